@@ -1,0 +1,1 @@
+"""Documents cut by their type; pure functions on text."""

@@ -1,0 +1,1 @@
+"""From a ranked result to what a language model reads, under a token budget."""

@@ -1,0 +1,1 @@
+"""The two stages in reading order; knows protocols only."""

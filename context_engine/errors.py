@@ -1,0 +1,279 @@
+"""Every error the engine raises.
+
+ContextEngineError
+├── InvalidRequest            a query, an option or a chunk that cannot be used
+│   ├── UnknownDomain         the domain is not registered; lists the known ones
+│   └── InvalidFilter         a filter that cannot be read
+├── ConfigError               a file, key or variable that cannot be used; says where and how to mend it
+│   ├── MissingVariable       ${NAME} is not set
+│   └── MissingExtra          an optional dependency is not installed; names the extra
+├── SourceError               one source could not answer (retryable, retry_after_s)
+│   ├── SourceAuthError       the credentials were refused
+│   ├── SourceForbidden       the credentials are good, the access is not
+│   ├── SourceNotFound        the dataset, index or file is not there
+│   ├── SourceRateLimited     the quota is used up
+│   ├── SourceBusy            at its bound of parallel calls, or stuck in an overdue one
+│   ├── SourceTimeout         no answer in time
+│   ├── SourceUnavailable     down, unreachable or failing inside
+│   └── SourceProtocolError   an answer that does not keep the contract
+├── RetrievalFailed           a search that has nothing to show for itself
+│   ├── AllSourcesFailed      no source answered; carries every status
+│   └── EvidenceIncomplete    strict search, and required evidence is missing
+├── RerankerError             a reranker failed; the engine degrades instead of raising it
+└── StoreError                the embedded base cannot be used
+    ├── StoreLocked           another process is writing
+    ├── StoreCorrupt          what is on disk does not hold together; says how to rebuild
+    └── StoreVersionMismatch  written by another schema or analyser; says how to rebuild
+
+DegradedRetrieval (a warning): the answer is there, but a source or a stage is missing from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, ClassVar
+
+__all__ = [
+    "AllSourcesFailed",
+    "ConfigError",
+    "ContextEngineError",
+    "DegradedRetrieval",
+    "EvidenceIncomplete",
+    "InvalidFilter",
+    "InvalidRequest",
+    "MissingExtra",
+    "MissingVariable",
+    "RerankerError",
+    "RetrievalFailed",
+    "SourceAuthError",
+    "SourceBusy",
+    "SourceError",
+    "SourceForbidden",
+    "SourceNotFound",
+    "SourceProtocolError",
+    "SourceRateLimited",
+    "SourceTimeout",
+    "SourceUnavailable",
+    "StoreCorrupt",
+    "StoreError",
+    "StoreLocked",
+    "StoreVersionMismatch",
+    "UnknownDomain",
+    "nearest",
+]
+
+
+def nearest(word: str, valid: Iterable[str]) -> str:
+    """Return " Did you mean 'x'?" for the closest valid word, or " Valid: a, b, c." where none is close."""
+    names = sorted(str(name) for name in valid)
+    folded = {name.casefold(): name for name in names}
+    close = get_close_matches(str(word).casefold(), list(folded), n=1, cutoff=0.6)
+    if close:
+        return f" Did you mean {folded[close[0]]!r}?"
+    return f" Valid: {', '.join(names)}." if names else ""
+
+
+class ContextEngineError(Exception):
+    """Base of every error of this package; `code` is stable and machine-readable."""
+
+    code: ClassVar[str] = "error"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return {"code", "message"} and the fields of the subclass, ready for JSON."""
+        return {"code": self.code, "message": str(self)}
+
+
+class InvalidRequest(ContextEngineError):
+    """A query, an option or a chunk that cannot be used."""
+
+    code = "invalid_request"
+
+
+class UnknownDomain(InvalidRequest):
+    """The domain is not registered."""
+
+    code = "unknown_domain"
+
+    def __init__(self, domain: str, known: Sequence[str]) -> None:
+        self.domain = domain
+        self.known = tuple(known)
+        have = f"Registered: {', '.join(self.known)}." if self.known else "No domain is registered."
+        hint = nearest(domain, self.known) if self.known else " Write one with 'context-engine init DIR'."
+        super().__init__(f"unknown domain {domain!r}. {have}{hint if 'Did you mean' in hint or not self.known else ''}")
+
+
+class InvalidFilter(InvalidRequest):
+    """A filter that cannot be read."""
+
+    code = "invalid_filter"
+
+
+class ConfigError(ContextEngineError):
+    """A file, key or variable of the configuration that cannot be used.
+
+    Args:
+        problem: what is wrong and how to mend it, one sentence or two.
+        file: the file it stands in, if any.
+        key: the dotted key inside the file, if any.
+    """
+
+    code = "config_error"
+
+    def __init__(self, problem: str, *, file: str | None = None, key: str | None = None) -> None:
+        self.problem, self.file, self.key = problem, file, key
+        where = ": ".join(part for part in (file, key) if part)
+        super().__init__(f"{where}: {problem}" if where else problem)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the message with the file and the key it is about."""
+        return {**super().to_dict(), "file": self.file, "key": self.key}
+
+
+class MissingVariable(ConfigError):
+    """A ${NAME} in a configuration value is not set."""
+
+    code = "missing_variable"
+
+
+class MissingExtra(ConfigError):
+    """An optional dependency is not installed."""
+
+    code = "missing_extra"
+
+    def __init__(self, what: str, extra: str) -> None:
+        self.extra = extra
+        super().__init__(f"{what} needs an optional dependency. Install it with: pip install 'context-engine[{extra}]'")
+
+
+class SourceError(ContextEngineError):
+    """One source could not answer.
+
+    Args:
+        message: what happened, safe to show to the caller (no key, no query, no host internals).
+        source_id: the source it happened at.
+        retryable: whether the same call may succeed later.
+        retry_after_s: seconds to wait before it may, if known.
+    """
+
+    code = "source_error"
+
+    def __init__(
+        self, message: str, *, source_id: str = "", retryable: bool = False, retry_after_s: float | None = None
+    ) -> None:
+        self.source_id, self.retryable, self.retry_after_s = source_id, retryable, retry_after_s
+        super().__init__(f"source {source_id!r}: {message}" if source_id else message)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the message with source id, retryable and retry_after_s."""
+        fields = {"source_id": self.source_id, "retryable": self.retryable, "retry_after_s": self.retry_after_s}
+        return {**super().to_dict(), **fields}
+
+
+class SourceAuthError(SourceError):
+    """The credentials were refused."""
+
+    code = "auth"
+
+
+class SourceForbidden(SourceError):
+    """The credentials are good, the access is not."""
+
+    code = "forbidden"
+
+
+class SourceNotFound(SourceError):
+    """The dataset, index or file is not there."""
+
+    code = "not_found"
+
+
+class SourceRateLimited(SourceError):
+    """The quota is used up."""
+
+    code = "rate_limited"
+
+
+class SourceBusy(SourceError):
+    """At its bound of parallel calls, or stuck in an overdue one."""
+
+    code = "busy"
+
+
+class SourceTimeout(SourceError):
+    """No answer in time."""
+
+    code = "timeout"
+
+
+class SourceUnavailable(SourceError):
+    """Down, unreachable or failing inside."""
+
+    code = "unavailable"
+
+
+class SourceProtocolError(SourceError):
+    """An answer that does not keep the contract."""
+
+    code = "protocol"
+
+
+class RetrievalFailed(ContextEngineError):
+    """A search that has nothing to show for itself; `result` holds what is known, if anything."""
+
+    code = "retrieval_failed"
+
+    def __init__(self, message: str, *, result: Any = None, statuses: Sequence[Any] = ()) -> None:
+        self.result, self.statuses = result, tuple(statuses)
+        super().__init__(message)
+
+
+class AllSourcesFailed(RetrievalFailed):
+    """No source answered."""
+
+    code = "all_sources_failed"
+
+
+class EvidenceIncomplete(RetrievalFailed):
+    """A strict search, and required evidence is missing."""
+
+    code = "evidence_incomplete"
+
+
+class RerankerError(ContextEngineError):
+    """A reranker failed."""
+
+    code = "reranker_error"
+
+
+class StoreError(ContextEngineError):
+    """The embedded base cannot be used."""
+
+    code = "store_error"
+
+
+class StoreLocked(StoreError):
+    """Another process is writing to the embedded base."""
+
+    code = "store_locked"
+
+
+class StoreCorrupt(StoreError):
+    """What is on disk does not hold together."""
+
+    code = "store_corrupt"
+
+
+class StoreVersionMismatch(StoreError):
+    """The base was written by another schema or analyser version."""
+
+    code = "store_version"
+
+
+class DegradedRetrieval(UserWarning):
+    """The answer is there, but a source or a stage is missing from it."""
+
+
+def summarise(errors: Mapping[str, str]) -> str:
+    """Return "a: timeout; b: auth" for a mapping of source id to message."""
+    return "; ".join(f"{source}: {message}" for source, message in sorted(errors.items()))

@@ -1,0 +1,111 @@
+"""The closed vocabularies: score kinds, source types and tiers, trust, classification, outcomes."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+__all__ = [
+    "TIERS",
+    "TIER_OF",
+    "Classification",
+    "Decision",
+    "FetchedAtBasis",
+    "Outcome",
+    "ScoreKind",
+    "SourceType",
+    "Status",
+    "TrustClass",
+    "default_trust",
+]
+
+
+class ScoreKind(StrEnum):
+    """What a number means; numbers of two kinds are never compared.
+
+    cosine [-1, 1] · bm25, fulltext, lexical [0, inf) · rrf [0, lists/(k+1)] · weighted, rerank, relevance [0, 1] ·
+    unknown: any number whose meaning the source does not state; it ranks nothing.
+    """
+
+    COSINE = "cosine"
+    BM25 = "bm25"
+    FULLTEXT = "fulltext"
+    LEXICAL = "lexical"
+    RRF = "rrf"
+    WEIGHTED = "weighted"
+    RERANK = "rerank"
+    RELEVANCE = "relevance"
+    UNKNOWN = "unknown"
+
+
+class SourceType(StrEnum):
+    """The five kinds of source, most authoritative first."""
+
+    SYSTEM_OF_RECORD = "system_of_record"
+    BANK_SOP = "bank_sop"
+    INDUSTRY_STANDARD = "industry_standard"
+    EXTERNAL_OFFICIAL = "external_official"
+    GENERAL_WEB = "general_web"
+
+
+TIER_OF: Final[dict[SourceType, int]] = {kind: tier for tier, kind in enumerate(SourceType, start=1)}
+TIERS: Final[tuple[int, ...]] = tuple(TIER_OF.values())
+
+
+class TrustClass(StrEnum):
+    """Whether the text may be read as the bank's own word; untrusted text is fenced in a context."""
+
+    TRUSTED = "TRUSTED"
+    UNTRUSTED = "UNTRUSTED"
+
+
+def default_trust(tier: int) -> TrustClass:
+    """Return TRUSTED for tiers 1-4, UNTRUSTED for tier 5."""
+    return TrustClass.UNTRUSTED if tier >= 5 else TrustClass.TRUSTED
+
+
+class Classification(StrEnum):
+    """Who may see a text, least restricted first; `rank` orders them."""
+
+    PUBLIC = "public"
+    INTERNAL = "internal"
+    CONFIDENTIAL = "confidential"
+    RESTRICTED = "restricted"
+
+    @property
+    def rank(self) -> int:
+        """0 for public up to 3 for restricted."""
+        return list(Classification).index(self)
+
+
+class FetchedAtBasis(StrEnum):
+    """Which event `fetched_at` is the time of."""
+
+    ORIGIN = "origin"
+    INDEXED = "indexed"
+    RETRIEVED = "retrieved"
+
+
+class Status(StrEnum):
+    """What the sources did: all answered, some did not, none did."""
+
+    COMPLETE = "complete"
+    DEGRADED = "degraded"
+    FAILED = "failed"
+
+
+class Decision(StrEnum):
+    """What may be concluded from the result."""
+
+    ANSWERED = "answered"
+    NO_MATCH = "no_match"
+    OUT_OF_SCOPE = "out_of_scope"
+    INCOMPLETE = "incomplete"
+
+
+class Outcome(StrEnum):
+    """The end of a candidate: exactly one each."""
+
+    RETURNED = "returned"
+    MERGED = "merged"
+    DROPPED = "dropped"

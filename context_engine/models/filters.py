@@ -1,0 +1,64 @@
+"""What a search may be narrowed to: conditions on a chunk's fields, joined by and, or, not.
+
+`policy.filters` reads the forms people write and evaluates them; sources push down what they can.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+__all__ = ["And", "Condition", "Filter", "FilterOp", "Not", "Or"]
+
+
+class FilterOp(StrEnum):
+    """Comparison of a field with a value."""
+
+    EQ = "eq"
+    NE = "ne"
+    IN = "in"
+    NOT_IN = "not_in"
+    GT = "gt"
+    GTE = "gte"
+    LT = "lt"
+    LTE = "lte"
+    CONTAINS = "contains"
+    NOT_CONTAINS = "not_contains"
+    STARTS_WITH = "starts_with"
+    ENDS_WITH = "ends_with"
+    EMPTY = "empty"
+    NOT_EMPTY = "not_empty"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """`field op value`; `value` is a scalar, a tuple for in and not_in, None for empty and not_empty."""
+
+    field: str
+    op: FilterOp
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All parts hold; an empty And always holds."""
+
+    parts: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """At least one part holds; an empty Or never holds."""
+
+    parts: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The part does not hold."""
+
+    part: Filter
+
+
+Filter = Condition | And | Or | Not

@@ -1,0 +1,179 @@
+"""What a search gives back: chunks, and the account of how they came to be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import date, datetime
+from typing import Any, Final, NamedTuple
+
+from context_engine.models.chunk import Chunk, Key, RankedChunk, utc_text
+from context_engine.models.enums import Decision, Outcome, Status
+from context_engine.models.request import Caller
+from context_engine.models.settings import EffectiveSettings
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "Fate",
+    "RawAnswer",
+    "SearchResult",
+    "SourceStatus",
+    "StageTrace",
+    "Swap",
+    "canonical_json",
+]
+
+SCHEMA_VERSION: Final = "1.0"
+
+
+class Fate(NamedTuple):
+    """The end of one candidate.
+
+    Attributes:
+        stage: filter, as_of, expiry, dedup, threshold, relevance, select.
+        value, limit: the number that was tested and what it was tested against, where there is one.
+        into: the survivor it was merged into.
+    """
+
+    source_id: str
+    chunk_id: str
+    outcome: Outcome
+    stage: str
+    reason: str
+    value: float | str | None = None
+    limit: float | str | None = None
+    into: Key | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fate as a dict without empty keys."""
+        out = {name: value for name, value in self._asdict().items() if value is not None}
+        if self.into is not None:
+            out["into"] = {"source_id": self.into[0], "chunk_id": self.into[1]}
+        return out
+
+
+class Swap(NamedTuple):
+    """A pair whose order the authority tier turned round.
+
+    Attributes:
+        winner, loser: identities; the winner ranks above the loser because of its tier.
+        rank_with: (winner's rank, loser's rank) as returned or as it would stand without a cut.
+        rank_without: their ranks by relevance alone.
+        gap: the loser's relevance minus the winner's, > 0 and at most (boost difference) * 0.4 / 0.6.
+    """
+
+    winner: Key
+    loser: Key
+    winner_tier: int
+    loser_tier: int
+    rank_with: tuple[int, int]
+    rank_without: tuple[int, int]
+    gap: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceStatus:
+    """What one source did.
+
+    Attributes:
+        state: ok, empty or failed.
+        chunks: how many entered stage 1, after the cut at top_k; `cut` is how many were cut.
+        rejected: chunks refused at the seam (no content, not a chunk).
+        error: {"code", "message", "retryable", "retry_after_s"} where state is failed.
+    """
+
+    source_id: str
+    title: str
+    source_type: str
+    authority_tier: int
+    state: str
+    chunks: int = 0
+    cut: int = 0
+    rejected: int = 0
+    elapsed_ms: float = 0.0
+    error: Mapping[str, Any] | None = None
+    notes: tuple[str, ...] = ()
+
+
+class StageTrace(NamedTuple):
+    """One stage: how many candidates went in and came out, and how long it took."""
+
+    name: str
+    entered: int
+    left: int
+    elapsed_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawAnswer:
+    """A source's answer as it entered stage 1, kept so that stage 2 can be computed again."""
+
+    source_id: str
+    chunks: tuple[Chunk, ...]
+    retrieved_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResult:
+    """A ranked answer with its whole account. |stage 1| = returned + merged + dropped, always.
+
+    Attributes:
+        search_id: sortable by time; stands in every log line, tag and error.
+        fates: one per stage-1 candidate.
+        swaps: pairs with a returned chunk that the tier turned round, at most 200; `swap_count` is the true number.
+        stages: stage 1 and every step of stage 2 with counts and times.
+        settings: what the search ran with.
+        now, as_of: the clock reading and the day used.
+        raw: the stage-1 answers; `rerank_scores`: the reranker's scores by identity. With them stage 2 can be
+            recomputed to the same bytes.
+    """
+
+    query: str
+    domain: str
+    status: Status
+    decision: Decision
+    chunks: tuple[RankedChunk, ...]
+    fates: tuple[Fate, ...]
+    swaps: tuple[Swap, ...]
+    swap_count: int
+    sources: tuple[SourceStatus, ...]
+    stages: tuple[StageTrace, ...]
+    settings: EffectiveSettings
+    warnings: tuple[str, ...]
+    search_id: str
+    request_id: str | None
+    caller: Caller
+    now: datetime
+    as_of: date
+    raw: tuple[RawAnswer, ...] = ()
+    rerank_scores: Mapping[Key, float] = field(default_factory=dict)
+
+    def to_dict(self, *, demo: bool = False) -> dict[str, Any]:
+        """Return the published form: what `search --json` writes; schema version 1.0."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "search_id": self.search_id,
+            "request_id": self.request_id,
+            "query": self.query,
+            "domain": self.domain,
+            "as_of": self.as_of.isoformat(),
+            "now": utc_text(self.now),
+            "caller": asdict(self.caller),
+            "status": str(self.status),
+            "decision": str(self.decision),
+            "chunks": [chunk.to_dict() for chunk in self.chunks],
+            "fates": [fate.to_dict() for fate in self.fates],
+            "swaps": [swap._asdict() for swap in self.swaps],
+            "swap_count": self.swap_count,
+            "sources": [asdict(source) for source in self.sources],
+            "stages": [stage._asdict() for stage in self.stages],
+            "settings": self.settings.to_dict(),
+            "warnings": list(self.warnings),
+            "demo": demo,
+        }
+
+
+def canonical_json(value: Any) -> str:
+    """Return JSON with sorted keys and no white space, the form in which two results are compared byte by byte."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=str)

@@ -1,0 +1,103 @@
+"""How the engine behaves: one frozen value, and where each of its parts came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = ["AuthorityBoosts", "EffectiveSettings", "Settings"]
+
+TopK = Annotated[int, Field(strict=True, ge=1, le=1000)]
+Unit = Annotated[float, Field(strict=True, ge=0.0, le=1.0, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(strict=True, gt=0.0, le=600.0, allow_inf_nan=False)]
+Flag = Annotated[bool, Field(strict=True)]
+
+
+class AuthorityBoosts(BaseModel):
+    """The boost of each tier, [0, 1]; never rising from tier 1 to tier 5."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tier_1: Unit = 0.40
+    tier_2: Unit = 0.30
+    tier_3: Unit = 0.20
+    tier_4: Unit = 0.10
+    tier_5: Unit = 0.00
+
+    def of(self, tier: int) -> float:
+        """Return the boost of a tier, 1-5."""
+        return (self.tier_1, self.tier_2, self.tier_3, self.tier_4, self.tier_5)[tier - 1]
+
+    def model_post_init(self, _context: Any) -> None:
+        """Refuse boosts that would rank a lower tier above a higher one."""
+        boosts = [self.of(tier) for tier in range(1, 6)]
+        if boosts != sorted(boosts, reverse=True):
+            raise ValueError(f"authority boosts must not rise from tier 1 to tier 5, got {boosts}")
+
+
+class Settings(BaseModel):
+    """Every setting of the pipeline with its default; keys are those of `rag-pipeline.json`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    stage1_top_k: TopK = Field(40, description="Candidates asked of each source.")
+    stage2_top_k: TopK = Field(8, description="Chunks returned.")
+    min_relevance_score: Unit = Field(0.15, description="Least absolute relevance, tested before boost and reranker.")
+    min_chunks: Annotated[int, Field(strict=True, ge=0, le=1000)] = Field(
+        0, description="Bring back the best chunks below the threshold up to this number, marked below_threshold."
+    )
+    scope_threshold: Unit | None = Field(
+        None,
+        description="Best absolute relevance below which a question is out of scope; null: min_relevance_score.",
+    )
+    max_chunk_tokens: Annotated[int, Field(strict=True, ge=16, le=8192)] = Field(
+        512, description="No chunk is cut longer than this."
+    )
+    dedup_threshold: Annotated[float, Field(strict=True, gt=0.0, le=1.0, allow_inf_nan=False)] = Field(
+        0.85, description="Word-set Jaccard from which two texts are near-duplicates."
+    )
+    dedup_method: Literal["near", "exact", "off"] = Field("near", description="Near-duplicates, equal text only, none.")
+    relevance_weight: Unit = Field(0.6, description="Weight of relevance in the final score.")
+    authority_weight: Unit = Field(0.4, description="Weight of the authority boost in the final score.")
+    authority_boosts: AuthorityBoosts = Field(default_factory=lambda: AuthorityBoosts())
+    reranking_enabled: Flag = Field(True, description="Let the model reranker run, where one is configured.")
+    reranker: str = Field("noop", description="Name of the reranker; 'noop' is none.")
+    rerank_weight: Unit = Field(0.5, description="Share of stage-1 relevance in the blend with the reranker.")
+    similarity_threshold: Annotated[float, Field(strict=True, ge=-1.0, le=1.0, allow_inf_nan=False)] | None = Field(
+        None, description="Least score of the kind similarity_kind; candidates without it pass, marked."
+    )
+    similarity_kind: Literal["cosine", "weighted", "rerank", "relevance", "bm25", "fulltext", "rrf"] = "cosine"
+    strict_thresholds: Flag = Field(False, description="Refuse a threshold that some source cannot be tested on.")
+    expired: Literal["flag", "demote", "refuse"] = Field("flag", description="What happens to content past its TTL.")
+    sources: Annotated[tuple[str, ...] | None, Field(strict=False)] = Field(
+        None, description="Only these sources of the domain; all of them if null."
+    )
+    deadline_s: Seconds = Field(20.0, description="Time for the whole search.")
+    source_timeout_s: Seconds = Field(10.0, description="Time for each source.")
+    source_concurrency: Annotated[int, Field(strict=True, ge=1, le=256)] = Field(
+        8, description="Parallel calls to one source; above it the source answers busy."
+    )
+    context_max_tokens: Annotated[int, Field(strict=True, ge=64, le=1_000_000)] = Field(
+        6000, description="Token budget of the context text."
+    )
+
+    @property
+    def scope(self) -> float:
+        """The scope threshold in force."""
+        return self.min_relevance_score if self.scope_threshold is None else self.scope_threshold
+
+
+class EffectiveSettings(BaseModel):
+    """The settings a search ran with, and the origin of each value ("call", "file config/rag-pipeline.json" ...)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    values: Settings = Field(default_factory=lambda: Settings())
+    origins: Mapping[str, str] = Field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return {key: {"value", "origin"}}, keys in declaration order."""
+        values = self.values.model_dump(mode="json")
+        return {key: {"value": value, "origin": self.origins.get(key, "default")} for key, value in values.items()}

@@ -1,0 +1,1 @@
+"""Filters, time and trust: what may be returned; pure functions on values."""

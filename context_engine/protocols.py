@@ -1,0 +1,115 @@
+"""What the core expects of the outside world. An adapter implements one of these; the core never imports an adapter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol, runtime_checkable
+
+from context_engine.models import Chunk, ScoreKind, SearchResult, SourceAnswer, SourceQuery
+
+__all__ = ["Clock", "Embedder", "IdSource", "Recorder", "Reranker", "Source", "TokenCounter"]
+
+
+@runtime_checkable
+class Source(Protocol):
+    """A knowledge base that can be searched. Safe for several threads at once.
+
+    Attributes:
+        source_id: the id of the manifest's source.
+        score_kinds: the kinds of score its chunks may carry; a threshold on another kind is refused.
+    """
+
+    source_id: str
+    score_kinds: frozenset[ScoreKind]
+
+    def search(self, query: SourceQuery) -> SourceAnswer:
+        """Return at most `query.top_k` chunks, best first.
+
+        Raises:
+            SourceError: the source could not answer; an empty answer is not an error.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release connections and files; may be called twice."""
+        ...
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """A model that reads the query and each text together.
+
+    Attributes:
+        name: stands in the result and the record.
+    """
+
+    name: str
+
+    def rerank(self, query: str, chunks: Sequence[Chunk]) -> Sequence[float] | None:
+        """Return one score in [0, 1] per chunk, in the order given; None for "no opinion".
+
+        Raises:
+            RerankerError: the model failed; the search goes on without it and says so.
+        """
+        ...
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """A model that turns text into vectors.
+
+    Attributes:
+        model_id: vectors of one model_id are comparable.
+        dimension: length of a vector.
+    """
+
+    model_id: str
+    dimension: int
+
+    def embed_query(self, text: str) -> Sequence[float]:
+        """Return the vector of a query."""
+        ...
+
+    def embed_documents(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """Return one vector per text, in the order given."""
+        ...
+
+
+@runtime_checkable
+class TokenCounter(Protocol):
+    """Counts tokens as a language model would."""
+
+    name: str
+
+    def count(self, text: str) -> int:
+        """Return the number of tokens, >= 0; 0 only for empty text."""
+        ...
+
+
+class Recorder(Protocol):
+    """Takes every result for the record."""
+
+    def record(self, result: SearchResult) -> None:
+        """Keep a result. Errors are the recorder's own to report; a search never fails for them."""
+        ...
+
+
+class Clock(Protocol):
+    """The time, passed in so that a search can be repeated."""
+
+    def now(self) -> datetime:
+        """Return the current moment, aware, UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back."""
+        ...
+
+
+class IdSource(Protocol):
+    """Makes search ids."""
+
+    def new(self, now: datetime) -> str:
+        """Return a new id; ids sort by the time they were made at."""
+        ...

@@ -1,0 +1,1 @@
+"""Adapters to models that read query and text together."""

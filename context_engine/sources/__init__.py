@@ -1,0 +1,1 @@
+"""Adapters to knowledge bases."""

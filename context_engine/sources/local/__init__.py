@@ -1,0 +1,1 @@
+"""The embedded knowledge base: SQLite holds the truth, tantivy the derived index."""

@@ -1,0 +1,1 @@
+"""What adapter authors need: the source conformance suite and fakes."""
