@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from context_engine.models import Chunk, ScoreKind, SearchResult, SourceAnswer, SourceQuery
 
-__all__ = ["Clock", "Embedder", "IdSource", "Recorder", "Reranker", "Source", "TokenCounter"]
+__all__ = ["Clock", "DocumentSink", "Embedder", "IdSource", "Recorder", "Reranker", "Source", "TokenCounter"]
 
 
 @runtime_checkable
@@ -84,6 +84,26 @@ class TokenCounter(Protocol):
 
     def count(self, text: str) -> int:
         """Return the number of tokens, >= 0; 0 only for empty text."""
+        ...
+
+
+class DocumentSink(Protocol):
+    """Where cut documents are written. A document is (source_id, document_id, version); "" is "no version"."""
+
+    def put(self, source_id: str, document_id: str, version: str, content_hash: str, chunks: Sequence[Chunk]) -> bool:
+        """Write a document, replacing what it held; return False, writing nothing, where `content_hash` is unchanged."""
+        ...
+
+    def delete(self, source_id: str, document_id: str, version: str) -> bool:
+        """Remove a document; return whether it was there."""
+        ...
+
+    def documents(self, source_id: str) -> Mapping[tuple[str, str], str]:
+        """Return {(document_id, version): content_hash} of what the source holds."""
+        ...
+
+    def commit(self) -> None:
+        """Make everything written so far durable and searchable. What was not committed may be lost, never torn."""
         ...
 
 

@@ -19,11 +19,12 @@ ANALYSER_VERSION: Final = "1"
 """Raised whenever `terms` gives another answer for some text: an index built before must be rebuilt."""
 
 _STOP: Final = """
-    a about above after again all also am an and any are as at be because been before being below between both but by
-    can could did do does doing down during each either for from further had has have having he her here hers him his how
-    i if in into is it its itself just let me more most my myself of off on once only or other our ours out over own same
-    she should so some such than that the their theirs them then there these they this those through to too under until
-    up us very was we were what when where which while who whom why will with would you your yours
+    a about above after again all also am an and any are as at be because been before being below between both
+    but by can could did do does doing down during each either for from further had has have having he her
+    here hers him his how i if in into is it its itself just let me more most my myself of off on once only or
+    other our ours out over own same she should so some such than that the their theirs them then there these
+    they this those through to too under until up us very was we were what when where which while who whom why
+    will with would you your yours
 """
 STOP_WORDS: Final = frozenset(_STOP.split())
 """English function words. Negations and modals (not, no, must, may, shall) stay: they change what a rule says."""
