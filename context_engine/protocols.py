@@ -91,7 +91,7 @@ class DocumentSink(Protocol):
     """Where cut documents are written. A document is (source_id, document_id, version); "" is "no version"."""
 
     def put(self, source_id: str, document_id: str, version: str, content_hash: str, chunks: Sequence[Chunk]) -> bool:
-        """Write a document, replacing what it held; return False, writing nothing, where `content_hash` is unchanged."""
+        """Write a document, replacing what it held; return False, writing nothing, if `content_hash` is unchanged."""
         ...
 
     def delete(self, source_id: str, document_id: str, version: str) -> bool:
