@@ -1,0 +1,30 @@
+"""A piece of a document, and where it stood in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+__all__ = ["Count", "Piece"]
+
+Count = Callable[[str], int]
+"""Number of tokens of a text, >= 0, never lower for a longer text."""
+
+
+class Piece(NamedTuple):
+    """A piece of a document.
+
+    Attributes:
+        content: the text; `text[start:end]` of the document, except for the repeated title of a record.
+        span: character offsets (start, end) in the document's text; spans come in order, and all that lies outside
+            them is white space.
+        section: the section's number, None where it has none or the piece covers several.
+        heading_path: headings from the top of the document down to the piece.
+        position: 0-based place in the document.
+    """
+
+    content: str
+    span: tuple[int, int]
+    section: str | None = None
+    heading_path: tuple[str, ...] = ()
+    position: int = 0

@@ -1,0 +1,80 @@
+"""Cutting along sections: a piece never crosses into another section unless both are tiny siblings."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from context_engine.chunking.outline import Section, outline
+from context_engine.chunking.pack import fit, pack
+from context_engine.chunking.piece import Count, Piece
+from context_engine.chunking.spans import Span, atoms, stripped
+
+__all__ = ["section_pieces"]
+
+_TINY: Final = 16  # a section of at most 1/16 of a piece is tiny
+_JOINED: Final = 4  # tiny siblings are joined up to 1/4 of a piece
+
+
+def section_pieces(text: str, size: int, overlap: int, count: Count) -> list[Piece]:
+    """Return a document's sections as pieces; a section over the limit is cut at paragraphs, then at sentences.
+
+    A heading without text of its own opens the piece of its first subsection. Neighbouring sections of at most
+    size/16 tokens below one heading become one piece of at most size/4, with the number of the first and the path of
+    the heading.
+
+    Args:
+        text: the document.
+        size: most tokens of a piece.
+        overlap: most tokens that a part of a section repeats from the part before; whole sentences, items or rows.
+        count: counts tokens.
+    """
+    pieces: list[Piece] = []
+    for section in _siblings_joined(text, _openings_joined(text, outline(text)), size, count):
+        for start, end in _cut(text, section, size, overlap, count):
+            pieces.append(Piece(text[start:end], (start, end), section.label, section.path, len(pieces)))
+    return pieces
+
+
+def _cut(text: str, section: Section, size: int, overlap: int, count: Count) -> list[Span]:
+    start, end = stripped(text, section.start, section.end)
+    if start == end:
+        return []
+    if count(text[start:end]) <= size:
+        return [(start, end)]
+    return pack(text, fit(text, atoms(text, start, end), size, count), size, overlap, count)
+
+
+def _openings_joined(text: str, sections: list[Section]) -> list[Section]:
+    """Join a heading without text to the section that follows, if that lies below it."""
+    out: list[Section] = []
+    for section in sections:
+        last = out[-1] if out else None
+        if last and _below(section, last) and not text[last.body : last.end].strip():
+            out[-1] = section._replace(start=last.start)
+        else:
+            out.append(section)
+    return out
+
+
+def _below(section: Section, upper: Section) -> bool:
+    return bool(upper.path) and len(section.path) > len(upper.path) and section.path[: len(upper.path)] == upper.path
+
+
+def _siblings_joined(text: str, sections: list[Section], size: int, count: Count) -> list[Section]:
+    out: list[Section] = []
+    joinable = False  # whether the last one is tiny, or made of tiny ones
+    for section in sections:
+        tiny = count(text[slice(*stripped(text, section.start, section.end))]) * _TINY <= size
+        if tiny and joinable and _siblings(out[-1], section):
+            joined = out[-1]._replace(end=section.end, path=section.path[:-1])
+            if count(text[slice(*stripped(text, joined.start, joined.end))]) * _JOINED <= size:
+                out[-1] = joined
+                continue
+        out.append(section)
+        joinable = tiny
+    return out
+
+
+def _siblings(first: Section, second: Section) -> bool:
+    """Whether both lie directly below one heading; `first` may itself be joined siblings."""
+    return bool(second.path) and second.path[:-1] in (first.path, first.path[:-1]) and first.path != ()

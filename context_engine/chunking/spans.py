@@ -1,0 +1,165 @@
+"""A text as blocks (paragraph, list, table) and those as atoms (sentence, item, row): where it may be cut."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+__all__ = ["Atom", "Span", "atoms", "sentences", "stripped"]
+
+Span = tuple[int, int]
+CJK: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+
+_SENTENCE_END: Final = re.compile(
+    r"[.!?…]+[\"'”’)\]*_]*\s+(?=[\"'“‘(\[*_]*[A-Z0-9\u00c0-\u00de])|[。！？]+[”’」』）》]*\s*"
+)
+_ABBREVIATION: Final = re.compile(
+    r"(?:\b(?:e\.g|i\.e|cf|vs|viz|al|No|Nos|Art|Arts|Sec|Sect|Cl|Para|paras?|pp?|Ch|Reg|Regs|Fig|Eq|Mr|Mrs|Ms|Dr|Prof"
+    r"|St|Ltd|Inc|Corp|Co|Plc|approx|dept|est|incl|excl)|\b[A-Z]|^\s*[(]?(?:\w{1,3}|[\d.()a-z]*\d[\d.()a-z]*)|\n\s*[(]?\d{1,3})$"
+)
+_TABLE: Final = re.compile(r"\s*\|")
+_TABLE_RULE: Final = re.compile(r"\s*\|?[\s:|-]*-[\s:|-]*\|?\s*")
+_ITEM: Final = re.compile(r"\s*(?:[-*+•·]|\d{1,3}[.)]|\(\w{1,4}\)|[a-z][.)])\s+\S")
+_HEADING: Final = re.compile(r" {0,3}#{1,6}\s")
+_FENCE: Final = re.compile(r"\s*(?:```|~~~)")
+_INDENTED: Final = re.compile(r"(?:\t| {2,})\S")
+_MOST_HEADING: Final = 100
+
+
+class Atom(NamedTuple):
+    """A span that is cut only if it does not fit by itself.
+
+    Attributes:
+        block: number of the block it belongs to.
+        whole: whether the block is a table, a list or code, which a reader wants in one piece.
+    """
+
+    start: int
+    end: int
+    block: int
+    whole: bool
+
+
+class _Block(NamedTuple):
+    kind: str
+    parts: list[Span]
+
+
+def stripped(text: str, start: int, end: int) -> Span:
+    """Return the span without the white space at its ends; start == end if nothing is left."""
+    while start < end and text[start].isspace():
+        start += 1
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    return start, end
+
+
+def atoms(text: str, start: int, end: int) -> list[Atom]:
+    """Return the atoms of `text[start:end]` in order; all that lies between them is white space."""
+    out: list[Atom] = []
+    for number, block in enumerate(_glued(text, _blocks(text, start, end))):
+        whole = block.kind in ("table", "list", "code")
+        out += [Atom(first, last, number, whole) for first, last in block.parts]
+    return out
+
+
+def sentences(text: str, start: int, end: int) -> list[Span]:
+    """Return the sentences of `text[start:end]`, without the white space around them.
+
+    >>> sentences("See No. 5 below. It applies.", 0, 28)
+    [(0, 16), (17, 28)]
+    """
+    out: list[Span] = []
+    begin = start
+    for match in _SENTENCE_END.finditer(text, start, end):
+        if text[match.start()] == "." and _ABBREVIATION.search(text[max(begin, match.start() - 12) : match.start()]):
+            continue
+        out.append(stripped(text, begin, match.end()))
+        begin = match.end()
+    out.append(stripped(text, begin, end))
+    return [span for span in out if span[0] < span[1]]
+
+
+def lines(text: str, start: int, end: int) -> Iterator[Span]:
+    """Return the lines of `text[start:end]`, each with its line break."""
+    while start < end:
+        stop = text.find("\n", start, end)
+        stop = end if stop < 0 else stop + 1
+        yield start, stop
+        start = stop
+
+
+def _blocks(text: str, start: int, end: int) -> list[_Block]:
+    """Group lines into blocks. A loose list (blank lines between its items) is one block."""
+    groups: list[tuple[str, list[Span]]] = []
+    blank, fenced = True, False
+    for first, last in lines(text, start, end):
+        line = text[first:last]
+        fence = _FENCE.match(line) is not None
+        if not line.strip() and not fenced:
+            blank = True
+            continue
+        kind = "code" if fenced or fence else _kind(line)
+        if groups and _continues(groups[-1][0], kind, line, blank, fenced):
+            groups[-1][1].append((first, last))
+        else:
+            groups.append((kind, [(first, last)]))
+        fenced ^= fence
+        blank = False
+    return [_parted(text, kind, spans) for kind, spans in groups]
+
+
+def _kind(line: str) -> str:
+    if _HEADING.match(line):
+        return "heading"
+    if _TABLE.match(line):
+        return "table"
+    return "list" if _ITEM.match(line) else "prose"
+
+
+def _continues(previous: str, kind: str, line: str, blank: bool, fenced: bool) -> bool:
+    if previous == "list":
+        return kind == "list" or (kind == "prose" and (not blank or _INDENTED.match(line) is not None))
+    if previous == "code":
+        return fenced
+    return previous == kind and not blank and kind != "heading"
+
+
+def _parted(text: str, kind: str, spans: list[Span]) -> _Block:
+    """Cut a block into its parts: rows, items with their further lines, or sentences."""
+    start, end = stripped(text, spans[0][0], spans[-1][1])
+    if kind == "prose":
+        short = len(spans) == 1 and end - start <= _MOST_HEADING and text[end - 1] not in ".!?;,:。！？；，：…"
+        return _Block("heading" if short else kind, sentences(text, start, end))
+    if kind == "heading":
+        return _Block(kind, [(start, end)])
+    parts: list[Span] = []
+    for first, last in spans:
+        line = text[first:last]
+        goes_on = _ITEM.match(line) is None if kind == "list" else _TABLE_RULE.fullmatch(line) is not None
+        if parts and goes_on:
+            parts[-1] = (parts[-1][0], last)
+        else:
+            parts.append((first, last))
+    return _Block(kind, [span for span in (stripped(text, *part) for part in parts) if span[0] < span[1]])
+
+
+def _glued(text: str, blocks: list[_Block]) -> list[_Block]:
+    """Join a heading, or a sentence that ends in a colon, to what it introduces."""
+    out: list[_Block] = []
+    for block in blocks:
+        if not block.parts:
+            continue
+        if out and _introduces(text, out[-1], block):
+            intro = out.pop().parts
+            joined = (intro[-1][0], block.parts[0][1])
+            block = _Block(block.kind, [*intro[:-1], joined, *block.parts[1:]])
+        out.append(block)
+    return out
+
+
+def _introduces(text: str, intro: _Block, block: _Block) -> bool:
+    if intro.kind == "heading":
+        return True
+    return intro.kind == "prose" and block.kind in ("list", "table", "code") and text[intro.parts[-1][1] - 1] in ":："
