@@ -53,6 +53,7 @@ class Chunk(NamedTuple):
     Attributes:
         content: the text; never empty.
         chunk_id: unique and stable within the source; "" means "take the text's hash".
+        source_id: the source it says it is from; read only where the answering source may speak for others.
         scores: at most one per kind.
         document_id, document_version, dataset_id: where the text stands in the source.
         title, section, heading_path, doc_type: the document's title, section number, headings from the top, type.
@@ -69,6 +70,7 @@ class Chunk(NamedTuple):
 
     content: str
     chunk_id: str = ""
+    source_id: str | None = None
     scores: tuple[Score, ...] = ()
     document_id: str | None = None
     document_version: str | None = None

@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.models.chunk import Chunk, Key, RankedChunk, utc_text
 from context_engine.models.enums import Decision, Outcome, Status
-from context_engine.models.request import Caller
+from context_engine.models.registry import SourceSpec
+from context_engine.models.request import Caller, SearchRequest
 from context_engine.models.settings import EffectiveSettings
 
 __all__ = [
@@ -125,6 +126,7 @@ class SearchResult:
         stages: stage 1 and every step of stage 2 with counts and times.
         settings: what the search ran with.
         now, as_of: the clock reading and the day used.
+        request, specs: what was asked, and the sources as declared at that time.
         raw: the stage-1 answers; `rerank_scores`: the reranker's scores by identity. With them stage 2 can be
             recomputed to the same bytes.
     """
@@ -146,6 +148,8 @@ class SearchResult:
     caller: Caller
     now: datetime
     as_of: date
+    request: SearchRequest | None = None
+    specs: tuple[SourceSpec, ...] = ()
     raw: tuple[RawAnswer, ...] = ()
     rerank_scores: Mapping[Key, float] = field(default_factory=dict)
 

@@ -1,6 +1,17 @@
 """Normalising, tokenising and stemming; pure functions on text."""
 
 from context_engine.text.normalize import content_sha256, normalize
+from context_engine.text.stem import stems
 from context_engine.text.tokens import ANALYSER_VERSION, STOP_WORDS, bigrams, has_cjk, terms, tokens
 
-__all__ = ["ANALYSER_VERSION", "STOP_WORDS", "bigrams", "content_sha256", "has_cjk", "normalize", "terms", "tokens"]
+__all__ = [
+    "ANALYSER_VERSION",
+    "STOP_WORDS",
+    "bigrams",
+    "content_sha256",
+    "has_cjk",
+    "normalize",
+    "stems",
+    "terms",
+    "tokens",
+]

@@ -1,0 +1,258 @@
+"""The engine: ask every source of a domain, rank what they answer, account for all of it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from datetime import date
+from types import TracebackType
+from typing import Self
+from zoneinfo import ZoneInfo
+
+from context_engine.engine.clock import SystemClock, TimeSortedIds
+from context_engine.engine.outcome import assemble, source_statuses, stage_two
+from context_engine.engine.recall import Call, Lane, Reply, ask_all
+from context_engine.engine.reranking import rerank_step
+from context_engine.engine.stage2 import rank
+from context_engine.errors import (
+    AllSourcesFailed,
+    ContextEngineError,
+    EvidenceIncomplete,
+    InvalidRequest,
+    SourceError,
+    nearest,
+)
+from context_engine.models import (
+    Decision,
+    DomainSpec,
+    EffectiveSettings,
+    RawAnswer,
+    Registry,
+    ScoreKind,
+    SearchRequest,
+    SearchResult,
+    Settings,
+    SourceQuery,
+    SourceSpec,
+    Status,
+)
+from context_engine.protocols import Clock, IdSource, Recorder, Reranker, Source
+
+__all__ = ["Engine"]
+
+logger = logging.getLogger(__name__)
+
+Resolve = Callable[[DomainSpec, SearchRequest], EffectiveSettings]
+OpenSource = Callable[[DomainSpec, SourceSpec], Source]
+
+
+def _defaults(_domain: DomainSpec, request: SearchRequest) -> EffectiveSettings:
+    """Settings without any file: the defaults and the call's own."""
+    values = Settings.model_validate(dict(request.overrides))
+    return EffectiveSettings(values=values, origins=dict.fromkeys(request.overrides, "call"))
+
+
+class Engine:
+    """Two-stage retrieval over the sources of a registry. Safe for many threads; a context manager.
+
+    Args:
+        registry: the domains and their sources.
+        open_source: opens a source, called once per source on its first use.
+        resolve: the settings of a search; the built-in defaults and the call's overrides where left out.
+        reranker: a model reranker; None for none.
+        clock, ids: the time and the search ids; passed in so that a search can be repeated.
+        recorder: takes every result.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        open_source: OpenSource,
+        *,
+        resolve: Resolve = _defaults,
+        reranker: Reranker | None = None,
+        clock: Clock | None = None,
+        ids: IdSource | None = None,
+        recorder: Recorder | None = None,
+    ) -> None:
+        self.registry = registry
+        self._open_source, self._resolve = open_source, resolve
+        self._reranker, self._recorder = reranker, recorder
+        self._clock: Clock = clock or SystemClock()
+        self._ids: IdSource = ids or TimeSortedIds()
+        self._lanes: dict[tuple[str, str], Lane] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every source that was opened; may be called twice."""
+        with self._lock:
+            lanes, self._lanes, self._closed = list(self._lanes.values()), {}, True
+        for lane in lanes:
+            lane.source.close()
+
+    async def asearch(self, request: SearchRequest) -> SearchResult:
+        """Run `search` in a worker thread; the same engine, the same result."""
+        import asyncio
+
+        return await asyncio.to_thread(self.search, request)
+
+    def search(self, request: SearchRequest) -> SearchResult:
+        """Answer a request.
+
+        Raises:
+            UnknownDomain: the domain is not registered.
+            InvalidRequest: a source or option that does not exist, or a threshold no source can be tested on.
+            ConfigError: the domain's configuration cannot be used.
+            AllSourcesFailed: no source answered; carries the result with every status.
+            EvidenceIncomplete: `strict`, and required evidence is missing.
+        """
+        started = self._clock.monotonic()
+        domain = self.registry.domain(request.domain)
+        effective = self._resolve(domain, request)
+        specs = _chosen(domain, effective.values, request)
+        now = self._clock.now()
+        search_id = self._ids.new(now)
+        as_of = request.as_of or now.astimezone(ZoneInfo(domain.timezone)).date()
+        replies = self._recall(domain, specs, request, effective.values, as_of, search_id)
+        recall_ms = (self._clock.monotonic() - started) * 1000.0
+        raw = [
+            RawAnswer(source_id=spec.id, chunks=reply.admitted.chunks, retrieved_at=reply.retrieved_at)
+            for spec, reply in zip(specs, replies)
+            if reply.admitted is not None
+        ]
+        given = stage_two(request, effective, specs, raw, now=now, as_of=as_of, search_id=search_id)
+        result = assemble(
+            given,
+            rank(given, rerank_step(self._reranker, effective.values), self._clock.monotonic),
+            request=request,
+            settings=effective,
+            specs=specs,
+            statuses=source_statuses(specs, replies),
+            recall_ms=recall_ms,
+        )
+        self._report(result)
+        return _judged(result)
+
+    def _recall(
+        self,
+        domain: DomainSpec,
+        specs: Sequence[SourceSpec],
+        request: SearchRequest,
+        settings: Settings,
+        as_of: date,
+        search_id: str,
+    ) -> list[Reply]:
+        opened = [self._lane(domain, spec) for spec in specs]
+        lanes = [lane for lane in opened if isinstance(lane, Lane)]
+        _check_threshold(lanes, settings)
+        calls = [
+            Call(
+                lane,
+                SourceQuery(
+                    text=request.query,
+                    domain=domain.domain,
+                    top_k=settings.stage1_top_k,
+                    filters=request.filters,
+                    as_of=as_of,
+                    timeout_s=min(spec.timeout_s or settings.source_timeout_s, settings.deadline_s),
+                    search_id=search_id,
+                    caller=request.caller,
+                ),
+            )
+            for spec, lane in zip(specs, opened)
+            if isinstance(lane, Lane)
+        ]
+        bounds = {lane.source_id: settings.source_concurrency for lane in lanes}
+        asked = iter(ask_all(calls, bounds=bounds, clock=self._clock))
+        return [next(asked) if isinstance(lane, Lane) else Reply(None, lane, 0.0) for lane in opened]
+
+    def _lane(self, domain: DomainSpec, spec: SourceSpec) -> Lane | SourceError:
+        """Return the source's lane, opening it on first use; one that cannot be opened is tried again next time."""
+        key = (domain.domain, spec.id)
+        with self._lock:
+            if self._closed:
+                raise ContextEngineError("the engine is closed: make a new one")
+            lane = self._lanes.get(key)
+            if lane is None:
+                try:
+                    lane = Lane(spec.id, self._open_source(domain, spec), self._clock)
+                except SourceError as error:
+                    error.source_id = error.source_id or spec.id
+                    return error
+                self._lanes[key] = lane
+            return lane
+
+    def _report(self, result: SearchResult) -> None:
+        """Log the funnel in the seed's form (seed 002) and hand the result to the recorder."""
+        scores = [chunk.relevance for chunk in result.chunks]
+        left = {stage.name: stage.left for stage in result.stages}
+        logger.info(
+            "RAG pipeline request_id=%s initial_k=%d filtered_k=%d final_k=%d threshold=%.3f fallback=%s reranker=%s "
+            "scores_range=[%.3f,%.3f] search_id=%s domain=%s status=%s decision=%s",
+            result.request_id, len(result.fates), left.get("scope", 0), len(result.chunks),
+            result.settings.values.min_relevance_score,
+            any("below_threshold" in chunk.flags for chunk in result.chunks),
+            self._reranker.name if self._reranker and result.settings.values.reranking_enabled else "noop",
+            min(scores, default=0.0), max(scores, default=0.0),
+            result.search_id, result.domain, result.status, result.decision,
+        )  # fmt: skip
+        for status in result.sources:
+            if status.error is not None:
+                logger.warning("search %s: %s", result.search_id, status.error["message"])
+        if self._recorder is not None:
+            try:
+                self._recorder.record(result)
+            except Exception:
+                logger.exception("search %s could not be recorded", result.search_id)
+
+
+def _chosen(domain: DomainSpec, settings: Settings, request: SearchRequest) -> list[SourceSpec]:
+    """Return the sources to ask: all of the domain, or those the settings name."""
+    known = [source.id for source in domain.sources]
+    for name in (*(settings.sources or ()), *request.require_sources):
+        if name not in known:
+            raise InvalidRequest(f"domain {domain.domain!r} has no source {name!r}.{nearest(name, known)}")
+    if settings.sources is None:
+        return list(domain.sources)
+    return [source for source in domain.sources if source.id in settings.sources]
+
+
+def _check_threshold(lanes: Sequence[Lane], settings: Settings) -> None:
+    """Refuse a threshold that no source (or, strictly, that some source) can be tested on."""
+    if settings.similarity_threshold is None or not lanes:
+        return
+    kind = ScoreKind(settings.similarity_kind)
+    without = [lane.source_id for lane in lanes if kind not in lane.source.score_kinds]
+    if len(without) == len(lanes) or (without and settings.strict_thresholds):
+        raise InvalidRequest(
+            f"similarity_threshold is a {kind} threshold, and source(s) {', '.join(without)} give no {kind} score: "
+            "set similarity_kind to a kind they give, or leave the threshold out and use min_relevance_score"
+        )
+
+
+def _judged(result: SearchResult) -> SearchResult:
+    if result.status is Status.FAILED:
+        reasons = "; ".join(str(status.error["message"]) for status in result.sources if status.error)
+        raise AllSourcesFailed(
+            f"search {result.search_id}: no source of domain {result.domain!r} answered: {reasons}",
+            result=result,
+            statuses=result.sources,
+        )
+    if result.decision is Decision.INCOMPLETE and result.request is not None and result.request.strict:
+        known = [str(status.error["message"]) for status in result.sources if status.error]
+        raise EvidenceIncomplete(
+            f"search {result.search_id}: required evidence is missing: " + "; ".join([*result.warnings, *known]),
+            result=result,
+            statuses=result.sources,
+        )
+    return result

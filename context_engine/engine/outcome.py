@@ -1,0 +1,118 @@
+"""The result: what the sources did, what stage 2 made of it, and what may be concluded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime
+
+from context_engine.engine.decision import decide, missing_evidence, overall_status
+from context_engine.engine.recall import Reply
+from context_engine.engine.survivors import Ranking, StageTwo
+from context_engine.models import (
+    EffectiveSettings,
+    RawAnswer,
+    SearchRequest,
+    SearchResult,
+    SourceSpec,
+    SourceStatus,
+    StageTrace,
+)
+
+__all__ = ["assemble", "source_statuses", "stage_two"]
+
+
+def source_statuses(specs: Sequence[SourceSpec], replies: Sequence[Reply]) -> tuple[SourceStatus, ...]:
+    """Return one status per source, in the order of the manifest."""
+    return tuple(_status(spec, reply) for spec, reply in zip(specs, replies, strict=True))
+
+
+def _status(spec: SourceSpec, reply: Reply) -> SourceStatus:
+    admitted, error = reply.admitted, reply.error
+    state = "failed" if admitted is None else "ok" if admitted.chunks else "empty"
+    return SourceStatus(
+        source_id=spec.id,
+        title=spec.title,
+        source_type=str(spec.type),
+        authority_tier=spec.tier,
+        state=state,
+        chunks=len(admitted.chunks) if admitted else 0,
+        cut=admitted.cut if admitted else 0,
+        rejected=admitted.rejected if admitted else 0,
+        elapsed_ms=round(reply.elapsed_ms, 3),
+        error=None if error is None else error.to_dict(),
+        notes=admitted.notes if admitted else (),
+    )
+
+
+def stage_two(
+    request: SearchRequest,
+    settings: EffectiveSettings,
+    specs: Sequence[SourceSpec],
+    raw: Sequence[RawAnswer],
+    *,
+    now: datetime,
+    as_of: date,
+    search_id: str,
+) -> StageTwo:
+    """Return the inputs of stage 2."""
+    answered = {answer.source_id: answer for answer in raw}
+    return StageTwo(
+        query=request.query,
+        domain=request.domain,
+        answers=[(spec, answered[spec.id]) for spec in specs if spec.id in answered],
+        settings=settings.values,
+        filters=request.filters,
+        as_of=as_of,
+        today=request.as_of is None,
+        now=now,
+        search_id=search_id,
+    )
+
+
+def assemble(
+    given: StageTwo,
+    ranking: Ranking,
+    *,
+    request: SearchRequest,
+    settings: EffectiveSettings,
+    specs: Sequence[SourceSpec],
+    statuses: tuple[SourceStatus, ...],
+    recall_ms: float,
+) -> SearchResult:
+    """Return the result of a search: status and decision from what the sources did and stage 2 found."""
+    missing = missing_evidence(ranking.chunks, request.require_tiers, request.require_sources)
+    warnings = [f"source {status.source_id!r}: {note}" for status in statuses for note in status.notes]
+    warnings += ranking.warnings
+    warnings += [f"required tier {tier} gave nothing that is returned" for tier in missing.tiers]
+    warnings += [f"required source {source!r} gave nothing that is returned" for source in missing.sources]
+    raw = tuple(answer for _, answer in given.answers)
+    recalled = sum(status.chunks + status.cut + status.rejected for status in statuses)
+    return SearchResult(
+        query=request.query,
+        domain=request.domain,
+        status=overall_status(statuses, rerank_failed=ranking.rerank_failed is not None),
+        decision=decide(
+            required_missing=bool(missing.tiers or missing.sources),
+            in_scope=ranking.in_scope,
+            returned=len(ranking.chunks),
+            any_failed=any(status.state == "failed" for status in statuses),
+            found=ranking.weighed,
+        ),
+        chunks=ranking.chunks,
+        fates=ranking.fates,
+        swaps=ranking.swaps,
+        swap_count=ranking.swap_count,
+        sources=statuses,
+        stages=(StageTrace("recall", recalled, len(ranking.fates), recall_ms), *ranking.stages),
+        settings=settings,
+        warnings=tuple(dict.fromkeys(warnings)),
+        search_id=given.search_id,
+        request_id=request.request_id,
+        caller=request.caller,
+        now=given.now,
+        as_of=given.as_of,
+        request=request,
+        specs=tuple(specs),
+        raw=raw,
+        rerank_scores=ranking.rerank_scores,
+    )

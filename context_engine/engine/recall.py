@@ -1,0 +1,126 @@
+"""Stage 1: every source asked at once, each with a time limit; what one does never holds up the others.
+
+Each call runs in a daemon thread of its own. A source has a lane that bounds its parallel calls; while a call of a
+source is overdue the source answers busy at once, so one that never returns costs one search its time limit, and
+neither the next searches nor process exit wait for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple
+
+from context_engine.engine.seam import Admitted, admit
+from context_engine.errors import SourceBusy, SourceError, SourceTimeout, SourceUnavailable
+from context_engine.models import SourceQuery
+from context_engine.protocols import Clock, Source
+
+__all__ = ["Call", "Lane", "Reply", "ask_all"]
+
+logger = logging.getLogger(__name__)
+
+
+class Reply(NamedTuple):
+    """What came of one call: an admitted answer or an error, never both."""
+
+    admitted: Admitted | None
+    error: SourceError | None
+    elapsed_ms: float
+    retrieved_at: Any = None
+
+
+class Call(NamedTuple):
+    """One source to ask."""
+
+    lane: Lane
+    query: SourceQuery
+
+
+class Lane:
+    """The calls of one source that are under way."""
+
+    def __init__(self, source_id: str, source: Source, clock: Clock) -> None:
+        self.source_id, self.source = source_id, source
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._due: dict[object, float] = {}
+
+    def start(self, query: SourceQuery, bound: int, replies: SimpleQueue[tuple[Lane, Reply]]) -> None:
+        """Ask in a thread of its own; the reply goes to the queue.
+
+        Raises:
+            SourceBusy: at the bound, or stuck in an overdue call.
+        """
+        token = object()
+        now = self._clock.monotonic()
+        with self._lock:
+            if any(due < now for due in self._due.values()):
+                raise SourceBusy("still busy with an overdue call", source_id=self.source_id, retryable=True)
+            if len(self._due) >= bound:
+                raise SourceBusy(f"{bound} calls are under way", source_id=self.source_id, retryable=True)
+            self._due[token] = now + query.timeout_s
+        thread = threading.Thread(
+            target=self._run, args=(token, query, replies), name=f"source-{self.source_id}", daemon=True
+        )
+        thread.start()
+
+    def _run(self, token: object, query: SourceQuery, replies: SimpleQueue[tuple[Lane, Reply]]) -> None:
+        started = self._clock.monotonic()
+        try:
+            answer = self.source.search(query)
+            admitted = admit(answer, source_id=self.source_id, top_k=query.top_k)
+            retrieved_at = answer.retrieved_at or self._clock.now()
+            reply = Reply(admitted, None, self._ms(started), retrieved_at)
+        except BaseException as error:  # noqa: BLE001  a source's thread must always leave its lane
+            reply = Reply(None, self._as_source_error(error), self._ms(started))
+        finally:
+            with self._lock:
+                self._due.pop(token, None)
+        replies.put((self, reply))
+
+    def _ms(self, started: float) -> float:
+        return (self._clock.monotonic() - started) * 1000.0
+
+    def _as_source_error(self, error: BaseException) -> SourceError:
+        """An adapter's own exception may hold secrets: its type is shown, its text goes to the debug log."""
+        if isinstance(error, SourceError):
+            error.source_id = error.source_id or self.source_id
+            return error
+        logger.debug("source %s raised", self.source_id, exc_info=error)
+        name = type(error).__name__
+        return SourceUnavailable(f"failed with {name} (its text is in the debug log)", source_id=self.source_id)
+
+
+def ask_all(calls: Sequence[Call], *, bounds: Mapping[str, int], clock: Clock) -> list[Reply]:
+    """Ask all sources at once and return one reply each, in the order given, when the last is in or its time is up."""
+    replies: SimpleQueue[tuple[Lane, Reply]] = SimpleQueue()
+    done: dict[int, Reply] = {}
+    waiting: dict[Lane, tuple[int, float, float]] = {}
+    started = clock.monotonic()
+    for index, (lane, query) in enumerate(calls):
+        try:
+            lane.start(query, bounds[lane.source_id], replies)
+            waiting[lane] = (index, started + query.timeout_s, query.timeout_s)
+        except SourceBusy as error:
+            done[index] = Reply(None, error, 0.0)
+    while waiting:
+        patience = min(due for _, due, _ in waiting.values()) - clock.monotonic()
+        try:
+            lane, reply = replies.get(timeout=max(patience, 0.0))
+            if lane in waiting:
+                done[waiting.pop(lane)[0]] = reply
+        except Empty:
+            _give_up(waiting, done, clock)
+    return [done[index] for index in range(len(calls))]
+
+
+def _give_up(waiting: dict[Lane, tuple[int, float, float]], done: dict[int, Reply], clock: Clock) -> None:
+    now = clock.monotonic()
+    for lane, (index, due, limit) in list(waiting.items()):
+        if due <= now:
+            error = SourceTimeout(f"no answer within {limit:g} s", source_id=lane.source_id, retryable=True)
+            done[index] = Reply(None, error, limit * 1000.0)
+            del waiting[lane]

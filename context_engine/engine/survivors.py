@@ -1,0 +1,82 @@
+"""What goes into stage 2, what travels through it, and what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+
+from context_engine.models import (
+    Chunk,
+    Fate,
+    Filter,
+    Key,
+    RankedChunk,
+    RawAnswer,
+    Settings,
+    SourceSpec,
+    StageTrace,
+    Swap,
+)
+from context_engine.policy.freshness import Freshness
+from context_engine.ranking.candidates import Candidate
+
+__all__ = ["Ranking", "RerankStep", "StageTwo", "Survivor"]
+
+RerankStep = Callable[[str, Sequence[tuple[Key, Chunk]]], Mapping[Key, float] | None]
+"""Scores candidates in [0, 1] by identity; None for "no opinion"; raises RerankerError."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageTwo:
+    """Everything stage 2 depends on.
+
+    Attributes:
+        answers: stage 1, each with the source's declaration.
+        as_of: the day asked about; `today` says that none was asked for.
+    """
+
+    query: str
+    domain: str
+    answers: Sequence[tuple[SourceSpec, RawAnswer]]
+    settings: Settings
+    filters: Filter | None
+    as_of: date
+    today: bool
+    now: datetime
+    search_id: str
+
+
+@dataclass(slots=True)
+class Survivor:
+    """A surviving candidate and its numbers so far; a merged member hangs on its survivor."""
+
+    candidate: Candidate
+    freshness: Freshness
+    relevance: float = 0.0
+    absolute: float = 0.0
+    flags: list[str] = field(default_factory=list)
+    members: list[tuple[Survivor, float]] = field(default_factory=list)
+    rerank_score: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """What stage 2 computes.
+
+    Attributes:
+        weighed: candidates that were tested against the scope threshold.
+        in_scope: whether the best of them reached it.
+        rerank_failed: the reranker's failure, None where it ran or was not asked.
+    """
+
+    chunks: tuple[RankedChunk, ...]
+    fates: tuple[Fate, ...]
+    swaps: tuple[Swap, ...]
+    swap_count: int
+    stages: tuple[StageTrace, ...]
+    warnings: tuple[str, ...]
+    weighed: int
+    in_scope: bool
+    rerank_scores: Mapping[Key, float]
+    rerank_failed: str | None

@@ -1,0 +1,105 @@
+"""The provenance tag: where a returned chunk comes from, and what was filled in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from context_engine.engine.survivors import StageTwo, Survivor
+from context_engine.models import Member, ProvenanceTag, RankedChunk, utc_text
+from context_engine.ranking.select import Contender
+from context_engine.text import content_sha256
+
+__all__ = ["ranked_chunk"]
+
+
+def ranked_chunk(one: Survivor, contender: Contender, place: int, given: StageTwo, warnings: list[str]) -> RankedChunk:
+    """Return a survivor as it is handed out, with its tag; a refused claim of authority becomes a warning."""
+    candidate = one.candidate
+    standing = candidate.standing
+    source_id, chunk_id = candidate.key
+    if standing.claimed:
+        claims = ", ".join(f"{name} {value!r}" for name, value in sorted(standing.claimed.items()))
+        warnings.append(f"chunk {chunk_id!r} of source {source_id!r} claims {claims}: above its manifest, refused")
+    also_in = tuple(_member(member, similarity) for member, similarity in one.members)
+    return RankedChunk(
+        rank=place,
+        source_id=source_id,
+        chunk_id=chunk_id,
+        domain=given.domain,
+        chunk=candidate.chunk,
+        source_type=standing.source_type,
+        authority_tier=standing.tier,
+        trust_class=standing.trust,
+        classification=standing.classification,
+        relevance=one.relevance,
+        absolute=one.absolute,
+        boost=contender.boost,
+        final=contender.final,
+        rerank_score=one.rerank_score,
+        flags=tuple(one.flags),
+        also_in=also_in,
+        provenance=ProvenanceTag(
+            source_id=source_id,
+            source_type=str(standing.source_type),
+            authority_tier=standing.tier,
+            trust_class=str(standing.trust),
+            fetched_at=utc_text(one.freshness.fetched_at),
+            ttl_seconds=one.freshness.ttl_seconds,
+            extra=_extra(one, contender, given, also_in),
+        ),
+    )
+
+
+def _extra(one: Survivor, contender: Contender, given: StageTwo, also_in: tuple[Member, ...]) -> dict[str, Any]:
+    chunk, standing = one.candidate.chunk, one.candidate.standing
+    extra: dict[str, Any] = {
+        "chunk_id": one.candidate.key[1],
+        "rag_score": round(contender.final, 4),
+        "relevance": round(one.relevance, 4),
+        "absolute_relevance": round(one.absolute, 4),
+        "content_sha256": content_sha256(chunk.content),
+        "document_id": chunk.document_id,
+        "document_version": chunk.document_version,
+        "dataset_id": chunk.dataset_id,
+        "classification": str(standing.classification),
+        "retrieved_at": utc_text(one.candidate.retrieved_at),
+        "fetched_at_basis": str(one.freshness.basis),
+        "freshness": one.freshness.state,
+        "also_in": [member._asdict() for member in also_in],
+        "search_id": given.search_id,
+        "defaulted": list(_defaulted(one)),
+        "flags": list(one.flags),
+    }
+    if standing.claimed:
+        extra["claimed_tier"] = standing.claimed.get("authority_tier")
+        extra["claimed"] = dict(standing.claimed)
+    return extra
+
+
+def _defaulted(one: Survivor) -> tuple[str, ...]:
+    chunk = one.candidate.chunk
+    names = list(one.candidate.standing.defaulted)
+    if not chunk.chunk_id:
+        names.append("chunk_id")
+    if chunk.fetched_at is None:
+        names.append("fetched_at")
+    if chunk.ttl_seconds is None:
+        names.append("ttl_seconds")
+    return tuple(names)
+
+
+def _member(one: Survivor, similarity: float) -> Member:
+    candidate = one.candidate
+    return Member(
+        source_id=candidate.key[0],
+        chunk_id=candidate.key[1],
+        source_type=str(candidate.standing.source_type),
+        authority_tier=candidate.tier,
+        document_id=candidate.chunk.document_id,
+        document_version=candidate.chunk.document_version,
+        section=candidate.chunk.section,
+        title=candidate.chunk.title,
+        relevance=round(one.relevance, 4),
+        similarity=round(similarity, 4),
+        content_sha256=content_sha256(candidate.chunk.content),
+    )

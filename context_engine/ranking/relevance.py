@@ -1,0 +1,130 @@
+"""Relevance, the number in [0, 1] that enters the formula, and the absolute signal beside it.
+
+Across disjoint sources ranks, and scores normalised source by source, say nothing. So one scorer measures all
+candidates: a score they share (one index, one model), else the engine's own lexical score over the union.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import exp
+from typing import Final, NamedTuple
+
+from context_engine.models import Score, ScoreKind
+from context_engine.ranking.candidates import Candidate
+from context_engine.ranking.lexical import LexicalScores, lexical_scores
+
+__all__ = ["Measured", "measure", "normalise_pool"]
+
+_SHARED_KINDS: Final = (
+    ScoreKind.RERANK,
+    ScoreKind.COSINE,
+    ScoreKind.WEIGHTED,
+    ScoreKind.RRF,
+    ScoreKind.BM25,
+    ScoreKind.FULLTEXT,
+    ScoreKind.LEXICAL,
+)
+"""Kinds that can be the common measure, the most telling first. `unknown` never is: it may be a distance."""
+
+
+class Measured(NamedTuple):
+    """Per candidate, in the order given.
+
+    Attributes:
+        relevance: [0, 1], what ranks; relative to the pool unless the source declared it.
+        absolute: [0, 1], comparable across pools; thresholds are tested on it.
+        by: what measured the undeclared ones: a score kind, "declared" where there were none.
+        lexical: the engine's own scores, empty where none were needed.
+    """
+
+    relevance: list[float]
+    absolute: list[float]
+    by: str
+    lexical: list[float]
+
+
+def measure(query: str, candidates: Sequence[Candidate]) -> Measured:
+    """Return relevance and absolute signal of each candidate.
+
+    A source that declares its score to be relevance is taken at its word, in both. The others are measured by the
+    first of rerank, cosine, weighted, rrf, bm25, fulltext that all of them carry from one scorer (or from the one
+    source there is), else by the engine's lexical score, and normalised over their pool by `normalise_pool`.
+    Their absolute signal is the idf-weighted share of the query they hold, or a cosine, weighted or rerank score in
+    [0, 1] where that is higher. A pool of one keeps its absolute signal as relevance.
+    """
+    declared = [candidate.chunk.score(ScoreKind.RELEVANCE) for candidate in candidates]
+    open_ = [index for index, value in enumerate(declared) if value is None]
+    relevance = [value or 0.0 for value in declared]
+    absolute = relevance.copy()
+    if not open_:
+        return Measured(relevance, absolute, "declared", [])
+    texts = [candidates[index].chunk.content for index in open_]
+    lexical = lexical_scores(query, texts)
+    pool = [candidates[index] for index in open_]
+    kind = _common_kind(pool)
+    values = lexical.score if kind is None else [_measured_by(candidate, kind) for candidate in pool]
+    signals = _absolute(pool, lexical)
+    for index, share, signal in zip(open_, normalise_pool(values), signals):
+        relevance[index] = signal if len(open_) == 1 else share
+        absolute[index] = signal
+    return Measured(relevance, absolute, str(kind or ScoreKind.LEXICAL), lexical.score)
+
+
+def normalise_pool(scores: Sequence[float]) -> list[float]:
+    """Return (s - lo) / (max - lo) with lo = min(pool minimum, 0.5 * max), in [0, 1]; 0 everywhere if max <= 0.
+
+    Near-equal scores stay near-equal: 10 and 9 give 1 and 0.8, where plain min-max would give 1 and 0.
+
+    >>> normalise_pool([10.0, 9.0])
+    [1.0, 0.8]
+    """
+    high = max(scores, default=0.0)
+    if high <= 0.0:
+        return [0.0] * len(scores)
+    low = min(min(scores), 0.5 * high)
+    return [(score - low) / (high - low) for score in scores]
+
+
+def _common_kind(pool: Sequence[Candidate]) -> ScoreKind | None:
+    """Return the first kind that every candidate carries from one scorer; None where there is none."""
+    one_source = len({candidate.key[0] for candidate in pool}) == 1
+    for kind in _SHARED_KINDS:
+        scores = [_score_of(candidate, kind) for candidate in pool]
+        if any(score is None for score in scores):
+            continue
+        scorers = {score.scorer for score in scores if score is not None}
+        if len(scorers) == 1 and (one_source or None not in scorers):
+            return kind
+    return None
+
+
+def _score_of(candidate: Candidate, kind: ScoreKind) -> Score | None:
+    return next((score for score in candidate.chunk.scores if score.kind is kind), None)
+
+
+def _measured_by(candidate: Candidate, kind: ScoreKind) -> float:
+    score = _score_of(candidate, kind)
+    if score is None:
+        return 0.0
+    return _bounded(score) if kind is ScoreKind.RERANK else score.value
+
+
+def _absolute(pool: Sequence[Candidate], lexical: LexicalScores) -> list[float]:
+    signals = []
+    for candidate, coverage in zip(pool, lexical.coverage):
+        signal = coverage
+        for score in candidate.chunk.scores:
+            signal = max(signal, _bounded(score))
+        signals.append(signal)
+    return signals
+
+
+def _bounded(score: Score) -> float:
+    """Return what a score says on its own, [0, 1]; 0 where its kind has no fixed range."""
+    if score.kind in (ScoreKind.COSINE, ScoreKind.WEIGHTED):
+        return min(max(score.value, 0.0), 1.0)
+    if score.kind is ScoreKind.RERANK:
+        inside = 0.0 <= score.value <= 1.0
+        return score.value if inside else 1.0 / (1.0 + exp(-max(min(score.value, 60.0), -60.0)))
+    return 0.0

@@ -1,0 +1,59 @@
+"""A function as a source: the seed's `adapter(query, domain, top_k)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import Any, Final
+
+from context_engine.errors import InvalidRequest, SourceProtocolError
+from context_engine.models import Chunk, ScoreKind, SourceAnswer, SourceQuery
+from context_engine.models.chunk_dict import chunk_from_dict
+
+__all__ = ["Adapter", "CallableSource"]
+
+Adapter = Callable[[str, str, int], Iterable[Mapping[str, Any] | Chunk]]
+
+_LOOK_AHEAD: Final = 10_000
+
+
+class CallableSource:
+    """Asks a function of three positional arguments (query, domain, top_k) for chunk dicts or chunks.
+
+    Args:
+        adapter: the function; called from several threads at once.
+        source_id: the id of the source it stands for.
+        score_kinds: the kinds of score it may give; all of them where left out.
+    """
+
+    def __init__(
+        self, adapter: Adapter, source_id: str = "adapter", score_kinds: frozenset[ScoreKind] = frozenset(ScoreKind)
+    ) -> None:
+        self.source_id, self.score_kinds = source_id, score_kinds
+        self._adapter = adapter
+
+    def search(self, query: SourceQuery) -> SourceAnswer:
+        """Return what the function gives. A chunk that cannot be read is left out and noted.
+
+        Raises:
+            SourceProtocolError: the function gave something else than a list of chunks.
+        """
+        given: Any = self._adapter(query.text, query.domain, query.top_k)
+        if given is None or isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+            raise SourceProtocolError(
+                f"the adapter returned {type(given).__name__} instead of a list of chunks", source_id=self.source_id
+            )
+        sized = hasattr(given, "__len__")
+        chunks: list[Chunk] = []
+        notes: list[str] = []
+        for one in islice(given, query.top_k if sized else _LOOK_AHEAD):
+            try:
+                chunks.append(one if isinstance(one, Chunk) else chunk_from_dict(one, notes))
+            except InvalidRequest as error:
+                notes.append(f"left out: {error}")
+        if sized and len(given) > query.top_k:
+            notes.append(f"{len(given) - query.top_k} chunk(s) past top_k were cut")
+        return SourceAnswer(chunks=chunks, notes=tuple(notes))
+
+    def close(self) -> None:
+        """Nothing to release: the function belongs to its maker."""
