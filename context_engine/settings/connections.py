@@ -1,0 +1,213 @@
+"""How knowledge bases are reached: `connections.yaml`, read anew at every request so that keys can rotate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
+
+from context_engine.errors import ConfigError, MissingVariable, nearest
+from context_engine.settings.files import read_yaml
+from context_engine.settings.interpolate import Interpolator
+from context_engine.settings.sentences import config_error, unknown_key
+
+__all__ = ["MASK", "Connection", "Connections", "read_fields"]
+
+MASK: Final = "********"
+_SECRETS: Final = ("api_key", "proxy")
+
+Fields = Mapping[str, Mapping[str, tuple[Interpolator, Any]]]
+"""For each connection and key: the value as written and who fills in its variables."""
+
+
+def _url(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        port_is_read = parts.port
+    except ValueError:
+        raise ValueError("is not a URL: write https://host or https://host:port/path") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or port_is_read == 0:
+        raise ValueError("must be an http or https URL with a host, e.g. https://dify.bank.example/v1")
+    if parts.query or parts.fragment:
+        raise ValueError("must not have a query or a fragment: only scheme, host, port and path")
+    return text.rstrip("/")
+
+
+def _url_without_user(text: str) -> str:
+    if "@" in urlsplit(text).netloc:
+        raise ValueError("must not hold a user name or password: give the key as api_key")
+    return _url(text)
+
+
+def _no_flag(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("must be a number, not true or false")
+    return value
+
+
+def _secret_url(value: SecretStr) -> SecretStr:
+    _url(value.get_secret_value())
+    return value
+
+
+Count = Annotated[int, BeforeValidator(_no_flag), Field(ge=1, le=1000)]
+Secret = Annotated[SecretStr, Field(min_length=1)]
+
+
+class Connection(BaseModel):
+    """How one server is reached. Secrets show in no repr, dump or message."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    base_url: Annotated[str, AfterValidator(_url_without_user)] = Field(
+        description="http or https, without user name, query or fragment."
+    )
+    api_key: Secret | None = None
+    ca_bundle: Path | None = Field(None, description="PEM file with the authorities to trust.")
+    client_certificate: Path | None = Field(None, description="PEM file; needs client_key unless it holds the key too.")
+    client_key: Path | None = None
+    proxy: Annotated[Secret, AfterValidator(_secret_url)] | None = Field(
+        None, description="http or https URL of a proxy; HTTPS_PROXY and NO_PROXY are honoured without it."
+    )
+    max_connections: Count = 20
+    timeout_s: Annotated[float, BeforeValidator(_no_flag), Field(gt=0, le=600, allow_inf_nan=False)] = 10.0
+    rate_per_minute: Annotated[int, BeforeValidator(_no_flag), Field(ge=1, le=1_000_000)] | None = Field(
+        None, description="Requests the server's plan allows in a minute; null: no limit."
+    )
+    rate_share: Annotated[float, BeforeValidator(_no_flag), Field(gt=0, le=1)] = Field(
+        1.0, description="Share of rate_per_minute that this process may use."
+    )
+
+    @model_validator(mode="after")
+    def _key_has_certificate(self) -> Connection:
+        if self.client_key is not None and self.client_certificate is None:
+            raise ValueError("client_key is given without client_certificate: give both or neither")
+        return self
+
+
+class Connections:
+    """The connections by name; nothing is kept of what variables and files hold."""
+
+    def __init__(self, fields: Fields = MappingProxyType({})) -> None:
+        self._fields = fields
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names, sorted."""
+        return tuple(sorted(self._fields))
+
+    def get(self, name: str) -> Connection:
+        """Return a connection, its variables and files read now. Call again after a 401: the key may have rotated.
+
+        Raises:
+            ConfigError: no such connection, or one that cannot be used.
+            MissingVariable: a variable or file it needs is not there.
+        """
+        if name not in self._fields:
+            raise ConfigError(f"unknown connection {name!r}.{nearest(name, self.names) or ' None is configured.'}")
+        fields = self._fields[name]
+        values = {key: filler.fill(value, below=(name, key)) for key, (filler, value) in fields.items()}
+        try:
+            connection = Connection.model_validate(values)
+        except ValidationError as error:
+            found = config_error(error, values, Connection, file="", show_values=False)
+            raise ConfigError(found.problem, file=self._file_of(name, found.key), key=_below(name, found.key)) from None
+        return self._with_files(name, connection)
+
+    def over(self, upper: Fields) -> Connections:
+        """Return these connections with others laid over them, key by key."""
+        names = (*self._fields, *(name for name in upper if name not in self._fields))
+        return Connections({name: {**self._fields.get(name, {}), **upper.get(name, {})} for name in names})
+
+    def problems(self) -> list[ConfigError]:
+        """Return what is wrong with each connection; one whose variables are missing is among them."""
+        found: list[ConfigError] = []
+        for name in self.names:
+            try:
+                self.get(name)
+            except ConfigError as error:
+                found.append(error)
+        return found
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return a sentence for each connection that would send its key unencrypted."""
+        return tuple(
+            f"connection {name!r} sends its api_key over plain http: use https"
+            for name in self.names
+            if "api_key" in self._fields[name]
+            and str(self._fields[name].get("base_url", ("", ""))[1]).startswith("http:")
+        )
+
+    def shown(self, name: str) -> dict[str, Any]:
+        """Return what may be shown of a connection: values as written, variables by their names, secrets masked."""
+        return {key: MASK if key in _SECRETS else value for key, (_, value) in self._fields[name].items()}
+
+    def _file_of(self, name: str, key: str | None) -> str:
+        fields = self._fields[name]
+        filler = fields[key][0] if key is not None and key in fields else next(iter(fields.values()), (None,))[0]
+        return filler.file if filler else "connections.yaml"
+
+    def _with_files(self, name: str, connection: Connection) -> Connection:
+        """Check that certificate files are there; relative names start at the folder of the file that names them."""
+        found: dict[str, Path] = {}
+        for key in ("ca_bundle", "client_certificate", "client_key"):
+            path: Path | None = getattr(connection, key)
+            if path is not None:
+                filler = self._fields[name][key][0]
+                found[key] = filler.folder / path
+                if not found[key].is_file():
+                    raise ConfigError(f"there is no file {found[key]}", file=filler.file, key=_below(name, key))
+        return connection.model_copy(update=found) if found else connection
+
+
+def read_fields(rows: Mapping[str, Any], filler: Interpolator, *, below: str = "") -> Fields:
+    """Return the connections of a parsed file, their keys checked and their variables not yet filled in.
+
+    Raises:
+        ConfigError: a connection that is not a mapping, or a key that is not known.
+    """
+    out: dict[str, Mapping[str, tuple[Interpolator, Any]]] = {}
+    for name, row in rows.items():
+        where = _below(below, name)
+        if not isinstance(row, dict):
+            raise ConfigError("must be a mapping with at least base_url", file=filler.file, key=where)
+        for key in row:
+            if key not in Connection.model_fields:
+                problem = unknown_key(key, list(Connection.model_fields))
+                raise ConfigError(problem, file=filler.file, key=_below(where, key))
+        out[name] = {key: (filler, value) for key, value in row.items()}
+    return out
+
+
+def read_connections(path: Path, label: str, env: Mapping[str, str]) -> Connections:
+    """Return the connections of `connections.yaml`.
+
+    Raises:
+        ConfigError: the file or one of its keys cannot be used; missing variables show when a connection is asked for.
+    """
+    connections = Connections(read_fields(read_yaml(path, label), Interpolator(env, path.parent, label)))
+    for problem in unusable(connections.problems()):
+        raise problem
+    return connections
+
+
+def unusable(problems: Iterable[ConfigError]) -> list[ConfigError]:
+    """Return the problems that no variable can mend."""
+    return [problem for problem in problems if not isinstance(problem, MissingVariable)]
+
+
+def _below(name: str, key: str | None) -> str:
+    return ".".join(part for part in (name, key) if part)

@@ -1,0 +1,152 @@
+"""Reading JSON and YAML strictly: no key twice, no NaN, text keys, bounded size."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from context_engine.errors import ConfigError
+
+__all__ = ["Location", "dotted", "read_json", "read_yaml"]
+
+_MAX_BYTES: Final = 1_000_000
+_MAX_VALUES: Final = 50_000
+_MAX_DEPTH: Final = 20
+
+Location = tuple[str | int, ...]
+"""The way from the top of a file to a value: keys and list indices."""
+
+
+def read_json(path: Path, label: str) -> dict[str, Any]:
+    """Return a JSON object; keys that begin with `//` are comments and left out.
+
+    Raises:
+        ConfigError: the file cannot be read, is not JSON, has a key twice or is not an object.
+    """
+    text = _text(path, label)
+    try:
+        value = json.loads(text, object_pairs_hook=lambda pairs: _object(pairs, label), parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"is not JSON: {error.msg}, line {error.lineno}, column {error.colno}", file=label) from None
+    except RecursionError:
+        raise ConfigError(f"is nested deeper than {_MAX_DEPTH} levels", file=label) from None
+    except ValueError as error:
+        raise ConfigError(str(error), file=label) from None
+    return _mapping(value, label)
+
+
+def read_yaml(path: Path, label: str) -> dict[str, Any]:
+    """Return a YAML mapping; anchors and merge keys are fine.
+
+    Raises:
+        ConfigError: the file cannot be read, is not YAML, has a key twice or is not a mapping.
+    """
+    text = _text(path, label)
+    try:
+        value = yaml.load(text, _Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise ConfigError(f"is not usable YAML: {error.problem}{where}", file=label) from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ConfigError(f"is not usable YAML: {str(error).splitlines()[0]}", file=label) from None
+    return _mapping(value, label)
+
+
+def dotted(location: Location, data: Any) -> str:
+    """Return a location as people read it; a list item that has an id is called by it.
+
+    >>> dotted(("sources", 0, "tier"), {"sources": [{"id": "bank_sops", "tier": 9}]})
+    'sources.bank_sops.tier'
+    """
+    parts: list[str] = []
+    for step in location:
+        data = _step(data, step)
+        name = data.get("id") if isinstance(step, int) and isinstance(data, Mapping) else None
+        parts.append(name if isinstance(name, str) else str(step))
+    return ".".join(parts)
+
+
+def _step(data: Any, step: str | int) -> Any:
+    try:
+        return data[step]
+    except (KeyError, IndexError, TypeError):
+        return None
+
+
+def _text(path: Path, label: str) -> str:
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise ConfigError(f"is larger than {_MAX_BYTES} bytes: this is not a configuration file", file=label)
+        return path.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"is not UTF-8 text (byte {error.start})", file=label) from None
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", file=label) from None
+
+
+def _object(pairs: Sequence[tuple[str, Any]], label: str) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for key, value in pairs:
+        if key.startswith("//"):
+            continue
+        if key in out:
+            raise ConfigError("stands twice: keep one", file=label, key=key)
+        out[key] = value
+    return out
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a number that can be used")
+
+
+class _Loader(yaml.SafeLoader):
+    """A safe loader that refuses a key given twice.
+
+    Checked where nodes are composed: merge keys are not yet resolved there, so an override of a merged key is no twin.
+    """
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)
+        seen: set[tuple[str, str]] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if (key.tag, key.value) in seen:
+                    raise yaml.MarkedYAMLError(
+                        problem=f"the key {key.value!r} stands twice", problem_mark=key.start_mark
+                    )
+                seen.add((key.tag, key.value))
+        return node
+
+
+def _mapping(value: Any, label: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        what = "is empty" if value is None else f"holds a {type(value).__name__}"
+        raise ConfigError(f"{what}: it must hold keys with values", file=label)
+    _check_shape(value, label)
+    return value
+
+
+def _check_shape(top: dict[str, Any], label: str) -> None:
+    """Refuse keys that are not text and structures that aliases blow up or close into a ring."""
+    pending: list[tuple[Location, Any]] = [((), top)]
+    for _ in range(_MAX_VALUES + 1):
+        if not pending:
+            return
+        location, value = pending.pop()
+        if len(location) > _MAX_DEPTH:
+            raise ConfigError(f"is nested deeper than {_MAX_DEPTH} levels", file=label)
+        if isinstance(value, dict):
+            for key in value:
+                if not isinstance(key, str):
+                    raise ConfigError(
+                        f"the key {key!r} is not text: put it in quotes", file=label, key=dotted(location, top) or None
+                    )
+            pending.extend(((*location, key), child) for key, child in value.items())
+        elif isinstance(value, list):
+            pending.extend(((*location, index), child) for index, child in enumerate(value))
+    raise ConfigError(f"holds more than {_MAX_VALUES} values", file=label)

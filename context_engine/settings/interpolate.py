@@ -1,0 +1,125 @@
+"""`${VAR}`, `${VAR:-default}` and `${file:/path}` in configuration values; `$${` stands for a literal `${`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from context_engine.errors import ConfigError, MissingVariable
+from context_engine.settings.files import Location, dotted
+
+__all__ = ["FromVariable", "Interpolator", "plain"]
+
+_FORM: Final = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
+_VARIABLE: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
+_MAX_SECRET_BYTES: Final = 65_536
+
+
+class FromVariable(str):
+    """Text that came out of a `${...}`: read by the type its key has, and never shown in an error."""
+
+    __slots__ = ()
+
+
+def plain(value: Any) -> Any:
+    """Return a copy in which text that came out of a variable and reads as a number or a flag is one."""
+    if isinstance(value, dict):
+        return {key: plain(child) for key, child in value.items()}
+    if isinstance(value, list):
+        return [plain(child) for child in value]
+    if not isinstance(value, FromVariable):
+        return value
+    try:
+        read = json.loads(value)
+    except ValueError:
+        return value
+    return read if isinstance(read, (int, float)) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Interpolator:
+    """Fills in the text values of one file.
+
+    Attributes:
+        env: the environment.
+        folder: relative paths in `${file:...}` start here: the folder of the file.
+        file: the file's name in messages.
+    """
+
+    env: Mapping[str, str]
+    folder: Path
+    file: str
+
+    def fill(self, data: Any, *, below: Location = ()) -> Any:
+        """Return a copy of parsed JSON or YAML with every text value filled in. Files are read at every call.
+
+        Args:
+            data: the values.
+            below: where `data` stands in its file, for messages.
+
+        Raises:
+            MissingVariable: a variable is not set, or a file cannot be read.
+            ConfigError: a form that cannot be read.
+        """
+        return self._walk(data, (), data, below)
+
+    def _walk(self, value: Any, location: Location, top: Any, below: Location) -> Any:
+        if isinstance(value, dict):
+            return {key: self._walk(child, (*location, key), top, below) for key, child in value.items()}
+        if isinstance(value, list):
+            return [self._walk(child, (*location, index), top, below) for index, child in enumerate(value)]
+        if isinstance(value, str) and "${" in value:
+            key = ".".join(part for part in (*map(str, below), dotted(location, top)) if part)
+            return self._text(value, key)
+        return value
+
+    def _text(self, text: str, key: str) -> str:
+        parts: list[str] = []
+        end, filled = 0, False
+        for match in _FORM.finditer(text):
+            parts.append(text[end : match.start()])
+            end = match.end()
+            if match.group() == "$${":
+                parts.append("${")
+            elif match.group(1) is None:
+                raise ConfigError(
+                    "'${' is not closed, or holds another '${': write '$${' for a literal '${'", file=self.file, key=key
+                )
+            else:
+                parts.append(self._value(match.group(1), key))
+                filled = True
+        whole = "".join((*parts, text[end:]))
+        return FromVariable(whole) if filled else whole
+
+    def _value(self, form: str, key: str) -> str:
+        if form.startswith("file:"):
+            return self._file(form.removeprefix("file:").strip(), key)
+        match = _VARIABLE.fullmatch(form)
+        if match is None:
+            problem = f"'${{{form}}}' is none of ${{NAME}}, ${{NAME:-default}}, ${{file:/path}}"
+            raise ConfigError(problem, file=self.file, key=key)
+        name, default = match.groups()
+        value = self.env.get(name)
+        if default is not None:
+            return value or default
+        if value is None:
+            problem = f"the variable {name} is not set: set it, or write ${{{name}:-default}}"
+            raise MissingVariable(problem, file=self.file, key=key)
+        return value
+
+    def _file(self, name: str, key: str) -> str:
+        path = self.folder / name
+        try:
+            content = path.read_bytes()
+            if len(content) > _MAX_SECRET_BYTES:
+                raise ConfigError(f"the file {path} is too large to be a value", file=self.file, key=key)
+            return content.decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError:
+            raise ConfigError(f"the file {path} is not UTF-8 text", file=self.file, key=key) from None
+        except OSError as error:
+            problem = f"the file {path} cannot be read ({error.strerror}): put the value there"
+            raise MissingVariable(problem, file=self.file, key=key) from None

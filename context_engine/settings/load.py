@@ -1,0 +1,191 @@
+"""Everything the configuration folder says, read once into frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from context_engine.chunking.strategy import DEFAULT_STRATEGIES, ChunkingStrategy, read_strategies
+from context_engine.errors import ConfigError
+from context_engine.settings.connections import Connections, read_connections, unusable
+from context_engine.settings.files import read_json
+from context_engine.settings.interpolate import Interpolator, plain
+from context_engine.settings.layers import (
+    Layer,
+    config_layer,
+    environment_layer,
+    environment_warnings,
+    seed_layer,
+)
+from context_engine.settings.paths import ConfigPaths
+from context_engine.settings.personas import persona_layers
+from context_engine.settings.resolver import SettingsResolver
+from context_engine.settings.sentences import unknown_key
+from context_engine.settings.stages import NO_STAGE, Stage, load_stage
+
+__all__ = ["Config", "load_config", "read_config"]
+
+T = TypeVar("T")
+_EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """How the engine behaves and how it reaches things.
+
+    Attributes:
+        paths: where it was found.
+        files, seeds, environment: layers of settings.
+        personas: a layer for each.
+        chunking: the table of document types.
+        connections: with the stage's overlay.
+        stage: the overlay in force.
+        warnings: what is set and changes nothing, and what is set unwisely.
+    """
+
+    paths: ConfigPaths
+    files: Layer = field(default_factory=dict)
+    seeds: Layer = field(default_factory=dict)
+    environment: Layer = field(default_factory=dict)
+    personas: Mapping[str, Layer] = field(default_factory=dict)
+    chunking: Mapping[str, ChunkingStrategy] = field(default_factory=lambda: DEFAULT_STRATEGIES)
+    connections: Connections = field(default_factory=Connections)
+    stage: Stage = NO_STAGE
+    warnings: tuple[str, ...] = ()
+
+    def resolver(self, domain_files: Mapping[str, str] = MappingProxyType({})) -> SettingsResolver:
+        """Return what answers with the settings of a search; `domain_files` names the manifest of each domain."""
+        return SettingsResolver(
+            environment=self.environment,
+            seeds=self.seeds,
+            files=self.files,
+            personas=self.personas,
+            domain_files=domain_files,
+        )
+
+
+def load_config(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = None) -> Config:
+    """Return the configuration.
+
+    Raises:
+        ConfigError: the first thing in it that cannot be used.
+    """
+    config, problems = read_config(paths, env=env, stage=stage)
+    for problem in problems:
+        raise problem
+    return config
+
+
+def read_config(
+    paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = None
+) -> tuple[Config, list[ConfigError]]:
+    """Return what of the configuration can be used, and the first problem of each file and variable group."""
+    problems: list[ConfigError] = []
+
+    def attempt(read: Callable[[], T], otherwise: T) -> T:
+        try:
+            return read()
+        except ConfigError as error:
+            problems.append(error)
+            return otherwise
+
+    pipeline = attempt(lambda: _json(paths, "rag-pipeline.json", env), _EMPTY)
+    strategies = plain(pipeline.get("chunking_strategies", {}))
+    overlay = attempt(lambda: load_stage(paths, env=env, name=stage), NO_STAGE)
+    connections = attempt(lambda: _connections(paths, env, overlay), Connections())
+    config = Config(
+        paths=paths,
+        files=attempt(lambda: _file_layer(paths, pipeline, env), {}),
+        seeds=attempt(lambda: seed_layer(env), {}),
+        environment=attempt(lambda: environment_layer(env), {}),
+        personas=attempt(lambda: _personas(paths, env), {}),
+        chunking=attempt(lambda: _chunking(paths, strategies, env), DEFAULT_STRATEGIES),
+        connections=connections,
+        stage=overlay,
+        warnings=(*environment_warnings(env), *connections.warnings()),
+    )
+    return config, problems
+
+
+def _json(paths: ConfigPaths, name: str, env: Mapping[str, str]) -> Mapping[str, Any]:
+    """Return a filled-in configuration file, {} where there is none."""
+    path = paths.config_file(name)
+    if path is None:
+        return _EMPTY
+    label = paths.label(path)
+    filled: Mapping[str, Any] = Interpolator(env, path.parent, label).fill(read_json(path, label))
+    return filled
+
+
+def _name(paths: ConfigPaths, name: str) -> str:
+    path = paths.config_file(name)
+    return paths.label(path) if path else name
+
+
+def _file_layer(paths: ConfigPaths, pipeline: Mapping[str, Any], env: Mapping[str, str]) -> Layer:
+    file = _name(paths, "rag-pipeline.json")
+    settings = {key: value for key, value in pipeline.items() if key != "chunking_strategies"}
+    lower = config_layer(settings, file, file=file)
+    upper = _authority(paths, env)
+    for key in lower.keys() & upper.keys():
+        name = "boosts" if key == "authority_boosts" else key
+        raise ConfigError(f"is given in {file} too: keep one of the two", file=upper[key].origin, key=name)
+    return {**lower, **upper}
+
+
+def _authority(paths: ConfigPaths, env: Mapping[str, str]) -> Layer:
+    """Return the layer of `authority.json`: relevance_weight, authority_weight, boosts by tier "1" to "5"."""
+    values, file = dict(_json(paths, "authority.json", env)), _name(paths, "authority.json")
+    known = ["relevance_weight", "authority_weight", "boosts"]
+    for key in values:
+        if key not in known:
+            raise ConfigError(unknown_key(key, known), file=file, key=key)
+    if "boosts" in values:
+        values["authority_boosts"] = _boosts(plain(values.pop("boosts")), file)
+    try:
+        return config_layer(values, file, file=file)
+    except ConfigError as error:
+        raise ConfigError(
+            error.problem, file=file, key=(error.key or "").replace("authority_boosts", "boosts")
+        ) from None
+
+
+def _boosts(boosts: Any, file: str) -> dict[str, Any]:
+    if not isinstance(boosts, dict):
+        raise ConfigError('must be a mapping of tier to boost, e.g. {"1": 0.4}', file=file, key="boosts")
+    for tier in boosts:
+        if tier not in ("1", "2", "3", "4", "5"):
+            raise ConfigError("unknown tier. Valid: 1, 2, 3, 4, 5.", file=file, key=f"boosts.{tier}")
+    return {f"tier_{tier}": boost for tier, boost in boosts.items()}
+
+
+def _personas(paths: ConfigPaths, env: Mapping[str, str]) -> Mapping[str, Layer]:
+    return persona_layers(_json(paths, "personas.json", env), _name(paths, "personas.json"))
+
+
+def _chunking(paths: ConfigPaths, in_pipeline: Any, env: Mapping[str, str]) -> Mapping[str, ChunkingStrategy]:
+    table, file = plain(dict(_json(paths, "chunking.json", env))), _name(paths, "chunking.json")
+    pipeline = _name(paths, "rag-pipeline.json")
+    if table and in_pipeline:
+        raise ConfigError(f"is given in {file} too: keep one of the two", file=pipeline, key="chunking_strategies")
+    if not isinstance(in_pipeline, dict):
+        raise ConfigError("must be a mapping of document type to strategy", file=pipeline, key="chunking_strategies")
+    if not table:
+        return read_strategies(in_pipeline, file=pipeline)
+    try:
+        return read_strategies(table, file=file)
+    except ConfigError as error:
+        raise ConfigError(
+            error.problem, file=file, key=(error.key or "").removeprefix("chunking_strategies.")
+        ) from None
+
+
+def _connections(paths: ConfigPaths, env: Mapping[str, str], stage: Stage) -> Connections:
+    path = paths.config_file("connections.yaml")
+    below = Connections() if path is None else read_connections(path, paths.label(path), env)
+    connections = below.over(stage.connections)
+    for problem in unusable(connections.problems()):
+        raise problem
+    return connections

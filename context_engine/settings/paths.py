@@ -1,0 +1,169 @@
+"""Where the configuration and the embedded base are found.
+
+The first place that holds anything wins, whole; places are never mixed:
+
+1. `--config-dir DIR`, then 2. `CONTEXT_ENGINE_CONFIG_DIR`: a folder that must exist and hold something;
+3. `config/` and `manifests/` of the current directory;
+4. the user's folder: `$XDG_CONFIG_HOME/context-engine`, `%APPDATA%/context-engine` or `~/.config/context-engine`;
+5. nothing: the values built into the package, and no domain.
+
+A folder is either a root (`DIR/config` and `DIR/manifests`) or holds the configuration files itself, with the manifests
+in `DIR/manifests`; for a folder named `config` the `manifests` beside it serve too. Files named `*.example.yaml` are
+samples and never loaded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from context_engine.errors import ConfigError
+
+__all__ = ["CONFIG_FILES", "ConfigPaths", "find_config", "find_data_dir"]
+
+CONFIG_FILES: Final = ("rag-pipeline.json", "chunking.json", "authority.json", "personas.json", "connections.yaml")
+CONFIG_DIR_VARIABLE: Final = "CONTEXT_ENGINE_CONFIG_DIR"
+DATA_DIR_VARIABLE: Final = "CONTEXT_ENGINE_DATA_DIR"
+_APP: Final = "context-engine"
+_DOMAIN_LINE: Final = re.compile(r"^domain\s*:", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigPaths:
+    """The folders that were found.
+
+    Attributes:
+        origin: which place they are: "--config-dir", the variable's name, "current directory", "user's folder",
+            "built-in".
+        config_dir, manifest_dir: None where there is none.
+        cwd: file names in messages are relative to it.
+    """
+
+    origin: str
+    config_dir: Path | None
+    manifest_dir: Path | None
+    cwd: Path
+
+    def config_file(self, name: str) -> Path | None:
+        """Return the path of a configuration file that is there, None otherwise."""
+        path = self.config_dir / name if self.config_dir else None
+        return path if path and path.is_file() else None
+
+    def manifests(self) -> tuple[Path, ...]:
+        """Return the manifest files, sorted by name."""
+        return _yaml_files(self.manifest_dir) if self.manifest_dir else ()
+
+    def stages(self) -> Mapping[str, Path]:
+        """Return the stage overlays by name: `manifests/stages/<name>.yaml`."""
+        return {path.stem: path for path in _yaml_files(self.manifest_dir / "stages")} if self.manifest_dir else {}
+
+    def label(self, path: Path) -> str:
+        """Return a file's name for messages and origins: relative to the current directory if it lies in it."""
+        return path.relative_to(self.cwd).as_posix() if path.is_relative_to(self.cwd) else str(path)
+
+
+def find_config(config_dir: str | Path | None = None, *, env: Mapping[str, str], cwd: Path) -> ConfigPaths:
+    """Return the folders of the first place that holds a configuration or a manifest.
+
+    Args:
+        config_dir: what `--config-dir` named, relative to `cwd` or absolute.
+        env: the environment.
+        cwd: the current directory.
+
+    Raises:
+        ConfigError: a folder that was named is not there or holds nothing of ours.
+    """
+    named = ((config_dir, "--config-dir"), (env.get(CONFIG_DIR_VARIABLE), CONFIG_DIR_VARIABLE))
+    for folder, origin in named:
+        if folder:
+            return _named(_absolute(folder, env, cwd), origin, cwd)
+    here = _here(cwd)
+    if any(here):
+        return ConfigPaths(origin="current directory", config_dir=here[0], manifest_dir=here[1], cwd=cwd)
+    home = _user_folder(env, "XDG_CONFIG_HOME", "APPDATA", ".config")
+    if home and home.is_dir():
+        config, manifests = _layout(home)
+        if config or manifests:
+            return ConfigPaths(origin="user's folder", config_dir=config, manifest_dir=manifests, cwd=cwd)
+    return ConfigPaths(origin="built-in", config_dir=None, manifest_dir=None, cwd=cwd)
+
+
+def find_data_dir(data_dir: str | Path | None = None, *, env: Mapping[str, str], cwd: Path) -> Path:
+    """Return the folder of the embedded base: `--data-dir`, `CONTEXT_ENGINE_DATA_DIR`, else the user's data folder.
+
+    Raises:
+        ConfigError: none is named and the environment names no home.
+    """
+    named = data_dir or env.get(DATA_DIR_VARIABLE)
+    if named:
+        return _absolute(named, env, cwd)
+    home = _user_folder(env, "XDG_DATA_HOME", "LOCALAPPDATA", ".local/share")
+    if home is None:
+        raise ConfigError(f"there is no home folder to keep data in: set {DATA_DIR_VARIABLE} or pass --data-dir")
+    return home
+
+
+def _named(folder: Path, origin: str, cwd: Path) -> ConfigPaths:
+    if not folder.is_dir():
+        raise ConfigError(f"{folder} is not a folder: name one that holds config/ and manifests/", key=origin)
+    config, manifests = _layout(folder)
+    if not (config or manifests):
+        raise ConfigError(
+            f"{folder} holds neither a configuration file ({', '.join(CONFIG_FILES)}) nor a manifests/ folder. "
+            "Write a first one with 'context-engine init DIR'.",
+            key=origin,
+        )
+    return ConfigPaths(origin=origin, config_dir=config, manifest_dir=manifests, cwd=cwd)
+
+
+def _layout(folder: Path) -> tuple[Path | None, Path | None]:
+    """Return the configuration and manifest folders of a root, or of a folder that holds the files itself."""
+    inner = folder / "config"
+    config = inner if inner.is_dir() else folder
+    manifests = folder / "manifests"
+    if not manifests.is_dir() and folder.name == "config":
+        manifests = folder.parent / "manifests"
+    return (config if _holds_config(config) else None, manifests if manifests.is_dir() else None)
+
+
+def _here(cwd: Path) -> tuple[Path | None, Path | None]:
+    """Return `config/` and `manifests/` if they are ours: other tools keep folders of these names too."""
+    config, manifests = cwd / "config", cwd / "manifests"
+    return (config if _holds_config(config) else None, manifests if _holds_manifest(manifests) else None)
+
+
+def _holds_config(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in CONFIG_FILES)
+
+
+def _holds_manifest(folder: Path) -> bool:
+    return any(_DOMAIN_LINE.search(path.read_text("utf-8", errors="replace")) for path in _yaml_files(folder))
+
+
+def _yaml_files(folder: Path) -> tuple[Path, ...]:
+    if not folder.is_dir():
+        return ()
+    found = (path for path in folder.iterdir() if path.suffix in (".yaml", ".yml") and path.is_file())
+    return tuple(sorted(path for path in found if not path.stem.endswith(".example")))
+
+
+def _absolute(folder: str | Path, env: Mapping[str, str], cwd: Path) -> Path:
+    text, home = str(folder), _home(env)
+    return home / text[2:] if text.startswith("~/") and home else cwd / text
+
+
+def _home(env: Mapping[str, str]) -> Path | None:
+    home = env.get("HOME") or env.get("USERPROFILE")
+    return Path(home) if home else None
+
+
+def _user_folder(env: Mapping[str, str], xdg: str, windows: str, below_home: str) -> Path | None:
+    for name in (xdg, windows):
+        base = env.get(name)
+        if base and Path(base).is_absolute():
+            return Path(base) / _APP
+    home = _home(env)
+    return home / below_home / _APP if home else None

@@ -1,0 +1,46 @@
+"""Personas: named profiles of settings in `personas.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from context_engine.errors import ConfigError
+from context_engine.models import Settings
+from context_engine.settings.layers import Layer, config_layer
+from context_engine.settings.sentences import unknown_key
+
+__all__ = ["PERSONA_KEYS", "persona_layers"]
+
+PERSONA_KEYS: Final[Mapping[str, str]] = {
+    "max_results": "stage2_top_k",
+    "min_results": "min_chunks",
+    "rerank": "reranking_enabled",
+    "namespaces": "sources",
+}
+"""The persona's own words for keys of `Settings`; every key of `Settings` itself may be used too."""
+
+
+def persona_layers(rows: Mapping[str, Any], file: str) -> Mapping[str, Layer]:
+    """Return a layer for each persona. A similarity_threshold is one on cosine unless similarity_kind says otherwise.
+
+    Raises:
+        ConfigError: a persona that is not a mapping, a key that is not known or given twice, a value out of range.
+    """
+    return {name: _layer(name, row, file) for name, row in rows.items()}
+
+
+def _layer(name: str, row: Any, file: str) -> Layer:
+    if not isinstance(row, Mapping):
+        raise ConfigError("must be a mapping of keys to values", file=file, key=name)
+    values: dict[str, Any] = {}
+    for key, value in row.items():
+        target = PERSONA_KEYS.get(key, key)
+        if target not in Settings.model_fields:
+            raise ConfigError(unknown_key(key, [*PERSONA_KEYS, *Settings.model_fields]), file=file, key=f"{name}.{key}")
+        if target in values:
+            raise ConfigError("says the same as another key of this persona: keep one", file=file, key=f"{name}.{key}")
+        values[target] = value
+    if "similarity_threshold" in values:
+        values.setdefault("similarity_kind", "cosine")
+    return config_layer(values, f"persona {name} ({file})", file=file, key=name)

@@ -1,0 +1,125 @@
+"""The settings of one search: the loaded layers, the domain's, the persona's and the call's, laid over each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from context_engine.errors import ConfigError, InvalidRequest, nearest
+from context_engine.models import DomainSpec, EffectiveSettings, SearchRequest
+from context_engine.settings.layers import Layer, call_layer, config_layer, effective_settings, with_layer
+
+__all__ = ["SettingsResolver"]
+
+_NOTHING: Final[Layer] = MappingProxyType({})
+_MOST_KEPT: Final = 256
+
+
+class SettingsResolver:
+    """Holds the loaded layers and answers with the settings in force.
+
+    Safe for several threads at once. Everything but the call's own options is worked out once for each domain and
+    persona.
+
+    Args:
+        environment, seeds, files: layers of `CONTEXT_ENGINE_*`, of the older names and of the files.
+        personas: a layer for each persona.
+        pipeline: the layer of a pipeline config.
+        domain_files: the manifest of each domain, for origins and messages.
+    """
+
+    def __init__(
+        self,
+        *,
+        environment: Layer = _NOTHING,
+        seeds: Layer = _NOTHING,
+        files: Layer = _NOTHING,
+        personas: Mapping[str, Layer] = MappingProxyType({}),
+        pipeline: Layer = _NOTHING,
+        domain_files: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self._environment, self._seeds, self._files = environment, seeds, files
+        self._personas, self._pipeline, self._domain_files = personas, pipeline, domain_files
+        self._kept: dict[tuple[str | None, str | None], tuple[DomainSpec | None, EffectiveSettings]] = {}
+
+    @property
+    def personas(self) -> tuple[str, ...]:
+        """The names of the personas, sorted."""
+        return tuple(sorted(self._personas))
+
+    def with_pipeline(self, config: Mapping[str, Any]) -> SettingsResolver:
+        """Return a resolver of its own with a pipeline config in force (`min_relevance` and `top_k` are read too).
+
+        Raises:
+            ConfigError: a key that is not known, or a value out of range.
+        """
+        return SettingsResolver(
+            environment=self._environment,
+            seeds=self._seeds,
+            files=self._files,
+            personas=self._personas,
+            pipeline={**self._pipeline, **config_layer(config, "pipeline config")},
+            domain_files=self._domain_files,
+        )
+
+    def resolve(self, domain: DomainSpec | None, request: SearchRequest) -> EffectiveSettings:
+        """Return the settings for one search.
+
+        Raises:
+            InvalidRequest: an unknown option or persona, a value out of range, or a source the domain does not have.
+            ConfigError: settings of the domain or a persona that cannot be used.
+        """
+        settings = with_layer(self.base(domain, request.persona), call_layer(request.overrides))
+        if domain is not None and settings.values.sources is not None:
+            _check_sources(domain, settings)
+        return settings
+
+    def base(self, domain: DomainSpec | None = None, persona: str | None = None) -> EffectiveSettings:
+        """Return the settings without a call's own options.
+
+        Raises:
+            InvalidRequest: the persona is not known.
+            ConfigError: settings of the domain that cannot be used.
+        """
+        key = (domain.domain if domain else None, persona)
+        kept = self._kept.get(key)
+        if kept is not None and kept[0] is domain:
+            return kept[1]
+        settings = self._worked_out(domain, persona)
+        if len(self._kept) >= _MOST_KEPT:
+            self._kept.clear()
+        self._kept[key] = (domain, settings)
+        return settings
+
+    def _worked_out(self, domain: DomainSpec | None, persona: str | None) -> EffectiveSettings:
+        return effective_settings(
+            pipeline=self._pipeline,
+            persona=self._persona(persona),
+            domain=_NOTHING if domain is None else self._domain(domain),
+            environment=self._environment,
+            seeds=self._seeds,
+            files=self._files,
+        )
+
+    def _persona(self, name: str | None) -> Layer:
+        if name is None:
+            return _NOTHING
+        if name not in self._personas:
+            known = nearest(name, self._personas) or " None is configured: write config/personas.json."
+            raise InvalidRequest(f"unknown persona {name!r}.{known}")
+        return self._personas[name]
+
+    def _domain(self, domain: DomainSpec) -> Layer:
+        file = self._domain_files.get(domain.domain)
+        origin = f"domain {domain.domain} ({file})" if file else f"domain {domain.domain}"
+        return config_layer(domain.settings, origin, file=file or f"domain {domain.domain}", key="settings")
+
+
+def _check_sources(domain: DomainSpec, settings: EffectiveSettings) -> None:
+    known = [source.id for source in domain.sources]
+    for name in settings.values.sources or ():
+        if name not in known:
+            problem = f"domain {domain.domain!r} has no source {name!r}.{nearest(name, known)}"
+            origin = settings.origins.get("sources", "default")
+            raise InvalidRequest(problem) if origin == "call" else ConfigError(problem, file=origin, key="sources")
