@@ -41,18 +41,13 @@ def admit(answer: Any, *, source_id: str, top_k: int) -> Admitted:
     kept: list[Chunk] = []
     rejected = 0
     for chunk in islice(given, top_k):
-        if (
-            isinstance(chunk, Chunk)
-            and isinstance(chunk.content, str)
-            and chunk.content
-            and not chunk.content.isspace()
-        ):
+        if _is_chunk(chunk):
             kept.append(_with_usable_scores(chunk, notes))
         else:
             rejected += 1
     if rejected:
         notes.append(f"{rejected} chunk(s) without text were refused")
-    return Admitted(tuple(kept), max(len(given) - top_k, 0), rejected, tuple(notes))
+    return Admitted(tuple(kept), answer.cut + max(len(given) - top_k, 0), rejected, tuple(notes))
 
 
 def _is_chunk(value: Any) -> bool:

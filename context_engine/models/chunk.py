@@ -230,7 +230,7 @@ class RankedChunk:
             "authority_tier": self.authority_tier,
             "trust_class": str(self.trust_class),
             "classification": str(self.classification),
-            "domain": self.domain,
+            "domain": self.chunk.extra.get("domain", self.domain),
             **({} if self.rerank_score is None else {"rerank_score": self.rerank_score}),
             "_rag_score": round(self.final, 4),
             "_relevance_score": round(self.relevance, 4),

@@ -14,11 +14,12 @@ from context_engine.models.enums import TIERS, Classification, FetchedAtBasis, S
 __all__ = ["chunk_from_dict", "to_date", "to_moment"]
 
 _KEYS: Final = """
-    content chunk_id source_id source_type authority_tier trust_class classification domain document_id
+    content chunk_id source_id source_type authority_tier trust_class classification document_id
     document_version dataset_id title section heading_path doc_type position span fetched_at fetched_at_basis
-    ttl_seconds effective_from effective_to superseded_by metadata relevance_score score score_kind scores
+    ttl_seconds effective_from effective_to superseded_by metadata scores
 """
 _READ: Final = frozenset(_KEYS.split())
+_PARSED: Final = ("fetched_at", "ttl_seconds", "effective_from", "effective_to", "position", "span")
 _COMPUTED: Final = ("rank", "_rag_score", "_relevance_score", "_authority_boost", "_provenance")
 
 
@@ -43,7 +44,7 @@ def chunk_from_dict(given: Mapping[str, Any], warnings: list[str] | None = None)
         raise InvalidRequest(f"chunk {given.get('chunk_id', '?')!r} has no text in 'content'")
     notes = [] if warnings is None else warnings
     look = _Lookup(given)
-    return Chunk(
+    chunk = Chunk(
         content=content,
         chunk_id=look.text("chunk_id") or "",
         source_id=look.text("source_id"),
@@ -68,8 +69,18 @@ def chunk_from_dict(given: Mapping[str, Any], warnings: list[str] | None = None)
         effective_to=to_date(look.value("effective_to")),
         superseded_by=look.text("superseded_by"),
         metadata=_metadata(given),
-        extra={key: value for key, value in given.items() if key not in _READ and key not in _COMPUTED} or NOTHING,
     )
+    return chunk._replace(extra=_extra(given, chunk, notes))
+
+
+def _extra(given: Mapping[str, Any], chunk: Chunk, warnings: list[str]) -> Mapping[str, Any]:
+    """What the chunk has no place for: unknown keys, the scores as given, and values that could not be read."""
+    extra = {key: value for key, value in given.items() if key not in _READ and key not in _COMPUTED}
+    for key in _PARSED:
+        if given.get(key) is not None and getattr(chunk, key) is None:
+            extra[key] = given[key]
+            warnings.append(f"chunk {chunk.chunk_id or 'without id'}: {key} {given[key]!r} cannot be read")
+    return extra or NOTHING
 
 
 class _Lookup:

@@ -139,8 +139,10 @@ class SourceAnswer:
 
     Attributes:
         retrieved_at: when the source answered, aware; None means now.
+        cut: chunks past top_k that the source itself left out.
     """
 
     chunks: Sequence[Chunk] = ()
     notes: tuple[str, ...] = ()
     retrieved_at: datetime | None = None
+    cut: int = 0

@@ -8,6 +8,8 @@ from context_engine.models import Chunk
 
 __all__ = ["CallableReranker", "NoOpReranker"]
 
+Score = Callable[[str, Sequence[str]], Sequence[float] | None]
+
 
 class NoOpReranker:
     """Has no opinion: stage 1's relevance stands."""
@@ -27,9 +29,7 @@ class CallableReranker:
         name: stands in the result.
     """
 
-    def __init__(
-        self, function: Callable[[str, Sequence[str]], Sequence[float] | None], name: str = "callable"
-    ) -> None:
+    def __init__(self, function: Score, name: str = "callable") -> None:
         self.name = name
         self._function = function
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sized
 from itertools import islice
-from typing import Any, Final
+from typing import Any
 
 from context_engine.errors import InvalidRequest, SourceProtocolError
 from context_engine.models import Chunk, ScoreKind, SourceAnswer, SourceQuery
@@ -13,8 +13,6 @@ from context_engine.models.chunk_dict import chunk_from_dict
 __all__ = ["Adapter", "CallableSource"]
 
 Adapter = Callable[[str, str, int], Iterable[Mapping[str, Any] | Chunk]]
-
-_LOOK_AHEAD: Final = 10_000
 
 
 class CallableSource:
@@ -43,17 +41,15 @@ class CallableSource:
             raise SourceProtocolError(
                 f"the adapter returned {type(given).__name__} instead of a list of chunks", source_id=self.source_id
             )
-        sized = hasattr(given, "__len__")
         chunks: list[Chunk] = []
         notes: list[str] = []
-        for one in islice(given, query.top_k if sized else _LOOK_AHEAD):
+        for one in islice(given, query.top_k):
             try:
                 chunks.append(one if isinstance(one, Chunk) else chunk_from_dict(one, notes))
             except InvalidRequest as error:
                 notes.append(f"left out: {error}")
-        if sized and len(given) > query.top_k:
-            notes.append(f"{len(given) - query.top_k} chunk(s) past top_k were cut")
-        return SourceAnswer(chunks=chunks, notes=tuple(notes))
+        more = len(given) - query.top_k if isinstance(given, Sized) else 0
+        return SourceAnswer(chunks=chunks, notes=tuple(notes), cut=max(more, 0))
 
     def close(self) -> None:
         """Nothing to release: the function belongs to its maker."""
