@@ -1,6 +1,7 @@
 """Values: frozen, no I/O, no clock. A stage adds to them, it never overwrites."""
 
 from context_engine.models.chunk import NOTHING, Chunk, Key, Member, ProvenanceTag, RankedChunk, Score, utc_text
+from context_engine.models.chunk_dict import chunk_from_dict, to_date, to_moment
 from context_engine.models.enums import (
     TIER_OF,
     TIERS,
@@ -83,6 +84,9 @@ __all__ = [
     "canonical_json",
     "checked_query",
     "checked_top_k",
+    "chunk_from_dict",
     "default_trust",
+    "to_date",
+    "to_moment",
     "utc_text",
 ]
