@@ -1,0 +1,167 @@
+"""What every source must keep. Subclass `SourceContract` in a test file of your own and run pytest.
+
+class TestMySource(SourceContract):
+    question = "capital requirements"
+
+    def make_source(self):
+        return MySource(...)
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date
+from math import isfinite
+from typing import ClassVar, Final
+
+from context_engine.models import (
+    TIERS,
+    Chunk,
+    Condition,
+    FilterOp,
+    ScoreKind,
+    SourceAnswer,
+    SourceQuery,
+)
+from context_engine.protocols import Source
+
+__all__ = ["ODD_QUERIES", "SourceContract"]
+
+ODD_QUERIES: Final = (
+    "FCAA Notice 637(4)(b)?: [",
+    '"unbalanced AND (OR NOT',
+    "'; DROP TABLE chunks; --",
+    "the of and",
+    "…—“”😀",
+    "新产品审批",
+    "a" * 250,
+    "limit " * 1500,
+)
+"""Queries that people and programs do send; a source answers them, if only with nothing."""
+
+_RANGES: Final = {
+    ScoreKind.COSINE: (-1.0, 1.0),
+    ScoreKind.RELEVANCE: (0.0, 1.0),
+    ScoreKind.WEIGHTED: (0.0, 1.0),
+    ScoreKind.BM25: (0.0, float("inf")),
+    ScoreKind.FULLTEXT: (0.0, float("inf")),
+    ScoreKind.LEXICAL: (0.0, float("inf")),
+    ScoreKind.RRF: (0.0, 1.0),
+}
+
+
+class SourceContract:
+    """The tests of a source.
+
+    Attributes:
+        question: a query that finds at least two chunks.
+        domain: the domain to ask for.
+    """
+
+    question: ClassVar[str]
+    domain: ClassVar[str] = "NPA"
+
+    def make_source(self) -> Source:
+        """Return a source that is ready to be asked; each test makes its own."""
+        raise TypeError(f"{type(self).__name__} must define make_source()")
+
+    def ask(self, source: Source, text: str | None = None, top_k: int = 10, **more: object) -> SourceAnswer:
+        """Ask a source as the engine does."""
+        query = SourceQuery(text=text or self.question, domain=self.domain, top_k=top_k, **more)  # type: ignore[arg-type]
+        return source.search(query)
+
+    def chunks(self, source: Source, top_k: int = 10) -> list[Chunk]:
+        """Return the chunks that answer the question."""
+        return list(self.ask(source, top_k=top_k).chunks)
+
+    def test_says_who_it_is(self) -> None:
+        source = self.make_source()
+        assert isinstance(source, Source)
+        assert isinstance(source.source_id, str) and source.source_id
+        assert isinstance(source.score_kinds, frozenset) and source.score_kinds <= frozenset(ScoreKind)
+        source.close()
+
+    def test_answers_with_chunks_that_have_text(self) -> None:
+        source = self.make_source()
+        answer = self.ask(source)
+        assert isinstance(answer, SourceAnswer)
+        assert len(answer.chunks) >= 2, "the question must find at least two chunks"
+        for chunk in answer.chunks:
+            assert isinstance(chunk, Chunk)
+            assert isinstance(chunk.content, str) and chunk.content.strip()
+        source.close()
+
+    def test_keeps_to_top_k(self) -> None:
+        source = self.make_source()
+        for top_k in (1, 2, 1000):
+            assert 1 <= len(self.chunks(source, top_k)) <= top_k
+        source.close()
+
+    def test_ids_are_stable_and_unique(self) -> None:
+        source = self.make_source()
+        first, second = self.chunks(source), self.chunks(source)
+        assert [chunk.chunk_id for chunk in first] == [chunk.chunk_id for chunk in second]
+        ids = [chunk.chunk_id for chunk in first if chunk.chunk_id]
+        assert len(ids) == len(set(ids)), "a chunk id stands for one chunk"
+        source.close()
+
+    def test_the_same_question_gets_the_same_answer(self) -> None:
+        source = self.make_source()
+        assert self.chunks(source) == self.chunks(source)
+        source.close()
+
+    def test_scores_are_what_they_say(self) -> None:
+        source = self.make_source()
+        for chunk in self.chunks(source):
+            kinds = [score.kind for score in chunk.scores]
+            assert len(kinds) == len(set(kinds)), "one score per kind"
+            for score in chunk.scores:
+                assert score.kind in source.score_kinds, f"{score.kind} is not declared in score_kinds"
+                assert isfinite(score.value)
+                low, high = _RANGES.get(score.kind, (float("-inf"), float("inf")))
+                assert low <= score.value <= high, f"{score.kind} score {score.value} is out of range"
+        source.close()
+
+    def test_best_first(self) -> None:
+        source = self.make_source()
+        leading = [chunk.scores[0].value for chunk in self.chunks(source) if chunk.scores]
+        assert leading == sorted(leading, reverse=True)
+        source.close()
+
+    def test_odd_queries_are_answered(self) -> None:
+        source = self.make_source()
+        for text in ODD_QUERIES:
+            assert isinstance(self.ask(source, text), SourceAnswer), f"no answer for {text[:40]!r}"
+        source.close()
+
+    def test_takes_filters_and_a_day(self) -> None:
+        source = self.make_source()
+        nothing = Condition("no_such_field", FilterOp.EQ, "x")
+        assert isinstance(self.ask(source, filters=nothing, as_of=date(2026, 1, 1)), SourceAnswer)
+        source.close()
+
+    def test_values_are_well_formed(self) -> None:
+        source = self.make_source()
+        for chunk in self.chunks(source):
+            assert chunk.fetched_at is None or chunk.fetched_at.tzinfo is not None, "fetched_at must know its zone"
+            assert chunk.authority_tier is None or chunk.authority_tier in TIERS
+            assert chunk.span is None or 0 <= chunk.span[0] < chunk.span[1]
+            json.dumps(dict(chunk.metadata), default=str)
+            assert pickle.loads(pickle.dumps(chunk)) == chunk
+        source.close()
+
+    def test_answers_many_threads_at_once(self) -> None:
+        source = self.make_source()
+        expected = self.chunks(source)
+        with ThreadPoolExecutor(max_workers=8) as threads:
+            for found in threads.map(lambda _: self.chunks(source), range(24)):
+                assert found == expected
+        source.close()
+
+    def test_closes_twice(self) -> None:
+        source = self.make_source()
+        source.close()
+        source.close()
+        assert isinstance(source.source_id, str)

@@ -1,0 +1,101 @@
+"""Stand-ins for tests: a clock that stands still, a source that does as it is told, a reranker and an embedder."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from hashlib import blake2b
+from math import sqrt
+
+from context_engine.models import Chunk, ScoreKind, SourceAnswer, SourceQuery
+from context_engine.text import terms
+
+__all__ = ["FakeEmbedder", "FakeReranker", "FixedClock", "ScriptedSource"]
+
+
+class FixedClock:
+    """Always the same moment; `monotonic` is real, so that time limits work."""
+
+    def __init__(self, moment: datetime = datetime(2026, 3, 2, 10, tzinfo=UTC)) -> None:
+        self._moment = moment
+
+    def now(self) -> datetime:
+        """Return the moment."""
+        return self._moment
+
+    def monotonic(self) -> float:
+        """Return real seconds."""
+        return time.monotonic()
+
+
+class ScriptedSource:
+    """Gives fixed chunks, raises a given error, or waits for `release`.
+
+    Args:
+        chunks: what it answers with, cut at top_k.
+        error: raised instead, if given.
+        hang: wait until `release` is set before answering.
+    """
+
+    def __init__(
+        self,
+        source_id: str,
+        chunks: Sequence[Chunk] = (),
+        *,
+        error: BaseException | None = None,
+        hang: bool = False,
+        score_kinds: frozenset[ScoreKind] = frozenset(ScoreKind),
+    ) -> None:
+        self.source_id, self.score_kinds = source_id, score_kinds
+        self.queries: list[SourceQuery] = []
+        self.release = threading.Event()
+        self._chunks, self._error, self._hang = tuple(chunks), error, hang
+
+    def search(self, query: SourceQuery) -> SourceAnswer:
+        """Do as scripted; the query is kept in `queries`."""
+        self.queries.append(query)
+        if self._hang:
+            self.release.wait()
+        if self._error is not None:
+            raise self._error
+        return SourceAnswer(chunks=self._chunks[: query.top_k], cut=max(len(self._chunks) - query.top_k, 0))
+
+    def close(self) -> None:
+        """Let go of a hanging call."""
+        self.release.set()
+
+
+class FakeReranker:
+    """Scores by a table of text to score; texts that are not in it get 0."""
+
+    name = "fake"
+
+    def __init__(self, scores: Mapping[str, float]) -> None:
+        self._scores = dict(scores)
+
+    def rerank(self, query: str, chunks: Sequence[Chunk]) -> Sequence[float]:
+        """Return the table's scores."""
+        return [self._scores.get(chunk.content, 0.0) for chunk in chunks]
+
+
+class FakeEmbedder:
+    """Hashes terms into a unit vector: texts that share terms are close. No model, always the same."""
+
+    def __init__(self, dimension: int = 64) -> None:
+        self.dimension = dimension
+        self.model_id = f"fake-{dimension}"
+
+    def embed_query(self, text: str) -> Sequence[float]:
+        """Return the vector of a text; all zeros where it has no terms."""
+        vector = [0.0] * self.dimension
+        for term in terms(text):
+            digest = int.from_bytes(blake2b(term.encode(), digest_size=8).digest(), "big")
+            vector[digest % self.dimension] += 1.0 if digest >> 63 else -1.0
+        length = sqrt(sum(value * value for value in vector))
+        return [value / length for value in vector] if length else vector
+
+    def embed_documents(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """Return one vector per text."""
+        return [self.embed_query(text) for text in texts]
