@@ -135,13 +135,16 @@ def _parted(text: str, kind: str, spans: list[Span]) -> _Block:
     if kind == "heading":
         return _Block(kind, [(start, end)])
     parts: list[Span] = []
+    ruled = False  # whether the row before is the rule below a table's head: the first row stays with the head
     for first, last in spans:
         line = text[first:last]
-        goes_on = _ITEM.match(line) is None if kind == "list" else _TABLE_RULE.fullmatch(line) is not None
+        rule = kind == "table" and _TABLE_RULE.fullmatch(line) is not None
+        goes_on = rule or ruled or (kind == "list" and _ITEM.match(line) is None)
         if parts and goes_on:
             parts[-1] = (parts[-1][0], last)
         else:
             parts.append((first, last))
+        ruled = rule
     return _Block(kind, [span for span in (stripped(text, *part) for part in parts) if span[0] < span[1]])
 
 

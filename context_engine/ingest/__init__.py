@@ -1,1 +1,22 @@
 """Load, chunk, write."""
+
+from context_engine.ingest.documents import PreparedDocument, chunks_of, prepare
+from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.loaders import LOADERS, MOST_BYTES, load
+from context_engine.ingest.report import IngestReport
+from context_engine.ingest.run import IngestOptions, Progress, ingest
+
+__all__ = [
+    "LOADERS",
+    "MOST_BYTES",
+    "IngestOptions",
+    "IngestReport",
+    "LoadedDocument",
+    "PreparedDocument",
+    "Progress",
+    "Skipped",
+    "chunks_of",
+    "ingest",
+    "load",
+    "prepare",
+]

@@ -1,0 +1,232 @@
+"""From a loaded document to chunks: identity, claims, metadata, and a hash that says whether anything changed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from context_engine.chunking import (
+    CHUNKER_VERSION,
+    ChunkingStrategy,
+    Piece,
+    cut,
+    get_strategy,
+    outline,
+)
+from context_engine.ingest.claims import ALIASES, CLAIMS, Claims, json_value, record_id
+from context_engine.ingest.loaded import LoadedDocument
+from context_engine.models import (
+    Chunk,
+    Classification,
+    DocumentRule,
+    FetchedAtBasis,
+    canonical_json,
+    utc_text,
+)
+from context_engine.protocols import TokenCounter
+
+__all__ = ["PreparedDocument", "chunks_of", "prepare"]
+
+_MOST_TITLE: Final = 300
+_INSTEAD: Final[Mapping[str, tuple[str, ...]]] = {
+    "date": ("date", "effective_from"),
+    "id": ("id", "notice_id", "document_id"),
+    "template_id": ("template_id", "document_id"),
+    "entity_id": ("entity_id", "document_id"),
+}
+"""Fields of the chunking table and where each is found, first that is there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedDocument:
+    """A document that is ready to be cut.
+
+    Attributes:
+        document_id: front matter, else the record's id, else what the text says, else the file's name.
+        version: "" where it has none.
+        named: whether the document itself gives its id.
+        content_hash: SHA-256 over everything its chunks are made of.
+        base: a chunk with all that the document's chunks have in common.
+        warnings: claims that could not be read.
+    """
+
+    loaded: LoadedDocument
+    document_id: str
+    version: str
+    named: bool
+    content_hash: str
+    strategy: ChunkingStrategy
+    base: Chunk
+    fields: Mapping[str, Any]
+    warnings: tuple[str, ...]
+
+
+def prepare(
+    loaded: LoadedDocument,
+    rule: DocumentRule | None,
+    counter: TokenCounter,
+    *,
+    strategies: Mapping[str, ChunkingStrategy] | None = None,
+    max_chunk_tokens: int = 512,
+    document_id: str | None = None,
+) -> PreparedDocument:
+    """Return a document with its identity, claims and hash; nothing is cut yet.
+
+    Claims are kept as they are made: whether one may raise authority or lower a classification is decided when the
+    chunk is retrieved. The rule's classification is the least the document gets.
+
+    Args:
+        loaded: the document.
+        rule: the manifest's rule it came by; None takes the type from the document.
+        counter: counts tokens.
+        strategies: the chunking table, the built-in one if None.
+        max_chunk_tokens: no chunk is longer, whatever the table says.
+        document_id: an id to use instead of the file's name, where the document gives none.
+    """
+    fields = _fields(loaded)
+    claims = Claims(fields)
+    own_id = record_id(fields) if loaded.record else claims.text("document_id")
+    identity = own_id or document_id or loaded.stem
+    doc_type = _doc_type(loaded, rule, claims)
+    strategy = get_strategy(doc_type, strategies).capped(max_chunk_tokens)
+    base = _base(loaded, rule, claims, identity, doc_type)._replace(metadata=_metadata(loaded, fields))
+    return PreparedDocument(
+        loaded=loaded,
+        document_id=identity,
+        version=base.document_version or "",
+        named=own_id is not None,
+        content_hash=_content_hash(loaded.text, base, strategy, counter),
+        strategy=strategy,
+        base=base,
+        fields=fields,
+        warnings=tuple(claims.warnings),
+    )
+
+
+def chunks_of(document: PreparedDocument, counter: TokenCounter) -> list[Chunk]:
+    """Return the document's chunks in order.
+
+    A chunk's id is `document@version#section`, with the position where there is no section number, and `~2`, `~3` for
+    the further parts of a section.
+    """
+    loaded, base = document.loaded, document.base
+    stem = f"{document.document_id}@{document.version}" if document.version else document.document_id
+    used: set[str] = set()
+    out: list[Chunk] = []
+    for piece in cut(loaded.text, document.strategy, counter.count):
+        start, end = piece.span
+        path = piece.heading_path[1:] if piece.heading_path[:1] == (base.title,) else piece.heading_path
+        out.append(
+            base._replace(
+                content=piece.content,
+                chunk_id=_unused(f"{stem}#{piece.section or piece.position}".replace(" ", "-"), used),
+                section=piece.section,
+                heading_path=path,
+                position=piece.position,
+                span=(start + loaded.offset, end + loaded.offset),
+                metadata={**base.metadata, **_table_fields(document, piece)},
+            )
+        )
+    return out
+
+
+def _fields(loaded: LoadedDocument) -> dict[str, Any]:
+    """Return front matter over header, by the names of CLAIMS; a record's fields keep their names."""
+    if loaded.record:
+        return dict(loaded.fields)
+    named: dict[str, Any] = {}
+    for key, value in loaded.fields.items():
+        plain = key.strip().lower().replace(" ", "_").replace("-", "_")
+        known = ALIASES.get(plain, plain)
+        name = known if known in CLAIMS else key
+        if value is not None and (name == key or name not in loaded.fields):
+            named[name] = value
+    return {**loaded.header, **named}
+
+
+def _doc_type(loaded: LoadedDocument, rule: DocumentRule | None, claims: Claims) -> str:
+    """Return the rule's type where it states one, else the document's own, else by the kind of file."""
+    if rule is not None and "doc_type" in rule.model_fields_set:
+        return rule.doc_type
+    return claims.text("doc_type") or ("entity_record" if loaded.record else "default")
+
+
+def _base(loaded: LoadedDocument, rule: DocumentRule | None, claims: Claims, identity: str, doc_type: str) -> Chunk:
+    fetched_at = claims.moment("fetched_at")
+    base = Chunk(
+        content="",
+        document_id=identity,
+        document_version=claims.text("version"),
+        title=claims.text("title", _MOST_TITLE) or _title(loaded, identity),
+        doc_type=doc_type,
+        source_type=claims.source_type("source_type"),
+        authority_tier=claims.tier("authority_tier"),
+        trust_class=claims.trust("trust_class"),
+        classification=_classification(rule, claims),
+        fetched_at=fetched_at,
+        fetched_at_basis=FetchedAtBasis.ORIGIN if fetched_at else None,
+        ttl_seconds=claims.seconds("ttl_seconds"),
+        effective_from=claims.date("effective_from"),
+        effective_to=claims.date("effective_to"),
+        superseded_by=claims.text("superseded_by"),
+    )
+    if base.effective_from and base.effective_to and base.effective_from >= base.effective_to:
+        claims.warnings.append(f"effective_to {base.effective_to} is not after effective_from: never in force")
+    return base
+
+
+def _classification(rule: DocumentRule | None, claims: Claims) -> Classification | None:
+    given = [claims.classification("classification"), rule.classification if rule else None]
+    return max((one for one in given if one), key=lambda one: one.rank, default=None)
+
+
+def _title(loaded: LoadedDocument, identity: str) -> str:
+    """Return the first heading, the short first line, or the id."""
+    if loaded.record:
+        return loaded.text.split("\n", 1)[0][:_MOST_TITLE]
+    first = next((section for section in outline(loaded.text[:4000]) if section.path), None)
+    if first is not None and not loaded.text[: first.start].strip():
+        return first.path[0][:_MOST_TITLE]
+    line, _, rest = loaded.text.lstrip().partition("\n")
+    line = line.strip().strip("*_").strip()
+    return line if line and len(line) <= 120 and line[-1] not in ".;," and rest[:1] in ("", "\n") else identity
+
+
+def _metadata(loaded: LoadedDocument, fields: Mapping[str, Any]) -> dict[str, Any]:
+    other = {key: json_value(value) for key, value in fields.items() if key not in CLAIMS and value is not None}
+    return {**other, "source_file": loaded.path}
+
+
+def _table_fields(document: PreparedDocument, piece: Piece) -> dict[str, Any]:
+    """Return the fields that the chunking table asks for, as far as the document gives them."""
+    base = document.base
+    known: dict[str, Any] = {
+        **document.fields,
+        "section_number": piece.section,
+        "version": base.document_version,
+        "document_id": base.document_id,
+        "fetched_at": utc_text(base.fetched_at) if base.fetched_at else None,
+    }
+    out: dict[str, Any] = {}
+    for name in document.strategy.metadata_fields:
+        value = next((known[one] for one in _INSTEAD.get(name, (name,)) if known.get(one) is not None), None)
+        if value is not None:
+            out[name] = json_value(value)
+    return out
+
+
+def _unused(chunk_id: str, used: set[str]) -> str:
+    """Return the id, or the id with the first free `~n`."""
+    number, free = 1, chunk_id
+    while free in used:
+        number += 1
+        free = f"{chunk_id}~{number}"
+    used.add(free)
+    return free
+
+
+def _content_hash(text: str, base: Chunk, strategy: ChunkingStrategy, counter: TokenCounter) -> str:
+    parts = [CHUNKER_VERSION, counter.name, strategy.to_dict(), base.to_dict(), text]
+    return hashlib.sha256(canonical_json(parts).encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,131 @@
+"""What a document's text says about itself: YAML front matter, and labelled lines below the title."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+__all__ = ["BrokenFrontMatter", "FrontMatter", "front_matter", "header_fields"]
+
+_MOST_FRONT: Final = 64 * 1024
+_FRONT_END: Final = re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE)
+_MOST_LINES: Final = 40
+_MOST_VALUE: Final = 160
+_AS_WRITTEN: Final = (
+    "version",
+    "document_version",
+    "document_id",
+    "notice_id",
+    "template_id",
+    "entity_id",
+    "superseded_by",
+)
+
+_LABELS: Final[Mapping[str, tuple[str, ...]]] = {
+    "document_id": ("document no", "document number", "document id", "document ref", "文件编号"),
+    "version": ("version", "version no", "revision", "版本"),
+    "effective_from": ("effective date", "effective from", "date effective", "in force from", "生效日期"),
+    "effective_to": ("effective to",),
+    "date": ("date", "date of issue", "issue date", "issued on", "发布日期"),
+    "classification": ("classification",),
+    "superseded_by": ("superseded by",),
+    "owner": ("owner", "document owner"),
+    "notice_id": ("notice no", "notice number", "circular no", "circular number"),
+    "template_id": ("template no", "template number", "template id"),
+    "jurisdiction": ("jurisdiction",),
+    "regulator": ("regulator", "issued by", "issuing authority"),
+}
+_FIELD_OF: Final = {label: name for name, labels in _LABELS.items() for label in labels}
+_LINE: Final = re.compile(r"\s*(?:[-*]\s+)?[*_]*([^\W\d][\w ./-]{1,30}?)[*_]*\s*[:：][*_]*\s*(\S.*?)[*_]*\s*$")
+_ROW: Final = re.compile(r"\s*\|\s*[*_]*([^\W\d][\w ./-]{1,30}?)[*_:： ]*\|([^|]*\S[^|]*)\|\s*$")
+_LOWER_HEADING: Final = re.compile(r"\s{0,3}#{2,6}\s")
+
+
+class BrokenFrontMatter(ValueError):
+    """The front matter cannot be read; `line` is the 1-based line of the file."""
+
+    def __init__(self, problem: str, line: int) -> None:
+        self.line = line
+        super().__init__(problem)
+
+
+class FrontMatter(NamedTuple):
+    """The fields of the front matter, and where the text below it begins."""
+
+    fields: Mapping[str, Any]
+    end: int
+
+
+class _Loader(yaml.SafeLoader):
+    """The safe loader without aliases: a few of them can describe gigabytes."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.MarkedYAMLError(problem="aliases (*name) are not allowed", problem_mark=mark)
+        return super().compose_node(parent, index)
+
+
+def front_matter(text: str) -> FrontMatter:
+    """Return the fields between two lines `---` at the start of a text; no fields where it does not start with one.
+
+    Identifiers and versions stay as they are written: YAML would read 3.10 as 3.1 and 0637 as 415.
+
+    Raises:
+        BrokenFrontMatter: it has no end, is not YAML, not a mapping, or over 64 KiB.
+    """
+    first = text.find("\n")
+    if first < 0 or text[:first].rstrip() != "---":
+        return FrontMatter({}, 0)
+    end = _FRONT_END.search(text, first + 1)
+    if end is None:
+        raise BrokenFrontMatter("the front matter that opens with '---' has no closing '---'", 1)
+    if end.start() > _MOST_FRONT:
+        raise BrokenFrontMatter(f"the front matter is over {_MOST_FRONT // 1024} KiB", 1)
+    return FrontMatter(_mapping(text[first + 1 : end.start()]), min(end.end() + 1, len(text)))
+
+
+def _mapping(source: str) -> dict[str, Any]:
+    try:
+        loader = _Loader(source)
+        node = loader.get_single_node()
+        fields = None if node is None else loader.construct_document(node)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 2 if error.problem_mark else 1
+        raise BrokenFrontMatter(f"the front matter is not YAML: {error.problem}", line) from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise BrokenFrontMatter(f"the front matter is not YAML: {type(error).__name__}", 1) from None
+    if node is None or fields is None:
+        return {}
+    if not isinstance(fields, dict):
+        raise BrokenFrontMatter("the front matter must be a list of 'key: value' lines", 2)
+    written = {key.value: value.value for key, value in node.value if isinstance(value, yaml.ScalarNode)}
+    out = {str(key): value for key, value in fields.items()}
+    return {**out, **{key: written[key] for key in _AS_WRITTEN if out.get(key) is not None and key in written}}
+
+
+def header_fields(text: str) -> dict[str, str]:
+    """Return what labelled lines at the start of a text say, by the names that front matter uses.
+
+    Read are `Version: 3.2`, `**Version:** 3.2` and `| Version | 3.2 |` in the first 40 lines, up to the first heading
+    below the title. The first line of a kind counts.
+
+    >>> header_fields("# Notice\\n\\nNotice No.: 637\\nEffective date: 2026-01-15\\n")
+    {'notice_id': '637', 'effective_from': '2026-01-15'}
+    """
+    out: dict[str, str] = {}
+    for line in islice(text.splitlines(), _MOST_LINES):
+        if _LOWER_HEADING.match(line):
+            break
+        match = _ROW.match(line) or _LINE.match(line)
+        if match is None:
+            continue
+        name = _FIELD_OF.get(" ".join(match[1].casefold().replace(".", " ").split()))
+        value = match[2].strip().strip("*_").strip()
+        if name and len(value) <= _MOST_VALUE and any(char.isalnum() for char in value):
+            out.setdefault(name, value)
+    return out

@@ -1,0 +1,63 @@
+"""What a run of `ingest` did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from context_engine.ingest.loaded import Skipped
+
+__all__ = ["IngestReport"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestReport:
+    """What a run did; in a dry run, what it would have done.
+
+    Attributes:
+        files: files looked at.
+        documents: documents found, unchanged ones among them.
+        chunks: chunks written.
+        unchanged, replaced, removed: documents left as they were, written over, taken out; the other
+            documents are new.
+        skipped: files and lines that gave no document, and why.
+        warnings: claims that could not be read and the like, each with its file.
+        elapsed_s: seconds.
+    """
+
+    files: int
+    documents: int
+    chunks: int
+    unchanged: int
+    replaced: int
+    removed: int
+    skipped: tuple[Skipped, ...]
+    warnings: tuple[str, ...]
+    elapsed_s: float
+    dry_run: bool = False
+
+    @property
+    def added(self) -> int:
+        """Documents that were not there before."""
+        return self.documents - self.unchanged - self.replaced
+
+    @property
+    def errors(self) -> tuple[Skipped, ...]:
+        """What was skipped although it should have worked."""
+        return tuple(one for one in self.skipped if one.error)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report, ready for JSON."""
+        return {
+            "files": self.files,
+            "documents": self.documents,
+            "added": self.added,
+            "unchanged": self.unchanged,
+            "replaced": self.replaced,
+            "removed": self.removed,
+            "chunks": self.chunks,
+            "skipped": [one._asdict() for one in self.skipped],
+            "warnings": list(self.warnings),
+            "elapsed_s": round(self.elapsed_s, 3),
+            "dry_run": self.dry_run,
+        }

@@ -1,0 +1,53 @@
+"""Which files belong to which source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from context_engine.models import DocumentRule, SourceSpec
+
+__all__ = ["Assigned", "assigned", "matches"]
+
+
+class Assigned(NamedTuple):
+    """A source that takes a file, by which rule, and the path under which it knows the file."""
+
+    source_id: str
+    rule: DocumentRule | None
+    path: str
+
+
+def assigned(paths: Sequence[str], specs: Sequence[SourceSpec]) -> Iterator[Assigned]:
+    """Yield the sources that include a file; within a source the first rule that matches counts.
+
+    Args:
+        paths: the names the file may go by, the first that matches counts: its path relative to the folder, or, for
+            a file given alone, the ends of its full path.
+        specs: the sources.
+    """
+    for spec in specs:
+        found = next(
+            (Assigned(spec.id, rule, path) for rule in spec.documents for path in paths if matches(path, rule.include)),
+            None,
+        )
+        if found:
+            yield found
+
+
+def matches(path: str, glob: str) -> bool:
+    """Return whether a relative path matches a glob: `*` and `?` stay inside a folder, `**/` is any number of folders.
+
+    >>> matches("npa/sops/a.md", "npa/**/*.md"), matches("npa/sops/a.md", "npa/*.md")
+    (True, False)
+    """
+    return _pattern(glob.removeprefix("./")).fullmatch(path) is not None
+
+
+@lru_cache(maxsize=1024)
+def _pattern(glob: str) -> re.Pattern[str]:
+    signs = {"**/": r"(?:[^/]+/)*", "**": r".*", "*": r"[^/]*", "?": r"[^/]"}
+    parts = re.split(r"(\*\*/|\*\*|\*|\?)", glob)
+    return re.compile("".join(signs.get(part) or re.escape(part) for part in parts))
