@@ -151,6 +151,10 @@ class Connections:
             and str(self._fields[name].get("base_url", ("", ""))[1]).startswith("http:")
         )
 
+    def written(self, name: str) -> dict[str, Any]:
+        """Return the values of a connection as written, not to be shown: a secret may stand among them."""
+        return {key: value for key, (_, value) in self._fields[name].items()}
+
     def shown(self, name: str) -> dict[str, Any]:
         """Return what may be shown of a connection: values as written, variables by their names, secrets masked."""
         return {key: MASK if key in _SECRETS else value for key, (_, value) in self._fields[name].items()}
@@ -198,7 +202,9 @@ def read_connections(path: Path, label: str, env: Mapping[str, str]) -> Connecti
     Raises:
         ConfigError: the file or one of its keys cannot be used; missing variables show when a connection is asked for.
     """
-    connections = Connections(read_fields(read_yaml(path, label), Interpolator(env, path.parent, label)))
+    connections = Connections(
+        read_fields(read_yaml(path, label, may_be_empty=True), Interpolator(env, path.parent, label))
+    )
     for problem in unusable(connections.problems()):
         raise problem
     return connections

@@ -22,7 +22,7 @@ Location = tuple[str | int, ...]
 
 
 def read_json(path: Path, label: str) -> dict[str, Any]:
-    """Return a JSON object; keys that begin with `//` are comments and left out.
+    """Return a JSON object; keys that begin with `//` are comments, they and `$schema` are left out.
 
     Raises:
         ConfigError: the file cannot be read, is not JSON, has a key twice or is not an object.
@@ -39,8 +39,8 @@ def read_json(path: Path, label: str) -> dict[str, Any]:
     return _mapping(value, label)
 
 
-def read_yaml(path: Path, label: str) -> dict[str, Any]:
-    """Return a YAML mapping; anchors and merge keys are fine.
+def read_yaml(path: Path, label: str, *, may_be_empty: bool = False) -> dict[str, Any]:
+    """Return a YAML mapping; anchors and merge keys are fine. A file of comments alone is {} if it may be empty.
 
     Raises:
         ConfigError: the file cannot be read, is not YAML, has a key twice or is not a mapping.
@@ -54,7 +54,7 @@ def read_yaml(path: Path, label: str) -> dict[str, Any]:
         raise ConfigError(f"is not usable YAML: {error.problem}{where}", file=label) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(f"is not usable YAML: {str(error).splitlines()[0]}", file=label) from None
-    return _mapping(value, label)
+    return _mapping({} if value is None and may_be_empty else value, label)
 
 
 def dotted(location: Location, data: Any) -> str:
@@ -92,7 +92,7 @@ def _text(path: Path, label: str) -> str:
 def _object(pairs: Sequence[tuple[str, Any]], label: str) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for key, value in pairs:
-        if key.startswith("//"):
+        if key.startswith("//") or key == "$schema":
             continue
         if key in out:
             raise ConfigError("stands twice: keep one", file=label, key=key)

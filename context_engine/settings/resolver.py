@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from context_engine.errors import ConfigError, InvalidRequest, nearest
+from context_engine.errors import InvalidRequest, nearest
 from context_engine.models import DomainSpec, EffectiveSettings, SearchRequest
 from context_engine.settings.layers import Layer, call_layer, config_layer, effective_settings, with_layer
 
@@ -67,13 +67,10 @@ class SettingsResolver:
         """Return the settings for one search.
 
         Raises:
-            InvalidRequest: an unknown option or persona, a value out of range, or a source the domain does not have.
+            InvalidRequest: an unknown option or persona, or a value out of range.
             ConfigError: settings of the domain or a persona that cannot be used.
         """
-        settings = with_layer(self.base(domain, request.persona), call_layer(request.overrides))
-        if domain is not None and settings.values.sources is not None:
-            _check_sources(domain, settings)
-        return settings
+        return with_layer(self.base(domain, request.persona), call_layer(request.overrides))
 
     def base(self, domain: DomainSpec | None = None, persona: str | None = None) -> EffectiveSettings:
         """Return the settings without a call's own options.
@@ -114,12 +111,3 @@ class SettingsResolver:
         file = self._domain_files.get(domain.domain)
         origin = f"domain {domain.domain} ({file})" if file else f"domain {domain.domain}"
         return config_layer(domain.settings, origin, file=file or f"domain {domain.domain}", key="settings")
-
-
-def _check_sources(domain: DomainSpec, settings: EffectiveSettings) -> None:
-    known = [source.id for source in domain.sources]
-    for name in settings.values.sources or ():
-        if name not in known:
-            problem = f"domain {domain.domain!r} has no source {name!r}.{nearest(name, known)}"
-            origin = settings.origins.get("sources", "default")
-            raise InvalidRequest(problem) if origin == "call" else ConfigError(problem, file=origin, key="sources")

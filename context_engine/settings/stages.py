@@ -57,7 +57,7 @@ def load_stage(paths: ConfigPaths, *, env: Mapping[str, str], name: str | None =
 
 
 def _read(name: str, path: Path, label: str, env: Mapping[str, str]) -> Stage:
-    data = read_yaml(path, label)
+    data = read_yaml(path, label, may_be_empty=True)
     for key, value in data.items():
         if key not in ("connections", "dataset_ids"):
             raise ConfigError("a stage changes only 'connections' and 'dataset_ids': move it out", file=label, key=key)

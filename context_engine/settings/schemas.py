@@ -1,0 +1,144 @@
+"""JSON Schemas of every file an operator writes, made from the models.
+
+`python -m context_engine.settings.schemas ROOT` writes them to ROOT/config/schemas and ROOT/manifests/schemas.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, get_args
+
+from context_engine.chunking.strategy import LEAST_SIZE, MOST_SIZE, Method
+from context_engine.models import DomainSpec, Settings
+from context_engine.settings.connections import Connection
+from context_engine.settings.personas import PERSONA_KEYS
+
+__all__ = ["schemas", "write_schemas"]
+
+Schema = dict[str, Any]
+
+_VARIABLE: Final[Schema] = {"type": "string", "pattern": r"\$\{", "description": "A value out of a variable."}
+_COMMENTS: Final[Schema] = {r"^(//|\$schema$)": {"description": "A comment; not read."}}
+
+
+def schemas() -> Mapping[str, Schema]:
+    """Return each schema by its path below the root of a configuration."""
+    return {
+        "config/schemas/rag-pipeline.json": _commented(_file("Pipeline settings", _settings(chunking=True))),
+        "config/schemas/chunking.json": _commented(_file("Chunking table: document type to strategy", _table())),
+        "config/schemas/authority.json": _commented(_file("Weights of the final score", _authority())),
+        "config/schemas/personas.json": _commented(
+            _file("Personas: name to settings", {"additionalProperties": _persona()})
+        ),
+        "config/schemas/connections.json": _file("Connections: name to server", _connections(required=True)),
+        "manifests/schemas/manifest-v1.json": _file("Manifest of one domain, version 1", _manifest()),
+        "manifests/schemas/stage-v1.json": _file("Overlay of a stage, version 1", _stage()),
+    }
+
+
+def write_schemas(root: Path) -> list[Path]:
+    """Write every schema below `root` and return the paths."""
+    written: list[Path] = []
+    for name, schema in schemas().items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(schema, indent=2, ensure_ascii=False) + "\n", "utf-8")
+        written.append(path)
+    return written
+
+
+def _file(title: str, schema: Schema) -> Schema:
+    body = {key: value for key, value in schema.items() if key not in ("title", "description")}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, "type": "object", **body}
+
+
+def _commented(value: Any) -> Any:
+    """Return a schema whose objects all take comment keys, as our reader of JSON does."""
+    if isinstance(value, list):
+        return [_commented(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    out = {key: _commented(child) for key, child in value.items()}
+    return {**out, "patternProperties": _COMMENTS} if "additionalProperties" in out else out
+
+
+def _settings(*, chunking: bool = False) -> Schema:
+    schema = Settings.model_json_schema()
+    boosts = schema.pop("$defs")["AuthorityBoosts"]
+    schema["properties"]["authority_boosts"] = {**boosts, "properties": _variables(boosts["properties"])}
+    schema["properties"] = _variables(schema["properties"])
+    if chunking:
+        schema["properties"]["chunking_strategies"] = {"type": "object", **_table()}
+    return schema
+
+
+def _variables(properties: Mapping[str, Schema]) -> dict[str, Schema]:
+    """Return properties that take a `${...}` in place of a number, a flag or a choice."""
+    return {name: _or_variable(schema) for name, schema in properties.items()}
+
+
+def _or_variable(schema: Schema) -> Schema:
+    if schema.get("type") not in ("integer", "number", "boolean") and "enum" not in schema and "anyOf" not in schema:
+        return schema
+    outside = ("description", "default")
+    outer: Schema = {key: schema[key] for key in schema if key in outside}
+    inner: Schema = {key: schema[key] for key in schema if key not in (*outside, "title")}
+    return {**outer, "anyOf": [*inner.get("anyOf", [inner]), _VARIABLE]}
+
+
+def _table() -> Schema:
+    size: Schema = {"type": "integer", "maximum": MOST_SIZE}
+    row = {
+        "method": {"enum": list(get_args(Method)), "description": "How the document is cut."},
+        "chunk_size": {**size, "minimum": LEAST_SIZE, "description": "Most tokens of a chunk."},
+        "overlap": {
+            **size,
+            "minimum": 0,
+            "description": "Tokens a chunk repeats from the one before; below chunk_size.",
+        },
+        "metadata_fields": {"type": "array", "items": {"type": "string"}, "description": "Fields every chunk carries."},
+    }
+    return {"additionalProperties": {"type": "object", "additionalProperties": False, "properties": _variables(row)}}
+
+
+def _authority() -> Schema:
+    own = _settings()["properties"]
+    tiers = {str(tier): own["authority_boosts"]["properties"][f"tier_{tier}"] for tier in range(1, 6)}
+    boosts = {"type": "object", "additionalProperties": False, "properties": tiers, "description": "Boost by tier."}
+    weights = {key: own[key] for key in ("relevance_weight", "authority_weight")}
+    return {"additionalProperties": False, "properties": {**weights, "boosts": boosts}}
+
+
+def _persona() -> Schema:
+    own = _settings()["properties"]
+    words = {word: own[key] for word, key in PERSONA_KEYS.items()}
+    return {"type": "object", "additionalProperties": False, "properties": {**words, **own}}
+
+
+def _connections(*, required: bool) -> Schema:
+    schema = Connection.model_json_schema()
+    body = {"type": "object", "additionalProperties": False, "properties": _variables(schema["properties"])}
+    return {"additionalProperties": {**body, **({"required": schema["required"]} if required else {})}}
+
+
+def _manifest() -> Schema:
+    schema = DomainSpec.model_json_schema()
+    source, rule = schema["$defs"]["SourceSpec"], schema["$defs"]["DocumentRule"]
+    tier = {"type": "integer", "minimum": 1, "maximum": 5, "description": source["properties"]["tier"]["description"]}
+    source["properties"] = {**_variables(source["properties"]), "tier": tier}
+    rule["properties"] = _variables(rule["properties"])
+    schema["properties"]["settings"] = {**_settings(), "title": "Settings", "description": "Settings for this domain."}
+    return schema
+
+
+def _stage() -> Schema:
+    ids = {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "string"}}}
+    connections = {"type": "object", **_connections(required=False)}
+    return {"additionalProperties": False, "properties": {"connections": connections, "dataset_ids": ids}}
+
+
+if __name__ == "__main__":
+    write_schemas(Path(sys.argv[1]) if len(sys.argv) > 1 else Path.cwd())

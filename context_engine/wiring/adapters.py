@@ -1,0 +1,59 @@
+"""Adapters by name, through entry points; never an import path from a file."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final
+
+from context_engine.errors import ConfigError, nearest
+
+__all__ = ["EMBEDDERS", "RERANKERS", "SOURCES", "find_adapter", "installed", "load_adapter"]
+
+SOURCES: Final = "context_engine.sources"
+RERANKERS: Final = "context_engine.rerankers"
+EMBEDDERS: Final = "context_engine.embedders"
+_WHAT: Final = {SOURCES: "adapter", RERANKERS: "reranker", EMBEDDERS: "embedder"}
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+
+
+def installed(group: str) -> tuple[str, ...]:
+    """Return the names installed in a group, sorted."""
+    return tuple(sorted({point.name for point in entry_points(group=group)}))
+
+
+def find_adapter(group: str, name: str, *, file: str | None = None, key: str | None = None) -> EntryPoint:
+    """Return the entry point of a name, not yet imported.
+
+    Raises:
+        ConfigError: an import path in place of a name, a name that is not installed, or one that two packages claim.
+    """
+    what = _WHAT[group]
+    if not _NAME.fullmatch(name):
+        problem = f"{name!r} is not a name: {what}s are named, never imported by path."
+        raise ConfigError(f"{problem} Installed: {', '.join(installed(group))}.", file=file, key=key)
+    found = {point.value: point for point in entry_points(group=group, name=name)}
+    if not found:
+        names = installed(group)
+        close = nearest(name, names) if names else ""
+        hint = close if "Did you mean" in close else ""
+        raise ConfigError(
+            f"unknown {what} {name!r}. Installed: {', '.join(names) or 'none'}.{hint}", file=file, key=key
+        )
+    if len(found) > 1:
+        packages = sorted(point.dist.name if point.dist else "?" for point in found.values())
+        problem = f"{what} {name!r} is claimed by {' and '.join(packages)}: uninstall one"
+        raise ConfigError(problem, file=file, key=key)
+    return next(iter(found.values()))
+
+
+def load_adapter(point: EntryPoint) -> Any:
+    """Import what an entry point names.
+
+    Raises:
+        ConfigError: it cannot be imported.
+    """
+    try:
+        return point.load()
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"{point.name!r} ({point.value}) is installed but cannot be imported: {error}") from error

@@ -1,0 +1,220 @@
+"""From a configuration to an engine."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from context_engine.engine import Engine, SystemClock
+from context_engine.errors import ConfigError, InvalidRequest
+from context_engine.models import DomainSpec, EffectiveSettings, SearchRequest, SourceSpec
+from context_engine.protocols import Clock, IdSource, Recorder, Reranker, Source
+from context_engine.registry import LoadedRegistry, load_registry
+from context_engine.settings import (
+    Config,
+    ConfigPaths,
+    Setting,
+    SettingsResolver,
+    find_config,
+    find_data_dir,
+    load_config,
+)
+from context_engine.settings.layers import with_layer
+from context_engine.sources.factory import SourceContext, SourceFactory
+from context_engine.wiring.adapters import RERANKERS, SOURCES, find_adapter, load_adapter
+
+__all__ = ["Setup", "build_engine", "load_setup"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """A loaded configuration, before any source is opened.
+
+    Attributes:
+        config: settings, connections, stage.
+        registry: the domains.
+        resolver: the settings of a search.
+        env, cwd: what it was loaded with.
+    """
+
+    config: Config
+    registry: LoadedRegistry
+    resolver: SettingsResolver
+    env: Mapping[str, str]
+    cwd: Path
+
+    def data_dir(self, data_dir: str | Path | None = None) -> Path:
+        """Return the folder of the embedded base; see `find_data_dir`."""
+        return find_data_dir(data_dir, env=self.env, cwd=self.cwd)
+
+    def with_pipeline(self, pipeline: Mapping[str, Any]) -> Setup:
+        """Return the same with a pipeline config in force.
+
+        Raises:
+            ConfigError: a key that is not known, or a value out of range.
+        """
+        return replace(self, resolver=self.resolver.with_pipeline(pipeline))
+
+
+def load_setup(
+    *,
+    config_dir: str | Path | None = None,
+    manifest_dir: Path | None = None,
+    stage: str | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> Setup:
+    """Load configuration and manifests from the first place that has any.
+
+    Args:
+        config_dir: see `find_config`.
+        manifest_dir: take the manifests from here instead.
+        stage: name of an overlay; `CONTEXT_ENGINE_STAGE` if None.
+        env, cwd: the process's own if None.
+
+    Raises:
+        ConfigError: the first thing in them that cannot be used.
+    """
+    env, cwd = dict(os.environ if env is None else env), cwd or Path.cwd()
+    paths: ConfigPaths = find_config(config_dir, env=env, cwd=cwd)
+    if manifest_dir is not None:
+        paths = replace(paths, manifest_dir=manifest_dir)
+    config = load_config(paths, env=env, stage=stage)
+    for warning in config.warnings:
+        logger.warning("%s", warning)
+    registry = load_registry(
+        paths, env=env, stage=config.stage, connections=config.connections.names, doc_types=config.chunking
+    )
+    return Setup(config=config, registry=registry, resolver=config.resolver(registry.files), env=env, cwd=cwd)
+
+
+def build_engine(
+    setup: Setup | None = None,
+    *,
+    config_dir: str | Path | None = None,
+    data_dir: str | Path | None = None,
+    stage: str | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    pipeline: Mapping[str, Any] | None = None,
+    reranker: Reranker | None = None,
+    clock: Clock | None = None,
+    ids: IdSource | None = None,
+    recorder: Recorder | None = None,
+) -> Engine:
+    """Return an engine over the configured domains; sources are opened on their first use.
+
+    Args:
+        setup: a configuration that is loaded already; else it is loaded as `load_setup` does.
+        config_dir, stage, env, cwd: see `load_setup`.
+        data_dir: the folder of the embedded base; see `find_data_dir`.
+        pipeline: settings above persona, domain, environment and files.
+        reranker: used in place of the one the settings name.
+        clock, ids, recorder: see `Engine`.
+
+    Raises:
+        ConfigError: a configuration that cannot be used, or an adapter or reranker that is not installed.
+    """
+    loaded = setup or load_setup(config_dir=config_dir, stage=stage, env=env, cwd=cwd)
+    loaded = loaded.with_pipeline(pipeline) if pipeline else loaded
+    factories = _factories(loaded.registry)
+    clock = clock or SystemClock()
+    choice = _Rerankers.of(loaded.resolver, reranker)
+    return Engine(
+        loaded.registry,
+        _Opener(loaded, factories, clock, data_dir).open,
+        resolve=choice.resolve,
+        reranker=choice.reranker,
+        clock=clock,
+        ids=ids,
+        recorder=recorder,
+    )
+
+
+def _factories(registry: LoadedRegistry) -> dict[str, Callable[[], SourceFactory]]:
+    """Return what loads each adapter that a domain names; that all are installed is known before the first search."""
+    found: dict[str, Callable[[], SourceFactory]] = {}
+    for name, domain in registry.domains.items():
+        for source in domain.sources:
+            key = f"sources.{source.id}.adapter"
+            point = find_adapter(SOURCES, source.adapter, file=registry.files.get(name), key=key)
+            found[source.adapter] = lambda point=point: load_adapter(point)  # type: ignore[misc]
+    return found
+
+
+@dataclass(slots=True)
+class _Opener:
+    """Opens sources and keeps what they share."""
+
+    setup: Setup
+    factories: Mapping[str, Callable[[], SourceFactory]]
+    clock: Clock
+    given_data_dir: str | Path | None
+    kept: dict[Hashable, Any] = field(default_factory=dict)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def open(self, domain: DomainSpec, spec: SourceSpec) -> Source:
+        context = SourceContext(
+            domain=domain.domain,
+            data_dir=self.setup.data_dir(self.given_data_dir),
+            connection=self.setup.config.connections.get,
+            clock=self.clock,
+            shared=self.shared,
+        )
+        file = self.setup.registry.files.get(domain.domain)
+        try:
+            return self.factories[spec.adapter]()(spec, context)
+        except ConfigError as error:
+            if error.file is not None or file is None:
+                raise
+            raise ConfigError(error.problem, file=file, key=error.key or f"sources.{spec.id}") from error
+
+    def shared(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        with self.lock:
+            if key not in self.kept:
+                self.kept[key] = make()
+            return self.kept[key]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rerankers:
+    """The one reranker of an engine, and the settings of a search with a check that they ask for no other."""
+
+    resolver: SettingsResolver
+    name: str
+    reranker: Reranker | None
+    given: bool
+
+    @classmethod
+    def of(cls, resolver: SettingsResolver, given: Reranker | None) -> _Rerankers:
+        if given is not None:
+            return cls(resolver, given.name, given, True)
+        base = resolver.base()
+        name = base.values.reranker if base.values.reranking_enabled else "noop"
+        if name == "noop":
+            return cls(resolver, name, None, False)
+        origin = base.origins.get("reranker", "default")
+        point = find_adapter(RERANKERS, name, file=origin, key="reranker")
+        return cls(resolver, name, load_adapter(point)(), False)
+
+    def resolve(self, domain: DomainSpec, request: SearchRequest) -> EffectiveSettings:
+        settings = self.resolver.resolve(domain, request)
+        wanted, origin = settings.values.reranker, settings.origins.get("reranker", "default")
+        if self.given:
+            return with_layer(settings, {"reranker": Setting(self.name, "code")})
+        if wanted == self.name or not settings.values.reranking_enabled:
+            return settings
+        if wanted == "noop":
+            return with_layer(settings, {"reranking_enabled": Setting(False, origin)})
+        problem = (
+            f"this engine runs with reranker {self.name!r}, not {wanted!r}: name it in rag-pipeline.json, in "
+            "CONTEXT_ENGINE_RERANKER or in the pipeline config, and build a new engine"
+        )
+        raise InvalidRequest(problem) if origin == "call" else ConfigError(problem, file=origin, key="reranker")
