@@ -1,3 +1,58 @@
-"""Two-stage retrieval with authority, provenance and audit for enterprise knowledge bases."""
+"""Two-stage retrieval with authority, provenance and audit for enterprise knowledge bases.
+
+    from context_engine import SearchRequest, build_engine
+
+    with build_engine() as engine:
+        result = engine.search(SearchRequest(query="NPA classification criteria", domain="NPA"))
+
+`context_engine.rag` is the same as functions on dicts; `context_engine.errors` draws the tree of errors.
+"""
+
+from context_engine.context import ApproxTokenCounter, Context, build_context_block, from_result, inject_rag_context
+from context_engine.engine import Engine, recompute
+from context_engine.errors import AllSourcesFailed, ConfigError, ContextEngineError, InvalidRequest, SourceError
+from context_engine.models import (
+    Caller,
+    Chunk,
+    Decision,
+    RankedChunk,
+    Registry,
+    Score,
+    ScoreKind,
+    SearchRequest,
+    SearchResult,
+    SourceAnswer,
+    SourceQuery,
+    Status,
+)
+from context_engine.wiring import build_engine
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "AllSourcesFailed",
+    "ApproxTokenCounter",
+    "Caller",
+    "Chunk",
+    "ConfigError",
+    "Context",
+    "ContextEngineError",
+    "Decision",
+    "Engine",
+    "InvalidRequest",
+    "RankedChunk",
+    "Registry",
+    "Score",
+    "ScoreKind",
+    "SearchRequest",
+    "SearchResult",
+    "SourceAnswer",
+    "SourceError",
+    "SourceQuery",
+    "Status",
+    "build_context_block",
+    "build_engine",
+    "from_result",
+    "inject_rag_context",
+    "recompute",
+]

@@ -1,0 +1,67 @@
+"""Stage 2 over chunks that were retrieved elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC
+
+from context_engine.engine.clock import SystemClock, TimeSortedIds
+from context_engine.engine.outcome import assemble, stage_two
+from context_engine.engine.reranking import rerank_step
+from context_engine.engine.stage2 import rank
+from context_engine.models import (
+    Chunk,
+    EffectiveSettings,
+    RawAnswer,
+    SearchRequest,
+    SearchResult,
+    SourceSpec,
+    SourceStatus,
+)
+from context_engine.protocols import Clock, IdSource, Reranker
+
+__all__ = ["rank_chunks"]
+
+
+def rank_chunks(
+    request: SearchRequest,
+    spec: SourceSpec,
+    chunks: Sequence[Chunk],
+    *,
+    settings: EffectiveSettings,
+    notes: Sequence[str] = (),
+    reranker: Reranker | None = None,
+    clock: Clock | None = None,
+    ids: IdSource | None = None,
+) -> SearchResult:
+    """Rank chunks as if a source had just answered with them, however many they are.
+
+    Args:
+        request: its query ranks; its filters, day and requirements apply.
+        spec: the source they count as; with `trust_document_metadata` each chunk speaks for itself.
+        chunks: each with text.
+        notes: what a reader should know about them.
+    """
+    clock, ids = clock or SystemClock(), ids or TimeSortedIds()
+    now = clock.now()
+    raw = RawAnswer(source_id=spec.id, chunks=tuple(chunks), retrieved_at=now)
+    status = SourceStatus(
+        source_id=spec.id,
+        title=spec.title,
+        source_type=str(spec.type),
+        authority_tier=spec.tier,
+        state="ok" if chunks else "empty",
+        chunks=len(chunks),
+        notes=tuple(notes),
+    )
+    as_of = request.as_of or now.astimezone(UTC).date()
+    given = stage_two(request, settings, [spec], [raw], now=now, as_of=as_of, search_id=ids.new(now))
+    return assemble(
+        given,
+        rank(given, rerank_step(reranker, settings.values), clock.monotonic),
+        request=request,
+        settings=settings,
+        specs=[spec],
+        statuses=(status,),
+        recall_ms=0.0,
+    )

@@ -1,0 +1,271 @@
+"""The seed's API: chunk dicts in, ranked chunk dicts with `_provenance` out. Thin over the engine.
+
+    from context_engine.rag import create_rag_pipeline, retrieve, rerank
+
+    pipeline = create_rag_pipeline({"stage2_top_k": 10})
+    chunks = pipeline["retrieve"]("NPA classification criteria", domain="NPA")
+    chunks = retrieve("risk assessment framework", domain="NPA", options={"adapter": my_adapter})
+    ranked = rerank("query", chunks, top_k=8)
+
+`retrieve` returns everything that passes `min_relevance`; `out_of_scope` and `min_chunks` apply where asked for.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date
+from types import MappingProxyType
+from typing import Any, Final
+
+from context_engine.chunking import ChunkingStrategy, get_strategy, read_strategies
+from context_engine.engine import Engine, rank_chunks
+from context_engine.errors import DegradedRetrieval, InvalidRequest, UnknownDomain, nearest
+from context_engine.models import (
+    Caller,
+    DomainSpec,
+    Registry,
+    SearchRequest,
+    SearchResult,
+    SourceSpec,
+    SourceType,
+    Status,
+    checked_query,
+    checked_top_k,
+    chunk_from_dict,
+    to_date,
+)
+from context_engine.policy.filters import parse_filter
+from context_engine.ranking.threshold import filter_by_similarity
+from context_engine.sources.callable import Adapter, CallableSource
+from context_engine.wiring import Setup, build_engine, load_setup
+
+__all__ = [
+    "ChunkList",
+    "create_rag_pipeline",
+    "filter_by_similarity",
+    "get_chunking_strategy",
+    "get_rag_config",
+    "rerank",
+    "retrieve",
+]
+
+_REQUEST_OPTIONS: Final = frozenset(
+    {"adapter", "out_of_scope", "filters", "as_of", "persona", "require_tiers", "require_sources", "strict"}
+    | {"caller", "request_id"}
+)
+
+
+_SPEAKS_FOR_ITSELF: Final = SourceSpec(
+    id="adapter", type=SourceType.GENERAL_WEB, adapter="callable", trust_document_metadata=True
+)
+"""What chunk dicts of a caller's own count as: each says its own source, tier and trust; tier 5 where it does not."""
+
+
+class ChunkList(list[dict[str, Any]]):
+    """The ranked chunk dicts; `result` is the whole SearchResult, None where the domain is not registered."""
+
+    result: SearchResult | None = None
+
+
+def create_rag_pipeline(config: Mapping[str, Any] | None = None) -> Mapping[str, Callable[..., Any]]:
+    """Return {"retrieve", "rerank", "get_config", "get_chunking_strategy"} with overrides of their own.
+
+    Args:
+        config: keys of `rag-pipeline.json`; they win over files and environment and belong to this pipeline alone.
+
+    Raises:
+        ConfigError: an unknown key or a value out of range.
+    """
+    pipeline = _Pipeline(config or {})
+    return MappingProxyType(
+        {
+            "retrieve": pipeline.retrieve,
+            "rerank": pipeline.rerank,
+            "get_config": pipeline.get_config,
+            "get_chunking_strategy": pipeline.get_chunking_strategy,
+        }
+    )
+
+
+def retrieve(query: str, domain: str = "NPA", options: Mapping[str, Any] | None = None) -> ChunkList:
+    """Search a domain in two stages and return the ranked chunk dicts.
+
+    Args:
+        query: 1 to 10 000 characters.
+        domain: a registered domain; any name where an adapter is given.
+        options: `adapter` (a function of query, domain, top_k that returns chunk dicts, asked instead of the domain's
+            sources), `stage1_top_k`, `stage2_top_k`, `min_relevance`, `out_of_scope` (True: nothing is returned unless
+            something reaches the scope threshold), `filters`, `as_of`, `persona`, `require_tiers`, `require_sources`,
+            `strict`, `caller`, `request_id` and every key of the configuration.
+
+    Returns:
+        The chunks, best first, with `.result`. An unregistered domain gives an empty list and a warning.
+
+    Raises:
+        InvalidRequest: a query or option that cannot be used.
+        ConfigError: a configuration that cannot be used.
+        AllSourcesFailed: no source answered.
+    """
+    with _Pipeline({}) as pipeline:
+        return pipeline.retrieve(query, domain, options)
+
+
+def rerank(query: str, chunks: Iterable[Mapping[str, Any]], top_k: int = 8) -> ChunkList:
+    """Run the whole of stage 2 over chunk dicts that were retrieved elsewhere.
+
+    Args:
+        query: 1 to 10 000 characters.
+        chunks: dicts with `content`; never changed.
+        top_k: most chunks returned, 1 to 1000.
+
+    Raises:
+        InvalidRequest: a query, chunk or top_k that cannot be used.
+    """
+    with _Pipeline({}) as pipeline:
+        return pipeline.rerank(query, chunks, top_k)
+
+
+def get_rag_config() -> dict[str, Any]:
+    """Return the pipeline configuration in force: every key with its value, and the chunking strategies."""
+    with _Pipeline({}) as pipeline:
+        return pipeline.get_config()
+
+
+def get_chunking_strategy(doc_type: str) -> dict[str, Any]:
+    """Return how a document type is cut; an unknown type gets the `default` row."""
+    with _Pipeline({}) as pipeline:
+        return pipeline.get_chunking_strategy(doc_type)
+
+
+class _Pipeline:
+    """One configuration: the files are read once and kept; nothing is shared with another pipeline."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        config = dict(config)
+        self._strategies = config.pop("chunking_strategies", None)
+        self._overrides = config
+        self._lock = threading.Lock()
+        self._setup: Setup | None = None
+        self._engine: Engine | None = None
+        self._loaded()
+        self._table()
+
+    def __enter__(self) -> _Pipeline:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._engine is not None:
+            self._engine.close()
+
+    def retrieve(self, query: str, domain: str = "NPA", options: Mapping[str, Any] | None = None) -> ChunkList:
+        """See `context_engine.rag.retrieve`."""
+        given = dict(options or {})
+        adapter = given.pop("adapter", None)
+        request = self._request(query, domain, given)
+        if adapter is not None:
+            return _listed(self._through(adapter, request))
+        try:
+            return _listed(self._registered().search(request))
+        except UnknownDomain as error:
+            warnings.warn(str(error), UserWarning, stacklevel=3)
+            return ChunkList()
+
+    def rerank(self, query: str, chunks: Iterable[Mapping[str, Any]], top_k: int = 8) -> ChunkList:
+        """See `context_engine.rag.rerank`."""
+        checked_query(query)
+        checked_top_k(top_k, "top_k")
+        notes: list[str] = []
+        read = [chunk_from_dict(chunk, notes) for chunk in chunks]
+        domain = next((str(chunk.extra["domain"]) for chunk in read if chunk.extra.get("domain")), "NPA")
+        request = self._request(query, domain, {"stage2_top_k": top_k})
+        settings = self._loaded().resolver.resolve(None, request)
+        return _listed(rank_chunks(request, _SPEAKS_FOR_ITSELF, read, settings=settings, notes=notes))
+
+    def get_config(self) -> dict[str, Any]:
+        """See `context_engine.rag.get_rag_config`."""
+        values = self._loaded().resolver.base().values.model_dump(mode="json")
+        strategies = {name: strategy.to_dict() for name, strategy in self._table().items()}
+        return {**values, "chunking_strategies": strategies}
+
+    def get_chunking_strategy(self, doc_type: str) -> dict[str, Any]:
+        """See `context_engine.rag.get_chunking_strategy`."""
+        return get_strategy(doc_type, self._table()).to_dict()
+
+    def _loaded(self) -> Setup:
+        with self._lock:
+            if self._setup is None:
+                self._setup = load_setup().with_pipeline(self._overrides)
+            return self._setup
+
+    def _table(self) -> Mapping[str, ChunkingStrategy]:
+        if self._strategies is None:
+            return self._loaded().config.chunking
+        return read_strategies(self._strategies, file="pipeline config")
+
+    def _registered(self) -> Engine:
+        setup = self._loaded()
+        with self._lock:
+            if self._engine is None:
+                self._engine = build_engine(setup)
+            return self._engine
+
+    def _through(self, adapter: Adapter, request: SearchRequest) -> SearchResult:
+        """Search one function instead of the registered sources."""
+        if not callable(adapter):
+            raise InvalidRequest(f"adapter must be a function (query, domain, top_k), got {type(adapter).__name__}")
+        domain = DomainSpec.model_construct(
+            version=1, domain=request.domain, timezone="UTC", sources=(_SPEAKS_FOR_ITSELF,), settings={}
+        )
+        registry = Registry.model_construct(domains={request.domain: domain})
+        source = CallableSource(adapter, _SPEAKS_FOR_ITSELF.id)
+        with Engine(registry, lambda _domain, _spec: source, resolve=self._loaded().resolver.resolve) as engine:
+            return engine.search(request)
+
+    def _request(self, query: str, domain: str, options: dict[str, Any]) -> SearchRequest:
+        overrides = {key: value for key, value in options.items() if key not in _REQUEST_OPTIONS}
+        if not options.get("out_of_scope") and "scope_threshold" not in {**self._overrides, **overrides}:
+            overrides["scope_threshold"] = 0.0
+        return SearchRequest(
+            query=query,
+            domain=domain,
+            caller=_caller(options.get("caller")),
+            request_id=options.get("request_id"),
+            as_of=_day(options.get("as_of")),
+            filters=parse_filter(options.get("filters")),
+            persona=options.get("persona"),
+            overrides=overrides,
+            require_tiers=tuple(options.get("require_tiers") or ()),
+            require_sources=tuple(options.get("require_sources") or ()),
+            strict=bool(options.get("strict", False)),
+        )
+
+
+def _caller(value: Any) -> Caller:
+    if value is None or isinstance(value, Caller):
+        return value or Caller()
+    known = ("principal", "app", "conversation", "message")
+    for key in value:
+        if key not in known:
+            raise InvalidRequest(f"caller has no {key!r}.{nearest(str(key), known)}")
+    return Caller(**value)
+
+
+def _day(value: Any) -> date | None:
+    if value is None:
+        return None
+    day = to_date(value)
+    if day is None:
+        raise InvalidRequest(f"as_of must be a date such as '2025-06-30', got {value!r}")
+    return day
+
+
+def _listed(result: SearchResult) -> ChunkList:
+    if result.status is Status.DEGRADED:
+        failed = "; ".join(str(source.error["message"]) for source in result.sources if source.error)
+        text = failed or "; ".join(result.warnings)
+        warnings.warn(f"search {result.search_id}: {text}", DegradedRetrieval, stacklevel=4)
+    chunks = ChunkList(chunk.to_dict() for chunk in result.chunks)
+    chunks.result = result
+    return chunks
