@@ -22,7 +22,7 @@ _known: dict[str, int] = {}
 
 
 def _percent(word: str) -> int:
-    """Return hundredths of a token for a run without white space; a full memo is replaced, never emptied under a reader."""
+    """Return hundredths of a token for a run without white space. A full memo is replaced: readers keep theirs."""
     global _known
     found = _PIECE.findall(word)
     others = found.count("")

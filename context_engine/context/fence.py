@@ -1,0 +1,109 @@
+"""A fence around text that may be read but not obeyed, which the text cannot close.
+
+The markers stand on lines of their own: `<<<untrusted NONCE` and `NONCE>>>`. Inside, every run of three angle brackets
+and every occurrence of the nonce is broken by the visible sign U+241B, whatever it is dressed as: full-width and other
+look-alikes, entities, URL and string escapes, with spaces, NBSP, zero-width or combining characters between. A U+241B
+of the text itself is doubled, so that the original text is recovered exactly.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from context_engine.errors import InvalidRequest
+
+__all__ = ["checked_nonce", "fence", "neutralise", "parse_fences", "without_nonce"]
+
+_BREAK: Final = "\u241b"
+_BREAKS: Final = re.compile(_BREAK + "+")
+_NONCE: Final = re.compile(r"[A-Za-z0-9_-]{6,64}")
+
+# Look-alikes of one, two and three angle brackets; the first of each pair opens, the second closes.
+_LIKE: Final = {
+    1: "<> ＜＞ ﹤﹥ ‹› 〈〉 \u2329\u232a ⟨⟩ ❬❭ ❮❯ ❰❱ ˂˃ ᐸᐳ 𝈶𝈷 ⧼⧽ ⦑⦒ ≮≯ ᚲ𖼿",
+    2: "«» 《》 ⟪⟫ ≪≫ ⪡⪢",
+    3: "⋘⋙ ⫷⫸",
+}
+_WIDTH: Final = {char: width for width, pairs in _LIKE.items() for char in pairs.replace(" ", "")}
+# Invisible and white-space characters that leave a marker a marker to the reader's eye; a line break does not.
+_UNSEEN: Final = (
+    r"(?:[^\S\n]|[\u00ad\u0300-\u036f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    r"\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff])*"
+)
+
+
+def _bracket(side: int) -> str:
+    """Return a pattern for one opening (0) or closing (1) bracket in any dress."""
+    chars = "".join(pair[side] for pairs in _LIKE.values() for pair in pairs.split())
+    name, digit, hexadecimal = (("lt", "60", "3c"), ("gt", "62", "3e"))[side]
+    entity = rf"&(?:amp;|#0*38;|#x0*26;)*(?:{name}|#0*{digit}|#x0*{hexadecimal});?"
+    return rf"(?:[{chars}]|{entity}|%{hexadecimal}|\\(?:u00|x|u\{{0*){hexadecimal}\}}?)"
+
+
+_BRACKET: Final = re.compile(f"{_bracket(0)}|{_bracket(1)}", re.IGNORECASE)
+_RUN: Final = "|".join(rf"{_bracket(side)}(?:{_UNSEEN}{_bracket(side)})*" for side in (0, 1))
+
+
+def checked_nonce(nonce: str) -> str:
+    """Return the nonce if it can stand in a marker.
+
+    Raises:
+        InvalidRequest: not 6 to 64 letters, digits, "_" or "-".
+    """
+    if not isinstance(nonce, str) or not _NONCE.fullmatch(nonce):
+        raise InvalidRequest(f"nonce must be 6 to 64 letters, digits, '_' or '-', got {nonce!r}")
+    return nonce
+
+
+@lru_cache(maxsize=64)
+def _patterns(nonce: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return (brackets or nonce, nonce alone), the nonce in any case and in full width too."""
+    letters = _UNSEEN.join(f"[{re.escape(char)}{chr(ord(char) + 0xFEE0)}]" for char in checked_nonce(nonce))
+    return re.compile(f"({_RUN})|{letters}", re.IGNORECASE), re.compile(letters, re.IGNORECASE)
+
+
+def _break_first(found: re.Match[str]) -> str:
+    return found[0][0] + _BREAK + found[0][1:]
+
+
+def _break_run(found: re.Match[str]) -> str:
+    if found[1] is None:
+        return _break_first(found)
+    if sum(_WIDTH.get(one, 1) for one in _BRACKET.findall(found[1])) < 3:
+        return found[0]
+    return _BRACKET.sub(lambda one: one[0] + _BREAK, found[1])
+
+
+def neutralise(text: str, nonce: str) -> str:
+    """Return the text with nothing in it that reads as a marker; reversible."""
+    return _patterns(nonce)[0].sub(_break_run, text.replace(_BREAK, _BREAK * 2))
+
+
+def without_nonce(text: str, nonce: str) -> str:
+    """Return a trusted text, verbatim unless it holds the nonce: it cannot open or close a fence by accident."""
+    return _patterns(nonce)[1].sub(_break_first, text)
+
+
+def fence(text: str, nonce: str) -> str:
+    """Return the text between its markers, three lines or more.
+
+    Raises:
+        InvalidRequest: the nonce is not 6 to 64 letters, digits, "_" or "-".
+    """
+    return f"<<<untrusted {checked_nonce(nonce)}\n{neutralise(text, nonce)}\n{nonce}>>>"
+
+
+def parse_fences(text: str, nonce: str) -> list[str]:
+    """Return the original texts of all fences with this nonce, in order.
+
+    Raises:
+        InvalidRequest: a marker without its counterpart.
+    """
+    opening, closing = f"<<<untrusted {checked_nonce(nonce)}", f"{nonce}>>>"
+    found = re.findall(rf"{re.escape(opening)}\n(.*?)\n{re.escape(closing)}", text, re.DOTALL)
+    if text.count(opening) != len(found) or text.count(closing) != len(found):
+        raise InvalidRequest(f"half a fence: {opening!r} and {closing!r} do not pair up")
+    # A break that was put in stands single; those of the text come in pairs, with at most one put in before them.
+    return [_BREAKS.sub(lambda run: _BREAK * (len(run[0]) // 2), body) for body in found]

@@ -1,0 +1,114 @@
+"""What a context is made of: blocks, what they cite, and what did not get in."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+__all__ = ["Block", "Citation", "Context", "LeftOut"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """One passage as it stands in the text, or several neighbours of one document as one.
+
+    Attributes:
+        label: "[1]", "[2]" ... by the rank of the best passage.
+        rank: of the best passage, 1-based.
+        chunk_ids: all passages in it, in the order of the document.
+        text: the passage itself, without heading, origin and fence.
+        span: characters [start, end) of the document, None where not known.
+        tokens: of the whole block, heading, origin and fence included.
+        trusted: False where the text stands in a fence.
+        truncated: the passage goes on where the text ends.
+        relevance, score: of the best passage, None where not known.
+    """
+
+    label: str
+    rank: int
+    source_id: str
+    chunk_ids: tuple[str, ...]
+    text: str
+    span: tuple[int, int] | None
+    tokens: int
+    trusted: bool
+    truncated: bool
+    relevance: float | None
+    score: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Citation:
+    """What a label stands for.
+
+    Attributes:
+        attribution: as in the text: "[Source: <title>, Section <section>]".
+        url: the document's address, as it stands in its metadata.
+    """
+
+    label: str
+    source_id: str
+    chunk_ids: tuple[str, ...]
+    document_id: str | None
+    document_version: str | None
+    title: str
+    section: str | None
+    attribution: str
+    url: str | None
+    authority_tier: int | None
+    source_type: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A passage that is not in the text.
+
+    Attributes:
+        reason: budget (it does not fit), untrusted_share (the share of untrusted text is used up), out_of_scope.
+        tokens: what it would have added, None where it was not weighed.
+        room: what was left for it, >= 0, None where it was not weighed.
+    """
+
+    source_id: str
+    chunk_id: str
+    rank: int
+    reason: Literal["budget", "untrusted_share", "out_of_scope"]
+    tokens: int | None = None
+    room: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What a language model reads, and the account of it: every passage is in one block or is left out.
+
+    Attributes:
+        tokens: of `text` by the counter that was given; at most `budget`.
+        blocks, citations: in the order of the text, one citation a block.
+        notes: what a reader should know of the search; part of the text wherever they fit.
+        form: markdown or text.
+        nonce: of the fences in it; `parse_fences(text, nonce)` gives the untrusted texts.
+    """
+
+    text: str
+    tokens: int
+    budget: int
+    blocks: tuple[Block, ...]
+    citations: tuple[Citation, ...]
+    left_out: tuple[LeftOut, ...]
+    notes: tuple[str, ...]
+    form: str
+    nonce: str
+
+    @property
+    def chunk_count(self) -> int:
+        """The number of passages in the text."""
+        return sum(len(block.chunk_ids) for block in self.blocks)
+
+    @property
+    def max_score(self) -> float | None:
+        """The highest score in the text, None where none is known."""
+        return max((block.score for block in self.blocks if block.score is not None), default=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as a JSON-ready dict."""
+        return {**asdict(self), "chunk_count": self.chunk_count, "max_score": self.max_score}
