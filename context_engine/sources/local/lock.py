@@ -1,0 +1,68 @@
+"""One writer at a time, over all processes; the lock dies with its holder."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from context_engine.errors import StoreLocked
+
+__all__ = ["WriterLock"]
+
+_NAME: Final = "writer.lock"
+_FAR: Final = 1 << 20
+
+
+class WriterLock:
+    """The right to write to a base, held from creation until `release`.
+
+    Raises:
+        StoreLocked: another writer holds it, in this process or another.
+    """
+
+    def __init__(self, root: Path) -> None:
+        path = root / _NAME
+        self._handle: int | None = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            _lock(self._handle)
+        except OSError as error:
+            holder = path.read_text(errors="replace").strip() or "unknown"
+            os.close(self._handle)
+            raise StoreLocked(
+                f"{root} is being written to by process {holder} ({path}): wait until it has finished"
+            ) from error
+        os.ftruncate(self._handle, 0)
+        os.write(self._handle, str(os.getpid()).encode())
+
+    def release(self) -> None:
+        """Give the right back; may be called twice."""
+        if self._handle is not None:
+            handle, self._handle = self._handle, None
+            os.ftruncate(handle, 0)
+            os.close(handle)
+
+    def __enter__(self) -> WriterLock:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(handle: int) -> None:
+        """Lock one byte far behind the pid, which stays readable."""
+        os.lseek(handle, _FAR, os.SEEK_SET)
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        os.lseek(handle, 0, os.SEEK_SET)
+else:
+    import fcntl
+
+    def _lock(handle: int) -> None:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,175 @@
+"""Reading: a pool of connections, the index the state points to, and a view that holds the two together."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import tantivy
+
+from context_engine.errors import StoreCorrupt, StoreError, StoreVersionMismatch
+from context_engine.sources.local import index as indexing
+from context_engine.sources.local import schema
+from context_engine.sources.local.schema import State
+from context_engine.text import ANALYSER_VERSION
+
+__all__ = ["Pool", "View", "Viewer", "damaged"]
+
+_TRIES = 3
+_REBUILD = "run 'context-engine kb rebuild'"
+
+
+class View(NamedTuple):
+    """One moment of a base: a read transaction, a searcher, and the generation the searcher holds."""
+
+    connection: sqlite3.Connection
+    state: State
+    searcher: tantivy.Searcher
+    held: int
+
+
+class Pool:
+    """Read-only connections, each used by one thread at a time.
+
+    Args:
+        root: folder of the base.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._idle: list[sqlite3.Connection] = []
+        self._lock = threading.Lock()
+        self._epoch = 0
+
+    @contextmanager
+    def snapshot(self) -> Iterator[sqlite3.Connection]:
+        """Lend a connection in a read transaction of its own.
+
+        Raises:
+            StoreError: there is no base, or it cannot be opened.
+        """
+        with self._lock:
+            epoch = self._epoch
+            connection = self._idle.pop() if self._idle else None
+        if connection is None:
+            if not (self._root / schema.DATABASE).is_file():
+                raise StoreError(
+                    f"there is no knowledge base in {self._root}: make one with 'context-engine ingest PATH'"
+                )
+            connection = schema.connect(self._root, write=False)
+        try:
+            connection.execute("BEGIN")
+            yield connection
+        except BaseException:
+            connection.close()
+            raise
+        connection.execute("ROLLBACK")
+        with self._lock:
+            if epoch == self._epoch:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def close(self) -> None:
+        """Close what is idle, and what is lent as soon as it comes back."""
+        with self._lock:
+            idle, self._idle, self._epoch = self._idle, [], self._epoch + 1
+        for connection in idle:
+            connection.close()
+
+
+class _Opened(NamedTuple):
+    number: int
+    stamp: tuple[int, int, int]
+    handle: tantivy.Index
+    searcher: tantivy.Searcher
+    held: int
+
+
+class Viewer:
+    """Opens views; shares one index between threads and reloads it when it has changed on disk.
+
+    Args:
+        root: folder of the base.
+        pool: its connections.
+    """
+
+    def __init__(self, root: Path, pool: Pool) -> None:
+        self._root, self._pool = root, pool
+        self._opened: _Opened | None = None
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def view(self) -> Iterator[View]:
+        """Hold one moment of the base; a generation that the index does not hold yet is waited for by reloading only.
+
+        Raises:
+            StoreVersionMismatch: another version wrote the tables or the index.
+            StoreCorrupt: the database or the index cannot be read.
+            StoreError: there is no base, or it cannot be opened.
+        """
+        try:
+            with self._pool.snapshot() as connection:
+                view = self._view(connection)
+                for _ in range(_TRIES - 1):
+                    if view.held == view.state.generation:
+                        break
+                    connection.execute("ROLLBACK")
+                    connection.execute("BEGIN")
+                    view = self._view(connection)
+                yield view
+        except sqlite3.DatabaseError as error:
+            raise schema.unusable(self._root, error) from error
+
+    def close(self) -> None:
+        """Let the index go; the next view opens it again."""
+        with self._lock:
+            self._opened = None
+
+    def _view(self, connection: sqlite3.Connection) -> View:
+        state = schema.read_state(connection, self._root)
+        if state.analyser != ANALYSER_VERSION:
+            raise StoreVersionMismatch(
+                f"the index in {self._root} was built by text analysis version {state.analyser}, this program has "
+                f"{ANALYSER_VERSION}: {_REBUILD}"
+            )
+        opened = self._current(state)
+        return View(connection, state, opened.searcher, opened.held)
+
+    def _current(self, state: State) -> _Opened:
+        path = indexing.directory(self._root, state.index_number)
+        with self._lock:
+            opened = self._opened
+            try:
+                stamp = _stamp(path)
+                if opened is None or opened.number != state.index_number or opened.stamp != stamp:
+                    same = opened is not None and opened.number == state.index_number
+                    index = opened.handle if opened is not None and same else indexing.opened(path)
+                    index.reload()
+                    searcher = index.searcher()
+                    opened = _Opened(state.index_number, stamp, index, searcher, self._held(searcher, state))
+                    self._opened = opened
+            except (OSError, ValueError) as error:
+                self._opened = None
+                raise damaged(path, error) from error
+            return opened
+
+    def _held(self, searcher: tantivy.Searcher, state: State) -> int:
+        mark = indexing.read_mark(searcher)
+        if mark is None or mark.base_id != state.base_id:
+            raise StoreCorrupt(f"the index in {self._root} belongs to another base: {_REBUILD}")
+        return mark.generation
+
+
+def damaged(path: Path, error: Exception) -> StoreCorrupt:
+    """Return the error for an index that cannot be read."""
+    return StoreCorrupt(f"the index {path} cannot be read ({error}): {_REBUILD}")
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    found = (path / "meta.json").stat()
+    return found.st_mtime_ns, found.st_ino, found.st_size

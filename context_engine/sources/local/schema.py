@@ -1,0 +1,156 @@
+"""The SQLite side: tables, connections, and the base's own record of itself.
+
+A document lives from generation `generation` until before generation `removed`. Replaced rows stay until the index has
+followed, so a reader with an older index still finds every row it points to. Row ids are never used again.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import quote
+
+from context_engine.errors import StoreCorrupt, StoreError, StoreVersionMismatch
+
+__all__ = [
+    "DATABASE",
+    "SCHEMA_VERSION",
+    "State",
+    "connect",
+    "create",
+    "exists",
+    "read_state",
+    "unusable",
+    "write_state",
+]
+
+DATABASE: Final = "base.sqlite3"
+SCHEMA_VERSION: Final = 1
+_TABLES: Final = """
+CREATE TABLE state(
+    one INTEGER PRIMARY KEY CHECK (one = 1), base_id TEXT NOT NULL, generation INTEGER NOT NULL,
+    index_number INTEGER NOT NULL, analyser TEXT NOT NULL
+);
+CREATE TABLE sources(source_key INTEGER PRIMARY KEY AUTOINCREMENT, source_id TEXT NOT NULL UNIQUE);
+CREATE TABLE documents(
+    doc_key INTEGER PRIMARY KEY AUTOINCREMENT, source_key INTEGER NOT NULL REFERENCES sources,
+    document_id TEXT NOT NULL, version TEXT NOT NULL, content_hash TEXT NOT NULL, chunk_count INTEGER NOT NULL,
+    indexed_at TEXT NOT NULL, generation INTEGER NOT NULL, removed INTEGER
+);
+CREATE UNIQUE INDEX live_documents ON documents(source_key, document_id, version) WHERE removed IS NULL;
+CREATE INDEX documents_by_generation ON documents(generation);
+CREATE INDEX removed_documents ON documents(removed) WHERE removed IS NOT NULL;
+CREATE TABLE chunks(
+    rid INTEGER PRIMARY KEY AUTOINCREMENT, doc_key INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
+    chunk_id TEXT NOT NULL, content TEXT NOT NULL, fields TEXT NOT NULL, digest BLOB NOT NULL
+);
+CREATE INDEX chunks_by_document ON chunks(doc_key);
+CREATE INDEX chunks_by_id ON chunks(chunk_id);
+CREATE TABLE attributes(
+    attr_id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, value TEXT NOT NULL, UNIQUE(name, value)
+);
+"""
+
+
+class State(NamedTuple):
+    """What the base says of itself.
+
+    Attributes:
+        base_id: names the base; stands in the scorer of its scores.
+        generation: raised by one with every commit.
+        index_number: which index directory is the current one.
+        analyser: version of the text analysis the index was built with.
+    """
+
+    base_id: str
+    generation: int
+    index_number: int
+    analyser: str
+
+
+def exists(root: Path) -> bool:
+    """Return whether a base was created there, and not merely begun."""
+    if not (root / DATABASE).is_file():
+        return False
+    connection = connect(root, write=False)
+    try:
+        return bool(_version(connection))
+    finally:
+        connection.close()
+
+
+def missing(root: Path) -> StoreError:
+    """Return the error for a folder without a base."""
+    return StoreError(f"there is no knowledge base in {root}: make one with 'context-engine ingest PATH'")
+
+
+def connect(root: Path, *, write: bool) -> sqlite3.Connection:
+    """Open the database; transactions are begun and ended by hand.
+
+    Raises:
+        StoreError: the file cannot be opened.
+    """
+    mode = "rwc" if write else "ro"
+    try:
+        connection = sqlite3.connect(
+            f"file:{quote(str(root.absolute() / DATABASE))}?mode={mode}",
+            uri=True,
+            timeout=10.0,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        if write:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA foreign_keys = ON")
+    except sqlite3.DatabaseError as error:
+        raise unusable(root, error) from error
+    return connection
+
+
+def create(connection: sqlite3.Connection, state: State) -> None:
+    """Make the tables; the caller holds the transaction, so that a base is there wholly or not at all."""
+    for statement in _TABLES.split(";"):
+        connection.execute(statement)
+    connection.execute("INSERT INTO state VALUES (1, ?, ?, ?, ?)", state)
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def read_state(connection: sqlite3.Connection, root: Path) -> State:
+    """Return the state; inside a transaction this pins the snapshot.
+
+    Raises:
+        StoreVersionMismatch: the tables are of another version.
+        StoreCorrupt: the database cannot be read.
+    """
+    try:
+        version = _version(connection)
+        if version != SCHEMA_VERSION:
+            raise StoreVersionMismatch(
+                f"{root} has schema version {version}, this program reads {SCHEMA_VERSION}: ingest into a new folder "
+                "with 'context-engine ingest', or use the version that wrote it ('context-engine kb rebuild' renews "
+                "the index only)"
+            )
+        row = connection.execute("SELECT base_id, generation, index_number, analyser FROM state").fetchone()
+    except sqlite3.DatabaseError as error:
+        raise unusable(root, error) from error
+    if row is None:
+        raise StoreCorrupt(f"{root} has lost its record of itself: restore {DATABASE} from a backup or ingest anew")
+    return State(*row)
+
+
+def write_state(connection: sqlite3.Connection, state: State) -> None:
+    """Replace the state, inside the caller's transaction."""
+    connection.execute("UPDATE state SET base_id = ?, generation = ?, index_number = ?, analyser = ?", state)
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def unusable(root: Path, error: sqlite3.DatabaseError) -> StoreError:
+    """Return our error for one of SQLite's."""
+    if isinstance(error, sqlite3.OperationalError):
+        return StoreError(f"cannot open {root / DATABASE}: {error}")
+    return StoreCorrupt(f"{root / DATABASE} is damaged ({error}): restore it from a backup or ingest anew")

@@ -1,0 +1,72 @@
+"""One source of an embedded base, as the engine sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from context_engine.errors import SourceNotFound, SourceUnavailable, StoreError
+from context_engine.models import Chunk, ScoreKind, SourceAnswer, SourceQuery, SourceSpec
+from context_engine.policy.trust import standing
+from context_engine.sources.local.base import LocalBase
+
+__all__ = ["LocalSource"]
+
+
+class LocalSource:
+    """Answers from one source of an embedded base; a `Source`.
+
+    Args:
+        base: the base, shared by all its sources, or its folder. It need not exist yet.
+        source_id: the source.
+        spec: its manifest; with it filters on tier, type, trust and classification are answered by the index.
+    """
+
+    score_kinds = frozenset({ScoreKind.BM25})
+
+    def __init__(self, base: LocalBase | Path, source_id: str, *, spec: SourceSpec | None = None) -> None:
+        self.source_id = source_id
+        self._base = base if isinstance(base, LocalBase) else LocalBase(base)
+        self._spec = spec
+
+    def search(self, query: SourceQuery) -> SourceAnswer:
+        """Return the best chunks by BM25; scores are comparable over all sources of one base.
+
+        Raises:
+            SourceNotFound: there is no base, or nothing was ever ingested for this source.
+            SourceUnavailable: the base cannot be read; says how to mend it.
+        """
+        try:
+            answer = self._base.answer(
+                query.text,
+                source_id=self.source_id,
+                top_k=query.top_k,
+                filters=query.filters,
+                as_of=query.as_of,
+                constants={"domain": query.domain},
+                standing=self._standing if self._spec is not None else None,
+            )
+        except StoreError as error:
+            kind = SourceUnavailable if self._base.exists() else SourceNotFound
+            raise kind(str(error), source_id=self.source_id) from error
+        if "source_unknown" in answer.notes:
+            raise SourceNotFound(
+                f"nothing was ingested for it into {self._base.path}: run 'context-engine ingest PATH'",
+                source_id=self.source_id,
+            )
+        return answer
+
+    def close(self) -> None:
+        """Let the base's files go; a later search opens them again, so its other sources are not hurt."""
+        self._base.close()
+
+    def _standing(self, chunk: Chunk) -> Mapping[str, Any]:
+        assert self._spec is not None
+        held = standing(chunk, self._spec)
+        return {
+            "source_type": str(held.source_type),
+            "tier": held.tier,
+            "authority_tier": held.tier,
+            "classification": str(held.classification),
+        }

@@ -1,0 +1,342 @@
+"""Writing: SQLite first, the index after it.
+
+One commit is four steps: the rows and the new generation (SQLite), the numbers of new field values (SQLite), the
+index with its mark (tantivy), the removal of replaced rows (SQLite). Killed between any two of them, the base holds
+everything the first step has taken; the next writer goes through the rest before anything else.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sqlite3
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+
+import tantivy
+from tantivy import Query
+
+from context_engine.errors import InvalidRequest, StoreError
+from context_engine.models import Chunk
+from context_engine.sources.local import index as indexing
+from context_engine.sources.local import schema
+from context_engine.sources.local.attributes import Dictionary
+from context_engine.sources.local.lock import WriterLock
+from context_engine.sources.local.records import decode, encode
+from context_engine.sources.local.schema import State
+from context_engine.text import ANALYSER_VERSION, content_sha256
+
+__all__ = ["Writer"]
+
+_log = logging.getLogger(__name__)
+_HEAP_BYTES = 100_000_000
+_PENDING = """
+SELECT rid, documents.doc_key, source_key, indexed_at, chunk_id, content, fields
+FROM documents CROSS JOIN chunks ON chunks.doc_key = documents.doc_key WHERE generation > ? AND removed IS NULL
+"""
+
+
+class Writer:
+    """Writes documents to an embedded base; a `DocumentSink`. For one thread; readers go on reading.
+
+    Opening one first finishes what an interrupted writer left, and rebuilds an index that is missing, damaged or of
+    another analyser version. As a context manager it commits at the end, or rolls back on an error.
+
+    Args:
+        root: folder of the base.
+        now: the time, aware.
+        rebuild: build the index anew from the rows.
+
+    Raises:
+        StoreLocked: another writer is at work.
+        StoreVersionMismatch: the tables are of another version.
+        StoreError: the base cannot be opened or written.
+    """
+
+    def __init__(self, root: Path, *, now: Callable[[], datetime], rebuild: bool = False) -> None:
+        self._root, self._now = root, now
+        self._index_writer: tantivy.IndexWriter | None = None
+        self._changed = False
+        root.mkdir(parents=True, exist_ok=True)
+        self._lock = WriterLock(root)
+        try:
+            self._connection = schema.connect(root, write=True)
+            try:
+                with _told(root):
+                    self._dictionary = Dictionary(self._connection)
+                    self._state = self._recovered(rebuild)
+                    self._held = self._state.generation
+            except BaseException:
+                self._connection.close()
+                raise
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def put(self, source_id: str, document_id: str, version: str, content_hash: str, chunks: Sequence[Chunk]) -> bool:
+        """Write a document, replacing what it held; return False, writing nothing, if `content_hash` is unchanged.
+
+        Raises:
+            InvalidRequest: a chunk that cannot be stored, or a chunk id that the source has already; nothing of the
+                document is written then, and what it held stays.
+        """
+        with _told(self._root), self._all_or_nothing():
+            source_key = self._source_key(source_id)
+            found = self._connection.execute(
+                "SELECT content_hash FROM documents"
+                " WHERE source_key = ? AND document_id = ? AND version = ? AND removed IS NULL",
+                (source_key, document_id, version),
+            ).fetchone()
+            if found is not None and found[0] == content_hash:
+                return False
+            self._remove(source_key, document_id, version)
+            self._insert(source_key, document_id, version, content_hash, chunks)
+            self._changed = True
+            return True
+
+    def delete(self, source_id: str, document_id: str, version: str) -> bool:
+        """Remove a document; return whether it was there."""
+        with _told(self._root), self._all_or_nothing():
+            there = self._remove(self._source_key(source_id), document_id, version)
+            self._changed = self._changed or there
+            return there
+
+    def documents(self, source_id: str) -> Mapping[tuple[str, str], str]:
+        """Return {(document_id, version): content_hash} of what the source holds, uncommitted changes included."""
+        rows = self._connection.execute(
+            "SELECT document_id, version, content_hash FROM documents JOIN sources USING (source_key)"
+            " WHERE source_id = ? AND removed IS NULL",
+            (source_id,),
+        )
+        return {(document_id, version): content_hash for document_id, version, content_hash in rows}
+
+    def commit(self) -> None:
+        """Make everything written so far durable and searchable.
+
+        Raises:
+            StoreError: the disk refused; what SQLite has taken is kept, and the next writer indexes it.
+        """
+        with _told(self._root):
+            if self._changed:
+                state = self._state._replace(generation=self._state.generation + 1)
+                schema.write_state(self._connection, state)
+                self._connection.execute("COMMIT")
+                self._state, self._changed = state, False
+            else:
+                self.rollback()
+            if self._held < self._state.generation:
+                self._follow(self._held, self._state)
+                self._held = self._state.generation
+
+    def rollback(self) -> None:
+        """Forget everything written since the last commit."""
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+        self._changed = False
+
+    def close(self) -> None:
+        """Give the base free without committing; may be called twice."""
+        self.rollback()
+        if self._index_writer is not None:
+            writer, self._index_writer = self._index_writer, None
+            try:
+                writer.wait_merging_threads()
+            except ValueError as error:
+                _log.warning("the index of %s was not closed in order: %s", self._root, error)
+        try:
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.Error as error:
+            _log.debug("no checkpoint of %s: %s", self._root, error)
+        self._connection.close()
+        self._lock.release()
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self.commit()
+        finally:
+            self.close()
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        if not self._connection.in_transaction:
+            self._connection.execute("BEGIN IMMEDIATE")
+        self._connection.execute("SAVEPOINT document")
+        try:
+            yield
+        except BaseException:
+            self._connection.execute("ROLLBACK TO document")
+            raise
+        finally:
+            self._connection.execute("RELEASE document")
+
+    def _source_key(self, source_id: str) -> int:
+        self._connection.execute("INSERT OR IGNORE INTO sources(source_id) VALUES (?)", (source_id,))
+        row = self._connection.execute("SELECT source_key FROM sources WHERE source_id = ?", (source_id,)).fetchone()
+        return int(row[0])
+
+    def _insert(
+        self, source_key: int, document_id: str, version: str, content_hash: str, chunks: Sequence[Chunk]
+    ) -> None:
+        moment = self._now().isoformat(timespec="seconds")
+        doc_key = self._connection.execute(
+            "INSERT INTO documents(source_key, document_id, version, content_hash, chunk_count, indexed_at, generation)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (source_key, document_id, version, content_hash, len(chunks), moment, self._state.generation + 1),
+        ).lastrowid
+        for place, chunk in enumerate(chunks):
+            row = encode(chunk, document_id, version)
+            if taken := self._taken(source_key, row.chunk_id):
+                if chunk.chunk_id:
+                    raise InvalidRequest(
+                        f"document {document_id!r}: chunk id {row.chunk_id!r} is in document {taken[0]!r} version "
+                        f"{taken[1]!r} already: give each chunk of a source an id of its own"
+                    )
+                own = content_sha256("\0".join((document_id, version, str(place), chunk.content)))
+                row = encode(chunk._replace(chunk_id=own), document_id, version)
+            self._connection.execute(
+                "INSERT INTO chunks(doc_key, chunk_id, content, fields, digest) VALUES (?, ?, ?, ?, ?)",
+                (doc_key, *row),
+            )
+
+    def _taken(self, source_key: int, chunk_id: str) -> tuple[str, str] | None:
+        """Return the (document_id, version) that has a chunk of this id in this source, None where none has."""
+        found: tuple[str, str] | None = self._connection.execute(
+            "SELECT document_id, version FROM chunks JOIN documents USING (doc_key)"
+            " WHERE chunk_id = ? AND source_key = ? AND removed IS NULL",
+            (chunk_id, source_key),
+        ).fetchone()
+        return found
+
+    def _remove(self, source_key: int, document_id: str, version: str) -> bool:
+        """Mark a committed document as removed; delete one that was never committed."""
+        generation = self._state.generation + 1
+        key = (source_key, document_id, version)
+        where = "WHERE source_key = ? AND document_id = ? AND version = ? AND removed IS NULL"
+        fresh = self._connection.execute(f"DELETE FROM documents {where} AND generation = ?", (*key, generation))
+        old = self._connection.execute(f"UPDATE documents SET removed = ? {where}", (generation, *key))
+        return bool(fresh.rowcount or old.rowcount)
+
+    def _recovered(self, rebuild: bool) -> State:
+        if not schema.exists(self._root):
+            return self._created()
+        state = schema.read_state(self._connection, self._root)
+        held = None if rebuild or state.analyser != ANALYSER_VERSION else self._readable(state)
+        if held is None:
+            return self._rebuilt(state)
+        if held < state.generation:
+            _log.info("indexing what an interrupted writer left in %s", self._root)
+            self._follow(held, state)
+        else:
+            self._purge(state.generation)
+        self._clear_old(state.index_number)
+        return state
+
+    def _readable(self, state: State) -> int | None:
+        """Return the generation the index holds, None where it has to be rebuilt."""
+        path = indexing.directory(self._root, state.index_number)
+        try:
+            mark = indexing.read_mark(indexing.opened(path).searcher())
+        except (ValueError, OSError) as error:
+            _log.warning("the index %s cannot be read and is rebuilt: %s", path, error)
+            return None
+        if mark is None or mark.base_id != state.base_id or mark.generation > state.generation:
+            _log.warning("the index %s is not of this base and is rebuilt", path)
+            return None
+        return mark.generation
+
+    def _created(self) -> State:
+        state = State(uuid.uuid4().hex, 0, 1, ANALYSER_VERSION)
+        self._clear_old(None)
+        self._build(state, ())
+        self._connection.execute("BEGIN IMMEDIATE")
+        schema.create(self._connection, state)
+        self._connection.execute("COMMIT")
+        return state
+
+    def _rebuilt(self, old: State) -> State:
+        """Build the index anew beside the old one, then point to it; readers use the old one until then."""
+        self._clear_old(old.index_number)
+        state = old._replace(index_number=old.index_number + 1, analyser=ANALYSER_VERSION)
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            self._connection.execute("DELETE FROM attributes")
+            self._build(state, self._pending(-1))
+            schema.write_state(self._connection, state)
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            self._dictionary.forget()
+            raise
+        self._purge(state.generation)
+        self._clear_old(state.index_number)
+        return state
+
+    def _build(self, state: State, documents: Iterator[tantivy.Document] | tuple[()]) -> None:
+        path = indexing.directory(self._root, state.index_number)
+        writer = indexing.create(path).writer(_HEAP_BYTES, 1)
+        for document in documents:
+            writer.add_document(document)
+        writer.add_document(indexing.mark(state.base_id, state.generation))
+        writer.commit()
+        writer.wait_merging_threads()
+
+    def _follow(self, held: int, state: State) -> None:
+        """Bring the index from generation `held` to the state's."""
+        writer = self._writer(state)
+        gone = self._connection.execute("SELECT doc_key FROM documents WHERE removed > ?", (held,))
+        for (doc_key,) in gone.fetchall():
+            writer.delete_documents_by_query(Query.term_query(indexing.SCHEMA, "doc", doc_key))
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            for document in self._pending(held):
+                writer.add_document(document)
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            self._dictionary.forget()
+            writer.rollback()
+            raise
+        writer.delete_documents_by_query(indexing.mark_query())
+        writer.add_document(indexing.mark(state.base_id, state.generation))
+        writer.commit()
+        self._purge(state.generation)
+
+    def _pending(self, held: int) -> Iterator[tantivy.Document]:
+        for rid, doc_key, source_key, indexed_at, *row in self._connection.execute(_PENDING, (held,)):
+            chunk = decode((row[0], row[1], row[2]), indexed_at)
+            yield indexing.document(rid, doc_key, source_key, chunk, self._dictionary.numbers(chunk))
+
+    def _purge(self, generation: int) -> None:
+        self._connection.execute("DELETE FROM documents WHERE removed <= ?", (generation,))
+
+    def _writer(self, state: State) -> tantivy.IndexWriter:
+        if self._index_writer is None:
+            path = indexing.directory(self._root, state.index_number)
+            self._index_writer = indexing.opened(path).writer(_HEAP_BYTES, 1)
+        return self._index_writer
+
+    def _clear_old(self, current: int | None) -> None:
+        """Delete index directories that no state points to."""
+        keep = None if current is None else indexing.directory(self._root, current)
+        for path in self._root.glob("index-*"):
+            if path != keep:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def _told(root: Path) -> Iterator[None]:
+    """Say where, when the disk or one of the two libraries fails."""
+    try:
+        yield
+    except (sqlite3.Error, OSError, ValueError) as error:
+        raise StoreError(f"cannot write to {root}: {error}") from error
