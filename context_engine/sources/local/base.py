@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
-
-import tantivy
-from tantivy import Occur, Query
+from typing import NamedTuple
 
 from context_engine.errors import StoreError
-from context_engine.models import Chunk, Filter, Score, ScoreKind, SourceAnswer
-from context_engine.policy.filters import matches, own_fields
-from context_engine.sources.local import index as indexing
+from context_engine.models import Chunk, Filter, SourceAnswer
 from context_engine.sources.local import schema
-from context_engine.sources.local.pushdown import Pushdown, Standing, in_force
-from context_engine.sources.local.reader import Pool, View, Viewer
+from context_engine.sources.local.reader import Pool, Viewer
 from context_engine.sources.local.records import decode
+from context_engine.sources.local.search import Scope, answer
 from context_engine.sources.local.verify import VerifyReport, verify
 from context_engine.sources.local.writer import Writer
 
 __all__ = ["BaseStats", "LocalBase", "SourceStats"]
-
-_MOST_HITS = 100_000
-_MOST_PARAMETERS = 900
 
 
 class SourceStats(NamedTuple):
@@ -134,30 +125,16 @@ class LocalBase:
         as_of: date | None = None,
     ) -> list[Chunk]:
         """Return the chunks of `answer`."""
-        return list(self.answer(query_text, source_id=source_id, top_k=top_k, filters=filters, as_of=as_of).chunks)
+        scope = Scope(source_id=source_id, filters=filters, as_of=as_of)
+        return list(self.answer(query_text, top_k=top_k, scope=scope).chunks)
 
-    def answer(
-        self,
-        query_text: str,
-        *,
-        source_id: str,
-        top_k: int,
-        filters: Filter | None = None,
-        as_of: date | None = None,
-        constants: Mapping[str, Any] | None = None,
-        standing: Standing | None = None,
-    ) -> SourceAnswer:
+    def answer(self, query_text: str, *, top_k: int, scope: Scope) -> SourceAnswer:
         """Return the best chunks of one source by BM25, and notes on the search.
 
         Args:
             query_text: any text; its terms are searched for, nothing in it is syntax.
-            source_id: the source searched.
             top_k: most chunks returned, >= 1.
-            filters: conditions on the chunks; those on tier, type, trust and classification need `standing`, and are
-                left to the engine without it.
-            as_of: only what is in force on that day.
-            constants: further fields that are the same for every chunk of the source (the domain).
-            standing: from what a document claims to its standing.
+            scope: where to look.
 
         Returns:
             Chunks, best first, scores comparable over all sources of this base. Notes: no_search_terms (nothing to
@@ -167,18 +144,8 @@ class LocalBase:
         Raises:
             StoreError: the base cannot be read.
         """
-        text = indexing.text_query(query_text)
         with self._viewer.view() as view:
-            notes = ["index_lag"] if view.held < view.state.generation else []
-            source_key = _source_key(view, source_id)
-            if source_key is None:
-                return SourceAnswer(notes=(*notes, "source_unknown"))
-            if text is None:
-                return SourceAnswer(notes=(*notes, "no_search_terms"))
-            notes += ["query_shortened"] if text.shortened else []
-            known = {**(constants or {}), "source_id": source_id, "source": source_id}
-            query, test = _narrowed(view, text.query, source_key, filters, as_of, known, standing)
-            return SourceAnswer(chunks=_found(view, query, test, top_k), notes=tuple(notes))
+            return answer(view, query_text, top_k, scope)
 
     def get(self, source_id: str, chunk_id: str) -> Chunk | None:
         """Return a chunk by its id, None where the source has none of it."""
@@ -242,83 +209,6 @@ class LocalBase:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _source_key(view: View, source_id: str) -> int | None:
-    row = view.connection.execute("SELECT source_key FROM sources WHERE source_id = ?", (source_id,)).fetchone()
-    return None if row is None else int(row[0])
-
-
-def _narrowed(
-    view: View,
-    text: Query,
-    source_key: int,
-    filters: Filter | None,
-    as_of: date | None,
-    constants: Mapping[str, Any],
-    standing: Standing | None,
-) -> tuple[Query, Callable[[Chunk], bool] | None]:
-    """Return the whole query, and a test for what the index cannot tell."""
-    clauses = [(Occur.Must, text), (Occur.Must, _unscored(Query.term_query(indexing.SCHEMA, "source", source_key)))]
-    test = None
-    if filters is not None:
-        pushdown = Pushdown(view.connection, constants, standing)
-        clauses.append((Occur.Must, _unscored(pushdown.query(filters))))
-        if not pushdown.exact and standing is not None:
-            stand = standing
-
-            def test(chunk: Chunk) -> bool:
-                return matches(filters, {**own_fields(chunk), **stand(chunk), **constants})
-
-    if as_of is not None:
-        clauses += in_force(as_of)
-    return Query.boolean_query(clauses), test
-
-
-def _unscored(query: Query) -> Query:
-    return Query.const_score_query(query, 0.0)
-
-
-def _found(view: View, query: Query, test: Callable[[Chunk], bool] | None, top_k: int) -> list[Chunk]:
-    """Return the best top_k chunks; asks for more while rows are gone or fail the test."""
-    limit, known = top_k, dict[int, Chunk | None]()
-    scorer = f"local:{view.state.base_id}"
-    while True:
-        hits = _hits(view.searcher, query, limit)
-        known |= _chunks(view.connection, [rid for rid, _ in hits if rid not in known], test)
-        found = [
-            chunk._replace(scores=(Score(ScoreKind.BM25, score, scorer),))
-            for rid, score in hits
-            if (chunk := known[rid]) is not None
-        ]
-        if len(found) >= top_k or len(hits) < limit or limit >= _MOST_HITS:
-            return found[:top_k]
-        limit = min(4 * limit, _MOST_HITS)
-
-
-def _hits(searcher: tantivy.Searcher, query: Query, limit: int) -> list[tuple[int, float]]:
-    """Return (rid, score), best first, of equal scores the older row first."""
-    hits = searcher.search(query, limit=limit, count=False).hits
-    rids = searcher.fast_field_values("rid", [address for _, address in hits])
-    return sorted(zip((int(rid or 0) for rid in rids), (score for score, _ in hits)), key=lambda hit: (-hit[1], hit[0]))
-
-
-def _chunks(
-    connection: sqlite3.Connection, rids: list[int], test: Callable[[Chunk], bool] | None
-) -> dict[int, Chunk | None]:
-    """Return the chunk of each row, None where the row is gone or fails the test."""
-    out: dict[int, Chunk | None] = dict.fromkeys(rids)
-    for start in range(0, len(rids), _MOST_PARAMETERS):
-        some = rids[start : start + _MOST_PARAMETERS]
-        rows = connection.execute(
-            "SELECT rid, indexed_at, chunk_id, content, fields FROM chunks JOIN documents USING (doc_key)"
-            f" WHERE rid IN ({','.join('?' * len(some))})",
-            some,
-        )
-        for rid, indexed_at, *row in rows:
-            chunk = decode((row[0], row[1], row[2]), indexed_at)
-            out[rid] = chunk if test is None or test(chunk) else None
-    return out
 
 
 def _size(root: Path) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import date
 from typing import Any, Final
 
@@ -14,12 +14,12 @@ from context_engine.policy.filters import matches
 from context_engine.sources.local.attributes import CLAIMS, NOT_INDEXED, claims_chunk, values_of
 from context_engine.sources.local.index import SCHEMA
 
-__all__ = ["ENGINE_FIELDS", "Pushdown", "Standing", "in_force"]
+__all__ = ["ENGINE_FIELDS", "Pushdown", "Standing", "in_force", "relaxed"]
 
 Standing = Callable[[Chunk], Mapping[str, Any]]
 """From what a document claims of its authority to the fields the engine will see after the manifest's ceiling."""
 
-ENGINE_FIELDS: Final = frozenset({"source_type", "tier", "authority_tier", "trust_class", "classification"})
+ENGINE_FIELDS: Final = frozenset({"source_type", "tier", "authority_tier", "classification"})
 _ALL: Final = Query.all_query()
 _NONE: Final = Query.empty_query()
 
@@ -30,7 +30,7 @@ class Pushdown:
     Args:
         connection: a reader's.
         constants: fields that are the same for every chunk of the source.
-        standing: resolves ENGINE_FIELDS; without it a condition on them is left to the engine.
+        standing: resolves ENGINE_FIELDS; without it the filter must be `relaxed` first.
 
     Attributes:
         exact: False once a condition was met that the index cannot answer; what the query finds must be tested.
@@ -66,7 +66,7 @@ class Pushdown:
             return _ALL if matches(condition, self._constants) else _NONE
         if name in ENGINE_FIELDS and self._standing is not None:
             return self._by_standing(condition, self._standing)
-        if name in ENGINE_FIELDS or name in NOT_INDEXED or name == CLAIMS:
+        if name in NOT_INDEXED or name == CLAIMS:
             self.exact = False
             return _ALL if widen else _NONE
         return self._by_value(condition)
@@ -85,6 +85,15 @@ class Pushdown:
     def _by_standing(self, condition: Condition, standing: Standing) -> Query:
         _, values = values_of(self._connection, CLAIMS)
         return _any(number for number, value in values if matches(condition, standing(claims_chunk(value))))
+
+
+def relaxed(filter: Filter, fields: Collection[str], *, widen: bool = True) -> Filter:
+    """Return a filter without the conditions on some fields, that lets through no less than the whole."""
+    if isinstance(filter, Condition):
+        return filter if filter.field not in fields else And(()) if widen else Or(())
+    if isinstance(filter, Not):
+        return Not(relaxed(filter.part, fields, widen=not widen))
+    return type(filter)(tuple(relaxed(part, fields, widen=widen) for part in filter.parts))
 
 
 def in_force(day: date) -> list[tuple[Occur, Query]]:

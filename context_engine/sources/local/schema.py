@@ -7,6 +7,8 @@ followed, so a reader with an older index still finds every row it points to. Ro
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import quote
@@ -21,6 +23,7 @@ __all__ = [
     "create",
     "exists",
     "read_state",
+    "transaction",
     "unusable",
     "write_state",
 ]
@@ -138,6 +141,18 @@ def read_state(connection: sqlite3.Connection, root: Path) -> State:
     if row is None:
         raise StoreCorrupt(f"{root} has lost its record of itself: restore {DATABASE} from a backup or ingest anew")
     return State(*row)
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Commit what is done inside, or roll it back on an error."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
 
 
 def write_state(connection: sqlite3.Connection, state: State) -> None:

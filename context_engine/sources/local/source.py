@@ -10,6 +10,7 @@ from context_engine.errors import SourceNotFound, SourceUnavailable, StoreError
 from context_engine.models import Chunk, ScoreKind, SourceAnswer, SourceQuery, SourceSpec
 from context_engine.policy.trust import standing
 from context_engine.sources.local.base import LocalBase
+from context_engine.sources.local.search import Scope
 
 __all__ = ["LocalSource"]
 
@@ -38,15 +39,7 @@ class LocalSource:
             SourceUnavailable: the base cannot be read; says how to mend it.
         """
         try:
-            answer = self._base.answer(
-                query.text,
-                source_id=self.source_id,
-                top_k=query.top_k,
-                filters=query.filters,
-                as_of=query.as_of,
-                constants={"domain": query.domain},
-                standing=self._standing if self._spec is not None else None,
-            )
+            answer = self._base.answer(query.text, top_k=query.top_k, scope=self._scope(query))
         except StoreError as error:
             kind = SourceUnavailable if self._base.exists() else SourceNotFound
             raise kind(str(error), source_id=self.source_id) from error
@@ -60,6 +53,15 @@ class LocalSource:
     def close(self) -> None:
         """Let the base's files go; a later search opens them again, so its other sources are not hurt."""
         self._base.close()
+
+    def _scope(self, query: SourceQuery) -> Scope:
+        return Scope(
+            source_id=self.source_id,
+            filters=query.filters,
+            as_of=query.as_of,
+            constants={"domain": query.domain},
+            standing=self._standing if self._spec is not None else None,
+        )
 
     def _standing(self, chunk: Chunk) -> Mapping[str, Any]:
         assert self._spec is not None

@@ -8,36 +8,24 @@ everything the first step has taken; the next writer goes through the rest befor
 from __future__ import annotations
 
 import logging
-import shutil
 import sqlite3
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 
-import tantivy
-from tantivy import Query
-
 from context_engine.errors import InvalidRequest, StoreError
 from context_engine.models import Chunk
-from context_engine.sources.local import index as indexing
 from context_engine.sources.local import schema
-from context_engine.sources.local.attributes import Dictionary
+from context_engine.sources.local.follower import Follower
 from context_engine.sources.local.lock import WriterLock
-from context_engine.sources.local.records import decode, encode
-from context_engine.sources.local.schema import State
-from context_engine.text import ANALYSER_VERSION, content_sha256
+from context_engine.sources.local.records import encode
+from context_engine.text import content_sha256
 
 __all__ = ["Writer"]
 
 _log = logging.getLogger(__name__)
-_HEAP_BYTES = 100_000_000
-_PENDING = """
-SELECT rid, documents.doc_key, source_key, indexed_at, chunk_id, content, fields
-FROM documents CROSS JOIN chunks ON chunks.doc_key = documents.doc_key WHERE generation > ? AND removed IS NULL
-"""
 
 
 class Writer:
@@ -59,7 +47,6 @@ class Writer:
 
     def __init__(self, root: Path, *, now: Callable[[], datetime], rebuild: bool = False) -> None:
         self._root, self._now = root, now
-        self._index_writer: tantivy.IndexWriter | None = None
         self._changed = False
         root.mkdir(parents=True, exist_ok=True)
         self._lock = WriterLock(root)
@@ -67,9 +54,7 @@ class Writer:
             self._connection = schema.connect(root, write=True)
             try:
                 with _told(root):
-                    self._dictionary = Dictionary(self._connection)
-                    self._state = self._recovered(rebuild)
-                    self._held = self._state.generation
+                    self._index = Follower(root, self._connection, rebuild=rebuild)
             except BaseException:
                 self._connection.close()
                 raise
@@ -118,19 +103,16 @@ class Writer:
         """Make everything written so far durable and searchable.
 
         Raises:
-            StoreError: the disk refused; what SQLite has taken is kept, and the next writer indexes it.
+            StoreError: the disk refused; what SQLite has taken is kept, and indexed by the next commit or writer.
         """
         with _told(self._root):
+            state = self._index.state
             if self._changed:
-                state = self._state._replace(generation=self._state.generation + 1)
+                state = state._replace(generation=state.generation + 1)
                 schema.write_state(self._connection, state)
                 self._connection.execute("COMMIT")
-                self._state, self._changed = state, False
-            else:
-                self.rollback()
-            if self._held < self._state.generation:
-                self._follow(self._held, self._state)
-                self._held = self._state.generation
+            self.rollback()
+            self._index.follow(state)
 
     def rollback(self) -> None:
         """Forget everything written since the last commit."""
@@ -140,19 +122,17 @@ class Writer:
 
     def close(self) -> None:
         """Give the base free without committing; may be called twice."""
-        self.rollback()
-        if self._index_writer is not None:
-            writer, self._index_writer = self._index_writer, None
-            try:
-                writer.wait_merging_threads()
-            except ValueError as error:
-                _log.warning("the index of %s was not closed in order: %s", self._root, error)
         try:
+            self.rollback()
+            self._index.close()
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.ProgrammingError:
+            return
         except sqlite3.Error as error:
             _log.debug("no checkpoint of %s: %s", self._root, error)
-        self._connection.close()
-        self._lock.release()
+        finally:
+            self._connection.close()
+            self._lock.release()
 
     def __enter__(self) -> Writer:
         return self
@@ -191,7 +171,7 @@ class Writer:
         doc_key = self._connection.execute(
             "INSERT INTO documents(source_key, document_id, version, content_hash, chunk_count, indexed_at, generation)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (source_key, document_id, version, content_hash, len(chunks), moment, self._state.generation + 1),
+            (source_key, document_id, version, content_hash, len(chunks), moment, self._index.state.generation + 1),
         ).lastrowid
         for place, chunk in enumerate(chunks):
             row = encode(chunk, document_id, version)
@@ -219,118 +199,12 @@ class Writer:
 
     def _remove(self, source_key: int, document_id: str, version: str) -> bool:
         """Mark a committed document as removed; delete one that was never committed."""
-        generation = self._state.generation + 1
+        generation = self._index.state.generation + 1
         key = (source_key, document_id, version)
         where = "WHERE source_key = ? AND document_id = ? AND version = ? AND removed IS NULL"
         fresh = self._connection.execute(f"DELETE FROM documents {where} AND generation = ?", (*key, generation))
         old = self._connection.execute(f"UPDATE documents SET removed = ? {where}", (generation, *key))
         return bool(fresh.rowcount or old.rowcount)
-
-    def _recovered(self, rebuild: bool) -> State:
-        if not schema.exists(self._root):
-            return self._created()
-        state = schema.read_state(self._connection, self._root)
-        held = None if rebuild or state.analyser != ANALYSER_VERSION else self._readable(state)
-        if held is None:
-            return self._rebuilt(state)
-        if held < state.generation:
-            _log.info("indexing what an interrupted writer left in %s", self._root)
-            self._follow(held, state)
-        else:
-            self._purge(state.generation)
-        self._clear_old(state.index_number)
-        return state
-
-    def _readable(self, state: State) -> int | None:
-        """Return the generation the index holds, None where it has to be rebuilt."""
-        path = indexing.directory(self._root, state.index_number)
-        try:
-            mark = indexing.read_mark(indexing.opened(path).searcher())
-        except (ValueError, OSError) as error:
-            _log.warning("the index %s cannot be read and is rebuilt: %s", path, error)
-            return None
-        if mark is None or mark.base_id != state.base_id or mark.generation > state.generation:
-            _log.warning("the index %s is not of this base and is rebuilt", path)
-            return None
-        return mark.generation
-
-    def _created(self) -> State:
-        state = State(uuid.uuid4().hex, 0, 1, ANALYSER_VERSION)
-        self._clear_old(None)
-        self._build(state, ())
-        self._connection.execute("BEGIN IMMEDIATE")
-        schema.create(self._connection, state)
-        self._connection.execute("COMMIT")
-        return state
-
-    def _rebuilt(self, old: State) -> State:
-        """Build the index anew beside the old one, then point to it; readers use the old one until then."""
-        self._clear_old(old.index_number)
-        state = old._replace(index_number=old.index_number + 1, analyser=ANALYSER_VERSION)
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            self._connection.execute("DELETE FROM attributes")
-            self._build(state, self._pending(-1))
-            schema.write_state(self._connection, state)
-            self._connection.execute("COMMIT")
-        except BaseException:
-            self._connection.execute("ROLLBACK")
-            self._dictionary.forget()
-            raise
-        self._purge(state.generation)
-        self._clear_old(state.index_number)
-        return state
-
-    def _build(self, state: State, documents: Iterator[tantivy.Document] | tuple[()]) -> None:
-        path = indexing.directory(self._root, state.index_number)
-        writer = indexing.create(path).writer(_HEAP_BYTES, 1)
-        for document in documents:
-            writer.add_document(document)
-        writer.add_document(indexing.mark(state.base_id, state.generation))
-        writer.commit()
-        writer.wait_merging_threads()
-
-    def _follow(self, held: int, state: State) -> None:
-        """Bring the index from generation `held` to the state's."""
-        writer = self._writer(state)
-        gone = self._connection.execute("SELECT doc_key FROM documents WHERE removed > ?", (held,))
-        for (doc_key,) in gone.fetchall():
-            writer.delete_documents_by_query(Query.term_query(indexing.SCHEMA, "doc", doc_key))
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            for document in self._pending(held):
-                writer.add_document(document)
-            self._connection.execute("COMMIT")
-        except BaseException:
-            self._connection.execute("ROLLBACK")
-            self._dictionary.forget()
-            writer.rollback()
-            raise
-        writer.delete_documents_by_query(indexing.mark_query())
-        writer.add_document(indexing.mark(state.base_id, state.generation))
-        writer.commit()
-        self._purge(state.generation)
-
-    def _pending(self, held: int) -> Iterator[tantivy.Document]:
-        for rid, doc_key, source_key, indexed_at, *row in self._connection.execute(_PENDING, (held,)):
-            chunk = decode((row[0], row[1], row[2]), indexed_at)
-            yield indexing.document(rid, doc_key, source_key, chunk, self._dictionary.numbers(chunk))
-
-    def _purge(self, generation: int) -> None:
-        self._connection.execute("DELETE FROM documents WHERE removed <= ?", (generation,))
-
-    def _writer(self, state: State) -> tantivy.IndexWriter:
-        if self._index_writer is None:
-            path = indexing.directory(self._root, state.index_number)
-            self._index_writer = indexing.opened(path).writer(_HEAP_BYTES, 1)
-        return self._index_writer
-
-    def _clear_old(self, current: int | None) -> None:
-        """Delete index directories that no state points to."""
-        keep = None if current is None else indexing.directory(self._root, current)
-        for path in self._root.glob("index-*"):
-            if path != keep:
-                shutil.rmtree(path, ignore_errors=True)
 
 
 @contextmanager
