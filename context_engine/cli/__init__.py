@@ -1,1 +1,34 @@
 """The command line; one file a command group."""
+
+from __future__ import annotations
+
+import click
+
+from context_engine import __version__
+from context_engine.cli.app import App, with_debug
+from context_engine.cli.search import search
+
+__all__ = ["main"]
+
+EPILOG = """\b
+First steps:
+  context-engine search "NPA classification criteria" --domain NPA     (the demo bank)
+  context-engine init my-bank                                          (a configuration of your own)
+
+\b
+Exit codes:
+  0 answered   1 failure   2 usage or configuration   3 degraded
+  4 nothing relevant, required evidence missing, or a tag that fails
+"""
+
+
+@click.group(cls=App, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(
+    __version__, "--version", "-V", package_name="context-engine", message="context-engine %(version)s"
+)
+@with_debug
+def main() -> None:
+    """Retrieval for a bank's knowledge: ranked by relevance and authority, every chunk with its provenance."""
+
+
+main.add_command(search)

@@ -1,0 +1,122 @@
+"""Where the command line writes: answers to stdout, everything else to stderr, in whatever the terminal can show."""
+
+from __future__ import annotations
+
+import os
+import sys
+import unicodedata
+from typing import Any, Final, TextIO
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+__all__ = [
+    "PIPE_WIDTH",
+    "clean",
+    "error_line",
+    "note",
+    "out",
+    "print_json_line",
+    "progress_console",
+    "show",
+    "write_text",
+]
+
+PIPE_WIDTH: Final = 140
+"""Columns where nobody's terminal sets them: wide enough that no id is broken."""
+
+_NARROWEST: Final = 40
+_STEERS_TEXT: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def clean(text: str) -> str:
+    """Return text that cannot steer a terminal: control and direction characters become spaces."""
+    if text.isprintable():
+        return text
+    return "".join(" " if _steers(char) else char for char in text)
+
+
+def _steers(char: str) -> bool:
+    return char not in "\n" and (unicodedata.category(char) in ("Cc", "Cs") or char in _STEERS_TEXT)
+
+
+def out() -> Console:
+    """Return the console of stdout."""
+    return _console(sys.stdout)
+
+
+def progress_console() -> Console:
+    """Return the console of stderr, for notices and progress."""
+    return _console(sys.stderr)
+
+
+def note(message: str, *, style: str = "dim") -> None:
+    """Write a notice to stderr."""
+    progress_console().print(Text(clean(message), style), soft_wrap=True)
+
+
+def error_line(message: str) -> None:
+    """Write `error: message` to stderr, one line."""
+    line = Text("error: ", "bold red").append(" ".join(clean(message).split()), "red")
+    progress_console().print(line, soft_wrap=True)
+
+
+def print_json_line(text: str) -> None:
+    """Write one line of JSON to stdout, escaped where stdout cannot carry UTF-8."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        text = "".join(char if char.isascii() else _escaped(char) for char in text)
+    sys.stdout.write(text + "\n")
+
+
+def show(console: Console, part: RenderableType) -> None:
+    """Print a text unwrapped, a table within the width; in a pipe without the blanks that fill its lines."""
+    if isinstance(part, Text):
+        console.print(part, soft_wrap=True)
+    elif console.is_terminal:
+        console.print(part)
+    else:
+        with console.capture() as captured:
+            console.print(part)
+        console.file.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+def write_text(text: str) -> None:
+    """Write a text to stdout as it is, made harmless where a terminal shows it."""
+    _forgiving(sys.stdout)
+    text = clean(text) if sys.stdout.isatty() else text
+    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+
+def _escaped(char: str) -> str:
+    code = ord(char)
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    code -= 0x10000
+    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
+
+
+def _console(stream: TextIO) -> Console:
+    _forgiving(stream)
+    return Console(file=stream, width=_width(stream), highlight=False, markup=False, emoji=False)
+
+
+def _forgiving(stream: TextIO) -> None:
+    """Let a stream that is not UTF-8 show "?" instead of failing."""
+    reconfigure: Any = getattr(stream, "reconfigure", None)
+    if reconfigure is not None and stream.errors in ("strict", "surrogateescape"):
+        reconfigure(errors="replace")
+
+
+def _width(stream: TextIO) -> int | None:
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) > 0:
+        return max(int(columns), _NARROWEST)
+    if not stream.isatty():
+        return PIPE_WIDTH
+    try:
+        return max(os.get_terminal_size(stream.fileno()).columns, _NARROWEST)
+    except (OSError, ValueError, AttributeError):
+        return None

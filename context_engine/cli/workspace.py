@@ -1,0 +1,133 @@
+"""The configuration and the base a command works with; the demo bank where there is no configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from context_engine.cli.app import with_debug
+from context_engine.cli.console import note, progress_console
+
+if TYPE_CHECKING:
+    from context_engine.wiring import Setup
+
+__all__ = ["Place", "Workspace", "open_workspace", "placed", "progress_bar"]
+
+_NAMED: Final = ("--config-dir", "CONTEXT_ENGINE_CONFIG_DIR")
+DEMO_NOTE: Final = (
+    "No domain is configured: this is the demo bank, all of it fictitious. 'context-engine init DIR' starts your own."
+)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the user says configuration and data are; None: not said."""
+
+    config_dir: str | None
+    data_dir: str | None
+    stage: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """A loaded configuration with the folder of its data.
+
+    Attributes:
+        demo: the domains are the demo bank's.
+    """
+
+    setup: Setup
+    data_dir: Path
+    demo: bool
+
+    @property
+    def base(self) -> Path:
+        """The folder of the embedded base."""
+        from context_engine.sources.factory import base_path
+
+        return base_path(self.data_dir)
+
+
+def placed(command: F) -> F:
+    """Give a command the options that say where things are, as one argument `place`."""
+
+    def gather(**options: Any) -> Any:
+        place = Place(options.pop("config_dir"), options.pop("data_dir"), options.pop("stage"))
+        return command(place=place, **options)
+
+    gather.__name__, gather.__doc__ = command.__name__, command.__doc__
+    gather.__click_params__ = list(getattr(command, "__click_params__", []))  # type: ignore[attr-defined]
+    options = (
+        click.option("--config-dir", metavar="DIR", help="Folder with config/ and manifests/."),
+        click.option("--data-dir", metavar="DIR", help="Folder of the embedded knowledge base."),
+        click.option("--stage", metavar="NAME", help="Overlay of connections and dataset ids, e.g. uat."),
+    )
+    for option in reversed(options):
+        gather = option(gather)
+    return with_debug(gather)  # type: ignore[return-value]
+
+
+def open_workspace(place: Place, *, build_demo: bool = True) -> Workspace:
+    """Load the configuration; without any domain, and with no folder named, take the demo bank.
+
+    Args:
+        place: what the user said.
+        build_demo: have the demo's base built if it is not there.
+
+    Raises:
+        ConfigError: the configuration or the data folder cannot be used.
+    """
+    from context_engine.wiring import load_setup
+
+    setup = load_setup(config_dir=place.config_dir, stage=place.stage)
+    for warning in setup.config.warnings:
+        note(f"warning: {warning}", style="yellow")
+    if setup.registry.names or setup.config.paths.origin in _NAMED:
+        return Workspace(setup, setup.data_dir(place.data_dir), demo=False)
+    from context_engine import demo
+
+    note(DEMO_NOTE)
+    setup = load_setup(config_dir=place.config_dir, manifest_dir=demo.MANIFESTS, stage=place.stage)
+    folder = setup.data_dir(place.data_dir)
+    if not build_demo:
+        return Workspace(setup, demo.data_dir(folder), demo=True)
+    with progress_bar("Building the demo bank's knowledge base (once) …") as progress:
+        return Workspace(setup, demo.ensure_base(folder, setup.registry, progress), demo=True)
+
+
+@contextmanager
+def progress_bar(title: str) -> Iterator[Callable[[int, int, str], None]]:
+    """Yield a function of (files done, files in all, name) that shows a bar on stderr; nothing if never called."""
+    console = progress_console()
+    if not console.is_terminal:
+        said: list[str] = []
+
+        def say_once(_done: int, _total: int, _name: str) -> None:
+            if not said:
+                said.append(title)
+                note(title)
+
+        yield say_once
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.completed}/{task.total}"))
+    bar = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
+    tasks: list[Any] = []
+
+    def show(done: int, total: int, _name: str) -> None:
+        if not tasks:
+            bar.start()
+            tasks.append(bar.add_task(title, total=total))
+        bar.update(tasks[0], completed=done, total=total)
+
+    try:
+        yield show
+    finally:
+        bar.stop()

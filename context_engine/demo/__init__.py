@@ -1,0 +1,107 @@
+"""The demo bank: where its documents are, and the building of its knowledge base."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from context_engine import __version__
+from context_engine.errors import ConfigError, StoreLocked
+from context_engine.ingest import Progress, ingest
+from context_engine.models import Registry
+from context_engine.sources.factory import base_path
+from context_engine.sources.local.base import LocalBase
+from context_engine.sources.local.lock import WriterLock
+from context_engine.sources.local.schema import SCHEMA_VERSION
+from context_engine.text import ANALYSER_VERSION
+
+__all__ = ["BANK", "MANIFESTS", "QUESTIONS", "data_dir", "ensure_base", "fingerprint"]
+
+_HERE: Final = Path(__file__).resolve().parent
+BANK: Final = _HERE / "bank"
+MANIFESTS: Final = _HERE / "manifests"
+QUESTIONS: Final = _HERE / "questions.jsonl"
+
+_READY: Final = "ready.json"
+_PATIENCE_S: Final = 120.0
+_PAUSE_S: Final = 0.1
+
+
+@cache
+def fingerprint() -> str:
+    """Return what a base of this bank depends on, in 12 hex digits: documents, manifests, analyser and schema."""
+    digest = hashlib.sha256(f"{ANALYSER_VERSION}\n{SCHEMA_VERSION}\n".encode())
+    for file in sorted([*BANK.rglob("*"), *MANIFESTS.glob("*.yaml")]):
+        if file.is_file():
+            name = file.relative_to(_HERE).as_posix()
+            digest.update(f"{name}\n{hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+    return digest.hexdigest()[:12]
+
+
+def data_dir(folder: Path) -> Path:
+    """Return the demo's own folder below the user's data folder; an update of the package has another one."""
+    return folder / f"demo-{__version__}-{fingerprint()}"
+
+
+def ensure_base(folder: Path, registry: Registry, progress: Progress | None = None) -> Path:
+    """Return the demo's data folder, its base built if it is not there yet.
+
+    Of several processes that start at once one builds and the others wait for it; a build that was broken off is
+    gone on with.
+
+    Args:
+        folder: the user's data folder.
+        registry: the domains of the demo's manifests.
+        progress: told of each file while the base is built.
+
+    Raises:
+        ConfigError: the folder cannot be written to.
+        StoreLocked: another process builds it and does not finish.
+    """
+    place = data_dir(folder)
+    ready = place / _READY
+    if ready.is_file():
+        return place
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        lock = _locked(place, ready)
+        if lock is not None:
+            with lock:
+                _build(place, registry, progress)
+    except OSError as error:
+        raise ConfigError(
+            f"the demo bank's knowledge base cannot be written to {place}: {error.strerror or error}. "
+            "Name a folder that can be written to with --data-dir or CONTEXT_ENGINE_DATA_DIR."
+        ) from error
+    return place
+
+
+def _locked(place: Path, ready: Path) -> WriterLock | None:
+    """Return the right to build, None where another process has built it meanwhile."""
+    until = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            lock = WriterLock(place)
+        except StoreLocked:
+            if time.monotonic() > until:
+                raise
+            time.sleep(_PAUSE_S)
+            continue
+        if not ready.is_file():
+            return lock
+        lock.release()
+        return None
+
+
+def _build(place: Path, registry: Registry, progress: Progress | None) -> None:
+    specs = [source for name in registry.names for source in registry.domain(name).sources]
+    with LocalBase.open(base_path(place), create=True) as base, base.writer() as writer:
+        report = ingest(BANK, specs, writer, progress=progress)
+    ready = place / _READY
+    part = ready.with_suffix(".part")
+    part.write_text(json.dumps({"documents": report.documents, "chunks": report.chunks}), "utf-8")
+    part.replace(ready)
