@@ -40,8 +40,8 @@ def test_pieces(text: str, expected: int):
 MEASURED = [
     (
         (
-            "A new product may not be offered to a client until the Product Approval Committee has classified it, the risk "
-            "owner has signed the assessment, and every condition of the approval has been met in writing."
+            "A new product may not be offered to a client until the Product Approval Committee has classified it, the "
+            "risk owner has signed the assessment, and every condition of the approval has been met in writing."
         ),
         39,
         39,
