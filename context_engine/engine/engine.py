@@ -10,13 +10,16 @@ from types import TracebackType
 from typing import Self
 from zoneinfo import ZoneInfo
 
+from pydantic import ValidationError
+
 from context_engine.engine.clock import SystemClock, TimeSortedIds
 from context_engine.engine.outcome import assemble, source_statuses, stage_two
-from context_engine.engine.recall import Call, Lane, Reply, ask_all
+from context_engine.engine.recall import Call, Lane, Reply, as_source_error, ask_all
 from context_engine.engine.reranking import rerank_step
 from context_engine.engine.stage2 import rank
 from context_engine.errors import (
     AllSourcesFailed,
+    ConfigError,
     ContextEngineError,
     EvidenceIncomplete,
     InvalidRequest,
@@ -47,10 +50,19 @@ Resolve = Callable[[DomainSpec, SearchRequest], EffectiveSettings]
 OpenSource = Callable[[DomainSpec, SourceSpec], Source]
 
 
-def _defaults(_domain: DomainSpec, request: SearchRequest) -> EffectiveSettings:
-    """Settings without any file: the defaults and the call's own."""
-    values = Settings.model_validate(dict(request.overrides))
-    return EffectiveSettings(values=values, origins=dict.fromkeys(request.overrides, "call"))
+def _defaults(domain: DomainSpec, request: SearchRequest) -> EffectiveSettings:
+    """Settings without any file: the defaults, the domain's and the call's own."""
+    if request.persona is not None:
+        raise InvalidRequest(f"persona {request.persona!r} is not known: this engine was made without a configuration")
+    try:
+        values = Settings.model_validate({**domain.settings, **request.overrides})
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(map(str, first["loc"]))
+        hint = nearest(key, Settings.model_fields) if first["type"] == "extra_forbidden" else ""
+        raise InvalidRequest(f"setting {key}: {first['msg']}, got {first['input']!r}.{hint}") from None
+    origins = {**dict.fromkeys(domain.settings, "domain"), **dict.fromkeys(request.overrides, "call")}
+    return EffectiveSettings(values=values, origins=origins)
 
 
 class Engine:
@@ -58,7 +70,7 @@ class Engine:
 
     Args:
         registry: the domains and their sources.
-        open_source: opens a source, called once per source on its first use.
+        open_source: opens a source, called once per source on its first use; it must not wait for the network.
         resolve: the settings of a search; the built-in defaults and the call's overrides where left out.
         reranker: a model reranker; None for none.
         clock, ids: the time and the search ids; passed in so that a search can be repeated.
@@ -83,6 +95,7 @@ class Engine:
         self._ids: IdSource = ids or TimeSortedIds()
         self._lanes: dict[tuple[str, str], Lane] = {}
         self._lock = threading.Lock()
+        self._opening: dict[tuple[str, str], threading.Lock] = {}
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -98,7 +111,10 @@ class Engine:
         with self._lock:
             lanes, self._lanes, self._closed = list(self._lanes.values()), {}, True
         for lane in lanes:
-            lane.source.close()
+            try:
+                lane.source.close()
+            except Exception:
+                logger.exception("source %s could not be closed", lane.source_id)
 
     async def asearch(self, request: SearchRequest) -> SearchResult:
         """Run `search` in a worker thread; the same engine, the same result."""
@@ -180,17 +196,26 @@ class Engine:
         """Return the source's lane, opening it on first use; one that cannot be opened is tried again next time."""
         key = (domain.domain, spec.id)
         with self._lock:
-            if self._closed:
-                raise ContextEngineError("the engine is closed: make a new one")
+            self._refuse_if_closed()
+            opening = self._opening.setdefault(key, threading.Lock())
+        with opening:
             lane = self._lanes.get(key)
-            if lane is None:
-                try:
-                    lane = Lane(spec.id, self._open_source(domain, spec), self._clock)
-                except SourceError as error:
-                    error.source_id = error.source_id or spec.id
-                    return error
+            if lane is not None:
+                return lane
+            try:
+                lane = Lane(spec.id, self._open_source(domain, spec), self._clock)
+            except ConfigError:
+                raise
+            except Exception as error:  # noqa: BLE001  one source that cannot be opened never takes the others down
+                return as_source_error(error, spec.id)
+            with self._lock:
+                self._refuse_if_closed()
                 self._lanes[key] = lane
             return lane
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise ContextEngineError("the engine is closed: make a new one")
 
     def _report(self, result: SearchResult) -> None:
         """Log the funnel in the seed's form (seed 002) and hand the result to the recorder."""
@@ -224,6 +249,8 @@ def _chosen(domain: DomainSpec, settings: Settings, request: SearchRequest) -> l
             raise InvalidRequest(f"domain {domain.domain!r} has no source {name!r}.{nearest(name, known)}")
     if settings.sources is None:
         return list(domain.sources)
+    if not settings.sources:
+        raise InvalidRequest(f"sources is empty: name some of {', '.join(known)}, or leave it out for all of them")
     return [source for source in domain.sources if source.id in settings.sources]
 
 

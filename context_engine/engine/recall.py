@@ -18,7 +18,7 @@ from context_engine.errors import SourceBusy, SourceError, SourceTimeout, Source
 from context_engine.models import SourceQuery
 from context_engine.protocols import Clock, Source
 
-__all__ = ["Call", "Lane", "Reply", "ask_all"]
+__all__ = ["Call", "Lane", "Reply", "as_source_error", "ask_all"]
 
 logger = logging.getLogger(__name__)
 
@@ -48,34 +48,38 @@ class Lane:
         self._lock = threading.Lock()
         self._due: dict[object, float] = {}
 
-    def start(self, query: SourceQuery, bound: int, replies: SimpleQueue[tuple[Lane, Reply]]) -> None:
-        """Ask in a thread of its own; the reply goes to the queue.
+    def start(self, query: SourceQuery, due: float, bound: int, replies: SimpleQueue[tuple[Lane, Reply]]) -> None:
+        """Ask in a thread of its own; the reply goes to the queue. The call is overdue from `due` on.
 
         Raises:
-            SourceBusy: at the bound, or stuck in an overdue call.
+            SourceBusy: at the bound, stuck in an overdue call, or no thread is to be had.
         """
         token = object()
         now = self._clock.monotonic()
         with self._lock:
-            if any(due < now for due in self._due.values()):
+            if any(one <= now for one in self._due.values()):
                 raise SourceBusy("still busy with an overdue call", source_id=self.source_id, retryable=True)
             if len(self._due) >= bound:
                 raise SourceBusy(f"{bound} calls are under way", source_id=self.source_id, retryable=True)
-            self._due[token] = now + query.timeout_s
+            self._due[token] = due
         thread = threading.Thread(
             target=self._run, args=(token, query, replies), name=f"source-{self.source_id}", daemon=True
         )
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:
+            with self._lock:
+                del self._due[token]
+            raise SourceBusy("no thread could be started", source_id=self.source_id, retryable=True) from None
 
     def _run(self, token: object, query: SourceQuery, replies: SimpleQueue[tuple[Lane, Reply]]) -> None:
         started = self._clock.monotonic()
         try:
             answer = self.source.search(query)
             admitted = admit(answer, source_id=self.source_id, top_k=query.top_k)
-            retrieved_at = answer.retrieved_at or self._clock.now()
-            reply = Reply(admitted, None, self._ms(started), retrieved_at)
+            reply = Reply(admitted, None, self._ms(started), admitted.retrieved_at or self._clock.now())
         except BaseException as error:  # noqa: BLE001  a source's thread must always leave its lane
-            reply = Reply(None, self._as_source_error(error), self._ms(started))
+            reply = Reply(None, as_source_error(error, self.source_id), self._ms(started))
         finally:
             with self._lock:
                 self._due.pop(token, None)
@@ -84,14 +88,15 @@ class Lane:
     def _ms(self, started: float) -> float:
         return (self._clock.monotonic() - started) * 1000.0
 
-    def _as_source_error(self, error: BaseException) -> SourceError:
-        """An adapter's own exception may hold secrets: its type is shown, its text goes to the debug log."""
-        if isinstance(error, SourceError):
-            error.source_id = error.source_id or self.source_id
-            return error
-        logger.debug("source %s raised", self.source_id, exc_info=error)
-        name = type(error).__name__
-        return SourceUnavailable(f"failed with {name} (its text is in the debug log)", source_id=self.source_id)
+
+def as_source_error(error: BaseException, source_id: str) -> SourceError:
+    """An adapter's own exception may hold secrets: its type is shown, its text goes to the debug log."""
+    if isinstance(error, SourceError):
+        error.source_id = error.source_id or source_id
+        return error
+    logger.debug("source %s raised", source_id, exc_info=error)
+    name = type(error).__name__
+    return SourceUnavailable(f"failed with {name} (its text is in the debug log)", source_id=source_id)
 
 
 def ask_all(calls: Sequence[Call], *, bounds: Mapping[str, int], clock: Clock) -> list[Reply]:
@@ -102,7 +107,7 @@ def ask_all(calls: Sequence[Call], *, bounds: Mapping[str, int], clock: Clock) -
     started = clock.monotonic()
     for index, (lane, query) in enumerate(calls):
         try:
-            lane.start(query, bounds[lane.source_id], replies)
+            lane.start(query, started + query.timeout_s, bounds[lane.source_id], replies)
             waiting[lane] = (index, started + query.timeout_s, query.timeout_s)
         except SourceBusy as error:
             done[index] = Reply(None, error, 0.0)

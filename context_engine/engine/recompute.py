@@ -56,4 +56,4 @@ def stage_two_bytes(result: SearchResult) -> bytes:
     """Return everything stage 2 decides, as canonical JSON: the published form without the times."""
     published = result.to_dict()
     published["stages"] = [{**stage, "elapsed_ms": 0} for stage in published["stages"]]
-    return canonical_json(published).encode()
+    return canonical_json(published).encode("utf-8", "surrogatepass")

@@ -24,12 +24,12 @@ def rerank_step(reranker: Reranker | None, settings: Settings) -> RerankStep | N
     def step(query: str, pairs: Sequence[tuple[Key, Chunk]]) -> Mapping[Key, float] | None:
         try:
             scores = reranker.rerank(query, [chunk for _, chunk in pairs])
+            return None if scores is None else _checked(reranker.name, scores, [key for key, _ in pairs])
         except RerankerError:
             raise
         except Exception as error:
             logger.debug("reranker %s raised", reranker.name, exc_info=error)
             raise RerankerError(f"{reranker.name} failed with {type(error).__name__}") from error
-        return None if scores is None else _checked(reranker.name, scores, [key for key, _ in pairs])
 
     return step
 

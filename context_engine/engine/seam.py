@@ -2,30 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Set
+from datetime import date, datetime
 from itertools import islice
-from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from context_engine.errors import SourceProtocolError
-from context_engine.models import Chunk, ScoreKind, SourceAnswer
+from context_engine.models import (
+    TIERS,
+    Chunk,
+    Classification,
+    FetchedAtBasis,
+    Score,
+    ScoreKind,
+    SourceAnswer,
+    SourceType,
+    TrustClass,
+    usable_score,
+)
 
 __all__ = ["Admitted", "admit"]
 
 
 class Admitted(NamedTuple):
-    """A checked answer: its chunks cut at top_k, how many were cut, how many were refused, and notes."""
+    """A checked answer: its chunks cut at top_k, how many were cut, how many were refused, and notes.
+
+    Attributes:
+        retrieved_at: when the source says it answered, aware; None where it does not say.
+    """
 
     chunks: tuple[Chunk, ...]
     cut: int
     rejected: int
     notes: tuple[str, ...]
+    retrieved_at: datetime | None = None
 
 
 def admit(answer: Any, *, source_id: str, top_k: int) -> Admitted:
     """Return the usable part of an answer.
 
     Chunks past top_k are cut and counted, without looking at them. What is not a chunk with text is refused and
-    counted. Scores that are not finite, and relevance outside [0, 1], count as absent and are noted.
+    counted. A field whose value is not what it should be counts as not known, a score that its kind cannot be as
+    absent; both are noted.
 
     Raises:
         SourceProtocolError: not a `SourceAnswer`, or its chunks are not a sequence.
@@ -35,19 +53,27 @@ def admit(answer: Any, *, source_id: str, top_k: int) -> Admitted:
             f"search() returned {type(answer).__name__} instead of a SourceAnswer", source_id=source_id
         )
     given: Any = answer.chunks
-    if isinstance(given, str | bytes) or not hasattr(given, "__len__") or not hasattr(given, "__iter__"):
+    if (
+        isinstance(given, str | bytes | Mapping | Set)
+        or not hasattr(given, "__len__")
+        or not hasattr(given, "__iter__")
+    ):
         raise SourceProtocolError(f"its chunks are {type(given).__name__} instead of a list", source_id=source_id)
     notes: list[str] = list(answer.notes)
     kept: list[Chunk] = []
     rejected = 0
     for chunk in islice(given, top_k):
         if _is_chunk(chunk):
-            kept.append(_with_usable_scores(chunk, notes))
+            kept.append(_with_usable_scores(_with_usable_fields(chunk, notes), notes))
         else:
             rejected += 1
     if rejected:
         notes.append(f"{rejected} chunk(s) without text were refused")
-    return Admitted(tuple(kept), answer.cut + max(len(given) - top_k, 0), rejected, tuple(notes))
+    retrieved_at = answer.retrieved_at
+    if retrieved_at is not None and not _is_aware(retrieved_at):
+        notes.append(f"retrieved_at {retrieved_at!r} is not a moment with a time zone and counts as not known")
+        retrieved_at = None
+    return Admitted(tuple(kept), answer.cut + max(len(given) - top_k, 0), rejected, tuple(notes), retrieved_at)
 
 
 def _is_chunk(value: Any) -> bool:
@@ -56,16 +82,80 @@ def _is_chunk(value: Any) -> bool:
     return isinstance(value, Chunk) and isinstance(content, str) and not content.isspace() and content != ""
 
 
+def _is_aware(value: Any) -> bool:
+    return isinstance(value, datetime) and value.utcoffset() is not None
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_day(value: Any) -> bool:
+    return isinstance(value, date) and not isinstance(value, datetime)
+
+
+def _one_of(vocabulary: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, vocabulary)
+
+
+_CHECKS: Final[Mapping[str, Callable[[Any], bool]]] = {
+    **dict.fromkeys(("chunk_id", "source_id", "document_id", "document_version", "dataset_id"), _is_text),
+    **dict.fromkeys(("title", "section", "doc_type", "superseded_by"), _is_text),
+    "heading_path": lambda value: isinstance(value, tuple) and all(map(_is_text, value)),
+    "position": _is_count,
+    "span": lambda value: isinstance(value, tuple) and len(value) == 2 and all(map(_is_count, value)),
+    "scores": lambda value: isinstance(value, tuple | list),
+    "source_type": _one_of(SourceType),
+    "authority_tier": lambda value: _is_count(value) and value in TIERS,
+    "trust_class": _one_of(TrustClass),
+    "classification": _one_of(Classification),
+    "fetched_at": _is_aware,
+    "fetched_at_basis": _one_of(FetchedAtBasis),
+    "ttl_seconds": _is_count,
+    "effective_from": _is_day,
+    "effective_to": _is_day,
+    "metadata": _one_of(Mapping),
+    "extra": _one_of(Mapping),
+}
+_FIELDS: Final = tuple(
+    (index, name, Chunk._field_defaults[name], _CHECKS[name])
+    for index, name in enumerate(Chunk._fields)
+    if name != "content"
+)
+
+
+def _with_usable_fields(chunk: Chunk, notes: list[str]) -> Chunk:
+    bad = {}
+    for index, name, default, check in _FIELDS:
+        value = chunk[index]
+        if value is not default and not check(value):
+            bad[name] = default
+            shown = repr(value)[:60]
+            notes.append(
+                f"chunk {chunk.chunk_id or 'without id'}: {name} {shown} cannot be used and counts as not known"
+            )
+    return chunk._replace(**bad) if bad else chunk
+
+
 def _with_usable_scores(chunk: Chunk, notes: list[str]) -> Chunk:
-    bad = [score for score in chunk.scores if not _usable(score.kind, score.value)]
-    if not bad:
+    kept = [_usable(score) for score in chunk.scores]
+    if all(one is score for one, score in zip(kept, chunk.scores)):
         return chunk
-    for score in bad:
-        notes.append(f"chunk {chunk.chunk_id or 'without id'}: {score.kind} score {score.value!r} counts as absent")
-    return chunk._replace(scores=tuple(score for score in chunk.scores if score not in bad))
+    for one, score in zip(kept, chunk.scores):
+        if one is None:
+            notes.append(f"chunk {chunk.chunk_id or 'without id'}: score {score!r} counts as absent")
+    return chunk._replace(scores=tuple(one for one in kept if one is not None))
 
 
-def _usable(kind: ScoreKind, value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
-        return False
-    return kind is not ScoreKind.RELEVANCE or 0.0 <= value <= 1.0
+def _usable(score: Any) -> Score | None:
+    """The score itself, or with its number as a float; None if it is no score."""
+    if not isinstance(score, Score) or not isinstance(score.kind, ScoreKind):
+        return None
+    value = usable_score(score.kind, score.value)
+    if value is None or type(score.value) is float:
+        return None if value is None else score
+    return score._replace(value=value)

@@ -126,7 +126,7 @@ class _StageTwoRun:
             else:
                 self._drop(one, "as_of", *removal)
         pairs = [(one.candidate.key[0], one.candidate.chunk) for one in standing]
-        replaced = superseded(pairs, as_of=self.given.as_of, today=self.given.today)
+        replaced = superseded(pairs, today=self.given.today)
         for index, removal in replaced.items():
             self._drop(standing[index], "as_of", *removal)
         return [one for index, one in enumerate(standing) if index not in replaced]
@@ -244,7 +244,7 @@ class _StageTwoRun:
         return alive
 
     def _timed_select(self, alive: list[Survivor]) -> tuple[RankedChunk, ...]:
-        """Authority, order, cut; what is left gets its tag."""
+        """Authority, order, cut; what is left gets its tag. Demoted content ranks as tier 5."""
         started = self.tick()
         standings = {one.candidate.key: one for one in alive}
         ranked = order([self._contender(one) for one in alive])
@@ -264,9 +264,9 @@ class _StageTwoRun:
         return tuple(chunks)
 
     def _contender(self, one: Survivor) -> Contender:
-        tier = one.candidate.tier
         demoted = self.settings.expired == "demote" and "expired" in one.flags
-        boost = self.settings.authority_boosts.of(5 if demoted else tier)
+        tier = 5 if demoted else one.candidate.tier
+        boost = self.settings.authority_boosts.of(tier)
         return Contender(
             one.candidate.key, tier, one.relevance, boost, final_score(one.relevance, boost, self.settings)
         )

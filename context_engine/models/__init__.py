@@ -1,6 +1,16 @@
 """Values: frozen, no I/O, no clock. A stage adds to them, it never overwrites."""
 
-from context_engine.models.chunk import NOTHING, Chunk, Key, Member, ProvenanceTag, RankedChunk, Score, utc_text
+from context_engine.models.chunk import (
+    NOTHING,
+    Chunk,
+    Key,
+    Member,
+    ProvenanceTag,
+    RankedChunk,
+    Score,
+    usable_score,
+    utc_text,
+)
 from context_engine.models.chunk_dict import chunk_from_dict, to_date, to_moment
 from context_engine.models.enums import (
     TIER_OF,
@@ -88,5 +98,6 @@ __all__ = [
     "default_trust",
     "to_date",
     "to_moment",
+    "usable_score",
     "utc_text",
 ]

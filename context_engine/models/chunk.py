@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
+from math import inf, isfinite
 from typing import Any, Final, NamedTuple
 
 from context_engine.models.enums import Classification, FetchedAtBasis, ScoreKind, SourceType, TrustClass
 
-__all__ = ["NOTHING", "Chunk", "Key", "Member", "ProvenanceTag", "RankedChunk", "Score", "utc_text"]
+__all__ = ["NOTHING", "Chunk", "Key", "Member", "ProvenanceTag", "RankedChunk", "Score", "usable_score", "utc_text"]
 
 
 class _Nothing(dict[str, Any]):
@@ -43,6 +44,30 @@ class Score(NamedTuple):
     kind: ScoreKind
     value: float
     scorer: str | None = None
+
+
+_RANGES: Final = {
+    ScoreKind.RELEVANCE: (0.0, 1.0),
+    ScoreKind.COSINE: (-1.000001, 1.000001),
+    ScoreKind.WEIGHTED: (-0.000001, 1.000001),
+    ScoreKind.RRF: (0.0, inf),
+    ScoreKind.BM25: (0.0, inf),
+    ScoreKind.FULLTEXT: (0.0, inf),
+    ScoreKind.LEXICAL: (0.0, inf),
+}
+"""What a number of each kind may be; a model's arithmetic may stand a rounding error outside. Rerank may be a logit."""
+
+
+def usable_score(kind: ScoreKind, value: Any) -> float | None:
+    """Return the number as a float if it is finite and one its kind can be, None if it counts as absent."""
+    if isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    low, high = _RANGES.get(kind, (-inf, inf))
+    return number if isfinite(number) and low <= number <= high else None
 
 
 class Chunk(NamedTuple):
@@ -103,12 +128,13 @@ class Chunk(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the chunk dict: known fields that have a value, `extra` beside them; JSON-ready."""
-        out: dict[str, Any] = dict(self.extra)
+        out: dict[str, Any] = _plain(self.extra)
         for name in _PLAIN_FIELDS:
             value = getattr(self, name)
             if value not in (None, (), ""):
                 out[name] = _plain(value)
-        out["metadata"] = dict(self.metadata)
+        if self.metadata or "metadata" not in out:
+            out["metadata"] = _plain(self.metadata)
         if self.scores:
             out["scores"] = [score._asdict() for score in self.scores]
         return out
@@ -127,11 +153,16 @@ def utc_text(moment: datetime) -> str:
 
 
 def _plain(value: Any) -> Any:
+    """A copy that JSON can hold: dates as text, NaN and the infinities as null; what it does not know stays."""
     if isinstance(value, datetime):
         return utc_text(value)
     if isinstance(value, date):
         return value.isoformat()
-    return list(value) if isinstance(value, tuple) else value
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 class Member(NamedTuple):

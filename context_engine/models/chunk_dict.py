@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
-from math import isfinite
-from typing import Any, Final
+from enum import StrEnum
+from typing import Any, Final, TypeVar
 
 from context_engine.errors import InvalidRequest, nearest
-from context_engine.models.chunk import NOTHING, Chunk, Score
+from context_engine.models.chunk import NOTHING, Chunk, Score, usable_score
 from context_engine.models.enums import TIERS, Classification, FetchedAtBasis, ScoreKind, SourceType, TrustClass
 
 __all__ = ["chunk_from_dict", "to_date", "to_moment"]
@@ -19,7 +19,12 @@ _KEYS: Final = """
     ttl_seconds effective_from effective_to superseded_by metadata scores
 """
 _READ: Final = frozenset(_KEYS.split())
-_PARSED: Final = ("fetched_at", "ttl_seconds", "effective_from", "effective_to", "position", "span")
+_PARSED: Final = (
+    *("fetched_at", "ttl_seconds", "effective_from", "effective_to", "position", "span"),
+    *("heading_path", "metadata", "scores"),
+)
+_T = TypeVar("_T")
+_Word = TypeVar("_Word", bound=StrEnum)
 _COMPUTED: Final = ("rank", "_rag_score", "_relevance_score", "_authority_boost", "_provenance")
 
 
@@ -28,14 +33,15 @@ def chunk_from_dict(given: Mapping[str, Any], warnings: list[str] | None = None)
 
     `relevance_score` is relevance in [0, 1]; `score` has the kind `score_kind`, unknown if that is not given. What
     provenance knows (trust_class, fetched_at, document_id ...) is looked for at the top level, then in `_provenance`,
-    then in `metadata`. A relevance that is NaN, infinite or outside [0, 1] counts as absent, with a warning.
+    then in `metadata`. A score that is not a number its kind can be (relevance outside [0, 1], NaN ...) counts as
+    absent, with a warning; so does a tier or type in `metadata` that does not exist here.
 
     Args:
         given: the dict; never changed.
         warnings: takes a sentence for each value that was not usable.
 
     Raises:
-        InvalidRequest: not a mapping, no text in `content`, or a tier or type that does not exist.
+        InvalidRequest: not a mapping, no text in `content`, or (outside `metadata`) a tier or type that does not exist.
     """
     if not isinstance(given, Mapping):
         raise InvalidRequest(f"a chunk must be a dict with 'content', got {type(given).__name__}")
@@ -43,7 +49,7 @@ def chunk_from_dict(given: Mapping[str, Any], warnings: list[str] | None = None)
     if not isinstance(content, str) or not content.strip():
         raise InvalidRequest(f"chunk {given.get('chunk_id', '?')!r} has no text in 'content'")
     notes = [] if warnings is None else warnings
-    look = _Lookup(given)
+    look = _Lookup(given, notes)
     chunk = Chunk(
         content=content,
         chunk_id=look.text("chunk_id") or "",
@@ -54,16 +60,16 @@ def chunk_from_dict(given: Mapping[str, Any], warnings: list[str] | None = None)
         dataset_id=look.text("dataset_id"),
         title=look.text("title"),
         section=look.text("section"),
-        heading_path=tuple(str(one) for one in given.get("heading_path") or ()),
+        heading_path=_headings(given.get("heading_path")),
         doc_type=look.text("doc_type"),
         position=look.whole("position"),
         span=_span(given.get("span")),
-        source_type=_member(SourceType, look.value("source_type"), "source_type"),
-        authority_tier=_tier(look.value("authority_tier")),
-        trust_class=_member(TrustClass, look.value("trust_class"), "trust_class"),
-        classification=_member(Classification, look.value("classification"), "classification"),
+        source_type=look.member(SourceType, "source_type"),
+        authority_tier=look.tier("authority_tier"),
+        trust_class=look.member(TrustClass, "trust_class"),
+        classification=look.member(Classification, "classification"),
         fetched_at=to_moment(look.value("fetched_at")),
-        fetched_at_basis=_member(FetchedAtBasis, look.value("fetched_at_basis"), "fetched_at_basis"),
+        fetched_at_basis=look.member(FetchedAtBasis, "fetched_at_basis"),
         ttl_seconds=look.whole("ttl_seconds"),
         effective_from=to_date(look.value("effective_from")),
         effective_to=to_date(look.value("effective_to")),
@@ -77,21 +83,32 @@ def _extra(given: Mapping[str, Any], chunk: Chunk, warnings: list[str]) -> Mappi
     """What the chunk has no place for: unknown keys, the scores as given, and values that could not be read."""
     extra = {key: value for key, value in given.items() if key not in _READ and key not in _COMPUTED}
     for key in _PARSED:
-        if given.get(key) is not None and getattr(chunk, key) is None:
-            extra[key] = given[key]
-            warnings.append(f"chunk {chunk.chunk_id or 'without id'}: {key} {given[key]!r} cannot be read")
+        value = given.get(key)
+        if value is not None and not _was_read(key, value, chunk):
+            extra[key] = value
+            warnings.append(f"chunk {chunk.chunk_id or 'without id'}: {key} {value!r} cannot be read")
     return extra or NOTHING
+
+
+def _was_read(key: str, value: Any, chunk: Chunk) -> bool:
+    if key == "metadata":
+        return isinstance(value, Mapping)
+    if key in ("heading_path", "scores"):
+        return isinstance(value, list | tuple)
+    return getattr(chunk, key) is not None
 
 
 class _Lookup:
     """Finds a key at the top level, then in `_provenance` (and its extra), then in `metadata`."""
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
+    def __init__(self, given: Mapping[str, Any], warnings: list[str]) -> None:
+        self._warnings = warnings
         tag = given.get("_provenance")
         tag = tag if isinstance(tag, Mapping) else {}
         extra = tag.get("extra")
-        places = (given, tag, extra, given.get("metadata"))
-        self._places = [place for place in places if isinstance(place, Mapping)]
+        metadata = given.get("metadata")
+        self._metadata = metadata if isinstance(metadata, Mapping) else {}
+        self._places = [place for place in (given, tag, extra, self._metadata) if isinstance(place, Mapping)]
 
     def value(self, key: str) -> Any:
         for place in self._places:
@@ -108,14 +125,35 @@ class _Lookup:
         if value is None or isinstance(value, bool):
             return None
         try:
-            return int(value)
+            number = int(value)
         except (TypeError, ValueError, OverflowError):
+            return None
+        return number if number >= 0 else None
+
+    def member(self, vocabulary: type[_Word], key: str) -> _Word | None:
+        return self._claimed(key, lambda value: _member(vocabulary, value, key))
+
+    def tier(self, key: str) -> int | None:
+        return self._claimed(key, _tier)
+
+    def _claimed(self, key: str, read: Callable[[Any], _T]) -> _T | None:
+        """A word of ours that stands in metadata alone may be another system's word: then it says nothing here."""
+        value = self.value(key)
+        try:
+            return read(value)
+        except InvalidRequest as error:
+            if value is not self._metadata.get(key):
+                raise
+            self._warnings.append(f"metadata counts as silent about {key}: {error}")
             return None
 
 
 def _scores(given: Mapping[str, Any], warnings: list[str]) -> tuple[Score, ...]:
     found: list[Score] = []
-    for one in given.get("scores") or ():
+    listed = given.get("scores")
+    for one in listed if isinstance(listed, list | tuple) else ():
+        if not isinstance(one, Mapping):
+            raise InvalidRequest(f"'scores' takes dicts of kind, value and scorer, got {one!r}")
         kind = _member(ScoreKind, one.get("kind"), "score kind") or ScoreKind.UNKNOWN
         _add(found, kind, one.get("value"), one.get("scorer"), given, warnings)
     if given.get("relevance_score") is not None:
@@ -129,20 +167,12 @@ def _scores(given: Mapping[str, Any], warnings: list[str]) -> tuple[Score, ...]:
 def _add(
     found: list[Score], kind: ScoreKind, value: Any, scorer: Any, given: Mapping[str, Any], warnings: list[str]
 ) -> None:
-    number = None if isinstance(value, bool) else _number(value)
-    bad = number is None or not isfinite(number) or (kind is ScoreKind.RELEVANCE and not 0.0 <= number <= 1.0)
-    if bad or number is None:
+    number = usable_score(kind, value)
+    if number is None:
         name = given.get("chunk_id") or "without id"
         warnings.append(f"chunk {name}: {kind} score {value!r} is not a usable number and counts as absent")
     elif not any(score.kind is kind for score in found):
         found.append(Score(kind, number, None if scorer is None else str(scorer)))
-
-
-def _number(value: Any) -> float | None:
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
 
 
 def _metadata(given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -150,11 +180,15 @@ def _metadata(given: Mapping[str, Any]) -> Mapping[str, Any]:
     return dict(metadata) if isinstance(metadata, Mapping) else NOTHING
 
 
+def _headings(value: Any) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list | tuple) else ()
+
+
 def _span(value: Any) -> tuple[int, int] | None:
     try:
         start, end = value
         return (int(start), int(end))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 
@@ -166,7 +200,7 @@ def _tier(value: Any) -> int | None:
     return int(value)
 
 
-def _member(vocabulary: Any, value: Any, name: str) -> Any:
+def _member(vocabulary: type[_Word], value: Any, name: str) -> _Word | None:
     if value is None or isinstance(value, vocabulary):
         return value
     try:
@@ -197,7 +231,10 @@ def to_moment(value: Any) -> datetime | None:
         value = datetime(value.year, value.month, value.day)
     if not isinstance(value, datetime):
         return None
-    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    try:
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    except OverflowError:  # the last evening of the year 9999, west of Greenwich
+        return None
 
 
 def to_date(value: Any) -> date | None:

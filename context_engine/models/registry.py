@@ -60,7 +60,7 @@ class SourceSpec(_Frozen):
     @model_validator(mode="after")
     def _agree(self) -> SourceSpec:
         expected = TIER_OF[self.type]
-        if self.tier == 0:
+        if "tier" not in self.model_fields_set:
             object.__setattr__(self, "tier", expected)
         if self.tier != expected:
             raise ValueError(

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, Final
 
-from context_engine.errors import InvalidRequest
+from context_engine.errors import InvalidFilter, InvalidRequest
 from context_engine.models.chunk import Chunk
 from context_engine.models.enums import TIERS
-from context_engine.models.filters import Filter
+from context_engine.models.filters import And, Condition, Filter, Not, Or
 
 __all__ = [
     "MAX_QUERY_CHARS",
@@ -84,6 +84,7 @@ class SearchRequest:
 
     Raises:
         InvalidRequest: a field that cannot be used.
+        InvalidFilter: `filters` is not a Filter.
     """
 
     query: str
@@ -108,8 +109,14 @@ class SearchRequest:
         for tier in self.require_tiers:
             if isinstance(tier, bool) or tier not in TIERS:
                 raise InvalidRequest(f"require_tiers takes tiers 1 to 5, got {tier!r}")
-        if isinstance(self.as_of, datetime):
-            raise InvalidRequest("as_of takes a date, e.g. date(2025, 6, 30), not a moment")
+        if self.as_of is not None and (isinstance(self.as_of, datetime) or not isinstance(self.as_of, date)):
+            raise InvalidRequest(f"as_of takes a date, e.g. date(2025, 6, 30), got {self.as_of!r}")
+        if self.filters is not None and not isinstance(self.filters, Condition | And | Or | Not):
+            raise InvalidFilter(
+                f"filters takes a Filter, got {type(self.filters).__name__}: read other forms with parse_filter"
+            )
+        if isinstance(self.require_sources, str):
+            raise InvalidRequest(f"require_sources takes a tuple of ids, got {self.require_sources!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

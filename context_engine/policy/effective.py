@@ -28,7 +28,7 @@ def in_force(chunk: Chunk, as_of: date) -> Removal | None:
     return None
 
 
-def superseded(chunks: Sequence[tuple[str, Chunk]], *, as_of: date, today: bool) -> dict[int, Removal]:
+def superseded(chunks: Sequence[tuple[str, Chunk]], *, today: bool) -> dict[int, Removal]:
     """Return {index: removal} of the chunks of (source_id, chunk) pairs that a newer version has replaced.
 
     All of them must be in force by their dates. Of two versions of one document of a source the one that came into
@@ -38,7 +38,6 @@ def superseded(chunks: Sequence[tuple[str, Chunk]], *, as_of: date, today: bool)
 
     Args:
         chunks: the pool, in any order.
-        as_of: the day asked about.
         today: whether no other day was asked for.
     """
     newest: dict[tuple[str, str], tuple[date, str]] = {}
@@ -49,13 +48,13 @@ def superseded(chunks: Sequence[tuple[str, Chunk]], *, as_of: date, today: bool)
             newest[key] = max(newest.get(key, entry), entry)
     removed: dict[int, Removal] = {}
     for index, (source_id, chunk) in enumerate(chunks):
-        removal = _replaced(chunk, newest.get((source_id, chunk.document_id or "")), as_of=as_of, today=today)
+        removal = _replaced(chunk, newest.get((source_id, chunk.document_id or "")), today=today)
         if removal is not None:
             removed[index] = removal
     return removed
 
 
-def _replaced(chunk: Chunk, newest: tuple[date, str] | None, *, as_of: date, today: bool) -> Removal | None:
+def _replaced(chunk: Chunk, newest: tuple[date, str] | None, *, today: bool) -> Removal | None:
     version = chunk.document_version or ""
     if newest is not None and version and version != newest[1] and (chunk.effective_from or date.min) < newest[0]:
         return Removal("superseded", version, newest[1])

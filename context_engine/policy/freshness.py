@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Literal, NamedTuple
 
 from context_engine.models import Chunk, FetchedAtBasis, SourceSpec
@@ -32,5 +32,5 @@ def freshness(chunk: Chunk, spec: SourceSpec, *, now: datetime, retrieved_at: da
     basis = chunk.fetched_at_basis or FetchedAtBasis.ORIGIN
     if basis is FetchedAtBasis.RETRIEVED:
         return Freshness(chunk.fetched_at, basis, ttl, "unknown")
-    expired = now - chunk.fetched_at > timedelta(seconds=ttl)
+    expired = (now - chunk.fetched_at).total_seconds() > ttl
     return Freshness(chunk.fetched_at, basis, ttl, "expired" if expired else "fresh")

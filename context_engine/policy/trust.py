@@ -69,9 +69,9 @@ def _tier(chunk: Chunk, spec: SourceSpec, claimed: dict[str, int | str]) -> int:
 
 
 def _trust(chunk: Chunk, spec: SourceSpec, tier: int, claimed: dict[str, int | str]) -> TrustClass:
-    ceiling = default_trust(tier) if spec.trust_document_metadata else spec.trust
-    if tier > spec.tier and default_trust(tier) is TrustClass.UNTRUSTED:
-        ceiling = TrustClass.UNTRUSTED
+    ceiling = spec.trust
+    if tier != spec.tier and spec.trust is default_trust(spec.tier):
+        ceiling = default_trust(tier)
     wanted = chunk.trust_class
     if wanted is None or wanted is ceiling:
         return ceiling

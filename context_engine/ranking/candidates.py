@@ -32,20 +32,34 @@ def pool(answers: Iterable[tuple[SourceSpec, RawAnswer]]) -> tuple[list[Candidat
     """Return the candidates of all answers, one per identity, sorted by it, and warnings.
 
     A chunk without an id gets its text's hash. The same identity from two retrieval legs is one candidate with the
-    scores of both. The same id over another text is another candidate, told apart by the text's hash.
+    scores of both. The same id over another text is another candidate, told apart by the text's hash: the text with
+    the lowest hash keeps the id. What comes out does not depend on the order of what goes in.
     """
-    found: dict[Key, Candidate] = {}
-    warnings: list[str] = []
+    found: dict[Key, list[Candidate]] = {}
     for spec, answer in answers:
         for chunk in answer.chunks:
             candidate = _candidate(spec, chunk, answer.retrieved_at)
-            known = found.get(candidate.key)
-            if known is not None and known.chunk.content != chunk.content:
-                candidate = _renamed(candidate)
-                warnings.append(f"source {spec.id!r} gave the chunk id {known.key[1]!r} to two texts; both are kept")
-                known = found.get(candidate.key)
-            found[candidate.key] = candidate if known is None else _joined(known, candidate)
-    return [found[key] for key in sorted(found)], sorted(set(warnings))
+            found.setdefault(candidate.key, []).append(candidate)
+    out: list[Candidate] = []
+    warnings: list[str] = []
+    for key in sorted(found):
+        texts = _by_text(found[key])
+        out.append(_joined(texts[0]))
+        for others in texts[1:]:
+            out.append(_renamed(_joined(others)))
+        if len(texts) > 1:
+            warnings.append(f"source {key[0]!r} gave the chunk id {key[1]!r} to {len(texts)} texts; all are kept")
+    return sorted(out, key=lambda candidate: candidate.key) if warnings else out, warnings
+
+
+def _by_text(same: list[Candidate]) -> list[list[Candidate]]:
+    """Group candidates of one identity by text, in the order of the texts' hashes."""
+    if len(same) == 1:
+        return [same]
+    texts: dict[str, list[Candidate]] = {}
+    for candidate in same:
+        texts.setdefault(candidate.chunk.content, []).append(candidate)
+    return [texts[text] for text in sorted(texts, key=content_sha256)]
 
 
 def _candidate(spec: SourceSpec, chunk: Chunk, retrieved_at: datetime) -> Candidate:
@@ -59,12 +73,17 @@ def _renamed(candidate: Candidate) -> Candidate:
     return candidate._replace(key=(source_id, f"{chunk_id}~{content_sha256(candidate.chunk.content)[:8]}"))
 
 
-def _joined(first: Candidate, second: Candidate) -> Candidate:
-    """One candidate with the scores of both; of two scores of one kind the higher."""
+def _joined(same: list[Candidate]) -> Candidate:
+    """One candidate with the scores of all, of two scores of one kind and scorer the higher.
+
+    Where legs disagree about the rest, the least authoritative one speaks.
+    """
+    if len(same) == 1:
+        return same[0]
     best: dict[tuple[str, str], Score] = {}
-    for score in (*first.chunk.scores, *second.chunk.scores):
+    for score in (score for candidate in same for score in candidate.chunk.scores):
         key = (score.kind.value, score.scorer or "")
         if key not in best or score.value > best[key].value:
             best[key] = score
-    scores = tuple(best[key] for key in sorted(best))
-    return first._replace(chunk=first.chunk._replace(scores=scores))
+    first = min(same, key=lambda one: (-one.tier, one.spec.id, repr(one.chunk)))
+    return first._replace(chunk=first.chunk._replace(scores=tuple(best[key] for key in sorted(best))))

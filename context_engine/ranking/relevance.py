@@ -51,7 +51,8 @@ def measure(query: str, candidates: Sequence[Candidate]) -> Measured:
     first of rerank, cosine, weighted, rrf, bm25, fulltext that all of them carry from one scorer (or from the one
     source there is), else by the engine's lexical score, and normalised over their pool by `normalise_pool`.
     Their absolute signal is the idf-weighted share of the query they hold, or a cosine, weighted or rerank score in
-    [0, 1] where that is higher. A pool of one keeps its absolute signal as relevance.
+    [0, 1] where that is higher; a reranker whose scores leave [0, 1] gives logits, read through the logistic function.
+    A pool of one keeps its absolute signal as relevance.
     """
     declared = [candidate.chunk.score(ScoreKind.RELEVANCE) for candidate in candidates]
     open_ = [index for index, value in enumerate(declared) if value is None]
@@ -63,8 +64,9 @@ def measure(query: str, candidates: Sequence[Candidate]) -> Measured:
     lexical = lexical_scores(query, texts)
     pool = [candidates[index] for index in open_]
     kind = _common_kind(pool)
-    values = lexical.score if kind is None else [_measured_by(candidate, kind) for candidate in pool]
-    signals = _absolute(pool, lexical)
+    logits = _logit_scorers(pool)
+    values = lexical.score if kind is None else [_measured_by(candidate, kind, logits) for candidate in pool]
+    signals = _absolute(pool, lexical, logits)
     for index, share, signal in zip(open_, normalise_pool(values), signals):
         relevance[index] = signal if len(open_) == 1 else share
         absolute[index] = signal
@@ -88,7 +90,7 @@ def normalise_pool(scores: Sequence[float]) -> list[float]:
 
 def _common_kind(pool: Sequence[Candidate]) -> ScoreKind | None:
     """Return the first kind that every candidate carries from one scorer; None where there is none."""
-    one_source = len({candidate.key[0] for candidate in pool}) == 1
+    one_source = len({candidate.spec.id for candidate in pool}) == 1
     for kind in _SHARED_KINDS:
         scores = [_score_of(candidate, kind) for candidate in pool]
         if any(score is None for score in scores):
@@ -103,28 +105,40 @@ def _score_of(candidate: Candidate, kind: ScoreKind) -> Score | None:
     return next((score for score in candidate.chunk.scores if score.kind is kind), None)
 
 
-def _measured_by(candidate: Candidate, kind: ScoreKind) -> float:
+def _logit_scorers(pool: Sequence[Candidate]) -> set[str]:
+    """Return the scorers (unnamed: the sources) with a rerank score outside [0, 1]: all of theirs are logits."""
+    return {
+        _scorer(candidate, score)
+        for candidate in pool
+        for score in candidate.chunk.scores
+        if score.kind is ScoreKind.RERANK and not 0.0 <= score.value <= 1.0
+    }
+
+
+def _scorer(candidate: Candidate, score: Score) -> str:
+    return f"by {score.scorer}" if score.scorer else f"in {candidate.spec.id}"
+
+
+def _measured_by(candidate: Candidate, kind: ScoreKind, logits: set[str]) -> float:
     score = _score_of(candidate, kind)
     if score is None:
         return 0.0
-    return _bounded(score) if kind is ScoreKind.RERANK else score.value
+    return _bounded(candidate, score, logits) if kind is ScoreKind.RERANK else score.value
 
 
-def _absolute(pool: Sequence[Candidate], lexical: LexicalScores) -> list[float]:
-    signals = []
-    for candidate, coverage in zip(pool, lexical.coverage):
-        signal = coverage
-        for score in candidate.chunk.scores:
-            signal = max(signal, _bounded(score))
-        signals.append(signal)
-    return signals
+def _absolute(pool: Sequence[Candidate], lexical: LexicalScores, logits: set[str]) -> list[float]:
+    return [
+        max(coverage, *(_bounded(candidate, score, logits) for score in candidate.chunk.scores), 0.0)
+        for candidate, coverage in zip(pool, lexical.coverage)
+    ]
 
 
-def _bounded(score: Score) -> float:
+def _bounded(candidate: Candidate, score: Score, logits: set[str]) -> float:
     """Return what a score says on its own, [0, 1]; 0 where its kind has no fixed range."""
     if score.kind in (ScoreKind.COSINE, ScoreKind.WEIGHTED):
         return min(max(score.value, 0.0), 1.0)
     if score.kind is ScoreKind.RERANK:
-        inside = 0.0 <= score.value <= 1.0
-        return score.value if inside else 1.0 / (1.0 + exp(-max(min(score.value, 60.0), -60.0)))
+        if _scorer(candidate, score) not in logits:
+            return score.value
+        return 1.0 / (1.0 + exp(-max(min(score.value, 60.0), -60.0)))
     return 0.0

@@ -1,0 +1,104 @@
+"""What tests share: a clock that stands still, ids that count, an engine over plain functions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from itertools import count
+from typing import Any
+
+import pytest
+
+from context_engine.engine import Engine
+from context_engine.models import Chunk, DomainSpec, Registry, Score, ScoreKind, SearchRequest, SearchResult, SourceSpec
+from context_engine.sources.callable import CallableSource
+
+NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
+TYPES = ("system_of_record", "bank_sop", "industry_standard", "external_official", "general_web")
+
+
+class FixedClock:
+    """Always 2026-03-02 10:00 UTC; seconds go on, so that time limits work."""
+
+    def now(self) -> datetime:
+        return NOW
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+class CountingIds:
+    """s-000001, s-000002 ..."""
+
+    def __init__(self) -> None:
+        self._count = count(1)
+
+    def new(self, now: datetime) -> str:
+        return f"s-{next(self._count):06d}"
+
+
+def tier_spec(tier: int, source_id: str | None = None, **fields: Any) -> SourceSpec:
+    """A source of a tier; its id is t1 ... t5 unless given."""
+    return SourceSpec(id=source_id or f"t{tier}", type=TYPES[tier - 1], **fields)
+
+
+def text_chunk(chunk_id: str, relevance: float | None = None, content: str | None = None, **fields: Any) -> Chunk:
+    """A chunk of distinct text that says its relevance."""
+    scores = () if relevance is None else (Score(ScoreKind.RELEVANCE, relevance),)
+    fields.setdefault("scores", scores)
+    return Chunk(content=content or f"Rule {chunk_id} on approval of {chunk_id}.", chunk_id=chunk_id, **fields)
+
+
+Given = Sequence[tuple[SourceSpec | int, Any]]
+
+
+def build_engine(sources: Given, *, domain: str = "NPA", domain_fields: Any = None, **options: Any) -> Engine:
+    """An engine over [(spec or tier, list of chunks, adapter function or Source)]."""
+    specs: list[SourceSpec] = []
+    opened: dict[str, Any] = {}
+    for given, source in sources:
+        spec = tier_spec(given) if isinstance(given, int) else given
+        specs.append(spec)
+        if isinstance(source, list | tuple):
+            source = CallableSource(lambda _query, _domain, _top_k, chunks=source: list(chunks), spec.id)
+        elif callable(source):
+            source = CallableSource(source, spec.id)
+        opened[spec.id] = source
+    known = DomainSpec(version=1, domain=domain, sources=tuple(specs), **(domain_fields or {}))
+    options.setdefault("clock", FixedClock())
+    options.setdefault("ids", CountingIds())
+    return Engine(Registry(domains={domain: known}), lambda _domain, spec: opened[spec.id], **options)
+
+
+def search_once(sources: Given, query: str = "approval rule", engine: Any = None, **given: Any) -> SearchResult:
+    """Search [(spec or tier, chunks)] once; keyword arguments are settings, or fields of the request."""
+    fields = {key: given.pop(key) for key in list(given) if key in SearchRequest.__dataclass_fields__}
+    request = SearchRequest(query=query, domain="NPA", overrides=given, **fields)
+    with build_engine(sources, **(engine or {})) as made:
+        return made.search(request)
+
+
+@pytest.fixture(scope="session")
+def now() -> datetime:
+    return NOW
+
+
+@pytest.fixture(scope="session")
+def spec_of() -> Callable[..., SourceSpec]:
+    return tier_spec
+
+
+@pytest.fixture(scope="session")
+def chunk_of() -> Callable[..., Chunk]:
+    return text_chunk
+
+
+@pytest.fixture(scope="session")
+def make_engine() -> Callable[..., Engine]:
+    return build_engine
+
+
+@pytest.fixture(scope="session")
+def ask() -> Callable[..., SearchResult]:
+    return search_once
