@@ -31,6 +31,7 @@ class Selection:
         self._price, self._room, self._untrusted_room = price, room, untrusted_room
         self._groups: dict[tuple[object, ...], list[Passage]] = {}
         self._costs: dict[tuple[object, ...], int] = {}
+        self._prices: dict[tuple[object, ...], int] = {}
         self.left_out: list[LeftOut] = []
 
     @property
@@ -89,7 +90,14 @@ class Selection:
         self.left_out.append(LeftOut(*passage.key, passage.rank, reason, tokens, max(0, room)))
 
     def _cost(self, group: Iterable[Passage]) -> int:
-        return sum(self._price(block) for block in joined(list(group)))
+        return sum(self._priced(block) for block in joined(list(group)))
+
+    def _priced(self, block: Joined) -> int:
+        """A block is priced once, however often its document is looked at."""
+        key = tuple((part.key, len(part.chunk.content)) for part in block.parts)
+        if key not in self._prices:
+            self._prices[key] = self._price(block)
+        return self._prices[key]
 
 
 def choose(passages: Sequence[Passage], price: Callable[[Joined], int], *, room: int, untrusted_room: int) -> Selection:
