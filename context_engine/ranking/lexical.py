@@ -27,7 +27,7 @@ class LexicalScores(NamedTuple):
     coverage: list[float]
 
 
-def lexical_scores(query: str, texts: Sequence[str]) -> LexicalScores:
+def lexical_scores(query: str, texts: Sequence[str], labels: Sequence[str] = ()) -> LexicalScores:
     """Score each text against the query.
 
     With N texts, df(t) of which hold term t, idf(t) = ln(1 + N / max(df(t), 1)). The usual BM25 idf would be 0 for a
@@ -35,7 +35,13 @@ def lexical_scores(query: str, texts: Sequence[str]) -> LexicalScores:
 
     score = sum of idf(t) * tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / mean length)) over the query's terms, plus
     half of the same over its pairs of adjacent terms; k1 = 1.2, b = 0.75 (Robertson and Zaragoza 2009).
-    coverage = sum of idf(t) over the terms the text holds / sum of idf(t) over all terms of the query.
+    coverage = sum of idf(t) over the terms the text or its label holds / sum of idf(t) over all terms of the query.
+
+    Args:
+        query: the question.
+        texts: the pool.
+        labels: what each text is headed by (title, headings, document id). A label helps to tell whether a text is
+            about the question at all; it does not rank, for the titles of long documents match too much.
 
     Terms are stems without stop words; codes are whole (`4.2.1(b)`). A query without terms scores 0 everywhere.
 
@@ -54,14 +60,15 @@ def lexical_scores(query: str, texts: Sequence[str]) -> LexicalScores:
     whole = sum(idf[term] for term in singles)
     scores: list[float] = []
     coverage: list[float] = []
-    for counts, length in found:
+    heads = [finder.count(label)[0] for label in labels] or [{} for _ in texts]
+    for (counts, length), head in zip(found, heads, strict=True):
         norm = K1 * (1 - B + B * length / mean)
         score = 0.0
         for term, tf in counts.items():
             weight = idf[term] if term in singles else BIGRAM_WEIGHT * idf[term]
             score += weight * tf * (K1 + 1) / (tf + norm)
         scores.append(score)
-        coverage.append(sum(idf[term] for term in singles if term in counts) / whole)
+        coverage.append(sum(idf[term] for term in singles if term in counts or term in head) / whole)
     return LexicalScores(scores, coverage)
 
 
