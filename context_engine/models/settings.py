@@ -61,14 +61,18 @@ class Settings(BaseModel):
     dedup_method: Literal["near", "exact", "off"] = Field("near", description="Near-duplicates, equal text only, none.")
     relevance_weight: Unit = Field(0.6, description="Weight of relevance in the final score.")
     authority_weight: Unit = Field(0.4, description="Weight of the authority boost in the final score.")
-    authority_boosts: AuthorityBoosts = Field(default_factory=lambda: AuthorityBoosts())
+    authority_boosts: AuthorityBoosts = Field(
+        default_factory=lambda: AuthorityBoosts(), description="Boost of each tier."
+    )
     reranking_enabled: Flag = Field(True, description="Let the model reranker run, where one is configured.")
     reranker: str = Field("noop", description="Name of the reranker; 'noop' is none.")
     rerank_weight: Unit = Field(0.5, description="Share of stage-1 relevance in the blend with the reranker.")
     similarity_threshold: Annotated[float, Field(strict=True, ge=-1.0, le=1.0, allow_inf_nan=False)] | None = Field(
         None, description="Least score of the kind similarity_kind; candidates without it pass, marked."
     )
-    similarity_kind: Literal["cosine", "weighted", "rerank", "relevance", "bm25", "fulltext", "rrf"] = "cosine"
+    similarity_kind: Literal["cosine", "weighted", "rerank", "relevance", "bm25", "fulltext", "rrf"] = Field(
+        "cosine", description="Kind of score that similarity_threshold is for."
+    )
     strict_thresholds: Flag = Field(False, description="Refuse a threshold that some source cannot be tested on.")
     expired: Literal["flag", "demote", "refuse"] = Field("flag", description="What happens to content past its TTL.")
     sources: Annotated[tuple[str, ...] | None, Field(strict=False)] = Field(

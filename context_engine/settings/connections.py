@@ -101,8 +101,8 @@ class Connection(BaseModel):
 class Connections:
     """The connections by name; nothing is kept of what variables and files hold."""
 
-    def __init__(self, fields: Fields = MappingProxyType({})) -> None:
-        self._fields = fields
+    def __init__(self, fields: Fields = MappingProxyType({}), file: str = "connections.yaml") -> None:
+        self._fields, self._file = fields, file
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -130,7 +130,7 @@ class Connections:
     def over(self, upper: Fields) -> Connections:
         """Return these connections with others laid over them, key by key."""
         names = (*self._fields, *(name for name in upper if name not in self._fields))
-        return Connections({name: {**self._fields.get(name, {}), **upper.get(name, {})} for name in names})
+        return Connections({name: {**self._fields.get(name, {}), **upper.get(name, {})} for name in names}, self._file)
 
     def problems(self) -> list[ConfigError]:
         """Return what is wrong with each connection; one whose variables are missing is among them."""
@@ -162,7 +162,7 @@ class Connections:
     def _file_of(self, name: str, key: str | None) -> str:
         fields = self._fields[name]
         filler = fields[key][0] if key is not None and key in fields else next(iter(fields.values()), (None,))[0]
-        return filler.file if filler else "connections.yaml"
+        return filler.file if filler else self._file
 
     def _with_files(self, name: str, connection: Connection) -> Connection:
         """Check that certificate files are there; relative names start at the folder of the file that names them."""
@@ -202,9 +202,8 @@ def read_connections(path: Path, label: str, env: Mapping[str, str]) -> Connecti
     Raises:
         ConfigError: the file or one of its keys cannot be used; missing variables show when a connection is asked for.
     """
-    connections = Connections(
-        read_fields(read_yaml(path, label, may_be_empty=True), Interpolator(env, path.parent, label))
-    )
+    rows = read_yaml(path, label, may_be_empty=True)
+    connections = Connections(read_fields(rows, Interpolator(env, path.parent, label)), label)
     for problem in unusable(connections.problems()):
         raise problem
     return connections

@@ -27,7 +27,7 @@ class SourceContext:
 
     Attributes:
         domain: the domain the source is opened for.
-        data_dir: the folder of the embedded base.
+        data_dir: returns the folder of the embedded base.
         connection: returns a connection by name, its variables and files read at the call; call it again after a 401.
         clock: the time.
         shared: (key, make) -> what `make` returned for that key the first time: one client or base for many sources
@@ -35,7 +35,7 @@ class SourceContext:
     """
 
     domain: str
-    data_dir: Path
+    data_dir: Callable[[], Path]
     connection: Callable[[str], Connection]
     clock: Clock
     shared: Callable[[Hashable, Callable[[], Any]], Any]
@@ -67,15 +67,14 @@ def check_local(spec: SourceSpec) -> None:
 
 
 def open_local(spec: SourceSpec, context: SourceContext) -> Source:
-    """Open one source of the embedded base; all sources of an engine share one base.
+    """Return one source of the embedded base, which need not exist yet; all sources of an engine share one base.
 
     Raises:
         ConfigError: the source names a connection, dataset ids or settings.
-        StoreError: the base cannot be used.
     """
     from context_engine.sources.local import LocalBase, LocalSource
 
     check_local(spec)
-    path = base_path(context.data_dir)
-    source: Source = LocalSource(context.shared(("local", path), lambda: LocalBase.open(path)), spec.id)
-    return source
+    path = base_path(context.data_dir())
+    base = context.shared(("local", path), lambda: LocalBase(path, now=context.clock.now))
+    return LocalSource(base, spec.id, spec=spec)

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +164,7 @@ class _Opener:
     def open(self, domain: DomainSpec, spec: SourceSpec) -> Source:
         context = SourceContext(
             domain=domain.domain,
-            data_dir=self.setup.data_dir(self.given_data_dir),
+            data_dir=partial(self.setup.data_dir, self.given_data_dir),
             connection=self.setup.config.connections.get,
             clock=self.clock,
             shared=self.shared,

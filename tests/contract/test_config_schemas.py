@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from context_engine.registry import load_registry
+from context_engine.settings import find_config, load_config
+from context_engine.settings.schemas import schemas, write_schemas
+from context_engine.settings.starter import starter_files
+from context_engine.wiring import load_setup
+
+ROOT = Path(__file__).parents[2]
+KINDS = ("rag-pipeline", "chunking", "authority", "personas")
+
+
+def samples() -> Iterator[tuple[str, Any, str]]:
+    """Yield (name, content, schema) of every shipped file an operator may start from."""
+    texts = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in sorted(ROOT.glob("config/*.*"))}
+    texts |= {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in ROOT.glob("manifests/**/*.yaml")}
+    demo = ROOT / "context_engine/demo/manifests"
+    texts |= {f"demo/{path.name}": path.read_text("utf-8") for path in demo.glob("*.yaml")}
+    texts |= {
+        f"starter/{name}": content.decode() for name, content in starter_files().items() if "documents" not in name
+    }
+    for name, text in texts.items():
+        content = json.loads(text) if name.endswith(".json") else yaml.safe_load(text)
+        yield name, content, _schema_of(name)
+
+
+def _schema_of(name: str) -> str:
+    stem = Path(name).name.split(".")[0]
+    if stem in (*KINDS, "connections"):
+        return f"config/schemas/{stem}.json"
+    return f"manifests/schemas/{'stage' if '/stages/' in name else 'manifest'}-v1.json"
+
+
+def test_the_published_schemas_are_those_of_the_models(tmp_path: Path) -> None:
+    """Changed on purpose? Run `python -m context_engine.settings.schemas .` and say so in the change log."""
+    for path in write_schemas(tmp_path):
+        name = path.relative_to(tmp_path)
+        assert (ROOT / name).read_text("utf-8") == path.read_text("utf-8"), name
+    published = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("*/schemas/*.json")}
+    assert published == set(schemas())
+
+
+@pytest.mark.parametrize("name", sorted(schemas()))
+def test_each_schema_is_one(name: str) -> None:
+    jsonschema.Draft202012Validator.check_schema(schemas()[name])
+
+
+@pytest.mark.parametrize(("name", "content", "schema"), [pytest.param(*one, id=one[0]) for one in samples()])
+def test_every_shipped_sample_keeps_its_schema(name: str, content: Any, schema: str) -> None:
+    jsonschema.validate(content, schemas()[schema], jsonschema.Draft202012Validator)
+
+
+@pytest.mark.parametrize(
+    ("schema", "content"),
+    [
+        ("config/schemas/rag-pipeline.json", {"stage1_top_k": 0}),
+        ("config/schemas/rag-pipeline.json", {"stage1_topk": 5}),
+        ("config/schemas/chunking.json", {"sop_document": {"method": "magic"}}),
+        ("config/schemas/authority.json", {"boosts": {"6": 0.1}}),
+        ("config/schemas/personas.json", {"p": {"max_results": 0}}),
+        ("config/schemas/connections.json", {"d": {"api_key": "k"}}),
+        (
+            "manifests/schemas/manifest-v1.json",
+            {"version": 2, "domain": "A", "sources": [{"id": "s", "type": "bank_sop"}]},
+        ),
+        ("manifests/schemas/manifest-v1.json", {"version": 1, "domain": "A", "sources": []}),
+        ("manifests/schemas/manifest-v1.json", {"version": 1, "domain": "A", "sources": [{"id": "s", "type": "x"}]}),
+        ("manifests/schemas/stage-v1.json", {"settings": {}}),
+    ],
+)
+def test_what_the_loader_refuses_the_schema_refuses(schema: str, content: Any) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(content, schemas()[schema], jsonschema.Draft202012Validator)
+
+
+@pytest.mark.parametrize("value", ["${TOP_K:-40}", 40])
+def test_a_variable_may_stand_for_a_number(value: Any) -> None:
+    jsonschema.validate({"stage1_top_k": value, "// why": "a comment"}, schemas()["config/schemas/rag-pipeline.json"])
+
+
+def test_the_shipped_configuration_is_the_built_in_one() -> None:
+    shipped = load_setup(env={}, cwd=ROOT)
+    assert shipped.config.paths.config_dir == ROOT / "config"
+    assert shipped.resolver.base().values == load_setup(env={}, cwd=ROOT / "tests").resolver.base().values
+    assert shipped.config.chunking == load_setup(env={}, cwd=ROOT / "tests").config.chunking
+
+
+def test_B4_the_shipped_personas_are_the_seed_s() -> None:
+    resolver = load_setup(env={}, cwd=ROOT).resolver
+    values = {name: resolver.base(persona=name).values for name in resolver.personas}
+    assert {
+        name: (one.similarity_threshold, one.stage2_top_k, one.min_chunks, one.reranking_enabled)
+        for name, one in values.items()
+    } == {
+        "educator": (0.80, 10, 3, True),
+        "researcher": (0.75, 20, 5, True),
+        "creator": (0.65, 15, 2, False),
+        "builder": (0.70, 10, 1, False),
+    }
+    assert {one.similarity_kind for one in values.values()} == {"cosine"}
+
+
+def test_the_samples_can_be_used_once_they_are_copied(tmp_path: Path) -> None:
+    for path in [*ROOT.glob("config/*.*"), *ROOT.glob("manifests/**/*.example.yaml")]:
+        copy = tmp_path / path.relative_to(ROOT).as_posix().replace(".example", "")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(path.read_text("utf-8").replace("ca_bundle:", "# ca_bundle:"), "utf-8")
+    paths = find_config(env={}, cwd=tmp_path)
+    for stage in (None, "dev", "uat", "prod"):
+        config = load_config(paths, env={}, stage=stage)
+        names = load_registry(paths, env={}, stage=config.stage, doc_types=config.chunking).names
+        assert names == ("NPA", "ORM")

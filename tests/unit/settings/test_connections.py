@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from context_engine.errors import ConfigError, MissingVariable
+from context_engine.settings import ConfigPaths, Connections, load_config
+
+Write = Callable[[Mapping[str, Any]], ConfigPaths]
+URL = "https://dify.bank.example/v1"
+
+
+def connections(write: Write, text: str, stage: str | None = None, **env: str) -> Connections:
+    return load_config(write({"config/connections.yaml": text}), env=env, stage=stage).connections
+
+
+def test_a_connection_and_its_defaults(write: Write) -> None:
+    found = connections(write, f"dify: {{base_url: '{URL}/', api_key: '${{KEY}}'}}", KEY="app-s3cret").get("dify")
+    assert found.base_url == URL
+    assert found.api_key is not None and found.api_key.get_secret_value() == "app-s3cret"
+    assert (found.max_connections, found.timeout_s, found.rate_per_minute, found.rate_share) == (20, 10.0, None, 1.0)
+
+
+def test_no_secret_is_ever_shown(write: Write) -> None:
+    text = f"d: {{base_url: '{URL}', api_key: app-s3cret, proxy: 'http://u:s3cret@proxy:3128'}}"
+    found = connections(write, text)
+    connection = found.get("d")
+    assert connection.proxy is not None and connection.proxy.get_secret_value() == "http://u:s3cret@proxy:3128"
+    for shown in (repr(connection), str(connection), str(connection.model_dump()), repr(found), str(found.shown("d"))):
+        assert "s3cret" not in shown
+    assert found.shown("d") == {"base_url": URL, "api_key": "********", "proxy": "********"}
+
+
+@pytest.mark.parametrize(
+    ("row", "key", "problem"),
+    [
+        ("{}", "d.base_url", "is required"),
+        ("{base_url: 'ftp://s3cret'}", "d.base_url", "must be an http or https URL"),
+        ("{base_url: 'https://'}", "d.base_url", "must be an http or https URL"),
+        ("{base_url: 's3cret.example/v1'}", "d.base_url", "must be an http or https URL"),
+        ("{base_url: 'https://h:s3cret'}", "d.base_url", "is not a URL"),
+        ("{base_url: 'https://u:s3cret@h'}", "d.base_url", "must not hold a user name or password"),
+        ("{base_url: 'https://h?key=s3cret'}", "d.base_url", "must not have a query"),
+        (f"{{base_url: '{URL}', api_key: 12345}}", "d.api_key", "must be text"),
+        (f"{{base_url: '{URL}', api_key: ''}}", "d.api_key", "must hold at least 1"),
+        (f"{{base_url: '{URL}', proxy: 'socks5://s3cret'}}", "d.proxy", "must be an http or https URL"),
+        (f"{{base_url: '{URL}', apikey: s3cret}}", "d.apikey", "unknown key. Did you mean 'api_key'?"),
+        (f"{{base_url: '{URL}', max_connections: 0}}", "d.max_connections", "must be at least 1"),
+        (f"{{base_url: '{URL}', max_connections: true}}", "d.max_connections", "must be a number, not true or false"),
+        (f"{{base_url: '{URL}', timeout_s: 601}}", "d.timeout_s", "must be at most 600"),
+        (f"{{base_url: '{URL}', timeout_s: .nan}}", "d.timeout_s", "must be"),
+        (f"{{base_url: '{URL}', rate_share: 1.5}}", "d.rate_share", "must be at most 1"),
+        (f"{{base_url: '{URL}', rate_per_minute: many}}", "d.rate_per_minute", "must be a whole number"),
+        (f"{{base_url: '{URL}', client_key: k.pem}}", "d", "client_key is given without client_certificate"),
+        (f"{{base_url: '{URL}', ca_bundle: none.pem}}", "d.ca_bundle", "there is no file"),
+        ("s3cret", "d", "must be a mapping with at least base_url"),
+    ],
+)
+def test_a_connection_that_cannot_be_used(write: Write, row: str, key: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        connections(write, f"d: {row}")
+    assert (raised.value.file, raised.value.key) == ("config/connections.yaml", key)
+    assert problem in str(raised.value) and "s3cret" not in str(raised.value)
+
+
+def test_a_missing_variable_fails_only_the_connection_that_uses_it(write: Write) -> None:
+    found = connections(write, f"a: {{base_url: '{URL}'}}\nb: {{base_url: '{URL}', api_key: '${{NONE}}'}}")
+    assert found.names == ("a", "b") and found.get("a").base_url == URL
+    with pytest.raises(MissingVariable, match=r"config/connections.yaml: b.api_key: the variable NONE is not set"):
+        found.get("b")
+    assert [problem.key for problem in found.problems()] == ["b.api_key"]
+
+
+def test_an_unknown_connection_names_the_nearest(write: Write) -> None:
+    with pytest.raises(ConfigError, match=r"unknown connection 'difi'\. Did you mean 'dify'"):
+        connections(write, f"dify: {{base_url: '{URL}'}}").get("difi")
+    with pytest.raises(ConfigError, match=r"unknown connection 'x'\. None is configured"):
+        Connections().get("x")
+
+
+def test_keys_rotate_without_a_restart(write: Write, tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    secret = tmp_path / "config/key"
+    secret.write_text("old\n")
+    found = connections(write, f"d: {{base_url: '{URL}', api_key: '${{file:key}}'}}")
+    first = found.get("d").api_key
+    secret.write_text("new\n")
+    second = found.get("d").api_key
+    assert first is not None and second is not None
+    assert (first.get_secret_value(), second.get_secret_value()) == ("old", "new")
+
+
+def test_certificate_files_are_found_beside_the_file_that_names_them(write: Write, tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/ca.pem").write_text("x")
+    assert (
+        connections(write, f"d: {{base_url: '{URL}', ca_bundle: ca.pem}}").get("d").ca_bundle
+        == tmp_path / "config/ca.pem"
+    )
+
+
+def test_a_key_over_plain_http_is_a_warning(write: Write) -> None:
+    paths = write({"config/connections.yaml": "d: {base_url: 'http://dify.bank.example', api_key: k}"})
+    assert load_config(paths, env={}).warnings == ("connection 'd' sends its api_key over plain http: use https",)
+
+
+def test_a_file_of_comments_holds_no_connection(write: Write) -> None:
+    assert connections(write, "# d:\n#   base_url: x\n").names == ()

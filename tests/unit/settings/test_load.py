@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from context_engine.chunking.strategy import DEFAULT_STRATEGIES
+from context_engine.errors import ConfigError
+from context_engine.models import AuthorityBoosts, Settings
+from context_engine.settings import Config, ConfigPaths, load_config, read_config
+
+Write = Callable[[Mapping[str, Any]], ConfigPaths]
+
+
+def load(paths: ConfigPaths, **env: str) -> Config:
+    return load_config(paths, env=env)
+
+
+def test_A25_without_any_file_the_defaults_are_in_force(write: Write) -> None:
+    config = load(write({}))
+    assert config.resolver().base().values == Settings()
+    assert config.chunking == DEFAULT_STRATEGIES
+    assert config.connections.names == () and config.warnings == ()
+
+
+def test_A25_the_seed_s_file(write: Write) -> None:
+    keys = {
+        "stage1_top_k": 50,
+        "stage2_top_k": 10,
+        "min_relevance_score": 0.2,
+        "max_chunk_tokens": 400,
+        "dedup_threshold": 0.9,
+        "reranking_enabled": False,
+    }
+    strategies = {"chunking_strategies": {"sop_document": {"chunk_size": 256}}}
+    config = load(write({"config/rag-pipeline.json": {**keys, **strategies}}))
+    effective = config.resolver().base()
+    assert effective.values.model_dump(include=set(keys)) == keys
+    assert effective.origins == dict.fromkeys(keys, "config/rag-pipeline.json")
+    assert (config.chunking["sop_document"].chunk_size, config.chunking["sop_document"].overlap) == (256, 64)
+
+
+def test_values_out_of_variables_are_read_by_the_type_of_their_key(write: Write) -> None:
+    paths = write(
+        {
+            "config/rag-pipeline.json": {"stage1_top_k": "${K:-50}", "expired": "${E}", "reranking_enabled": "${R}"},
+            "config/chunking.json": {"sop_document": {"chunk_size": "${SIZE}"}},
+            "config/authority.json": {"boosts": {"1": "${ONE}"}, "relevance_weight": "${W}"},
+        }
+    )
+    config = load(paths, E="demote", R="no", SIZE="300", ONE="0.45", W="0.55")
+    values = config.resolver().base().values
+    assert (values.stage1_top_k, values.expired, values.reranking_enabled) == (50, "demote", False)
+    assert (values.authority_boosts.tier_1, values.relevance_weight) == (0.45, 0.55)
+    assert config.chunking["sop_document"].chunk_size == 300
+
+
+def test_authority_json(write: Write) -> None:
+    paths = write({"config/authority.json": {"authority_weight": 0.3, "boosts": {"1": 0.5, "5": 0.05}}})
+    effective = load(paths).resolver().base()
+    assert effective.values.authority_boosts == AuthorityBoosts(tier_1=0.5, tier_5=0.05)
+    assert effective.values.authority_weight == 0.3
+    assert effective.origins["authority_boosts"] == "config/authority.json"
+
+
+@pytest.mark.parametrize(
+    ("files", "problem"),
+    [
+        ({"rag-pipeline.json": {"stage1_topk": 1}}, "rag-pipeline.json: stage1_topk: unknown key. Did you mean"),
+        (
+            {"rag-pipeline.json": {"stage1_top_k": "40"}},
+            "stage1_top_k: must be a whole number from 1 to 1000, got '40'",
+        ),
+        ({"rag-pipeline.json": {"access": {}}}, "access: this version does not enforce this key"),
+        ({"rag-pipeline.json": {"stage1_top_k": "${NONE}"}}, "stage1_top_k: the variable NONE is not set"),
+        ({"rag-pipeline.json": {"chunking_strategies": []}}, "chunking_strategies: must be a mapping"),
+        (
+            {"rag-pipeline.json": {"chunking_strategies": {"x": {"size": 1}}}},
+            "chunking_strategies.x: unknown field 'size'",
+        ),
+        ({"chunking.json": {"sop_document": {"overlap": 600}}}, "config/chunking.json: sop_document: overlap 600"),
+        ({"authority.json": {"boost": {}}}, "config/authority.json: boost: unknown key. Did you mean 'boosts'?"),
+        (
+            {"authority.json": {"boosts": {"0": 1}}},
+            "config/authority.json: boosts.0: unknown tier. Valid: 1, 2, 3, 4, 5.",
+        ),
+        ({"authority.json": {"boosts": {"1": 0.1}}}, "config/authority.json: boosts: authority boosts must not rise"),
+        ({"authority.json": {"boosts": [1]}}, "config/authority.json: boosts: must be a mapping of tier to boost"),
+        (
+            {"personas.json": {"p": {"max_result": 1}}},
+            "personas.json: p.max_result: unknown key. Did you mean 'max_results'?",
+        ),
+        ({"personas.json": {"p": {"max_results": 0}}}, "p.stage2_top_k: must be a whole number"),
+        (
+            {"personas.json": {"p": {"rerank": True, "reranking_enabled": True}}},
+            "p.reranking_enabled: says the same as another",
+        ),
+        ({"personas.json": {"p": 3}}, "personas.json: p: must be a mapping"),
+        (
+            {"rag-pipeline.json": {"relevance_weight": 0.5}, "authority.json": {"relevance_weight": 0.5}},
+            "config/authority.json: relevance_weight: is given in config/rag-pipeline.json too",
+        ),
+        (
+            {"rag-pipeline.json": {"chunking_strategies": {"x": {}}}, "chunking.json": {"x": {}}},
+            "config/rag-pipeline.json: chunking_strategies: is given in config/chunking.json too",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_told_with_file_and_key(write: Write, files: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        load(write({f"config/{name}": content for name, content in files.items()}))
+    assert problem in str(raised.value)
+
+
+def test_B4_B28_a_persona_in_its_own_words(write: Write) -> None:
+    row = {"similarity_threshold": 0.75, "max_results": 20, "min_results": 5, "rerank": True, "namespaces": ["sops"]}
+    config = load(
+        write(
+            {"config/personas.json": {"researcher": row}, "config/rag-pipeline.json": {"similarity_kind": "weighted"}}
+        )
+    )
+    values = config.resolver().base(persona="researcher").values
+    assert (values.similarity_threshold, values.similarity_kind) == (0.75, "cosine")
+    assert (values.stage2_top_k, values.min_chunks, values.reranking_enabled, values.sources) == (
+        20,
+        5,
+        True,
+        ("sops",),
+    )
+    assert config.resolver().base().values.similarity_kind == "weighted"
+
+
+def test_reading_goes_on_after_a_problem(write: Write) -> None:
+    paths = write(
+        {
+            "config/rag-pipeline.json": {"stage1_top_k": 0},
+            "config/personas.json": {"p": {"x": 1}, "q": {"y": 1}},
+            "config/chunking.json": "{",
+            "config/authority.json": {"authority_weight": 0.3},
+            "config/connections.yaml": "dify: {base_url: 'ftp://x'}",
+        }
+    )
+    env = {"RAG_MIN_CHUNKS": "x", "CONTEXT_ENGINE_MIN_CHUNKS": "-1", "CONTEXT_ENGINE_STAGE": "uat"}
+    _, problems = read_config(paths, env=env)
+    assert [(problem.file, problem.key) for problem in problems] == [
+        (None, "CONTEXT_ENGINE_STAGE"),
+        ("config/connections.yaml", "dify.base_url"),
+        ("config/rag-pipeline.json", "stage1_top_k"),
+        (None, "RAG_MIN_CHUNKS"),
+        (None, "CONTEXT_ENGINE_MIN_CHUNKS"),
+        ("config/personas.json", "p.x"),
+        ("config/chunking.json", None),
+    ]

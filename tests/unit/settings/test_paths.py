@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from context_engine.errors import ConfigError
+from context_engine.settings import find_config, find_data_dir
+
+
+def put(root: Path, *names: str, text: str = "{}") -> None:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+
+def test_nothing_anywhere_is_built_in(tmp_path: Path) -> None:
+    paths = find_config(env={}, cwd=tmp_path)
+    assert (paths.origin, paths.config_dir, paths.manifest_dir) == ("built-in", None, None)
+    assert paths.manifests() == () and paths.stages() == {} and paths.config_file("personas.json") is None
+
+
+def test_each_place_wins_over_those_after_it(tmp_path: Path) -> None:
+    for place in ("given", "variable", "cwd", "home/.config/context-engine"):
+        put(tmp_path / place, "config/rag-pipeline.json")
+    cwd, home = tmp_path / "cwd", {"HOME": str(tmp_path / "home")}
+    named = {**home, "CONTEXT_ENGINE_CONFIG_DIR": str(tmp_path / "variable")}
+    assert find_config(tmp_path / "given", env=named, cwd=cwd).config_dir == tmp_path / "given/config"
+    assert find_config(env=named, cwd=cwd).config_dir == tmp_path / "variable/config"
+    assert find_config(env=home, cwd=cwd).config_dir == tmp_path / "cwd/config"
+    user = find_config(env=home, cwd=tmp_path / "given/config")
+    assert (user.origin, user.config_dir) == ("user's folder", tmp_path / "home/.config/context-engine/config")
+
+
+def test_places_are_not_mixed(tmp_path: Path) -> None:
+    put(tmp_path / "cwd", "config/rag-pipeline.json")
+    put(tmp_path / "home/.config/context-engine", "manifests/npa.yaml")
+    paths = find_config(env={"HOME": str(tmp_path / "home")}, cwd=tmp_path / "cwd")
+    assert paths.manifest_dir is None
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("XDG_CONFIG_HOME", "xdg"), ("APPDATA", "roaming"), ("USERPROFILE", None)]
+)
+def test_the_user_s_folder_on_each_system(tmp_path: Path, variable: str, value: str | None) -> None:
+    base = tmp_path / (value or ".config")
+    put(base / "context-engine", "rag-pipeline.json", "manifests/npa.yaml")
+    paths = find_config(env={variable: str(base if value else tmp_path)}, cwd=tmp_path / "elsewhere")
+    assert paths.config_dir == base / "context-engine"
+    assert paths.manifest_dir == base / "context-engine/manifests"
+
+
+def test_a_relative_xdg_folder_is_ignored(tmp_path: Path) -> None:
+    put(tmp_path / "xdg/context-engine", "rag-pipeline.json")
+    assert find_config(env={"XDG_CONFIG_HOME": "xdg"}, cwd=tmp_path).origin == "built-in"
+
+
+def test_a_named_folder_may_be_a_root_or_hold_the_files_itself(tmp_path: Path) -> None:
+    put(tmp_path, "root/config/personas.json", "root/manifests/a.yaml", "flat/personas.json", "flat/manifests/a.yaml")
+    root = find_config("root", env={}, cwd=tmp_path)
+    assert (root.config_dir, root.manifest_dir) == (tmp_path / "root/config", tmp_path / "root/manifests")
+    flat = find_config("flat", env={}, cwd=tmp_path)
+    assert (flat.config_dir, flat.manifest_dir) == (tmp_path / "flat", tmp_path / "flat/manifests")
+    beside = find_config("root/config", env={}, cwd=tmp_path)
+    assert (beside.config_dir, beside.manifest_dir) == (tmp_path / "root/config", tmp_path / "root/manifests")
+
+
+@pytest.mark.parametrize("make", [False, True])
+def test_a_named_folder_that_is_not_there_or_empty_is_refused(tmp_path: Path, make: bool) -> None:
+    if make:
+        (tmp_path / "conf").mkdir()
+    with pytest.raises(ConfigError, match=r"context-engine init|is not a folder") as raised:
+        find_config(env={"CONTEXT_ENGINE_CONFIG_DIR": "conf"}, cwd=tmp_path)
+    assert raised.value.key == "CONTEXT_ENGINE_CONFIG_DIR" and "conf" in str(raised.value)
+
+
+def test_folders_of_other_tools_in_the_current_directory_are_not_ours(tmp_path: Path) -> None:
+    put(tmp_path, "config/webpack.json", "config/settings.yaml")
+    put(tmp_path, "manifests/deployment.yaml", text="apiVersion: apps/v1\nspec:\n  domain: x\n")
+    assert find_config(env={}, cwd=tmp_path).origin == "built-in"
+    put(tmp_path, "manifests/npa.yml", text="domain: NPA\n  broken: [\n")
+    assert find_config(env={}, cwd=tmp_path).manifest_dir == tmp_path / "manifests"
+
+
+def test_samples_are_never_loaded(tmp_path: Path) -> None:
+    put(tmp_path, "manifests/npa.example.yaml", "manifests/stages/dev.example.yaml", text="domain: NPA\n")
+    assert find_config(env={}, cwd=tmp_path).origin == "built-in"
+    put(tmp_path, "manifests/b.yaml", "manifests/a.yaml", "manifests/stages/uat.yaml", text="domain: NPA\n")
+    paths = find_config(env={}, cwd=tmp_path)
+    assert [path.name for path in paths.manifests()] == ["a.yaml", "b.yaml"]
+    assert list(paths.stages()) == ["uat"]
+
+
+def test_a_file_is_called_by_its_place_below_the_current_directory(tmp_path: Path) -> None:
+    put(tmp_path, "config/personas.json")
+    paths = find_config(env={}, cwd=tmp_path)
+    assert paths.label(tmp_path / "config/personas.json") == "config/personas.json"
+    assert paths.label(Path("/etc/x/personas.json")) == str(Path("/etc/x/personas.json"))
+
+
+def test_the_data_folder(tmp_path: Path) -> None:
+    env = {"CONTEXT_ENGINE_DATA_DIR": "~/kb", "HOME": str(tmp_path)}
+    assert find_data_dir("here", env=env, cwd=tmp_path) == tmp_path / "here"
+    assert find_data_dir(env=env, cwd=tmp_path) == tmp_path / "kb"
+    assert find_data_dir(env={"HOME": str(tmp_path)}, cwd=tmp_path) == tmp_path / ".local/share/context-engine"
+    assert find_data_dir(env={"XDG_DATA_HOME": str(tmp_path)}, cwd=tmp_path) == tmp_path / "context-engine"
+    with pytest.raises(ConfigError, match="CONTEXT_ENGINE_DATA_DIR"):
+        find_data_dir(env={}, cwd=tmp_path)
