@@ -6,7 +6,12 @@ import click
 
 from context_engine import __version__
 from context_engine.cli.app import App, with_debug
+from context_engine.cli.config import config, init
+from context_engine.cli.domains import domains
+from context_engine.cli.ingest import ingest
+from context_engine.cli.kb import kb
 from context_engine.cli.search import search
+from context_engine.cli.tags import tags
 
 __all__ = ["main"]
 
@@ -31,4 +36,5 @@ def main() -> None:
     """Retrieval for a bank's knowledge: ranked by relevance and authority, every chunk with its provenance."""
 
 
-main.add_command(search)
+for command in (search, domains, config, init, ingest, kb, tags):
+    main.add_command(command)

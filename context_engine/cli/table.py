@@ -10,7 +10,7 @@ from rich.text import Text
 
 from context_engine.cli.console import clean, show
 from context_engine.cli.snippet import snippet
-from context_engine.cli.words import also_in, chunk_name, heading, joined, marks, ms, tier_text
+from context_engine.cli.words import also_in, chunk_name, counted, heading, joined, marks, ms, tier_text
 from context_engine.models import Decision, RankedChunk, SearchResult, SourceStatus, Status
 
 __all__ = ["failures", "print_result", "summary"]
@@ -44,11 +44,11 @@ def summary(result: SearchResult) -> Text:
     """Return status, decision, counts, time and search id on one line."""
     answered = sum(source.state != "failed" for source in result.sources)
     count = len(result.sources)
-    sources = f"{answered} of {count} sources" if answered < count else f"{count} source{'s' if count != 1 else ''}"
+    sources = f"{answered} of {count} sources" if answered < count else counted(count, "source")
     parts = [
         Text(str(result.status), "green" if result.status is Status.COMPLETE else "yellow"),
         Text(str(result.decision), _DECISION_STYLES.get(result.decision, "yellow")),
-        Text(f"{len(result.chunks)} of {len(result.fates)} candidates from {sources}"),
+        Text(f"{len(result.chunks)} of {counted(len(result.fates), 'candidate')} from {sources}"),
         Text(ms(sum(stage.elapsed_ms for stage in result.stages))),
         Text(f"search {result.search_id}", "dim"),
     ]

@@ -11,7 +11,7 @@ from context_engine.cli.console import clean
 from context_engine.models import Chunk, Key, Member, RankedChunk, SearchResult, TrustClass
 from context_engine.text import content_sha256
 
-__all__ = ["also_in", "candidate_names", "chunk_name", "heading", "joined", "marks", "ms", "tier_text"]
+__all__ = ["also_in", "candidate_names", "chunk_name", "counted", "heading", "joined", "marks", "ms", "tier_text"]
 
 _TIER_WORDS: Final = {1: "record", 2: "SOP", 3: "standard", 4: "official", 5: "web"}
 _TIER_STYLES: Final = {1: "bold green", 2: "green", 3: "cyan", 4: "cyan", 5: "yellow"}
@@ -26,6 +26,15 @@ _SAID_ELSEWHERE: Final = frozenset({"expired", "effective_unknown"})
 def tier_text(tier: int) -> Text:
     """Return the tier as number and word, e.g. "2 SOP"."""
     return Text(f"{tier} {_TIER_WORDS.get(tier, '?')}", _TIER_STYLES.get(tier, ""))
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "source"), counted(2, "source")
+    ('1 source', '2 sources')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def ms(milliseconds: float) -> str:
