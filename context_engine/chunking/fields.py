@@ -69,16 +69,21 @@ def _grouped(text: str, rows: Sequence[Span], lead: str, size: int, count: Count
         index = last + 1
 
 
+def _parts(text: str, row: Span, lead: str, size: int, count: Count) -> Iterator[tuple[str, Span]]:
+    """Cut one line; from the second part on the field's name is repeated, where that leaves room for the value."""
+    start, end = row
+    name, colon, _ = text[start:end].partition(": ")
+    again = f"{lead}{name} (continued): "
+    if not lead or not colon or count(again) * 4 > size * 3:
+        yield from ((lead, span) for span in broken(text, row, size, partial(_counted, count, lead)))
+        return
+    value = (start + len(name) + len(colon), end)
+    for number, span in enumerate(broken(text, value, size, partial(_counted, count, again))):
+        yield (again, span) if number else (lead, (start, span[1]))
+
+
 def _counted(count: Count, before: str, text: str) -> int:
     return count(before + text)
-
-
-def _parts(text: str, row: Span, lead: str, size: int, count: Count) -> Iterator[tuple[str, Span]]:
-    """Cut one line; from the second part on the field's name is repeated."""
-    name, colon, _ = text[slice(*row)].partition(": ")
-    again = lead + (f"{name} (continued): " if colon and lead and count(f"{lead}{name}") * 4 <= size * 3 else "")
-    for number, span in enumerate(broken(text, row, size, partial(_counted, count, again))):
-        yield (again if number else lead), span
 
 
 def _flat(name: str, value: Any, depth: int) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ __all__ = ["Heading", "Section", "headings", "outline"]
 _FENCE: Final = re.compile(r"\s*(?:```|~~~)")
 _ATX: Final = re.compile(r" {0,3}(#{1,6})[ \t]+(\S.*?)[ \t#]*$")
 _SETEXT: Final = re.compile(r" {0,3}(=+|-{3,})[ \t]*$")
-_NUMBER: Final = r"\d{1,3}(?:\.\d{1,3})*[A-Z]?(?:\.?\(\w{1,4}\))*"
+_NUMBER: Final = r"(?:[A-Z]\d{0,2}\.)?\d{1,3}(?:\.\d{1,3})*[A-Z]?(?:\.?\(\w{1,4}\))*"
 _NUMBERED: Final = re.compile(rf"({_NUMBER})[.:)]?(?:[ \t\u3000]+(?=\S)|[ \t]*$|(?=[\u3400-\u9fff]))(.*)")
 _WORDED: Final = re.compile(
     rf"(article|clause|section|annex|appendix|schedule|part|chapter|rule|regulation|paragraph)[ \t]+"
@@ -24,34 +24,45 @@ _CHINESE: Final = re.compile(r"(第[一二三四五六七八九十百零〇\d]{1
 _RANK: Final = {"part": 1, "annex": 1, "appendix": 1, "schedule": 1, "chapter": 2, "编": 1, "章": 2, "节": 3, "款": 11}
 _BARE: Final = ("section", "clause", "paragraph")  # "Section 4" is cited as "4", "Article 4" is not
 _NUMBER_RANK: Final = 10
+_DATE: Final = re.compile(r"\d{1,2}\.? [^\W\d]{3,9} \d{4}\b")
+_CAPITAL: Final = re.compile(r"[^\W\d_a-z\u00df-\u00ff]|[“\"'(‘]")
+_STOPS: Final = tuple(".!?。！？")
+_NO_TITLE: Final = tuple(".;,:。；，：")
 _MOST_HEADING: Final = 120
+_MOST_STEP: Final = 3  # numbers that may be missing between two headings: a repealed section, a page not copied
 
 
 class Heading(NamedTuple):
     """A heading line.
 
     Attributes:
-        start, end: offsets of the line, without its break.
+        start: offset of the line.
+        body: offset of the text below it; `start` where the line itself goes on as a paragraph ("4.1 A bank shall").
         rank: smaller stands above larger; comparable within one document.
         label: the section's number ("4.2.1", "Article 5"), None where it has none.
         text: the heading as it reads; the label alone where the line goes on as a paragraph.
     """
 
     start: int
-    end: int
+    body: int
     rank: int
     label: str | None
     text: str
 
 
 class Section(NamedTuple):
-    """The text from one heading to the next; the text before the first heading has no label and no path."""
+    """The text from one heading to the next; the text before the first heading has no label and no path.
+
+    Attributes:
+        path: the headings from the top of the document, its own last.
+        body: offset of the text below the heading.
+    """
 
     start: int
     end: int
     label: str | None
     path: tuple[str, ...]
-    body: int  # where the text below the heading begins
+    body: int
 
 
 class _Line(NamedTuple):
@@ -59,7 +70,8 @@ class _Line(NamedTuple):
     end: int
     text: str
     opens: bool  # first of a paragraph
-    closes: bool  # last of a paragraph
+    stopped: bool  # the line above ends a sentence
+    below: str  # the next line of the paragraph, "" for none
 
 
 def outline(text: str) -> list[Section]:
@@ -68,17 +80,14 @@ def outline(text: str) -> list[Section]:
     A heading belongs below the heading whose number its own continues, else below the last one of higher rank.
     """
     found = headings(text)
-    out = (
-        []
-        if found and not text[: found[0].start].strip()
-        else [Section(0, found[0].start if found else len(text), None, (), 0)]
-    )
+    first = found[0].start if found else len(text)
+    out = [Section(0, first, None, (), 0)] if not found or text[:first].strip() else []
     above: list[Heading] = []
     for number, heading in enumerate(found):
         above = [*_parents(above, heading), heading]
+        start = heading.start if out or number else 0
         end = found[number + 1].start if number + 1 < len(found) else len(text)
-        body = heading.end if heading.text != heading.label else heading.start
-        out.append(Section(heading.start, end, heading.label, tuple(one.text for one in above), body))
+        out.append(Section(start, end, heading.label, tuple(one.text for one in above), heading.body))
     return out
 
 
@@ -93,48 +102,51 @@ def headings(text: str) -> list[Heading]:
     numbered = {heading.label.split(".")[0] for heading in marked.values() if heading.label}
     plain = len(marked) < 2 and not numbered
     out: list[Heading] = []
+    after = False  # whether the line above is a heading
     for row in rows:
-        heading = marked.get(row.start) or (_plain(row, weak=plain) if row.opens else None)
-        if heading is None:
-            continue
-        if row.start not in marked and not plain and not _continues(heading, out, numbered):
-            continue
-        out.append(heading)
+        heading = marked.get(row.start)
+        if heading is None and (row.opens or row.stopped or after):
+            heading = _plain(row, weak=plain)
+            if heading and not (_follows(heading, out) if plain else _continues(heading, out, numbered)):
+                heading = None
+        after = heading is not None
+        if heading:
+            out.append(heading)
     return out
 
 
 def _lines(text: str) -> Iterator[_Line]:
-    """Yield the lines outside of code; a heading ends a paragraph as a blank line does."""
-    fenced, opens = False, True
+    """Yield the lines outside of code that are not blank."""
+    fenced, above = False, ""
     held: _Line | None = None
     for start, stop in lines(text, 0, len(text)):
         line = text[start:stop].rstrip()
-        if _FENCE.match(line):
-            fenced = not fenced
-        blank = fenced or not line.strip() or _FENCE.match(line) is not None
+        fence = _FENCE.match(line) is not None
+        fenced ^= fence
+        if fenced or fence:
+            line = ""
         if held is not None:
-            yield held._replace(closes=blank)
-        held = None if blank else _Line(start, start + len(line), line, opens, True)
-        opens = blank or _ATX.match(line) is not None
+            yield held._replace(below=line)
+        opens = not above or _ATX.match(above) is not None
+        held = _Line(start, start + len(line), line, opens, above[-1:] in _STOPS, "") if line else None
+        above = line
     if held is not None:
         yield held
 
 
 def _markdown(rows: list[_Line]) -> Iterator[tuple[_Line, Heading]]:
-    for index, row in enumerate(rows):
-        atx = _ATX.match(row.text)
-        if atx:
+    for row, below in zip(rows, [*rows[1:], None]):
+        if atx := _ATX.match(row.text):
             yield row, _marked(row, row.end, len(atx[1]), atx[2])
-            continue
-        below = rows[index + 1] if index + 1 < len(rows) else None
-        rule = _SETEXT.match(below.text) if below and row.opens and not row.closes else None
-        if below and rule and not row.text.lstrip().startswith(("|", "-", ">")):
-            yield row, _marked(row, below.end, 1 if rule[1][0] == "=" else 2, row.text.strip())
+        elif below and row.opens and row.below and not row.text.lstrip().startswith(("|", "-", ">")):
+            rule = _SETEXT.match(below.text)
+            if rule:
+                yield row, _marked(row, below.end, 1 if rule[1][0] == "=" else 2, row.text)
 
 
-def _marked(row: _Line, end: int, rank: int, text: str) -> Heading:
+def _marked(row: _Line, body: int, rank: int, text: str) -> Heading:
     bare = text.strip("*_ \t")
-    return Heading(row.start, end, rank, _label(bare), bare)
+    return Heading(row.start, body, rank, _label(bare), bare)
 
 
 def _label(text: str) -> str | None:
@@ -154,31 +166,50 @@ def _plain(row: _Line, *, weak: bool) -> Heading | None:
     number, or a word such as Article, before a short title without a final stop.
     """
     text = row.text.strip().strip("*_").strip()
-    title = row.closes and len(text) <= _MOST_HEADING and text[-1:] not in ".;,:。；，："
+    title = _is_title(text, row.below)
     if match := _CHINESE.match(text):
-        rank = _RANK.get(match[2], _NUMBER_RANK)
-        return Heading(row.start, row.end, rank, match[1], text if title else match[1])
+        return _unmarked(row, _RANK.get(match[2], _NUMBER_RANK), match[1], text if title else "")
     if match := _WORDED.match(text):
-        if not (weak and title and (not match[3] or not match[3][0].islower())):
-            return None
-        rank = _RANK.get(match[1].lower(), 4)
-        return Heading(row.start, row.end, rank, _label(text), text)
+        alone = title or not match[3]
+        if weak and alone and not match[3][:1].islower():
+            return _unmarked(row, _RANK.get(match[1].lower(), 4), _label(text), text)
+        return None
     match = _NUMBERED.match(text)
-    if match is None or not match[2] or not (match[2][0].isupper() or match[2][0] in "“\"'(" or match[2][0] > "\u3000"):
+    if match is None or not _CAPITAL.match(match[2]):
         return None
     depth = _depth(match[1])
-    if depth < 2 and not (weak and title):
-        return None
-    return Heading(row.start, row.end, _NUMBER_RANK + depth, match[1], text if title else match[1])
+    if depth > 1 or (weak and title and not _DATE.match(text)):
+        return _unmarked(row, _NUMBER_RANK + depth, match[1], text if title else "")
+    return None
+
+
+def _unmarked(row: _Line, rank: int, label: str | None, title: str) -> Heading:
+    return Heading(row.start, row.end if title else row.start, rank, label, title or label or "")
+
+
+def _is_title(text: str, below: str) -> bool:
+    """Whether a line is a title: short, without a final stop, and alone or above a line that begins a sentence."""
+    if len(text) > _MOST_HEADING or text[-1:] in _NO_TITLE:
+        return False
+    return not below or (len(text) <= _MOST_HEADING // 2 and below.lstrip()[:1].isupper())
 
 
 def _depth(label: str) -> int:
     return 1 + label.count(".") + label.count("(") - label.count(".(")
 
 
+def _follows(heading: Heading, before: list[Heading]) -> bool:
+    """Whether a single number comes after the one before it, or begins anew; true for any other label."""
+    if not heading.label or not heading.label.isdecimal():
+        return True
+    number = int(heading.label)
+    last = next((int(one.label) for one in reversed(before) if one.label and one.label.isdecimal()), None)
+    return number == 1 or last is None or last < number <= last + _MOST_STEP
+
+
 def _continues(heading: Heading, before: list[Heading], numbered: set[str]) -> bool:
     """Whether a plain heading's number continues the one it stands below."""
-    if not heading.label or heading.label.split(".")[0] not in numbered or not before:
+    if not heading.label or heading.label.split(".")[0] not in numbered:
         return False
     last = next((one.label for one in reversed(before) if one.label), None)
     return last is not None and last.split(".")[0] == heading.label.split(".")[0]

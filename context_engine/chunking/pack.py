@@ -53,7 +53,7 @@ def pack(
     previous = -1  # first atom of the span before
     index = 0
     while index < len(atoms):
-        begin = _repeated(tokens, previous, index, overlap)
+        begin = _repeated(atoms, tokens, previous, index, overlap)
         needed = _needed(atoms, tokens, index, size) if keep_blocks else index
         while begin < index and tokens(begin, needed) > size:
             begin += 1
@@ -83,21 +83,25 @@ def furthest(tokens: Callable[[int], int], size: int, index: int, stop: int) -> 
 
 def broken(text: str, span: Span, size: int, count: Count, level: int = 0) -> list[Span]:
     """Return parts of a span, each of at most `size` tokens, cut as high on the ladder of borders as possible."""
-    parts = _LADDER[level](text, *span)
     lowest = level + 1 == len(_LADDER)
-    if len(parts) < 2 and not lowest:
-        return broken(text, span, size, count, level + 1)
+    parts: list[Span] = []
+    for part in _LADDER[level](text, *span):
+        if lowest or count(text[slice(*part)]) <= size:
+            parts.append(part)
+        else:
+            parts += broken(text, part, size, count, level + 1)
+    return _filled(text, parts, size, count)
+
+
+def _filled(text: str, parts: Sequence[Span], size: int, count: Count) -> list[Span]:
+    """Join neighbours as far as they fit."""
     tokens = partial(tokens_between, text, parts, count)
     out: list[Span] = []
     index = 0
     while index < len(parts):
-        if tokens(index, index) > size and not lowest:
-            out += broken(text, parts[index], size, count, level + 1)
-        else:
-            last = furthest(partial(tokens, index), size, index, len(parts))
-            out.append((parts[index][0], parts[last][1]))
-            index = last
-        index += 1
+        last = furthest(partial(tokens, index), size, index, len(parts))
+        out.append((parts[index][0], parts[last][1]))
+        index = last + 1
     return out
 
 
@@ -117,10 +121,15 @@ def _characters(text: str, start: int, end: int) -> list[Span]:
 _LADDER: Final = (_split(_LINE), sentences, _split(_CLAUSE), _split(_WORD), _characters)
 
 
-def _repeated(tokens: _Tokens, previous: int, index: int, overlap: int) -> int:
-    """Return the first atom to repeat: as many as fit into `overlap`, never the whole span before."""
+def _repeated(atoms: Sequence[Atom], tokens: _Tokens, previous: int, index: int, overlap: int) -> int:
+    """Return the first atom to repeat: as many as fit into `overlap`, never the whole span before.
+
+    Rows and items are repeated only where their own table or list goes on; elsewhere they say nothing.
+    """
     begin = index
     while begin - 1 > previous >= 0 and tokens(begin - 1, index - 1) <= overlap:
+        if atoms[begin - 1].whole and atoms[begin - 1].block != atoms[index].block:
+            break
         begin -= 1
     return begin
 

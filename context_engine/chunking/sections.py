@@ -11,15 +11,15 @@ from context_engine.chunking.spans import Span, atoms, stripped
 
 __all__ = ["section_pieces"]
 
-_TINY: Final = 16  # a section of at most 1/16 of a piece is tiny
-_JOINED: Final = 4  # tiny siblings are joined up to 1/4 of a piece
+_TINY: Final = 32  # a section of at most 1/32 of a piece is tiny: a rule of one full sentence keeps its own number
+_JOINED: Final = 8  # tiny siblings are joined up to 1/8 of a piece
 
 
 def section_pieces(text: str, size: int, overlap: int, count: Count) -> list[Piece]:
     """Return a document's sections as pieces; a section over the limit is cut at paragraphs, then at sentences.
 
     A heading without text of its own opens the piece of its first subsection. Neighbouring sections of at most
-    size/16 tokens below one heading become one piece of at most size/4, with the number of the first and the path of
+    size/32 tokens below one heading become one piece of at most size/8, with the number of the first and the path of
     the heading.
 
     Args:
@@ -62,19 +62,17 @@ def _below(section: Section, upper: Section) -> bool:
 
 def _siblings_joined(text: str, sections: list[Section], size: int, count: Count) -> list[Section]:
     out: list[Section] = []
-    joinable = False  # whether the last one is tiny, or made of tiny ones
+    run: tuple[str, ...] | None = None  # the heading above the tiny sections that the last one is made of
     for section in sections:
-        tiny = count(text[slice(*stripped(text, section.start, section.end))]) * _TINY <= size
-        if tiny and joinable and _siblings(out[-1], section):
-            joined = out[-1]._replace(end=section.end, path=section.path[:-1])
-            if count(text[slice(*stripped(text, joined.start, joined.end))]) * _JOINED <= size:
-                out[-1] = joined
-                continue
-        out.append(section)
-        joinable = tiny
+        parent = section.path[:-1] if section.path and _tokens(text, section, count) * _TINY <= size else None
+        joined = out[-1]._replace(end=section.end, path=section.path[:-1]) if out else section
+        if parent is not None and parent == run and _tokens(text, joined, count) * _JOINED <= size:
+            out[-1] = joined
+        else:
+            out.append(section)
+        run = parent
     return out
 
 
-def _siblings(first: Section, second: Section) -> bool:
-    """Whether both lie directly below one heading; `first` may itself be joined siblings."""
-    return bool(second.path) and second.path[:-1] in (first.path, first.path[:-1]) and first.path != ()
+def _tokens(text: str, section: Section, count: Count) -> int:
+    return count(text[slice(*stripped(text, section.start, section.end))])

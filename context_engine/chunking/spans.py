@@ -16,7 +16,7 @@ _SENTENCE_END: Final = re.compile(
 )
 _ABBREVIATION: Final = re.compile(
     r"(?:\b(?:e\.g|i\.e|cf|vs|viz|al|No|Nos|Art|Arts|Sec|Sect|Cl|Para|paras?|pp?|Ch|Reg|Regs|Fig|Eq|Mr|Mrs|Ms|Dr|Prof"
-    r"|St|Ltd|Inc|Corp|Co|Plc|approx|dept|est|incl|excl)|\b[A-Z]|^\s*[(]?(?:\w{1,3}|[\d.()a-z]*\d[\d.()a-z]*)|\n\s*[(]?\d{1,3})$"
+    r"|St|Ltd|Inc|Corp|Co|Plc|approx|dept|est|incl|excl)|\b[A-Z]|^\s*[(]?(?:[a-zA-Z]|[ivxIVX]{1,5}|[\d.()a-z]*\d[\d.()a-z]*)|\n\s*[(]?\d{1,3})$"
 )
 _TABLE: Final = re.compile(r"\s*\|")
 _TABLE_RULE: Final = re.compile(r"\s*\|?[\s:|-]*-[\s:|-]*\|?\s*")

@@ -113,6 +113,6 @@ def _overlaid(base: ChunkingStrategy, row: Any) -> ChunkingStrategy:
             raise ConfigError(f"unknown field {name!r}.{nearest(str(name), known)}")
     merged = {**known, **row}
     fields = merged.pop("metadata_fields")
-    if isinstance(fields, str) or not all(isinstance(name, str) for name in fields):
+    if not isinstance(fields, (list, tuple)) or not all(isinstance(name, str) for name in fields):
         raise ConfigError(f"metadata_fields must be a list of names, got {fields!r}")
     return ChunkingStrategy(**cast("dict[str, Any]", merged), metadata_fields=tuple(fields))

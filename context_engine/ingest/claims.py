@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from context_engine.models import TIERS, Classification, SourceType, TrustClass, utc_text
 
-__all__ = ["CLAIMS", "RECORD_CLAIMS", "Claims", "json_value", "record_id"]
+__all__ = ["ALIASES", "CLAIMS", "ID_FIELDS", "RECORD_CLAIMS", "Claims", "json_value"]
 
 CLAIMS: Final = frozenset(
     (
@@ -28,19 +28,16 @@ ALIASES: Final[Mapping[str, str]] = {
     "tier": "authority_tier",
 }
 
+ID_FIELDS: Final[Mapping[bool, tuple[str, ...]]] = {
+    True: ("entity_id", "document_id", "id"),
+    False: ("document_id", "entity_id"),
+}
+"""Where the identity of a record (True) or of another document (False) stands, first that is there."""
+
 _DATE_FORMS: Final = ("%Y-%m-%d", "%d %B %Y", "%d %b %Y", "%B %d, %Y", "%b %d, %Y", "%Y年%m月%d日", "%Y/%m/%d")
 _MOST_ID: Final = 200
 
 T = TypeVar("T")
-
-
-def record_id(record: Mapping[str, Any]) -> str | None:
-    """Return a record's identity: entity_id, document_id or id."""
-    for name in ("entity_id", "document_id", "id"):
-        value = record.get(name)
-        if isinstance(value, (str, int)) and not isinstance(value, bool) and str(value).strip():
-            return str(value).strip()
-    return None
 
 
 class Claims:
@@ -127,7 +124,7 @@ def json_value(value: Any) -> Any:
 
 
 def _short(value: Any, most: int) -> str:
-    if isinstance(value, (Mapping, list, tuple, set)):
+    if isinstance(value, (bool, Mapping, list, tuple, set)):
         raise ValueError("not a text")
     text = str(json_value(value)).strip()
     if not text or len(text) > most or not text.isprintable():

@@ -15,7 +15,7 @@ from context_engine.chunking import (
     get_strategy,
     outline,
 )
-from context_engine.ingest.claims import ALIASES, CLAIMS, Claims, json_value, record_id
+from context_engine.ingest.claims import ALIASES, CLAIMS, ID_FIELDS, Claims, json_value
 from context_engine.ingest.loaded import LoadedDocument
 from context_engine.models import (
     Chunk,
@@ -87,7 +87,7 @@ def prepare(
     """
     fields = _fields(loaded)
     claims = Claims(fields)
-    own_id = record_id(fields) if loaded.record else claims.text("document_id")
+    own_id = next((found for name in ID_FIELDS[loaded.record] if (found := claims.text(name))), None)
     identity = own_id or document_id or loaded.stem
     doc_type = _doc_type(loaded, rule, claims)
     strategy = get_strategy(doc_type, strategies).capped(max_chunk_tokens)
@@ -183,12 +183,12 @@ def _classification(rule: DocumentRule | None, claims: Claims) -> Classification
 
 
 def _title(loaded: LoadedDocument, identity: str) -> str:
-    """Return the first heading, the short first line, or the id."""
+    """Return the heading or the short line that the text begins with, else the id."""
     if loaded.record:
         return loaded.text.split("\n", 1)[0][:_MOST_TITLE]
-    first = next((section for section in outline(loaded.text[:4000]) if section.path), None)
-    if first is not None and not loaded.text[: first.start].strip():
-        return first.path[0][:_MOST_TITLE]
+    first = outline(loaded.text[:4000])[0]
+    if first.path:
+        return identity if first.label else first.path[0][:_MOST_TITLE]
     line, _, rest = loaded.text.lstrip().partition("\n")
     line = line.strip().strip("*_").strip()
     return line if line and len(line) <= 120 and line[-1] not in ".;," and rest[:1] in ("", "\n") else identity

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import yaml
+
+from context_engine.ingest.claims import json_value
 
 __all__ = ["BrokenFrontMatter", "FrontMatter", "front_matter", "header_fields"]
 
@@ -41,7 +44,7 @@ _LABELS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _FIELD_OF: Final = {label: name for name, labels in _LABELS.items() for label in labels}
 _LINE: Final = re.compile(r"\s*(?:[-*]\s+)?[*_]*([^\W\d][\w ./-]{1,30}?)[*_]*\s*[:：][*_]*\s*(\S.*?)[*_]*\s*$")
-_ROW: Final = re.compile(r"\s*\|\s*[*_]*([^\W\d][\w ./-]{1,30}?)[*_:： ]*\|([^|]*\S[^|]*)\|\s*$")
+_ROW: Final = re.compile(r"\s*\|\s*[*_]*([^\W\d][\w ./-]{1,30}?)[*_:： ]*\|([^|]*[^|\s][^|]*)\|\s*$")
 _LOWER_HEADING: Final = re.compile(r"\s{0,3}#{2,6}\s")
 
 
@@ -94,11 +97,12 @@ def _mapping(source: str) -> dict[str, Any]:
         loader = _Loader(source)
         node = loader.get_single_node()
         fields = None if node is None else loader.construct_document(node)
+        json.dumps(json_value(fields), ensure_ascii=False).encode()
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 2 if error.problem_mark else 1
         raise BrokenFrontMatter(f"the front matter is not YAML: {error.problem}", line) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise BrokenFrontMatter(f"the front matter is not YAML: {type(error).__name__}", 1) from None
+        raise BrokenFrontMatter(f"the front matter cannot be read: {error}", 1) from None
     if node is None or fields is None:
         return {}
     if not isinstance(fields, dict):

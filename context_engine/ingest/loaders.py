@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from context_engine.chunking import record_text
-from context_engine.ingest.claims import RECORD_CLAIMS, record_id
+from context_engine.ingest.claims import ID_FIELDS, RECORD_CLAIMS
 from context_engine.ingest.header import BrokenFrontMatter, front_matter, header_fields
 from context_engine.ingest.loaded import LoadedDocument, Skipped
 
@@ -97,7 +97,7 @@ def _records(data: bytes, path: str) -> Iterator[LoadedDocument | Skipped]:
 def _record(line: str, path: str, number: int) -> LoadedDocument | Skipped:
     try:
         record = json.loads(line, parse_constant=_refused)
-        line.encode() if "\\u" not in line else json.dumps(record, ensure_ascii=False).encode()
+        json.dumps(record, ensure_ascii=False).encode()
     except RecursionError:
         return Skipped(path, "the record is nested too deep", number)
     except UnicodeEncodeError:
@@ -115,7 +115,7 @@ def _record(line: str, path: str, number: int) -> LoadedDocument | Skipped:
 
 def _record_title(record: Mapping[str, Any]) -> str:
     title = str(record.get("title") or record.get("name") or "").strip()
-    identity = record_id(record) or ""
+    identity = next((str(record[name]).strip() for name in ID_FIELDS[True] if record.get(name)), "")
     if not title or not identity or identity in title:
         return title or identity
     return f"{title} ({identity})"

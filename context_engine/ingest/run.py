@@ -86,7 +86,7 @@ def ingest(
     _check(place, wanted, source_id, prune)
     run = _Run(wanted, sink, options or IngestOptions(), dry_run)
     started = time.monotonic()
-    root = place if place.is_dir() else place.parent
+    root = place if place.is_dir() else place.resolve().parent
     files = list(_files(place, run)) if place.is_dir() else [place]
     for number, file in enumerate(files):
         names = _names(file, root, alone=not place.is_dir())
@@ -118,7 +118,7 @@ def _files(root: Path, run: _Run) -> Iterator[Path]:
         here = Path(folder)
         for name in [name for name in folders if (here / name).is_symlink()]:
             shown = (here / name).relative_to(root).as_posix()
-            run.skipped.append(Skipped(shown, "is a link to a folder, which is not followed", error=False))
+            run.skipped[Skipped(shown, "is a link to a folder, which is not followed", error=False)] = None
         folders[:] = [name for name in folders if not name.startswith(".") and not (here / name).is_symlink()]
         found += [here / name for name in names if not name.startswith(".")]
     yield from sorted(found, key=lambda file: file.relative_to(root).as_posix())
@@ -130,6 +130,10 @@ def _names(file: Path, root: Path, *, alone: bool) -> list[str]:
         return [file.relative_to(root).as_posix()]
     parts = file.absolute().parts[1:]
     return ["/".join(parts[-length:]) for length in range(1, len(parts) + 1)]
+
+
+def _place(loaded: LoadedDocument) -> str:
+    return f"{loaded.path}:{loaded.line}" if loaded.line else loaded.path
 
 
 @dataclass(slots=True)
@@ -146,7 +150,7 @@ class _Run:
     replaced: int = 0
     removed: int = 0
     uncommitted: int = 0
-    skipped: list[Skipped] = field(default_factory=list)
+    skipped: dict[Skipped, None] = field(default_factory=dict)  # in order, each once
     warnings: list[str] = field(default_factory=list)
     broken: set[str] = field(default_factory=set)
     before: dict[str, Mapping[tuple[str, str], str]] = field(default_factory=dict)
@@ -156,7 +160,7 @@ class _Run:
         """Load one file for every source that takes it."""
         takers = [Assigned(source_id, None, names[0])] if source_id else list(assigned(names, self.specs))
         if not takers:
-            self.skipped.append(Skipped(names[0], "no rule of the sources given includes it", error=False))
+            self.skipped[Skipped(names[0], "no rule of the sources given includes it", error=False)] = None
         for taker in takers:
             for loaded in load(file, root, most_bytes=self.options.most_bytes, name=taker.path):
                 if isinstance(loaded, Skipped):
@@ -165,8 +169,7 @@ class _Run:
                     self._document(taker, loaded)
 
     def _skip(self, source_id: str, skipped: Skipped) -> None:
-        if skipped not in self.skipped:
-            self.skipped.append(skipped)
+        self.skipped[skipped] = None
         if skipped.error:
             self.broken.add(source_id)
             logger.warning("skipped %s", skipped)
@@ -175,14 +178,14 @@ class _Run:
         seen = self.seen.setdefault(taker.source_id, {})
         document = self._prepared(taker, loaded, None)
         if not document.named and (document.document_id, document.version) in seen:
-            document = self._prepared(taker, loaded, f"{loaded.path.rsplit('/', 1)[0]}/{loaded.stem}")
+            document = self._prepared(taker, loaded, _place(loaded))
         key = (document.document_id, document.version)
         if key in seen:
             name = f"{key[0]!r} version {key[1]!r}" if key[1] else repr(key[0])
             reason = f"document {name} stands already in {seen[key]}: give it another document_id or version"
             self._skip(taker.source_id, Skipped(loaded.path, reason, loaded.line))
             return
-        seen[key] = f"{loaded.path}:{loaded.line}" if loaded.line else loaded.path
+        seen[key] = _place(loaded)
         self.warnings += [f"{seen[key]}: {warning}" for warning in document.warnings]
         self.documents += 1
         self._write(taker.source_id, key, document)

@@ -1,0 +1,66 @@
+"""A sink that remembers, and folders to ingest."""
+
+import pytest
+
+from context_engine.models import DocumentRule, SourceSpec
+
+
+class MemorySink:
+    """A document sink in memory; counts what is asked of it."""
+
+    def __init__(self):
+        self.held = {}
+        self.puts = 0
+        self.commits = []
+
+    def put(self, source_id, document_id, version, content_hash, chunks):
+        self.puts += 1
+        key = (source_id, document_id, version)
+        if self.held.get(key, ("", []))[0] == content_hash:
+            return False
+        self.held[key] = (content_hash, list(chunks))
+        return True
+
+    def delete(self, source_id, document_id, version):
+        return self.held.pop((source_id, document_id, version), None) is not None
+
+    def documents(self, source_id):
+        return {key[1:]: value[0] for key, value in self.held.items() if key[0] == source_id}
+
+    def commit(self):
+        self.commits.append(len(self.held))
+
+    def chunks(self, document_id, version=""):
+        return next(value[1] for key, value in self.held.items() if key[1:] == (document_id, version))
+
+
+@pytest.fixture
+def sink():
+    return MemorySink()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Write {relative path: text or bytes} below a new folder; call it to get the folder."""
+
+    def write(files):
+        root = tmp_path / "bank"
+        root.mkdir(exist_ok=True)
+        for name, content in files.items():
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return root
+
+    return write
+
+
+@pytest.fixture
+def source():
+    """Make a source from {glob: doc_type}."""
+
+    def make(rules, source_id="sops", source_type="bank_sop", **rule):
+        documents = tuple(DocumentRule(include=glob, doc_type=doc_type, **rule) for glob, doc_type in rules.items())
+        return SourceSpec(id=source_id, type=source_type, documents=documents)
+
+    return make

@@ -1,0 +1,88 @@
+"""Front matter and labelled lines."""
+
+from datetime import date
+
+import pytest
+
+from context_engine.ingest.header import BrokenFrontMatter, front_matter, header_fields
+
+
+def test_front_matter_and_where_the_text_begins():
+    text = "---\ntitle: A\ndate: 2026-01-15\n---\n# A\n"
+    fields, end = front_matter(text)
+    assert fields == {"title": "A", "date": date(2026, 1, 15)}
+    assert text[end:] == "# A\n"
+
+
+@pytest.mark.parametrize("text", ["", "# A\n", "--- x\ntitle: A\n---\n", "\n---\na: b\n---\n", "---"])
+def test_a_text_without_front_matter_begins_at_0(text):
+    assert front_matter(text) == ({}, 0)
+
+
+def test_identifiers_and_versions_stay_as_they_are_written():
+    fields, _ = front_matter("---\nversion: 3.10\nnotice_id: 0637\namount: 3.10\ndocument_id: 1_000\n---\n")
+    assert fields == {"version": "3.10", "notice_id": "0637", "amount": 3.1, "document_id": "1_000"}
+
+
+def test_an_empty_version_stays_empty():
+    assert front_matter("---\nversion:\n---\n")[0] == {"version": None}
+
+
+def test_front_matter_may_be_empty_and_may_end_with_the_text():
+    assert front_matter("---\n---\nx") == ({}, 8)
+    assert front_matter("---\na: 1\n---") == ({"a": 1}, 12)
+
+
+@pytest.mark.parametrize(
+    ("text", "says", "line"),
+    [
+        ("---\ntitle: A\n# no end\n", "no closing '---'", 1),
+        ("---\na: 1\nb: [1, 2\nc: 3\n---\nx", "not YAML", 4),
+        ("---\njust words\n---\nx", "'key: value' lines", 2),
+        ("---\na: !!python/object/apply:os.system [ls]\n---\nx", "could not determine a constructor", 2),
+        ("---\na: &x [1]\nb: *x\n---\n", "aliases", 3),
+        ("---\nday: 2025-13-45\n---\n", "month must be in 1..12", 1),
+        ('---\na: "\\ud800"\n---\n', "surrogates", 1),
+        ("---\na: " + "x" * 70_000 + "\n---\n", "over 64 KiB", 1),
+        ("---\na: " + "[" * 5_000 + "\n---\n", "cannot be read", 1),
+    ],
+)
+def test_broken_front_matter_says_what_and_where(text, says, line):
+    with pytest.raises(BrokenFrontMatter, match=says) as caught:
+        front_matter(text)
+    assert caught.value.line == line
+
+
+@pytest.mark.parametrize(
+    ("line", "fields"),
+    [
+        ("Version: 3.2", {"version": "3.2"}),
+        ("**Version:** 3.2", {"version": "3.2"}),
+        ("**Version**: 3.2", {"version": "3.2"}),
+        ("- Version: 3.2", {"version": "3.2"}),
+        ("| Version | 3.2 |", {"version": "3.2"}),
+        ("| **Effective date** | 2026-01-15 |", {"effective_from": "2026-01-15"}),
+        ("Document No.: NPA-SOP-001", {"document_id": "NPA-SOP-001"}),
+        ("Notice No.: 637", {"notice_id": "637"}),
+        ("Issued by: Financial Conduct Authority", {"regulator": "Financial Conduct Authority"}),
+        ("版本：1.1", {"version": "1.1"}),
+        ("生效日期：2025-01-01", {"effective_from": "2025-01-01"}),
+        ("| Version | Effective | Change |", {}),
+        ("Date: [ ]", {}),
+        ("Step: one", {}),
+        ("The version: three", {}),
+        (f"Version: {'x' * 161}", {}),
+    ],
+)
+def test_labelled_lines(line, fields):
+    assert header_fields(f"# Title\n\n{line}\n") == fields
+
+
+def test_the_first_line_of_a_kind_counts_and_reading_stops_at_the_first_lower_heading():
+    text = "# T\n\nVersion: 1\nVersion: 2\n\n## 1 Purpose\n\nOwner: nobody\n"
+    assert header_fields(text) == {"version": "1"}
+
+
+def test_only_the_first_lines_are_read():
+    assert header_fields("x\n" * 40 + "Version: 1\n") == {}
+    assert header_fields("x\n" * 39 + "Version: 1\n") == {"version": "1"}

@@ -1,0 +1,239 @@
+"""Runs over folders."""
+
+import pytest
+
+from context_engine.errors import InvalidRequest
+from context_engine.ingest import IngestOptions, ingest
+
+RULE = "The first rule binds all staff of the bank, wherever they work."
+A = f"---\ndocument_id: A\nversion: '1'\n---\n# A\n\n## 1 One\n\n{RULE}\n\n## 2 Two\n\nText two.\n"
+B = "# B\n\nText of b.\n"
+RECORDS = '{"entity_id": "E1", "desk": "Rates"}\n{"entity_id": "E2", "desk": "FX"}\n'
+RULES = {"sops/*.md": "sop_document", "records/*.jsonl": "entity_record"}
+FILES = {"sops/a.md": A, "sops/b.md": B, "records/r.jsonl": RECORDS}
+
+
+def test_a_first_run_writes_everything(folder, source, sink):
+    report = ingest(folder(FILES), source(RULES), sink)
+    assert (report.files, report.documents, report.added) == (3, 4, 4)
+    assert report.chunks == 2 + 1 + 1 + 1
+    assert (report.unchanged, report.replaced, report.removed, report.skipped) == (0, 0, 0, ())
+    assert set(sink.documents("sops")) == {("A", "1"), ("b", ""), ("E1", ""), ("E2", "")}
+    assert [chunk.chunk_id for chunk in sink.chunks("A", "1")] == ["A@1#1", "A@1#2"]
+    assert sink.commits == [4]
+
+
+def test_a_second_run_writes_nothing(folder, source, sink):
+    root = folder(FILES)
+    ingest(root, source(RULES), sink)
+    report = ingest(root, source(RULES), sink)
+    assert (report.documents, report.unchanged, report.chunks, report.added) == (4, 4, 0, 0)
+    assert (sink.puts, sink.commits) == (4, [4])
+
+
+def test_a_changed_document_is_replaced_and_the_others_left_alone(folder, source, sink):
+    root = folder(FILES)
+    ingest(root, source(RULES), sink)
+    folder({"sops/b.md": "# B\n\nText of b, changed.\n"})
+    report = ingest(root, source(RULES), sink)
+    assert (report.unchanged, report.replaced, report.added, report.chunks) == (3, 1, 0, 1)
+    assert "changed" in sink.chunks("b")[0].content
+
+
+def test_a_new_version_stands_beside_the_old_one(folder, source, sink):
+    ingest(folder({"sops/a.md": A, "sops/a2.md": A.replace("'1'", "'2'")}), source(RULES), sink)
+    assert set(sink.documents("sops")) == {("A", "1"), ("A", "2")}
+
+
+def test_commits_come_every_batch_and_a_broken_run_goes_on(folder, source, sink):
+    root = folder({f"sops/{number}.md": f"Page {number}." for number in range(5)})
+    calls = []
+
+    def stop(done, total, path):
+        calls.append((done, total, path))
+        if done == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ingest(root, source(RULES), sink, options=IngestOptions(batch=2), progress=stop)
+    assert sink.commits == [2, 4]
+    assert calls[0] == (0, 5, "sops/0.md")
+    report = ingest(root, source(RULES), sink)
+    assert (report.unchanged, report.added) == (4, 1)
+
+
+def test_progress_ends_at_the_total(folder, source, sink):
+    calls = []
+    ingest(folder(FILES), source(RULES), sink, progress=lambda *call: calls.append(call))
+    assert [call[0] for call in calls] == [0, 1, 2, 3]
+    assert [call[2] for call in calls] == ["records/r.jsonl", "sops/a.md", "sops/b.md", ""]
+
+
+def test_files_without_a_rule_are_skipped_and_said(folder, source, sink):
+    report = ingest(folder({**FILES, "notes.md": "x", "sops/a.pdf": "x"}), source(RULES), sink)
+    assert [(one.path, one.reason, one.error) for one in report.skipped] == [
+        ("notes.md", "no rule of the sources given includes it", False),
+        ("sops/a.pdf", "no rule of the sources given includes it", False),
+    ]
+    assert report.errors == ()
+
+
+def test_hidden_files_are_not_looked_at(folder, source, sink):
+    report = ingest(folder({"sops/.a.md": A, ".git/sops/a.md": A}), source({"**/*.md": "default"}), sink)
+    assert (report.files, report.documents) == (0, 0)
+
+
+def test_what_is_broken_is_said_and_the_rest_is_written(folder, source, sink):
+    files = {**FILES, "sops/c.md": b"\xe9", "records/r.jsonl": '{"entity_id": "E1", "a": 1}\n{broken\n'}
+    report = ingest(folder(files), source(RULES), sink)
+    assert [(one.path, one.line) for one in report.errors] == [("records/r.jsonl", 2), ("sops/c.md", 1)]
+    assert report.documents == 3
+
+
+def test_warnings_name_their_file(folder, source, sink):
+    report = ingest(folder({"sops/a.md": "---\nttl_seconds: soon\n---\nx"}), source(RULES), sink)
+    assert report.warnings == ("sops/a.md: ttl_seconds 'soon' is not a whole number of seconds, 0 or more; ignored",)
+
+
+def test_a_file_goes_to_every_source_that_includes_it(folder, source, sink):
+    specs = [source({"sops/*.md": "sop_document"}, "one"), source({"**/a.md": "default"}, "two")]
+    report = ingest(folder(FILES), specs, sink)
+    assert set(sink.documents("one")) == {("A", "1"), ("b", "")}
+    assert set(sink.documents("two")) == {("A", "1")}
+    assert report.documents == 3
+
+
+def test_a_source_id_takes_every_supported_file_whatever_the_rules_say(folder, source, sink):
+    files = {"x/a.md": A.replace("version", "doc_type: sop_document\nversion"), "b.txt": "Text.", "c.pdf": "x"}
+    report = ingest(folder(files), source(RULES), sink, source_id="sops")
+    assert set(sink.documents("sops")) == {("A", "1"), ("b", "")}
+    assert [chunk.doc_type for chunk in (*sink.chunks("A", "1"), *sink.chunks("b"))] == ["sop_document"] * 2 + [
+        "default"
+    ]
+    assert [one.path for one in report.skipped] == ["c.pdf"]
+
+
+def test_the_same_document_twice_is_an_error_and_the_first_counts(folder, source, sink):
+    root = folder({"sops/a.md": A, "sops/z.md": A + "More.\n"})
+    report = ingest(root, source(RULES), sink)
+    (skipped,) = report.errors
+    assert skipped.path == "sops/z.md"
+    assert skipped.reason.startswith("document 'A' version '1' stands already in sops/a.md")
+    assert ingest(root, source(RULES), sink).unchanged == 1
+
+
+def test_files_of_one_name_in_two_folders_are_two_documents(folder, source, sink):
+    root = folder({"a/readme.md": "Page a.", "b/readme.md": "Page b."})
+    assert ingest(root, source({"**/*.md": "default"}), sink).errors == ()
+    assert set(sink.documents("sops")) == {("readme", ""), ("b/readme.md", "")}
+
+
+def test_prune_removes_what_the_folder_no_longer_holds(folder, source, sink):
+    root = folder(FILES)
+    ingest(root, source(RULES), sink)
+    (root / "sops/b.md").unlink()
+    assert ingest(root, source(RULES), sink).removed == 0
+    report = ingest(root, source(RULES), sink, prune=True)
+    assert (report.removed, report.unchanged) == (1, 3)
+    assert ("b", "") not in sink.documents("sops")
+    assert sink.commits == [4, 3]
+
+
+def test_prune_leaves_a_source_alone_when_a_file_could_not_be_read(folder, source, sink):
+    root = folder(FILES)
+    ingest(root, source(RULES), sink)
+    folder({"sops/b.md": b"\xe9"})
+    report = ingest(root, source(RULES), sink, prune=True)
+    assert report.removed == 0
+    assert report.warnings == ("source sops: 1 documents not removed, because some of its files could not be read",)
+    assert ("b", "") in sink.documents("sops")
+
+
+def test_prune_leaves_a_source_alone_when_the_folder_holds_none_of_it(folder, source, sink, tmp_path):
+    ingest(folder(FILES), source(RULES), sink)
+    (tmp_path / "empty").mkdir()
+    report = ingest(tmp_path / "empty", source(RULES), sink, prune=True)
+    assert report.removed == 0
+    assert "the folder holds none of it" in report.warnings[0]
+
+
+def test_prune_touches_no_other_source(folder, source, sink):
+    root = folder({"one/a.md": A, "two/b.md": B})
+    specs = [source({"one/*.md": "default"}, "one"), source({"two/*.md": "default"}, "two")]
+    ingest(root, specs, sink)
+    (root / "two/b.md").unlink()
+    folder({"two/c.md": "Page c."})
+    assert ingest(root, specs[:1], sink, prune=True).removed == 0
+    assert set(sink.documents("two")) == {("b", "")}
+
+
+def test_a_dry_run_counts_and_writes_nothing(folder, source, sink):
+    root = folder(FILES)
+    report = ingest(root, source(RULES), sink, dry_run=True)
+    assert (report.added, report.chunks, report.dry_run) == (4, 5, True)
+    assert (sink.puts, sink.commits) == (0, [])
+    ingest(root, source(RULES), sink)
+    folder({"sops/b.md": "Changed."})
+    (root / "sops/a.md").unlink()
+    report = ingest(root, source(RULES), sink, dry_run=True, prune=True)
+    assert (report.replaced, report.removed, report.unchanged) == (1, 1, 2)
+    assert len(sink.documents("sops")) == 4
+
+
+def test_one_file_is_matched_by_the_end_of_its_path_and_gives_the_same_document(folder, source, sink):
+    root = folder(FILES)
+    ingest(root, source(RULES), sink)
+    report = ingest(root / "sops/a.md", source(RULES), sink)
+    assert (report.files, report.documents, report.unchanged) == (1, 1, 1)
+
+
+def test_one_link_given_by_name_is_followed(folder, source, sink, tmp_path):
+    root = folder(FILES)
+    link = tmp_path / "link.md"
+    link.symlink_to(root / "sops/a.md")
+    assert ingest(link, source({"**/*.md": "default"}), sink).documents == 1
+
+
+def test_a_linked_folder_is_not_followed_and_a_link_out_is_refused(folder, source, sink, tmp_path):
+    root = folder({"sops/a.md": A})
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.md").write_text("secret")
+    (root / "linked").symlink_to(outside)
+    (root / "sops/out.md").symlink_to(outside / "secret.md")
+    report = ingest(root, source({"**/*.md": "default"}), sink)
+    assert [(one.path, one.error) for one in report.skipped] == [("linked", False), ("sops/out.md", True)]
+    assert set(sink.documents("sops")) == {("A", "1")}
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "says"),
+    [
+        ("gone", {}, "does not exist"),
+        ("", {"source_id": "sop"}, "source 'sop' is not one of the sources given. Did you mean 'sops'"),
+        ("sops/a.md", {"prune": True}, "prune compares a source with a folder"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_before_anything_is_done(folder, source, sink, path, options, says):
+    with pytest.raises(InvalidRequest, match=says):
+        ingest(folder(FILES) / path, source(RULES), sink, **options)
+    assert sink.puts == 0
+
+
+def test_the_report_as_a_dict(folder, source, sink):
+    report = ingest(folder({"sops/a.md": A, "x.md": "x"}), source(RULES), sink).to_dict()
+    assert report.pop("elapsed_s") >= 0
+    assert report == {
+        "files": 2,
+        "documents": 1,
+        "added": 1,
+        "unchanged": 0,
+        "replaced": 0,
+        "removed": 0,
+        "chunks": 2,
+        "skipped": [
+            {"path": "x.md", "reason": "no rule of the sources given includes it", "line": None, "error": False}
+        ],
+        "warnings": [],
+        "dry_run": False,
+    }
