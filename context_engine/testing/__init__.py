@@ -1,6 +1,29 @@
-"""What adapter authors need: the source conformance suite and fakes."""
+"""What adapter authors need: the source conformance suite, fakes, and a Dify to test against."""
 
 from context_engine.testing.conformance import ODD_QUERIES, SourceContract
+from context_engine.testing.fake_dify import (
+    FAULTS,
+    FakeDataset,
+    FakeDify,
+    FakeDocument,
+    FakeRequest,
+    FakeSegment,
+    Fault,
+)
 from context_engine.testing.fakes import FakeEmbedder, FakeReranker, FixedClock, ScriptedSource
 
-__all__ = ["ODD_QUERIES", "FakeEmbedder", "FakeReranker", "FixedClock", "ScriptedSource", "SourceContract"]
+__all__ = [
+    "FAULTS",
+    "ODD_QUERIES",
+    "FakeDataset",
+    "FakeDify",
+    "FakeDocument",
+    "FakeEmbedder",
+    "FakeRequest",
+    "FakeReranker",
+    "FakeSegment",
+    "Fault",
+    "FixedClock",
+    "ScriptedSource",
+    "SourceContract",
+]

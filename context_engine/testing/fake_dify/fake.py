@@ -1,0 +1,195 @@
+"""FakeDify: declare datasets, get a base URL and a key."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Final, Self
+
+from context_engine.errors import nearest
+from context_engine.testing.fake_dify.app import DifyApp, RateWindow
+from context_engine.testing.fake_dify.data import FakeDataset, Model
+from context_engine.testing.fake_dify.faults import FAULTS, Endpoint, Fault, Injection
+from context_engine.testing.fake_dify.retrieve import Behaviour
+from context_engine.testing.fake_dify.server import FakeRequest, Server
+from context_engine.testing.fake_dify.stored import store
+from context_engine.testing.fake_dify.vector_search import Models
+
+__all__ = ["FakeDify"]
+
+_TYPED_SINCE: Final = (1, 14)
+_FIRST_CREATED: Final = 1_767_225_600  # 2026-01-01T00:00:00Z; each further dataset a second later
+
+
+class FakeDify:
+    """A Dify Service API for tests: a real HTTP server on the loopback interface, on any free port.
+
+        rules = FakeDataset("Rules", documents=[FakeDocument("R1", ["Keep records for seven years."])])
+        with FakeDify([rules]) as dify:
+            ...  # dify.base_url, dify.api_key, dify.dataset_id("Rules")
+
+    It answers as Dify 1.12.1 was seen to answer, its odd sides included: keyword search without scores or order, hybrid
+    search without a reranker on mixed scales, 400 for outages, filters it ignores. What its scores say of relevance is
+    not Dify's: vectors are hashed words.
+
+    Args:
+        datasets: what it holds; their names must differ.
+        api_key: a random one if None.
+        version: from "1.14" on, the retrieval model is checked by types (400, not 500) and lists are never null.
+        seed: decides the order, and the cut among equals, of keyword search.
+        rate_limit: retrieve calls in 60 s, those it refuses included; None for no limit.
+        clock: seconds for the rate limit.
+        drop_filters: metadata filters are ignored without a word, as in 1.13.x.
+        cookies: set a cookie that holds the key, as one fork of Dify does.
+        rerankers: models that work, beside those the datasets name.
+        port: 0 for any free one.
+    """
+
+    def __init__(
+        self,
+        datasets: Sequence[FakeDataset] = (),
+        *,
+        api_key: str | None = None,
+        version: str = "1.12.1",
+        seed: int = 0,
+        rate_limit: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        drop_filters: bool = False,
+        cookies: bool = False,
+        rerankers: Collection[Model] = (),
+        port: int = 0,
+    ) -> None:
+        self.api_key = api_key or f"dataset-{secrets.token_urlsafe(18)}"
+        typed = tuple(int(part) for part in version.split(".")[:2]) >= _TYPED_SINCE
+        self._app = DifyApp(
+            datasets={},
+            api_key=self.api_key,
+            how=Behaviour(typed=typed, drop_filters=drop_filters, seed=seed),
+            models=Models(rerankers=frozenset(rerankers), embeddings=frozenset()),
+            window=RateWindow(rate_limit, clock),
+        )
+        for dataset in datasets:
+            self.put(dataset)
+        self._headers: tuple[tuple[str, str], ...] = (
+            ("Server", "gunicorn"),
+            ("Connection", "keep-alive"),
+            ("X-Version", version),
+            ("X-Env", "PRODUCTION"),
+        )
+        if cookies:
+            self._headers += (("Set-Cookie", f"x-token={self.api_key}; Path=/; HttpOnly"),)
+        self._port = port
+        self._server: Server | None = None
+        self._thread: threading.Thread | None = None
+
+    def __repr__(self) -> str:
+        return f"FakeDify({len(self._app.datasets)} datasets)"
+
+    def put(self, dataset: FakeDataset) -> None:
+        """Add a dataset, or replace the one with its id."""
+        known = self._app.datasets
+        created = known[dataset.dataset_id].created_at if dataset.dataset_id in known else _FIRST_CREATED + len(known)
+        known[dataset.dataset_id] = store(dataset, created)
+        models = self._app.models
+        reranker = {dataset.reranker} if dataset.reranker else set()
+        self._app.models = Models(
+            rerankers=frozenset({*models.rerankers, *reranker}),
+            embeddings=frozenset({*models.embeddings, dataset.embedding_model}),
+        )
+
+    def dataset_id(self, name: str) -> str:
+        """Return the id of the dataset with a name.
+
+        Raises:
+            KeyError: there is none.
+        """
+        for stored in self._app.datasets.values():
+            if stored.dataset.name == name:
+                return stored.id
+        raise KeyError(f"no dataset {name!r}.{nearest(name, [s.dataset.name for s in self._app.datasets.values()])}")
+
+    def inject(
+        self,
+        fault: str | Fault,
+        *,
+        dataset: str | None = None,
+        endpoint: Endpoint | None = None,
+        calls: Collection[int] | None = None,
+        delay_s: float | None = None,
+    ) -> None:
+        """Let something go wrong from now on. Of several faults on one call, the first injected strikes.
+
+        Args:
+            fault: a name in FAULTS, or one of your own.
+            dataset: name or id; None for every call.
+            endpoint: None for all.
+            calls: which of these calls, counted from 1; None for all. `calls={1}` fails once, then heals.
+            delay_s: seconds to wait, in place of the fault's own.
+        """
+        chosen = FAULTS[fault] if isinstance(fault, str) else fault
+        if delay_s is not None:
+            chosen = replace(chosen, delay_s=delay_s)
+        ids = self._app.datasets
+        identity = dataset if dataset is None or dataset in ids else self.dataset_id(dataset)
+        server = self._running()
+        with server.lock:
+            server.injections.append(Injection(chosen, identity, endpoint, calls))
+
+    def heal(self) -> None:
+        """Take back every fault."""
+        server = self._running()
+        with server.lock:
+            server.injections.clear()
+
+    @property
+    def base_url(self) -> str:
+        """http://127.0.0.1:PORT, without /v1."""
+        return f"http://127.0.0.1:{self._running().server_address[1]}"
+
+    @property
+    def requests(self) -> tuple[FakeRequest, ...]:
+        """Everything that was asked, in order of arrival."""
+        server = self._running()
+        with server.lock:
+            return tuple(server.requests)
+
+    @property
+    def most_connections(self) -> int:
+        """The most connections that were open at one time."""
+        return self._running().most_connections
+
+    @property
+    def most_busy(self) -> int:
+        """The most requests that were being answered at one time."""
+        return self._running().most_busy
+
+    def start(self) -> Self:
+        """Listen; the `with` statement does this."""
+        self._server = Server(self._port, self._app, self._headers)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True, name="fake-dify")
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Close every connection; further calls are refused by the operating system."""
+        server, self._server = self._server, None
+        if server is not None and self._thread is not None:
+            server.close()
+            self._thread.join(5)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _running(self) -> Server:
+        if self._server is None:
+            raise RuntimeError("FakeDify is not running: use it in a with statement, or call start()")
+        return self._server

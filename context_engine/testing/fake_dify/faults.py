@@ -1,0 +1,159 @@
+"""What can go wrong between a client and Dify, by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from context_engine.testing.fake_dify.app import Answer, Route, json_answer
+from context_engine.testing.fake_dify.refusals import RATE_LIMITED, Refusal
+
+__all__ = ["FAULTS", "Endpoint", "Fault", "Injection", "Wire"]
+
+Endpoint: TypeAlias = Literal["list", "get", "metadata", "retrieve"]
+Wire: TypeAlias = Literal[
+    "whole", "truncated", "dropped", "reset", "slow_head", "slow_body", "huge", "huge_chunked", "gzip_bomb"
+]
+
+_HTML: Final = (("Content-Type", "text/html"),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """One thing that goes wrong.
+
+    Attributes:
+        answer: given instead of Dify's; None lets Dify answer.
+        change: changes the body of Dify's answer (a parsed JSON value) into what is sent.
+        delay_s: waited before anything is sent; with a slow wire, before each byte.
+        wire: how the answer goes over the wire. "truncated" ends in the middle, "dropped" closes before the first
+            byte, "reset" does so rudely; the huge ones and the bomb add 64 MiB of blanks: with a length, in chunks
+            without one, and compressed.
+    """
+
+    answer: Answer | None = None
+    change: Callable[[Any], Any] | None = None
+    delay_s: float = 0.0
+    wire: Wire = "whole"
+
+    def apply(self, genuine: Callable[[], Answer]) -> Answer:
+        """Return what is sent; Dify is asked only where the fault needs its answer."""
+        if self.answer is not None:
+            return self.answer
+        answer = genuine()
+        if self.change is None or answer.status != 200:
+            return answer
+        changed = self.change(json.loads(answer.body))
+        return answer._replace(body=changed if isinstance(changed, bytes) else json.dumps(changed).encode())
+
+
+@dataclass
+class Injection:
+    """A fault with where it strikes; `seen` counts the calls that were in its place."""
+
+    fault: Fault
+    dataset_id: str | None
+    endpoint: Endpoint | None
+    calls: Collection[int] | None
+    seen: int = 0
+
+    def strikes(self, route: Route | None) -> bool:
+        """Count a call and say whether the fault strikes it."""
+        if self.dataset_id is not None and (route is None or route.dataset_id != self.dataset_id):
+            return False
+        if self.endpoint is not None and (route is None or route.name != self.endpoint):
+            return False
+        self.seen += 1
+        return self.calls is None or self.seen in self.calls
+
+
+def _refusal(status: int, code: str, message: str) -> Fault:
+    return Fault(answer=json_answer(status, Refusal(status, code, message).body()))
+
+
+def _proxy(status: int, reason: str, *headers: tuple[str, str]) -> Fault:
+    page = (
+        f"<html>\r\n<head><title>{status} {reason}</title></head>\r\n<body><h1>{status} {reason}</h1></body>\r\n</html>"
+    )
+    return Fault(answer=Answer(status, page.encode(), (*_HTML, *headers)))
+
+
+def _records(value: Any) -> Fault:
+    return _records_by(lambda records: value)
+
+
+def _records_by(change: Callable[[list[dict[str, Any]]], Any]) -> Fault:
+    """Change the records of an answer that has some."""
+    return Fault(change=lambda body: {**body, "records": change(body["records"])} if "records" in body else body)
+
+
+def _each(change: Callable[[dict[str, Any]], Any]) -> Fault:
+    """Change every record."""
+    return _records_by(lambda records: [change(record) for record in records])
+
+
+def _in_segment(**fields: Any) -> Fault:
+    return _each(lambda record: {**record, "segment": {**record["segment"], **fields}})
+
+
+def _in_document(**fields: Any) -> Fault:
+    def change(record: dict[str, Any]) -> dict[str, Any]:
+        segment = record["segment"]
+        return {**record, "segment": {**segment, "document": {**segment["document"], **fields}}}
+
+    return _each(change)
+
+
+_DAEMON_DOWN: Final = (
+    "Failed to request plugin daemon, url: plugin/00000000-0000-4000-8000-000000000002/management/models"
+)
+_STORE_DOWN: Final = "Connection refused\n\tIs the server running on that host and accepting TCP/IP connections?\n"
+
+FAULTS: Final[Mapping[str, Fault]] = {
+    "delay": Fault(delay_s=1.0),
+    "status_500": _refusal(
+        500, "internal_server_error", "(psycopg2.OperationalError) could not connect to db.internal"
+    ),
+    "status_502": _proxy(502, "Bad Gateway"),
+    "status_503": _proxy(503, "Service Temporarily Unavailable"),
+    "status_504": _proxy(504, "Gateway Time-out"),
+    "status_429": _proxy(429, "Too Many Requests", ("Retry-After", "1")),
+    "rate_limited": _refusal(403, "forbidden", RATE_LIMITED),
+    "forbidden": _refusal(403, "forbidden", "Dataset api access is not enabled."),
+    "unauthorized": _refusal(401, "unauthorized", "Access token is invalid"),
+    "not_found": _refusal(404, "not_found", "Dataset not found."),
+    "bad_request": _refusal(400, "invalid_param", "Invalid parameter"),
+    "plugin_daemon_down": _refusal(400, "invalid_param", _DAEMON_DOWN),
+    "vector_store_down": _refusal(400, "invalid_param", _STORE_DOWN),
+    "redirect": Fault(answer=Answer(302, b"", (("Location", "/v1/datasets"), *_HTML))),
+    "html": Fault(answer=Answer(200, b"<!doctype html><html><body>Sign in</body></html>", _HTML)),
+    "empty_body": Fault(answer=Answer(200, b"")),
+    "not_utf8": Fault(answer=Answer(200, b'{"records": [{"segment": "\xff\xfe"}]}')),
+    "broken_json": Fault(change=lambda body: json.dumps(body).encode()[:-9]),
+    "null_body": Fault(answer=Answer(200, b"null")),
+    "list_body": Fault(answer=Answer(200, b"[]")),
+    "records_missing": Fault(answer=Answer(200, b'{"query": {"content": "x"}}')),
+    "records_null": _records(None),
+    "records_text": _records("none"),
+    "records_numbers": _records([1, 2]),
+    "segment_null": _each(lambda record: {**record, "segment": None}),
+    "content_number": _in_segment(content=5),
+    "content_null": _in_segment(content=None),
+    "document_null": _in_segment(document=None),
+    "metadata_list": _in_document(doc_metadata=["a"]),
+    "score_text": _each(lambda record: {**record, "score": "high"}),
+    "score_null": _each(lambda record: {**record, "score": None}),
+    "score_nan": _each(lambda record: {**record, "score": float("nan")}),
+    "children_text": _each(lambda record: {**record, "child_chunks": "none"}),
+    "gzip_bomb": Fault(wire="gzip_bomb"),
+    "huge": Fault(wire="huge"),
+    "huge_chunked": Fault(wire="huge_chunked"),
+    "truncated": Fault(wire="truncated"),
+    "dropped": Fault(wire="dropped"),
+    "reset": Fault(wire="reset"),
+    "slow_head": Fault(wire="slow_head", delay_s=0.05),
+    "slow_body": Fault(wire="slow_body", delay_s=0.05),
+}
+"""Every fault by name."""

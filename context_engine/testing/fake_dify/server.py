@@ -1,0 +1,165 @@
+"""The loopback server: one thread a connection, keep-alive, a log of what was asked."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+
+from context_engine.testing.fake_dify.app import Answer, Call, DifyApp, route_of
+from context_engine.testing.fake_dify.faults import Fault, Injection
+from context_engine.testing.fake_dify.wire import send
+
+__all__ = ["FakeRequest", "Server"]
+
+_HIDDEN: Final = ("authorization", "cookie", "x-api-key")
+_WHOLE: Final = Fault()
+
+
+@dataclass(frozen=True)
+class FakeRequest:
+    """What was asked.
+
+    Attributes:
+        path: with the query string.
+        headers: names in lower case; the values of authorization, cookie and x-api-key are "***".
+        body: the parsed JSON, None where there is none or it is broken.
+        authorized: whether the key was right; the key itself is not kept.
+    """
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: Any
+    authorized: bool
+
+
+class Server(ThreadingHTTPServer):
+    """Holds the app, the faults, the log and the open connections."""
+
+    daemon_threads = True
+    request_queue_size = 256
+
+    def __init__(self, port: int, app: DifyApp, headers: tuple[tuple[str, str], ...]) -> None:
+        self.app, self.headers = app, headers
+        self.lock, self.stopping = threading.Lock(), threading.Event()
+        self.injections: list[Injection] = []
+        self.requests: list[FakeRequest] = []
+        self.connections, self.most_connections, self.busy, self.most_busy = 0, 0, 0, 0
+        self._open: dict[socket.socket, threading.Thread] = {}
+        super().__init__(("127.0.0.1", port), _Handler)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve one connection."""
+        with self.lock:
+            self._open[request] = threading.current_thread()
+            self.connections += 1
+            self.most_connections = max(self.most_connections, len(self._open))
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            with self.lock:
+                del self._open[request]
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing when the client has gone; anything else is a bug to be seen."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
+
+    def call(self, call: Call) -> tuple[Callable[[], Answer], Fault]:
+        """Log a call; return how to answer it and what goes wrong with it."""
+        route = route_of(call.target)
+        with self.lock:
+            self.requests.append(_logged(call, self.app))
+            fault = next((each.fault for each in self.injections if each.strikes(route)), _WHOLE)
+            self.busy += 1
+            self.most_busy = max(self.most_busy, self.busy)
+        return lambda: self._answer(call), fault
+
+    def _answer(self, call: Call) -> Answer:
+        with self.lock:  # the rate window and the datasets are not made for several threads
+            return self.app.answer(call)
+
+    def done(self) -> None:
+        """Count a call as answered."""
+        with self.lock:
+            self.busy -= 1
+
+    def close(self) -> None:
+        """Stop, close every connection and wait for its thread."""
+        self.stopping.set()
+        self.shutdown()
+        self.server_close()
+        with self.lock:
+            still_open = dict(self._open)
+        for connection, thread in still_open.items():
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # the client was faster
+            thread.join(5)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: Server
+
+    def do_GET(self) -> None:
+        """Serve."""
+        self._serve()
+
+    def do_POST(self) -> None:
+        """Serve."""
+        self._serve()
+
+    def do_PUT(self) -> None:
+        """Serve."""
+        self._serve()
+
+    def do_PATCH(self) -> None:
+        """Serve."""
+        self._serve()
+
+    def do_DELETE(self) -> None:
+        """Serve."""
+        self._serve()
+
+    def _serve(self) -> None:
+        length = int(self.headers.get("Content-Length") or 0)
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        call = Call(self.command, self.path, headers, self.rfile.read(length))
+        answer, fault = self.server.call(call)
+        try:
+            self._send(answer, fault)
+        except OSError:
+            self.close_connection = True
+        finally:
+            self.server.done()
+
+    def _send(self, answer: Callable[[], Answer], fault: Fault) -> None:
+        def pause() -> None:
+            self.server.stopping.wait(fault.delay_s)
+
+        if fault.delay_s and not fault.wire.startswith("slow"):
+            pause()
+        made = fault.apply(answer)
+        if not send(self.connection, made, wire=fault.wire, pause=pause, headers=self.server.headers):
+            self.close_connection = True
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Keep quiet."""
+
+
+def _logged(call: Call, app: DifyApp) -> FakeRequest:
+    headers = {name: "***" if name in _HIDDEN else value for name, value in call.headers.items()}
+    try:
+        body = json.loads(call.body)
+    except ValueError:
+        body = None
+    return FakeRequest(call.method, call.target, headers, body, app.knows_key(call.headers.get("authorization", "")))

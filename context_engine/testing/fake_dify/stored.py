@@ -1,0 +1,133 @@
+"""A declared dataset with everything Dify would have made of it: ids, positions, search units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+from uuid import UUID, uuid5
+
+from context_engine.testing.fake_dify.data import FakeDataset, FakeDocument, FakeSegment
+from context_engine.testing.fake_dify.keywords import keywords_of
+from context_engine.testing.fakes import FakeEmbedder
+from context_engine.text import terms
+
+__all__ = ["StoredDataset", "StoredDocument", "StoredSegment", "Unit", "store"]
+
+OWNER: Final = "00000000-0000-4000-8000-000000000001"
+_EMBEDDER: Final = FakeEmbedder()
+
+
+@dataclass(frozen=True)
+class StoredDocument:
+    """A document with its id and the metadata Dify answers with."""
+
+    id: str
+    document: FakeDocument
+    metadata: Mapping[str, Any] | None
+
+    @property
+    def searchable(self) -> bool:
+        """Whether its chunks may be found."""
+        return self.document.enabled and not self.document.archived
+
+
+@dataclass(frozen=True)
+class StoredSegment:
+    """A chunk with its ids; `keywords` is None in a high-quality dataset."""
+
+    id: str
+    position: int
+    segment: FakeSegment
+    document: StoredDocument
+    keywords: tuple[str, ...] | None
+
+    @property
+    def searchable(self) -> bool:
+        """Whether it may be found."""
+        return self.segment.enabled and self.document.searchable
+
+    @property
+    def node_id(self) -> str:
+        """The id of its place in the index."""
+        return str(uuid5(UUID(self.id), "node"))
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the text, in hex."""
+        return sha256(self.segment.content.encode()).hexdigest()
+
+
+class Unit(NamedTuple):
+    """What the vector store holds: a chunk, or one child of a parent chunk (`child` is its position, from 1)."""
+
+    segment: StoredSegment
+    child: int | None
+    text: str
+    vector: Sequence[float]
+    terms: Sequence[str]
+
+
+@dataclass(frozen=True)
+class StoredDataset:
+    """A dataset with its ids, in the order of creation."""
+
+    dataset: FakeDataset
+    documents: Sequence[StoredDocument]
+    segments: Sequence[StoredSegment]
+    units: Sequence[Unit] = field(repr=False)
+    created_at: int
+
+    @property
+    def id(self) -> str:
+        """The dataset's UUID."""
+        return self.dataset.dataset_id
+
+
+def store(dataset: FakeDataset, created_at: int) -> StoredDataset:
+    """Return the dataset as Dify holds it."""
+    base = UUID(dataset.dataset_id)
+    documents: list[StoredDocument] = []
+    segments: list[StoredSegment] = []
+    for number, document in enumerate(dataset.documents):
+        identity = document.id or str(uuid5(base, f"{number}:{document.name}"))
+        stored = StoredDocument(identity, document, _metadata(document, dataset.built_in_fields))
+        documents.append(stored)
+        segments += [_segment(dataset, stored, place, each) for place, each in enumerate(document.segments, 1)]
+    units = [unit for segment in segments for unit in _units(segment)] if _has_vectors(dataset) else []
+    return StoredDataset(dataset, documents, segments, units, created_at)
+
+
+def _has_vectors(dataset: FakeDataset) -> bool:
+    return dataset.indexing_technique == "high_quality" and dataset.provider == "vendor"
+
+
+def _segment(dataset: FakeDataset, document: StoredDocument, place: int, given: str | FakeSegment) -> StoredSegment:
+    segment = FakeSegment(given) if isinstance(given, str) else given
+    keywords: tuple[str, ...] | None = None
+    if dataset.indexing_technique == "economy":
+        keywords = tuple(keywords_of(segment.content) if segment.keywords is None else segment.keywords)
+    identity = segment.id or str(uuid5(UUID(document.id), str(place)))
+    return StoredSegment(identity, segment.position or place, segment, document, keywords)
+
+
+def _units(segment: StoredSegment) -> list[Unit]:
+    children = segment.segment.children
+    texts: list[tuple[int | None, str]] = (
+        list(enumerate(children, 1)) if children else [(None, segment.segment.content)]
+    )
+    return [Unit(segment, child, text, _EMBEDDER.embed_query(text), terms(text)) for child, text in texts]
+
+
+def _metadata(document: FakeDocument, built_in: bool) -> Mapping[str, Any] | None:
+    if not built_in:
+        return document.metadata
+    return {
+        **(document.metadata or {}),
+        "document_name": document.name,
+        "uploader": "admin",
+        "upload_date": float(document.completed_at),
+        "last_update_date": float(document.completed_at),
+        "source": "file_upload",
+    }

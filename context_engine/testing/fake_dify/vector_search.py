@@ -1,0 +1,167 @@
+"""The searches of a high-quality dataset: by meaning (hashed vectors), by words, and both, with what reranks them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from math import log, sqrt
+from typing import Any, Final, NamedTuple
+
+from context_engine.testing.fake_dify.data import Model
+from context_engine.testing.fake_dify.payload import SearchPlan
+from context_engine.testing.fake_dify.refusals import Refusal, invalid_param, no_vector_table
+from context_engine.testing.fake_dify.stored import StoredDataset, Unit
+from context_engine.testing.fakes import FakeEmbedder
+from context_engine.text import terms
+
+__all__ = ["Hit", "Models", "vector_search"]
+
+_EMBEDDER: Final = FakeEmbedder()
+_RANK_OF_ONE: Final = 0.0607927  # the database's rank of a text that holds one query word once
+
+
+class Hit(NamedTuple):
+    """A chunk or child chunk that was found."""
+
+    unit: Unit
+    score: float
+
+
+class Models(NamedTuple):
+    """The models that the workspace has."""
+
+    rerankers: Collection[Model]
+    embeddings: Collection[Model]
+
+
+class _NoSuchModel(Exception):
+    """A reranker or weights that cannot be used."""
+
+
+def vector_search(stored: StoredDataset, asked: SearchPlan, documents: set[str] | None, models: Models) -> list[Hit]:
+    """Return what a semantic, full-text or hybrid search finds, best first.
+
+    Hybrid search with a reranker that does not work finds nothing, as in Dify, where the error stays in a thread.
+
+    Args:
+        documents: the ids the filter lets through; None for no filter.
+
+    Raises:
+        Refusal: 400 in the words of the vector store or the model provider.
+    """
+    semantic, full_text = asked.method != "full_text_search", asked.method != "semantic_search"
+    if not stored.units:
+        raise _refused(
+            [no_vector_table(stored.id, full_text=True)] * full_text + [no_vector_table(stored.id)] * semantic
+        )
+    threshold = _threshold(asked.threshold)
+    if not isinstance(asked.top_k, int) or asked.top_k <= 0:
+        raise _refused([invalid_param("top_k must be a positive integer")] * (semantic + full_text))
+    units = [unit for unit in stored.units if unit.segment.searchable and _allowed(unit, documents)]
+    hits: list[Hit] = []
+    if semantic:
+        hits += [hit for hit in _semantic(units, asked.query, asked.top_k) if hit.score >= threshold]
+    if full_text:
+        hits += _full_text(units, asked.query, asked.top_k)
+    if semantic and full_text:
+        return _hybrid(hits, asked, threshold, models)
+    return _single(hits, asked, threshold, models)
+
+
+def _refused(refusals: Sequence[Refusal]) -> Refusal:
+    return invalid_param(";\n".join(refusal.message for refusal in refusals))
+
+
+def _threshold(value: Any) -> float:
+    try:
+        return float(value or 0.0)
+    except (TypeError, ValueError) as error:
+        raise invalid_param(str(error)) from None
+
+
+def _allowed(unit: Unit, documents: set[str] | None) -> bool:
+    return documents is None or unit.segment.document.id in documents
+
+
+def _semantic(units: Sequence[Unit], query: str, top_k: int) -> list[Hit]:
+    """Return the top_k nearest, however far they are."""
+    vector = _EMBEDDER.embed_query(query)
+    hits = [Hit(unit, sum(one * other for one, other in zip(vector, unit.vector))) for unit in units]
+    return _sorted(hits)[:top_k]
+
+
+def _full_text(units: Sequence[Unit], query: str, top_k: int) -> list[Hit]:
+    """Return the texts that hold all terms of the query, with small scores."""
+    wanted = set(terms(query))
+    hits: list[Hit] = []
+    for unit in units:
+        counts = Counter(unit.terms)
+        if wanted and all(counts[term] for term in wanted):
+            hits.append(Hit(unit, _RANK_OF_ONE * sum(1 + log(counts[term]) for term in wanted) / sqrt(len(wanted))))
+    return _sorted(hits)[:top_k]
+
+
+def _single(hits: list[Hit], asked: SearchPlan, threshold: float, models: Models) -> list[Hit]:
+    reranker = _named(asked.reranking_model)
+    if reranker is None or not hits:
+        return hits
+    try:
+        return _reranked(hits, asked.query, reranker, models, threshold)
+    except _NoSuchModel as error:
+        raise invalid_param(str(error)) from None
+
+
+def _hybrid(hits: list[Hit], asked: SearchPlan, threshold: float, models: Models) -> list[Hit]:
+    """Return the union of both legs; without a reranker it is neither cut at top_k nor brought to one scale."""
+    best: dict[tuple[str, int | None], Hit] = {}
+    for hit in _sorted(hits):
+        best.setdefault((hit.unit.segment.id, hit.unit.child), hit)
+    union = list(best.values())
+    reranker = _named(asked.reranking_model)
+    try:
+        if asked.reranking_mode == "weighted_score" and asked.weights:
+            return _weighted(union, asked, threshold, models)[: asked.top_k]
+        if asked.reranking_mode == "reranking_model" and reranker is not None:
+            return _reranked(union, asked.query, reranker, models, threshold)[: asked.top_k]
+    except _NoSuchModel:
+        return []
+    return union
+
+
+def _named(model: Any) -> Model | None:
+    """Return the reranker that the request names; None where a name is missing, which turns reranking off."""
+    given = model if isinstance(model, dict) else {}
+    provider, name = given.get("reranking_provider_name"), given.get("reranking_model_name")
+    return (str(provider), str(name)) if provider and name else None
+
+
+def _reranked(hits: Sequence[Hit], query: str, reranker: Model, models: Models, threshold: float) -> list[Hit]:
+    """Score each text by the share of the query's terms that it holds."""
+    if reranker not in models.rerankers:
+        raise _NoSuchModel(f"Provider {reranker[0]} does not exist.")
+    wanted = set(terms(query))
+    scored = [Hit(hit.unit, len(wanted.intersection(hit.unit.terms)) / max(len(wanted), 1)) for hit in hits]
+    return _sorted([hit for hit in scored if hit.score >= threshold])
+
+
+def _weighted(hits: Sequence[Hit], asked: SearchPlan, threshold: float, models: Models) -> list[Hit]:
+    """Weigh a hit's score, of whichever leg it came, against the overlap of its words with the query's."""
+    try:
+        vector, keyword = asked.weights["vector_setting"], asked.weights["keyword_setting"]
+        by_vector, by_keyword = float(vector["vector_weight"]), float(keyword["keyword_weight"])
+        embedding = (vector["embedding_provider_name"], vector["embedding_model_name"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise _NoSuchModel(str(error)) from None
+    if embedding not in models.embeddings:
+        raise _NoSuchModel(f"Provider {embedding[0]} does not exist.")
+    wanted = set(terms(asked.query))
+    scored = [Hit(hit.unit, by_vector * hit.score + by_keyword * _overlap(wanted, set(hit.unit.terms))) for hit in hits]
+    return _sorted([hit for hit in scored if hit.score >= threshold])
+
+
+def _overlap(one: set[str], other: set[str]) -> float:
+    return len(one & other) / sqrt(len(one) * len(other)) if one and other else 0.0
+
+
+def _sorted(hits: Sequence[Hit]) -> list[Hit]:
+    return sorted(hits, key=lambda hit: -hit.score)
