@@ -54,8 +54,11 @@ class App(click.Group):
             return super().main(args, standalone_mode=False, **extra)
         try:
             code = super().main(args, standalone_mode=False, **extra)
+        except click.UsageError as error:
+            _show_usage(error)
+            sys.exit(error.exit_code)
         except click.ClickException as error:
-            error.show()
+            error_line(error.format_message())
             sys.exit(error.exit_code)
         except click.Abort:
             sys.exit(INTERRUPTED)
@@ -91,6 +94,14 @@ class App(click.Group):
             import traceback
 
             sys.stderr.write("".join(traceback.format_exception(error)))
+
+
+def _show_usage(error: click.UsageError) -> None:
+    """Show what was called wrongly in one line; a group called alone shows its help."""
+    if error.ctx is None or type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+    else:
+        error_line(f"{error.format_message().rstrip('.')}. See '{error.ctx.command_path} --help'.")
 
 
 def with_debug(command: F) -> F:

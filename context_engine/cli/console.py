@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import sys
 import unicodedata
@@ -26,6 +27,9 @@ PIPE_WIDTH: Final = 140
 """Columns where nobody's terminal sets them: wide enough that no id is broken."""
 
 _NARROWEST: Final = 40
+_PLAIN: Final = dict(
+    zip("·–—…×→•▪§✓✗’“”", ("-", "-", "-", "...", "x", "->", "-", "#", "s.", "y", "X", "'", '"', '"'), strict=True)
+)
 _STEERS_TEXT: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
@@ -103,11 +107,21 @@ def _console(stream: TextIO) -> Console:
     return Console(file=stream, width=_width(stream), highlight=False, markup=False, emoji=False)
 
 
+def _in_its_words(error: UnicodeError) -> tuple[str, int]:
+    """Replace the signs we use by the nearest that every encoding has, and anything else by "?"."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(_PLAIN.get(char, "?") for char in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error("context-engine", _in_its_words)
+
+
 def _forgiving(stream: TextIO) -> None:
-    """Let a stream that is not UTF-8 show "?" instead of failing."""
+    """Let a stream that is not UTF-8 show something near instead of failing."""
     reconfigure: Any = getattr(stream, "reconfigure", None)
     if reconfigure is not None and stream.errors in ("strict", "surrogateescape"):
-        reconfigure(errors="replace")
+        reconfigure(errors="context-engine")
 
 
 def _width(stream: TextIO) -> int | None:

@@ -63,7 +63,7 @@ def check(file: str, at: datetime | None, as_json: bool) -> None:
     FILE is the output of 'search --json' or '--jsonl', a JSON list of chunks, or a workflow node's output;
     "-" reads stdin. Exit code: 0 all good, 4 a tag fails, 2 unreadable. An expired text is told, it does not fail.
     """
-    moment = at or datetime.now(UTC)
+    moment = at or datetime.now(UTC).replace(microsecond=0)
     name = "stdin" if file == "-" else file
     try:
         reading = read_tagged(_parsed(_content(file)))

@@ -93,7 +93,11 @@ def also_in(chunk: RankedChunk) -> str:
 
 def joined(parts: Iterable[Text]) -> Text:
     """Return texts with a dot between them."""
-    return Text(" · ", "dim").join([part for part in parts if part.plain])
+    line = Text()
+    for part in parts:
+        if part.plain:
+            line.append(" · " if line.plain else "", "dim").append_text(part)
+    return line
 
 
 def candidate_names(result: SearchResult) -> Mapping[Key, str]:
