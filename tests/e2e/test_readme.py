@@ -1,0 +1,74 @@
+"""Every command and program of the README is run here, or by the project's own check (`first`, `tests`, `offline-*`)."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+BLOCKS = dict(re.findall(r"^```\w+ ([\w-]+)\n(.*?)^```$", README.read_text(encoding="utf-8"), flags=re.M | re.S))
+RUN_BY_CI = {"first", "tests", "offline-here", "offline-there"}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A folder with `.venv/bin` holding this environment's programs, as the README's reader has it."""
+    home = tmp_path_factory.mktemp("reader")
+    (home / ".venv" / "bin").mkdir(parents=True)
+    (home / ".venv" / "bin" / "context-engine").symlink_to(Path(sys.executable).parent / "context-engine")
+    return home
+
+
+def run(code, home, *, shell=True):
+    env = {key: value for key, value in os.environ.items() if not key.startswith(("CONTEXT_ENGINE_", "RAG_"))}
+    env |= {"XDG_DATA_HOME": str(home / "data"), "XDG_CONFIG_HOME": str(home / "config"), "NO_COLOR": "1"}
+    command = ["bash", "-euo", "pipefail", "-c", code] if shell else [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=home, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_block_is_run():
+    here = {"tags", "own", "typed", "dicts", "adapter", "contract"}
+    assert set(BLOCKS) == here | RUN_BY_CI
+    assert len(re.findall(r"^```\w", README.read_text(encoding="utf-8"), flags=re.M)) == len(BLOCKS), "name every block"
+
+
+def test_the_first_command_shows_the_table_of_the_readme(home):
+    out = json.loads(run('.venv/bin/context-engine search "NPA classification criteria" --domain NPA --json', home))
+    rows = re.findall(
+        r"^\| ([A-Z]+-[\w-]+).*?\| ([\d.]+) \| ([\d.]+) \|", README.read_text(encoding="utf-8"), flags=re.M
+    )
+    assert len(rows) == 3
+    for chunk, (document, relevance, boost) in zip(out["chunks"], rows):
+        assert chunk["document_id"] == document
+        assert chunk["_relevance_score"] == pytest.approx(float(relevance), abs=5e-5)
+        assert chunk["_authority_boost"] == pytest.approx(float(boost))
+    assert out["chunks"][0]["_provenance"]["extra"]["also_in"][0]["document_id"] == "NPA-SOP-003"
+    assert len(out["chunks"]) <= 8
+
+
+def test_tags_check(home):
+    assert "8" in run(BLOCKS["tags"], home)
+
+
+def test_own_documents_then_python(home):
+    assert "travel" in run(BLOCKS["own"], home).lower()
+    out = run(BLOCKS["typed"], home, shell=False)
+    assert out.startswith("1 ") and "[1]" in out
+
+
+def test_dicts(home):
+    score, kind = run(BLOCKS["dicts"], home, shell=False).splitlines()[0].split()
+    assert (float(score), kind) == (round(0.6 * 0.82 + 0.4 * 0.30, 4), "bank_sop")
+
+
+def test_the_adapter_passes_the_conformance_suite_in_30_lines(home):
+    assert len([line for line in BLOCKS["adapter"].splitlines() if line.strip()]) <= 30
+    (home / "test_glossary.py").write_text(BLOCKS["adapter"] + "\n\n" + BLOCKS["contract"], encoding="utf-8")
+    code = "import pytest, sys; sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', 'test_glossary.py']))"
+    assert re.search(r"\b1[0-9] passed", run(code, home, shell=False))
