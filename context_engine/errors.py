@@ -162,7 +162,11 @@ class SourceError(ContextEngineError):
         self, message: str, *, source_id: str = "", retryable: bool = False, retry_after_s: float | None = None
     ) -> None:
         self.source_id, self.retryable, self.retry_after_s = source_id, retryable, retry_after_s
-        super().__init__(f"source {source_id!r}: {message}" if source_id else message)
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        return f"source {self.source_id!r}: {message}" if self.source_id else message
 
     def to_dict(self) -> dict[str, Any]:
         """Return the message with source id, retryable and retry_after_s."""

@@ -71,11 +71,11 @@ def build_engine(sources: Given, *, domain: str = "NPA", domain_fields: Any = No
     return Engine(Registry(domains={domain: known}), lambda _domain, spec: opened[spec.id], **options)
 
 
-def search_once(sources: Given, query: str = "approval rule", engine: Any = None, **given: Any) -> SearchResult:
-    """Search [(spec or tier, chunks)] once; keyword arguments are settings, or fields of the request."""
-    fields = {key: given.pop(key) for key in list(given) if key in SearchRequest.__dataclass_fields__}
-    request = SearchRequest(query=query, domain="NPA", overrides=given, **fields)
-    with build_engine(sources, **(engine or {})) as made:
+def search_once(given: Given, query: str = "approval rule", engine: Any = None, **options: Any) -> SearchResult:
+    """Search [(spec or tier, chunks)] once; the other keywords are settings, or fields of the request."""
+    fields = {key: options.pop(key) for key in list(options) if key in SearchRequest.__dataclass_fields__}
+    request = SearchRequest(query=query, domain="NPA", overrides=options, **fields)
+    with build_engine(given, **(engine or {})) as made:
         return made.search(request)
 
 
