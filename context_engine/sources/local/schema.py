@@ -73,12 +73,14 @@ class State(NamedTuple):
 
 
 def exists(root: Path) -> bool:
-    """Return whether a base was created there, and not merely begun."""
+    """Return whether a base was created there, and not merely begun; a damaged one is there."""
     if not (root / DATABASE).is_file():
         return False
     connection = connect(root, write=False)
     try:
         return bool(_version(connection))
+    except sqlite3.DatabaseError:
+        return True
     finally:
         connection.close()
 
