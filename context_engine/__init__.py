@@ -8,6 +8,8 @@
 `context_engine.rag` is the same as functions on dicts; `context_engine.errors` draws the tree of errors.
 """
 
+import logging
+
 from context_engine.context import ApproxTokenCounter, Context, build_context_block, from_result, inject_rag_context
 from context_engine.engine import Engine, recompute
 from context_engine.errors import AllSourcesFailed, ConfigError, ContextEngineError, InvalidRequest, SourceError
@@ -28,6 +30,8 @@ from context_engine.models import (
 from context_engine.wiring import build_engine
 
 __version__ = "0.1.0"
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 __all__ = [
     "AllSourcesFailed",
