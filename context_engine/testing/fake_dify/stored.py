@@ -55,8 +55,8 @@ class StoredSegment:
 
     @property
     def hash(self) -> str:
-        """SHA-256 of the text, in hex."""
-        return sha256(self.segment.content.encode()).hexdigest()
+        """SHA-256 of the text and the word None, in hex, as Dify makes it."""
+        return sha256(f"{self.segment.content}None".encode()).hexdigest()
 
 
 class Unit(NamedTuple):
