@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from itertools import takewhile
+
 from context_engine.chunking.outline import Section, outline
 from context_engine.chunking.pack import fit, pack
 from context_engine.chunking.piece import Count, Piece
-from context_engine.chunking.spans import Span, atoms
+from context_engine.chunking.spans import atoms
 
 __all__ = ["fixed_pieces"]
 
@@ -22,29 +25,21 @@ def fixed_pieces(text: str, size: int, overlap: int, count: Count) -> list[Piece
         count: counts tokens.
     """
     sections = outline(text)
+    starts = [section.start for section in sections]
     spans = pack(text, fit(text, atoms(text, 0, len(text)), size, count), size, overlap, count, keep_blocks=False)
     pieces: list[Piece] = []
     for position, (start, end) in enumerate(spans):
-        label, path = _common(sections, (start, end))
+        inside = sections[bisect_right(starts, start) - 1 : bisect_left(starts, end)]
+        label, path = _common(inside)
         pieces.append(Piece(text[start:end], (start, end), label, path, position))
     return pieces
 
 
-def _common(sections: list[Section], span: Span) -> tuple[str | None, tuple[str, ...]]:
-    """Return number and path of the innermost section that covers a span."""
-    inside = [section for section in sections if section.start < span[1] and span[0] < section.end]
+def _common(inside: list[Section]) -> tuple[str | None, tuple[str, ...]]:
+    """Return number and path of the innermost section that holds for all of these."""
     path = inside[0].path
     for section in inside[1:]:
-        shared = sum(1 for _ in _shared(path, section.path))
+        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(path, section.path)))
         path = path[:shared]
     label = next((section.label for section in inside if section.path == path), None)
     return label, path
-
-
-def _shared(first: tuple[str, ...], second: tuple[str, ...]) -> list[str]:
-    out: list[str] = []
-    for one, two in zip(first, second):
-        if one != two:
-            break
-        out.append(one)
-    return out

@@ -11,7 +11,7 @@ from context_engine.chunking.spans import lines
 __all__ = ["Heading", "Section", "headings", "outline"]
 
 _FENCE: Final = re.compile(r"\s*(?:```|~~~)")
-_ATX: Final = re.compile(r" {0,3}(#{1,6})[ \t]+(\S.*?)[ \t#]*$")
+_ATX: Final = re.compile(r" {0,3}(#{1,6})[ \t]+([^\s#].*)")
 _SETEXT: Final = re.compile(r" {0,3}(=+|-{3,})[ \t]*$")
 _NUMBER: Final = r"(?:[A-Z]\d{0,2}\.)?\d{1,3}(?:\.\d{1,3})*[A-Z]?(?:\.?\(\w{1,4}\))*"
 _NUMBERED: Final = re.compile(rf"({_NUMBER})[.:)]?(?:[ \t\u3000]+(?=\S)|[ \t]*$|(?=[\u3400-\u9fff]))(.*)")
@@ -99,19 +99,22 @@ def headings(text: str) -> list[Heading]:
     """
     rows = list(_lines(text))
     marked = {row.start: heading for row, heading in _markdown(rows)}
-    numbered = {heading.label.split(".")[0] for heading in marked.values() if heading.label}
-    plain = len(marked) < 2 and not numbered
+    plain = len(marked) < 2 and not any(heading.label for heading in marked.values())
     out: list[Heading] = []
     after = False  # whether the line above is a heading
+    before: str | None = None  # the last label
+    number: str | None = None  # the last label that is a single number
     for row in rows:
         heading = marked.get(row.start)
         if heading is None and (row.opens or row.stopped or after):
             heading = _plain(row, weak=plain)
-            if heading and not (_follows(heading, out) if plain else _continues(heading, out, numbered)):
+            if heading and not (_follows(heading.label, number) if plain else _continues(heading.label, before)):
                 heading = None
         after = heading is not None
         if heading:
             out.append(heading)
+            before = heading.label or before
+            number = heading.label if heading.label and heading.label.isdecimal() else number
     return out
 
 
@@ -145,7 +148,7 @@ def _markdown(rows: list[_Line]) -> Iterator[tuple[_Line, Heading]]:
 
 
 def _marked(row: _Line, body: int, rank: int, text: str) -> Heading:
-    bare = text.strip("*_ \t")
+    bare = text.rstrip("# \t").strip("*_ \t") or text
     return Heading(row.start, body, rank, _label(bare), bare)
 
 
@@ -198,21 +201,16 @@ def _depth(label: str) -> int:
     return 1 + label.count(".") + label.count("(") - label.count(".(")
 
 
-def _follows(heading: Heading, before: list[Heading]) -> bool:
+def _follows(label: str | None, number: str | None) -> bool:
     """Whether a single number comes after the one before it, or begins anew; true for any other label."""
-    if not heading.label or not heading.label.isdecimal():
+    if not label or not label.isdecimal():
         return True
-    number = int(heading.label)
-    last = next((int(one.label) for one in reversed(before) if one.label and one.label.isdecimal()), None)
-    return number == 1 or last is None or last < number <= last + _MOST_STEP
+    return int(label) == 1 or number is None or int(number) < int(label) <= int(number) + _MOST_STEP
 
 
-def _continues(heading: Heading, before: list[Heading], numbered: set[str]) -> bool:
-    """Whether a plain heading's number continues the one it stands below."""
-    if not heading.label or heading.label.split(".")[0] not in numbered:
-        return False
-    last = next((one.label for one in reversed(before) if one.label), None)
-    return last is not None and last.split(".")[0] == heading.label.split(".")[0]
+def _continues(label: str | None, before: str | None) -> bool:
+    """Whether a number has the same first part as the one before it."""
+    return bool(label and before) and str(label).split(".")[0] == str(before).split(".")[0]
 
 
 def _parents(above: list[Heading], heading: Heading) -> list[Heading]:

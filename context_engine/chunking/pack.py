@@ -49,17 +49,18 @@ def pack(
         keep_blocks: end a span between two blocks where that keeps the second whole.
     """
     tokens = partial(tokens_between, text, atoms, count)
+    ends = _block_ends(atoms)
     out: list[Span] = []
     previous = -1  # first atom of the span before
     index = 0
     while index < len(atoms):
         begin = _repeated(atoms, tokens, previous, index, overlap)
-        needed = _needed(atoms, tokens, index, size) if keep_blocks else index
+        needed = _needed(atoms, ends, tokens, index, size) if keep_blocks else index
         while begin < index and tokens(begin, needed) > size:
             begin += 1
         last = furthest(partial(tokens, begin), size, index, len(atoms))
         if keep_blocks:
-            last = _between_blocks(atoms, tokens, begin, index, last, size)
+            last = _between_blocks(atoms, ends, tokens, begin, index, last, size)
         out.append((atoms[begin].start, atoms[last].end))
         previous, index = begin, last + 1
     return out
@@ -83,14 +84,27 @@ def furthest(tokens: Callable[[int], int], size: int, index: int, stop: int) -> 
 
 def broken(text: str, span: Span, size: int, count: Count, level: int = 0) -> list[Span]:
     """Return parts of a span, each of at most `size` tokens, cut as high on the ladder of borders as possible."""
-    lowest = level + 1 == len(_LADDER)
+    if level == len(_LADDER):
+        return _sliced(text, span, size, count)
     parts: list[Span] = []
     for part in _LADDER[level](text, *span):
-        if lowest or count(text[slice(*part)]) <= size:
-            parts.append(part)
-        else:
-            parts += broken(text, part, size, count, level + 1)
+        parts += [part] if count(text[slice(*part)]) <= size else broken(text, part, size, count, level + 1)
     return _filled(text, parts, size, count)
+
+
+def _sliced(text: str, span: Span, size: int, count: Count) -> list[Span]:
+    """Cut inside a word, which nobody wants and a word over the limit leaves no way round."""
+    out: list[Span] = []
+    start, end = span
+    while start < end:
+        stop = furthest(partial(_slice_tokens, text, count, start), size, start + 1, end + 1)
+        out.append((start, stop))
+        start = stop
+    return out
+
+
+def _slice_tokens(text: str, count: Count, start: int, end: int) -> int:
+    return count(text[start:end])
 
 
 def _filled(text: str, parts: Sequence[Span], size: int, count: Count) -> list[Span]:
@@ -114,11 +128,7 @@ def _split(pattern: re.Pattern[str]) -> Callable[[str, int, int], list[Span]]:
     return cut
 
 
-def _characters(text: str, start: int, end: int) -> list[Span]:
-    return [(at, at + 1) for at in range(start, end)]
-
-
-_LADDER: Final = (_split(_LINE), sentences, _split(_CLAUSE), _split(_WORD), _characters)
+_LADDER: Final = (_split(_LINE), sentences, _split(_CLAUSE), _split(_WORD))
 
 
 def _repeated(atoms: Sequence[Atom], tokens: _Tokens, previous: int, index: int, overlap: int) -> int:
@@ -134,29 +144,35 @@ def _repeated(atoms: Sequence[Atom], tokens: _Tokens, previous: int, index: int,
     return begin
 
 
-def _block_end(atoms: Sequence[Atom], index: int) -> int:
-    last = index
-    while last + 1 < len(atoms) and atoms[last + 1].block == atoms[index].block:
-        last += 1
-    return last
+def _block_ends(atoms: Sequence[Atom]) -> list[int]:
+    """Return, for each atom, the last atom of its block."""
+    ends = list(range(len(atoms)))
+    for index in range(len(atoms) - 2, -1, -1):
+        if atoms[index].block == atoms[index + 1].block:
+            ends[index] = ends[index + 1]
+    return ends
 
 
-def _needed(atoms: Sequence[Atom], tokens: _Tokens, index: int, size: int) -> int:
+def _fits(tokens: _Tokens, first: int, last: int, size: int) -> bool:
+    """Whether a run of atoms fits; however long the run is, not much more than `size` tokens are counted."""
+    return furthest(partial(tokens, first), size, first, last + 1) == last
+
+
+def _needed(atoms: Sequence[Atom], ends: Sequence[int], tokens: _Tokens, index: int, size: int) -> int:
     """Return the last atom that must follow the overlap: the end of a table or list that fits, else `index`."""
-    if not atoms[index].whole:
-        return index
-    last = _block_end(atoms, index)
-    return last if tokens(index, last) <= size else index
+    return ends[index] if atoms[index].whole and _fits(tokens, index, ends[index], size) else index
 
 
-def _between_blocks(atoms: Sequence[Atom], tokens: _Tokens, begin: int, index: int, last: int, size: int) -> int:
+def _between_blocks(
+    atoms: Sequence[Atom], ends: Sequence[int], tokens: _Tokens, begin: int, index: int, last: int, size: int
+) -> int:
     """Return where to end instead of inside a block: before the block, if it fits alone and no stub stays behind."""
-    if last + 1 == len(atoms) or atoms[last + 1].block != atoms[last].block:
+    if ends[last] == last:
         return last
     first = last
     while first > index and atoms[first - 1].block == atoms[last].block:
         first -= 1
-    if first == index or tokens(first, _block_end(atoms, last)) > size:
+    if first == index or not _fits(tokens, first, ends[last], size):
         return last
     stub = tokens(begin, first - 1) * 4 < size
     return last if stub and not atoms[last].whole else first - 1

@@ -11,15 +11,15 @@ __all__ = ["Atom", "Span", "atoms", "sentences", "stripped"]
 Span = tuple[int, int]
 CJK: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 
+# Possessive, and begun only at the first of several stops: a page of dots takes no longer than a page of words.
 _SENTENCE_END: Final = re.compile(
-    r"[.!?…]+[\"'”’)\]*_]*\s+(?=[\"'“‘(\[*_]*[A-Z0-9\u00c0-\u00de])|[。！？]+[”’」』）》]*\s*"
+    r"(?<![.!?…])[.!?…]++[\"'”’)\]*_]*+\s++(?=[\"'“‘(\[*_]*[A-Z0-9\u00c0-\u00de])|[。！？]++[”’」』）》]*+\s*+"
 )
 _ABBREVIATION: Final = re.compile(
     r"(?:\b(?:e\.g|i\.e|cf|vs|viz|al|No|Nos|Art|Arts|Sec|Sect|Cl|Para|paras?|pp?|Ch|Reg|Regs|Fig|Eq|Mr|Mrs|Ms|Dr|Prof"
     r"|St|Ltd|Inc|Corp|Co|Plc|approx|dept|est|incl|excl)|\b[A-Z]|^\s*[(]?(?:[a-zA-Z]|[ivxIVX]{1,5}|[\d.()a-z]*\d[\d.()a-z]*)|\n\s*[(]?\d{1,3})$"
 )
 _TABLE: Final = re.compile(r"\s*\|")
-_TABLE_RULE: Final = re.compile(r"\s*\|?[\s:|-]*-[\s:|-]*\|?\s*")
 _ITEM: Final = re.compile(r"\s*(?:[-*+•·]|\d{1,3}[.)]|\(\w{1,4}\)|[a-z][.)])\s+\S")
 _HEADING: Final = re.compile(r" {0,3}#{1,6}\s")
 _FENCE: Final = re.compile(r"\s*(?:```|~~~)")
@@ -138,7 +138,7 @@ def _parted(text: str, kind: str, spans: list[Span]) -> _Block:
     ruled = False  # whether the row before is the rule below a table's head: the first row stays with the head
     for first, last in spans:
         line = text[first:last]
-        rule = kind == "table" and _TABLE_RULE.fullmatch(line) is not None
+        rule = kind == "table" and "-" in line and not line.strip(" \t\n:|-")
         goes_on = rule or ruled or (kind == "list" and _ITEM.match(line) is None)
         if parts and goes_on:
             parts[-1] = (parts[-1][0], last)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import yaml
@@ -17,6 +16,7 @@ __all__ = ["BrokenFrontMatter", "FrontMatter", "front_matter", "header_fields"]
 _MOST_FRONT: Final = 64 * 1024
 _FRONT_END: Final = re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE)
 _MOST_LINES: Final = 40
+_MOST_LINE: Final = 300
 _MOST_VALUE: Final = 160
 _AS_WRITTEN: Final = (
     "version",
@@ -122,10 +122,10 @@ def header_fields(text: str) -> dict[str, str]:
     {'notice_id': '637', 'effective_from': '2026-01-15'}
     """
     out: dict[str, str] = {}
-    for line in islice(text.splitlines(), _MOST_LINES):
+    for line in text[: _MOST_LINES * _MOST_LINE].splitlines()[:_MOST_LINES]:
         if _LOWER_HEADING.match(line):
             break
-        match = _ROW.match(line) or _LINE.match(line)
+        match = (_ROW.match(line) or _LINE.match(line)) if len(line) <= _MOST_LINE else None
         if match is None:
             continue
         name = _FIELD_OF.get(" ".join(match[1].casefold().replace(".", " ").split()))

@@ -65,6 +65,7 @@ def test_a_heading_directly_above_its_text():
         ("1.1.1.(2) Nothing here applies abroad.", "1.1.1.(2)"),
         ("A2.1 Reports", "A2.1"),
         ("**3.1 Limits**", "3.1"),
+        ("## **3.1 Limits** ##", "3.1"),
         ("第三条 上限", "第三条"),
         ("3 限额", "3"),
     ],
