@@ -19,8 +19,10 @@ _EMPHASIS: Final = re.compile(r"(\*\*|__|`)(?=\S)(.+?)(?<=\S)\1")
 _CJK: Final = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _UNIT: Final = re.compile(rf"[{_CJK}]|[^\s{_CJK}]+")
 _IS_CJK: Final = re.compile(rf"[{_CJK}]")
-_EDGES: Final = re.compile(r"^\W+|\W+$")
+_WORD: Final = re.compile(r"\w+(?:[-./,'’]\w+|\(\w{1,4}\))*")
 _LEAD_IN: Final = 4
+_MOST_CHARS: Final = 20_000
+_MOST_HITS: Final = 200
 
 
 class Snippet(NamedTuple):
@@ -61,10 +63,10 @@ def snippet(content: str, query: str, width: int, known: str = "") -> Snippet:
         width: characters, the ellipses included.
         known: a heading the reader sees already; left out where the text begins with it.
     """
-    text = _without(readable(content), known)
+    text = _without(readable(content[:_MOST_CHARS]), known)
     units = _units(text, frozenset(terms(query)))
-    first = _best_start(text, units, width - 4)
-    start = units[first].start if units else 0
+    whole = len(text) <= width or not units
+    start = 0 if whole else units[_best_start(text, units, width - 4)].start
     lead = "… " if start else ""
     end = _end(text, units, start, width - len(lead) - 2)
     piece = lead + text[start:end] + (" …" if end < len(text) else "")
@@ -99,19 +101,17 @@ def _word_terms(word: str) -> frozenset[str]:
 
 
 def _best_start(text: str, units: Sequence[_Unit], width: int) -> int:
-    """Return the unit to begin with: most different words, then a sentence's beginning, then the earliest."""
-    hits = [index for index, unit in enumerate(units) if unit.found]
-    starts = {0, *(max(index - _LEAD_IN, 0) for index in hits)}
+    """Return the unit to begin with: most different words, then a sentence's beginning, then early and near."""
+    hits = [index for index, unit in enumerate(units) if unit.found][:_MOST_HITS]
     sentences = {0, *(index + 1 for index, unit in enumerate(units[:-1]) if text[unit.end - 1] in ".!?:;—。")}
-    best, best_value = 0, (-1, -1)
-    for start in sorted(starts | sentences):
-        limit = units[start].start + width if units else 0
-        within = [units[index] for index in hits if index >= start and units[index].end <= limit]
-        different = len(frozenset().union(*(unit.found for unit in within)))
-        value = (different, int(start in sentences))
-        if value > best_value:
-            best, best_value = start, value
-    return best
+
+    def value(start: int) -> tuple[int, bool, int, int]:
+        limit = units[start].start + width
+        within = [index for index in hits if index >= start and units[index].end <= limit]
+        different = len(frozenset().union(*(units[index].found for index in within)))
+        return different, start in sentences, -min(within, default=0), start if within else -start
+
+    return max(sentences | {max(index - _LEAD_IN, 0) for index in hits}, key=value)
 
 
 def _end(text: str, units: Sequence[_Unit], start: int, width: int) -> int:
@@ -123,7 +123,5 @@ def _end(text: str, units: Sequence[_Unit], start: int, width: int) -> int:
 
 def _core(text: str, unit: _Unit) -> tuple[int, int]:
     """Return a unit's place without the punctuation around it."""
-    word = text[unit.start : unit.end]
-    bare = _EDGES.sub("", word)
-    start = unit.start + word.find(bare)
-    return start, start + len(bare)
+    word = _WORD.search(text, unit.start, unit.end)
+    return word.span() if word else (unit.start, unit.start)

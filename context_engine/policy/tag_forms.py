@@ -120,26 +120,33 @@ def _tagged(item: Any, number: int) -> TaggedText:
     content = item.get("content")
     return TaggedText(
         content=content if isinstance(content, str) else None,
-        tag=next((tag for tag in map(_tag_in, _places(item)) if tag is not None), None),
+        tag=next((tag for tag in _tags(item) if tag is not None), None),
         given=item,
     )
 
 
-def _places(item: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield where a tag may stand, the nearest to the text first."""
-    yield item
+def _tags(item: Mapping[str, Any]) -> Iterator[Mapping[str, Any] | None]:
+    """Yield the tag of each place where one may stand, the nearest to the text first; None where there is none.
+
+    Only metadata is looked through for keys spread out: a chunk dict itself holds keys of the same names.
+    """
+    yield _whole_tag(item)
     metadata = item.get("metadata")
     if isinstance(metadata, Mapping):
-        yield metadata
-        inner = metadata.get("doc_metadata")
-        if isinstance(inner, Mapping):
-            yield inner
+        for place in (metadata, metadata.get("doc_metadata")):
+            if isinstance(place, Mapping):
+                yield _whole_tag(place)
+                yield _spread_tag(place)
 
 
-def _tag_in(place: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    if _TAG in place:
-        whole = _parsed(place[_TAG])
-        return whole if isinstance(whole, Mapping) else {}
+def _whole_tag(place: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    if _TAG not in place:
+        return None
+    whole = _parsed(place[_TAG])
+    return whole if isinstance(whole, Mapping) else {}
+
+
+def _spread_tag(place: Mapping[str, Any]) -> Mapping[str, Any] | None:
     for prefix in _PREFIXES:
         if f"{prefix}source_type" in place and f"{prefix}fetched_at" in place:
             return _gathered(place, prefix)
