@@ -20,6 +20,7 @@ Standing = Callable[[Chunk], Mapping[str, Any]]
 """From what a document claims of its authority to the fields the engine will see after the manifest's ceiling."""
 
 ENGINE_FIELDS: Final = frozenset({"source_type", "tier", "authority_tier", "classification"})
+_MOST_RESOLVED: Final = 64
 _ALL: Final = Query.all_query()
 _NONE: Final = Query.empty_query()
 
@@ -29,6 +30,7 @@ class Pushdown:
 
     Args:
         connection: a reader's.
+        resolved: remembers the query of each condition on values; holds for one searcher.
         constants: fields that are the same for every chunk of the source.
         standing: resolves ENGINE_FIELDS; without it the filter must be `relaxed` first.
 
@@ -37,9 +39,14 @@ class Pushdown:
     """
 
     def __init__(
-        self, connection: sqlite3.Connection, constants: Mapping[str, Any], standing: Standing | None = None
+        self,
+        connection: sqlite3.Connection,
+        resolved: dict[str, Query],
+        constants: Mapping[str, Any],
+        standing: Standing | None = None,
     ) -> None:
-        self._connection, self._constants, self._standing = connection, constants, standing
+        self._connection, self._resolved = connection, resolved
+        self._constants, self._standing = constants, standing
         self.exact = True
 
     def query(self, filter: Filter, *, widen: bool = True) -> Query:
@@ -69,7 +76,13 @@ class Pushdown:
         if name in NOT_INDEXED or name == CLAIMS:
             self.exact = False
             return _ALL if widen else _NONE
-        return self._by_value(condition)
+        key = repr(condition)
+        query = self._resolved.get(key)
+        if query is None:
+            if len(self._resolved) >= _MOST_RESOLVED:
+                self._resolved.clear()
+            query = self._resolved[key] = self._by_value(condition)
+        return query
 
     def _by_value(self, condition: Condition) -> Query:
         """Ask for the values that hold; where a missing field holds too, exclude the values that fail instead."""

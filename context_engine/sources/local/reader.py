@@ -17,19 +17,25 @@ from context_engine.sources.local import schema
 from context_engine.sources.local.schema import State
 from context_engine.text import ANALYSER_VERSION
 
-__all__ = ["Pool", "View", "Viewer", "damaged"]
+__all__ = ["Pool", "View", "Viewer"]
 
 _TRIES = 3
 _REBUILD = "run 'context-engine kb rebuild'"
 
 
 class View(NamedTuple):
-    """One moment of a base: a read transaction, a searcher, and the generation the searcher holds."""
+    """One moment of a base: a read transaction and a searcher.
+
+    Attributes:
+        held: the generation the searcher holds.
+        resolved: conditions that were turned into queries for this searcher before; shared by all its views.
+    """
 
     connection: sqlite3.Connection
     state: State
     searcher: tantivy.Searcher
     held: int
+    resolved: dict[str, tantivy.Query]
 
 
 class Pool:
@@ -88,6 +94,7 @@ class _Opened(NamedTuple):
     handle: tantivy.Index
     searcher: tantivy.Searcher
     held: int
+    resolved: dict[str, tantivy.Query]
 
 
 class Viewer:
@@ -105,7 +112,7 @@ class Viewer:
 
     @contextmanager
     def view(self) -> Iterator[View]:
-        """Hold one moment of the base; a generation that the index does not hold yet is waited for by reloading only.
+        """Hold one moment of the base; it is looked at again where the index is behind, never waited for.
 
         Raises:
             StoreVersionMismatch: another version wrote the tables or the index.
@@ -124,6 +131,8 @@ class Viewer:
                 yield view
         except sqlite3.DatabaseError as error:
             raise schema.unusable(self._root, error) from error
+        except ValueError as error:
+            raise StoreCorrupt(f"{self._root} is damaged ({error}): run 'context-engine kb verify'") from error
 
     def close(self) -> None:
         """Let the index go; the next view opens it again."""
@@ -138,7 +147,7 @@ class Viewer:
                 f"{ANALYSER_VERSION}: {_REBUILD}"
             )
         opened = self._current(state)
-        return View(connection, state, opened.searcher, opened.held)
+        return View(connection, state, opened.searcher, opened.held, opened.resolved)
 
     def _current(self, state: State) -> _Opened:
         path = indexing.directory(self._root, state.index_number)
@@ -151,11 +160,11 @@ class Viewer:
                     index = opened.handle if opened is not None and same else indexing.opened(path)
                     index.reload()
                     searcher = index.searcher()
-                    opened = _Opened(state.index_number, stamp, index, searcher, self._held(searcher, state))
+                    opened = _Opened(state.index_number, stamp, index, searcher, self._held(searcher, state), {})
                     self._opened = opened
             except (OSError, ValueError) as error:
                 self._opened = None
-                raise damaged(path, error) from error
+                raise _damaged(path, error) from error
             return opened
 
     def _held(self, searcher: tantivy.Searcher, state: State) -> int:
@@ -165,9 +174,9 @@ class Viewer:
         return mark.generation
 
 
-def damaged(path: Path, error: Exception) -> StoreCorrupt:
+def _damaged(path: Path, error: Exception) -> StoreCorrupt:
     """Return the error for an index that cannot be read."""
-    return StoreCorrupt(f"the index {path} cannot be read ({error}): {_REBUILD}")
+    return StoreCorrupt(f"the index in {path} cannot be read ({error}): {_REBUILD}")
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:

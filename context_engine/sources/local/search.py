@@ -67,7 +67,7 @@ def _filtered(view: View, scope: Scope, clauses: list[tuple[Occur, Query]]) -> C
     constants = {**scope.constants, "source_id": scope.source_id, "source": scope.source_id}
     if stand is None:
         filters = relaxed(filters, ENGINE_FIELDS - constants.keys())
-    pushdown = Pushdown(view.connection, constants, stand)
+    pushdown = Pushdown(view.connection, view.resolved, constants, stand)
     clauses.append((Occur.Must, Query.const_score_query(pushdown.query(filters), 0.0)))
 
     def test(chunk: Chunk) -> bool:

@@ -246,6 +246,14 @@ class TestOpening:
         with pytest.raises(StoreVersionMismatch, match="version 7"):
             LocalBase(folder).writer()
 
+    def test_a_damaged_row(self, fill: Fill, base: LocalBase, folder: Path, find: Find) -> None:
+        fill({"c": "text"})
+        with sqlite3.connect(folder / "base.sqlite3") as connection:
+            connection.execute("UPDATE chunks SET fields = '{'")
+        with pytest.raises(StoreCorrupt, match="context-engine kb verify"):
+            find("text")
+        assert not base.verify().ok
+
     def test_a_lost_index(self, fill: Fill, base: LocalBase, folder: Path, find: Find) -> None:
         fill({"c": "text"})
         base.close()

@@ -133,6 +133,26 @@ def test_any_filter_finds_what_testing_every_row_finds(filled: LocalBase, wanted
     assert found(filled, wanted) == expected(wanted)
 
 
+def test_an_answered_condition_is_answered_anew_after_a_change(base: LocalBase, fill: Callable[..., None]) -> None:
+    fill({"a": Chunk(content="limit", metadata={"year": 1960})})
+    assert found(base, "year >= 1960") == {"a"} and found(base, "year != 1960") == set()
+    fill({"b": Chunk(content="limit", metadata={"year": 1961})})
+    assert found(base, "year >= 1960") == {"a", "b"} and found(base, "year != 1960") == {"b"}
+    base.rebuild()
+    assert found(base, "year >= 1960") == {"a", "b"} and found(base, "year != 1960") == {"b"}
+
+
+def test_true_and_one_are_two_conditions(base: LocalBase, fill: Callable[..., None]) -> None:
+    fill({"a": Chunk(content="limit", metadata={"live": True}), "b": Chunk(content="limit", metadata={"live": 1})})
+    assert found(base, {"live": True}) == {"a"} and found(base, {"live": 1}) == {"b"}
+
+
+def test_many_conditions(base: LocalBase, fill: Callable[..., None]) -> None:
+    fill({f"c{n}": Chunk(content="limit", position=n) for n in range(3)})
+    for n in range(200):
+        assert found(base, {"position": n}) == ({f"c{n}"} if n < 3 else set())
+
+
 def test_a_narrow_filter_still_fills_the_answer(filled: LocalBase) -> None:
     assert len(found(filled, "position >= 35", top_k=5)) == 5
     assert len(found(filled, "chunk_id in c30,c31,c32", top_k=3)) == 3
