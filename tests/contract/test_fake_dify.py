@@ -98,7 +98,12 @@ def datasets(name: str) -> list[FakeDataset]:
         return [FakeDataset(f"tmp{number}", None) for number in range(124)]
     saved = {"search_method": "keyword_search", "reranking_enable": False, "top_k": 7, "score_threshold_enabled": False}
     economy = FakeDataset(
-        "NPA SOP", "economy", economy_documents(name), ECONOMY, retrieval_model=saved if name[:3] == "158" else None
+        "NPA SOP",
+        "economy",
+        economy_documents(name),
+        ECONOMY,
+        retrieval_model=saved if name.startswith("158b") else None,
+        fields={"review_time": "time"},
     )
     listed = [economy, FakeDataset("KYC", "economy"), FakeDataset("Regulatory notices", "economy")]
     if name.startswith(("30", "31", "99-plugin-daemon-down-30")):
@@ -216,13 +221,15 @@ def compare_description(name: str, ours: dict[str, Any], theirs: dict[str, Any])
     elif "fields" in theirs:
         assert ours == theirs
     elif "id" not in theirs:
-        assert list(ours) == list(theirs)
-        assert [list(field) for field in ours["doc_metadata"]][0] == list(theirs["doc_metadata"][0])
-        assert {field["name"]: field["type"] for field in ours["doc_metadata"]}.items() <= {
-            field["name"]: field["type"] for field in theirs["doc_metadata"]
-        }.items()
+        assert [list(field) for field in ours["doc_metadata"]] == [list(field) for field in theirs["doc_metadata"]]
+        assert field_types(ours) == field_types(theirs)
+        assert ours["built_in_field_enabled"] == theirs["built_in_field_enabled"]
     else:
         compare_dataset(ours, theirs)
+
+
+def field_types(described: Mapping[str, Any]) -> dict[str, str]:
+    return {field["name"]: field["type"] for field in described["doc_metadata"]}
 
 
 def compare_dataset(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
@@ -235,6 +242,7 @@ def compare_dataset(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
         "built_in_field_enabled",
     )  # fmt: skip
     assert {key: ours[key] for key in same} == {key: theirs[key] for key in same}
+    assert field_types(ours) == field_types(theirs)
     assert ours["retrieval_model_dict"]["search_method"] == theirs["retrieval_model_dict"]["search_method"]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 from uuid import NAMESPACE_URL, uuid5
@@ -72,6 +72,7 @@ class FakeDataset:
         retrieval_model: the saved retrieval model, as it is in Dify; None where none was ever saved.
         enable_api: False answers 403.
         built_in_fields: whether Dify adds document_name, uploader and dates to the metadata.
+        fields: metadata fields that are declared, with their type; those of the documents are added to them.
     """
 
     name: str
@@ -86,6 +87,7 @@ class FakeDataset:
     retrieval_model: Mapping[str, Any] | None = None
     enable_api: bool = True
     built_in_fields: bool = False
+    fields: Mapping[str, Literal["string", "number", "time"]] = field(default_factory=dict)
 
     @cached_property
     def dataset_id(self) -> str:

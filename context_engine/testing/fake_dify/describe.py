@@ -104,20 +104,19 @@ def _retrieval_model(stored: StoredDataset, alone: bool) -> dict[str, Any]:
     }
 
 
-def _custom_fields(stored: StoredDataset) -> dict[str, tuple[str, int]]:
-    """Return the names of the documents' own metadata with their type and in how many documents they stand."""
-    out: dict[str, tuple[str, int]] = {}
+def _own_fields(stored: StoredDataset) -> dict[str, str]:
+    """Return the metadata fields that are declared or stand in a document, with their type."""
+    out: dict[str, str] = dict(stored.dataset.fields)
     for document in stored.documents:
         for name, value in (document.document.metadata or {}).items():
-            kind, count = out.get(name, ("string", 0))
-            out[name] = ("number" if isinstance(value, int | float) else kind, count + 1)
+            out.setdefault(name, "number" if isinstance(value, int | float) else "string")
     return out
 
 
 def _fields(stored: StoredDataset) -> list[dict[str, Any]]:
     own = [
         {"id": str(uuid5(UUID(stored.id), f"field:{name}")), "name": name, "type": kind}
-        for name, (kind, _) in _custom_fields(stored).items()
+        for name, kind in _own_fields(stored).items()
     ]
     built_in = BUILT_IN_FIELDS.items() if stored.dataset.built_in_fields else ()
     return own + [{"id": "built-in", "name": name, "type": kind} for name, kind in built_in]
@@ -125,8 +124,12 @@ def _fields(stored: StoredDataset) -> list[dict[str, Any]]:
 
 def metadata_fields(stored: StoredDataset) -> dict[str, Any]:
     """Return the metadata fields of a dataset with the number of documents that have them."""
-    counts = _custom_fields(stored)
-    own = [{**field, "count": counts[field["name"]][1]} for field in _fields(stored) if field["id"] != "built-in"]
+    metadata = [document.document.metadata or {} for document in stored.documents]
+    own = [
+        {**field, "count": sum(field["name"] in each for each in metadata)}
+        for field in _fields(stored)
+        if field["id"] != "built-in"
+    ]
     return {"doc_metadata": own, "built_in_field_enabled": stored.dataset.built_in_fields}
 
 

@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from context_engine.errors import nearest
 from context_engine.testing.fake_dify.app import DifyApp, RateWindow
 from context_engine.testing.fake_dify.data import FakeDataset, Model
+from context_engine.testing.fake_dify.demo import demo_datasets
 from context_engine.testing.fake_dify.faults import FAULTS, Endpoint, Fault, Injection
 from context_engine.testing.fake_dify.retrieve import Behaviour
 from context_engine.testing.fake_dify.server import FakeRequest, Server
@@ -89,6 +90,15 @@ class FakeDify:
     def __repr__(self) -> str:
         return f"FakeDify({len(self._app.datasets)} datasets)"
 
+    @classmethod
+    def demo(cls, **options: Any) -> Self:
+        """Return a server of the demo bank, one dataset a source, named by the source's id.
+
+        Args:
+            options: those of FakeDify, but for the datasets.
+        """
+        return cls(demo_datasets(), **options)
+
     def put(self, dataset: FakeDataset) -> None:
         """Add a dataset, or replace the one with its id."""
         known = self._app.datasets
@@ -101,16 +111,21 @@ class FakeDify:
             embeddings=frozenset({*models.embeddings, dataset.embedding_model}),
         )
 
+    @property
+    def dataset_ids(self) -> dict[str, str]:
+        """The id of each dataset by its name."""
+        return {stored.dataset.name: stored.id for stored in self._app.datasets.values()}
+
     def dataset_id(self, name: str) -> str:
         """Return the id of the dataset with a name.
 
         Raises:
             KeyError: there is none.
         """
-        for stored in self._app.datasets.values():
-            if stored.dataset.name == name:
-                return stored.id
-        raise KeyError(f"no dataset {name!r}.{nearest(name, [s.dataset.name for s in self._app.datasets.values()])}")
+        ids = self.dataset_ids
+        if name not in ids:
+            raise KeyError(f"no dataset {name!r}.{nearest(name, ids)}")
+        return ids[name]
 
     def inject(
         self,
