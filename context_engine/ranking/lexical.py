@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from math import log
 from typing import Final, NamedTuple
 
-from context_engine.text import STOP_WORDS, bigrams, has_cjk, stems, terms, tokens
+from context_engine.text import bigrams, terms, terms_of_word, words
 
 __all__ = ["LexicalScores", "lexical_scores"]
 
@@ -78,46 +79,32 @@ def _idf(names: Sequence[str], found: Sequence[dict[str, int]]) -> dict[str, flo
 
 
 class _Finder:
-    """Counts a query's terms and pairs in texts, looking each word form up once for the whole pool."""
+    """Counts a query's terms and pairs of adjacent terms in texts."""
 
     def __init__(self, singles: dict[str, None], pairs: dict[str, None]) -> None:
-        self._singles, self._pairs = singles, pairs
-        self._forms: dict[str, tuple[str, ...] | None] = dict.fromkeys(STOP_WORDS)
+        self._marks, self._pairs = _Marks(singles), pairs
 
     def count(self, text: str) -> tuple[dict[str, int], int]:
-        """Return ({term or pair: times}, length in tokens)."""
-        if has_cjk(text):
-            sequence = terms(text)
-            return self._tally([term if term in self._singles else "" for term in sequence]), len(sequence)
-        words = tokens(text)
-        forms = self._forms
-        self._learn(set(words))
-        sequence = []
-        for word in words:
-            hit = forms[word]
-            if hit is not None:
-                sequence += hit
-        return self._tally(sequence), len(words)
-
-    def _learn(self, words: set[str]) -> None:
-        """Map each new word form to the query terms it holds; "" stands for a word that breaks a pair."""
-        new = words.difference(self._forms)
-        simple = [word for word in new if word.isalpha()]
-        for word, stem in zip(simple, stems(simple)):
-            self._forms[word] = (stem,) if stem in self._singles else ("",)
-        for word in new:
-            if word not in self._forms:
-                self._forms[word] = tuple(term if term in self._singles else "" for term in terms(word))
-
-    def _tally(self, sequence: list[str]) -> dict[str, int]:
+        """Return ({term or pair: times}, length in words)."""
+        found = words(text)
+        marks = chain.from_iterable(map(self._marks.__getitem__, found))
         counts: dict[str, int] = {}
-        previous = ""
-        for term in sequence:
-            if term:
-                counts[term] = counts.get(term, 0) + 1
-                if previous:
-                    pair = f"{previous}_{term}"
-                    if pair in self._pairs:
-                        counts[pair] = counts.get(pair, 0) + 1
-            previous = term
-        return counts
+        last, before = "", -2
+        for place, term in [(place, term) for place, term in enumerate(marks) if term]:
+            counts[term] = counts.get(term, 0) + 1
+            if place == before + 1 and (pair := f"{last}_{term}") in self._pairs:
+                counts[pair] = counts.get(pair, 0) + 1
+            last, before = term, place
+        return counts, len(found)
+
+
+class _Marks(dict[str, tuple[str, ...]]):
+    """A word's terms, "" in the place of one that the query does not have; each word is looked up once a pool."""
+
+    def __init__(self, wanted: dict[str, None]) -> None:
+        self._wanted = wanted
+
+    def __missing__(self, word: str) -> tuple[str, ...]:
+        marks = tuple(term if term in self._wanted else "" for term in terms_of_word(word))
+        self[word] = marks
+        return marks

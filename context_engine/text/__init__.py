@@ -2,7 +2,16 @@
 
 from context_engine.text.normalize import content_sha256, normalize
 from context_engine.text.stem import stems
-from context_engine.text.tokens import ANALYSER_VERSION, STOP_WORDS, bigrams, has_cjk, terms, tokens
+from context_engine.text.tokens import (
+    ANALYSER_VERSION,
+    STOP_WORDS,
+    bigrams,
+    has_cjk,
+    terms,
+    terms_of_word,
+    tokens,
+    words,
+)
 
 __all__ = [
     "ANALYSER_VERSION",
@@ -13,5 +22,7 @@ __all__ = [
     "normalize",
     "stems",
     "terms",
+    "terms_of_word",
     "tokens",
+    "words",
 ]

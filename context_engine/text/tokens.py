@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final
 
 from context_engine.text.stem import stems
 
-__all__ = ["ANALYSER_VERSION", "STOP_WORDS", "bigrams", "has_cjk", "terms", "tokens"]
+__all__ = ["ANALYSER_VERSION", "STOP_WORDS", "bigrams", "has_cjk", "terms", "terms_of_word", "tokens", "words"]
 
 ANALYSER_VERSION: Final = "1"
 """Raised whenever `terms` gives another answer for some text: an index built before must be rebuilt."""
@@ -42,6 +43,13 @@ def has_cjk(text: str) -> bool:
     return not text.isascii() and _CJK.search(text) is not None
 
 
+def words(text: str) -> list[str]:
+    """Return the runs between white space, casefolded: no token and no term reaches across them."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    return text.casefold().split()
+
+
 def tokens(text: str) -> list[str]:
     """Return the tokens of a text in order, casefolded.
 
@@ -50,31 +58,7 @@ def tokens(text: str) -> list[str]:
     >>> tokens("NPA-001, clause 4.2.1(b): high-risk limit of 5 %")
     ['npa-001', 'clause', '4.2.1(b)', 'high', 'risk', 'limit', 'of', '5', '%']
     """
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
-    found = _TOKEN.findall(text.casefold())
-    out: list[str] = []
-    for token in found:
-        if token.isalnum() and token.isascii():
-            out.append(token)
-        else:
-            out += _split(token)
-    return out
-
-
-@lru_cache(maxsize=65_536)
-def _split(token: str) -> tuple[str, ...]:
-    """Keep what has a digit whole (a code); split the rest at punctuation, and CJK into characters."""
-    if has_cjk(token):
-        return tuple(
-            part for one in _CJK_OR_OTHER.finditer(token) for part in ((one[1],) if one[1] else _split(one[2]))
-        )
-    if len(token) == 1 or any(char.isdigit() for char in token):
-        return (token,)
-    word = token.replace("’", "'")
-    if word.endswith("n't"):
-        return (_CONTRACTED.get(word, word[:-3]), "not")
-    return tuple(_WORD.findall(word.removesuffix("'s")))
+    return list(chain.from_iterable(map(_memo(_tokens_of, text), words(text))))
 
 
 def terms(text: str) -> list[str]:
@@ -86,21 +70,48 @@ def terms(text: str) -> list[str]:
     >>> terms("Criteria for approving NPA-001 under 4.2.1(b)")
     ['criteria', 'approv', 'npa-001', 'npa', '001', '4.2.1(b)', '4.2.1']
     """
-    words: list[str] = []
-    for token in tokens(text):
-        if token in STOP_WORDS:
-            continue
-        if token.isalpha():
-            words.append(token)
-        else:
-            words += _parts(token)
-    if has_cjk(text):
-        words = _cjk_pairs(words)
-    return stems(words)
+    return list(chain.from_iterable(map(_memo(terms_of_word, text), words(text))))
 
 
-@lru_cache(maxsize=65_536)
+Split = Callable[[str], tuple[str, ...]]
+
+
+def _memo(split: Split, text: str) -> Split:
+    """Words recur, so they are split once; runs of CJK text hardly do and would only fill the memo."""
+    unwrapped: Split = getattr(split, "__wrapped__", split)
+    return unwrapped if has_cjk(text) else split
+
+
+@lru_cache(maxsize=131_072)
+def _tokens_of(word: str) -> tuple[str, ...]:
+    return tuple(part for token in _TOKEN.findall(word) for part in _split(token))
+
+
+@lru_cache(maxsize=131_072)
+def terms_of_word(word: str) -> tuple[str, ...]:
+    """Return the search terms of one casefolded run between white space."""
+    found = [part for token in _tokens_of(word) if token not in STOP_WORDS for part in _parts(token)]
+    return tuple(stems(_cjk_pairs(found) if has_cjk(word) else found))
+
+
+def _split(token: str) -> tuple[str, ...]:
+    """Keep what has a digit whole (a code); split the rest at punctuation, and CJK into characters."""
+    if token.isascii() and token.isalnum():
+        return (token,)
+    if has_cjk(token):
+        runs = ((one[1], one[2]) for one in _CJK_OR_OTHER.finditer(token))
+        return tuple(part for char, other in runs for part in ((char,) if char else _split(other)))
+    if len(token) == 1 or any(char.isdigit() for char in token):
+        return (token,)
+    word = token.replace("’", "'")
+    if word.endswith("n't"):
+        return (_CONTRACTED.get(word, word[:-3]), "not")
+    return tuple(_WORD.findall(word.removesuffix("'s")))
+
+
 def _parts(token: str) -> tuple[str, ...]:
+    if token.isalpha():
+        return (token,)
     clause = _CLAUSE.fullmatch(token)
     if clause:
         heads, rest = [token], token
