@@ -37,8 +37,7 @@ def test_each_key_of_the_order_decides_in_turn(contenders, expected):
 
 
 def test_swaps_against_every_pair_by_hand():
-    """Finals: a .6*.5+.16 = .46, b .6*.7+.04 = .46, c .6*.6+.08 = .44, d .6*.4+.12 = .36; a against b is a tie of
-    finals, which the higher relevance wins."""
+    """Finals: a .30 + .16 = .46, c .36 + .08 = .44, b .39 + .04 = .43, d .24 + .12 = .36."""
     given = [contender("a", 1, 0.5), contender("b", 4, 0.65), contender("c", 3, 0.6), contender("d", 2, 0.4)]
     ranked = order(given)
     assert names(ranked) == "acbd"
