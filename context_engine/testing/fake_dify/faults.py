@@ -29,7 +29,7 @@ class Fault:
         change: changes the body of Dify's answer (a parsed JSON value) into what is sent.
         delay_s: waited before anything is sent; with a slow wire, before each byte.
         wire: how the answer goes over the wire. "truncated" ends in the middle, "dropped" closes before the first
-            byte, "reset" does so rudely; the huge ones and the bomb add 64 MiB of blanks: with a length, in chunks
+            byte, "reset" does so rudely; the huge ones and the bomb add 32 MiB of blanks: with a length, in chunks
             without one, and compressed.
     """
 

@@ -13,10 +13,10 @@ from context_engine.testing.fake_dify.keywords import keywords_of
 from context_engine.testing.fakes import FakeEmbedder
 from context_engine.text import terms
 
-__all__ = ["StoredDataset", "StoredDocument", "StoredSegment", "Unit", "store"]
+__all__ = ["StoredDataset", "StoredDocument", "StoredSegment", "Unit", "store", "vector_of"]
 
 OWNER: Final = "00000000-0000-4000-8000-000000000001"
-_EMBEDDER: Final = FakeEmbedder()
+_EMBEDDER: Final = FakeEmbedder(1024)
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Unit(NamedTuple):
     segment: StoredSegment
     child: int | None
     text: str
-    vector: Sequence[float]
+    vector: Mapping[int, float]
     terms: Sequence[str]
 
 
@@ -117,7 +117,12 @@ def _units(segment: StoredSegment) -> list[Unit]:
     texts: list[tuple[int | None, str]] = (
         list(enumerate(children, 1)) if children else [(None, segment.segment.content)]
     )
-    return [Unit(segment, child, text, _EMBEDDER.embed_query(text), terms(text)) for child, text in texts]
+    return [Unit(segment, child, text, vector_of(text), terms(text)) for child, text in texts]
+
+
+def vector_of(text: str) -> Mapping[int, float]:
+    """Return the hashed vector of a text by the places that are not zero."""
+    return {place: value for place, value in enumerate(_EMBEDDER.embed_query(text)) if value}
 
 
 def _metadata(document: FakeDocument, built_in: bool) -> Mapping[str, Any] | None:

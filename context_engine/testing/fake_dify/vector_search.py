@@ -10,13 +10,11 @@ from typing import Any, Final, NamedTuple
 from context_engine.testing.fake_dify.data import Model
 from context_engine.testing.fake_dify.payload import SearchPlan
 from context_engine.testing.fake_dify.refusals import Refusal, invalid_param, no_vector_table
-from context_engine.testing.fake_dify.stored import StoredDataset, Unit
-from context_engine.testing.fakes import FakeEmbedder
+from context_engine.testing.fake_dify.stored import StoredDataset, Unit, vector_of
 from context_engine.text import terms
 
 __all__ = ["Hit", "Models", "vector_search"]
 
-_EMBEDDER: Final = FakeEmbedder()
 _RANK_OF_ONE: Final = 0.0607927  # the database's rank of a text that holds one query word once
 
 
@@ -85,8 +83,8 @@ def _allowed(unit: Unit, documents: set[str] | None) -> bool:
 
 def _semantic(units: Sequence[Unit], query: str, top_k: int) -> list[Hit]:
     """Return the top_k nearest, however far they are."""
-    vector = _EMBEDDER.embed_query(query)
-    hits = [Hit(unit, sum(one * other for one, other in zip(vector, unit.vector))) for unit in units]
+    vector = vector_of(query)
+    hits = [Hit(unit, sum(value * unit.vector.get(at, 0.0) for at, value in vector.items())) for unit in units]
     return _sorted(hits)[:top_k]
 
 

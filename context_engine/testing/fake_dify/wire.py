@@ -18,7 +18,7 @@ __all__ = ["send"]
 
 _MIB: Final = 1024 * 1024
 _BLANKS: Final = b" " * _MIB
-_HUGE_MIB: Final = 64
+_HUGE_MIB: Final = 32
 
 
 def send(
