@@ -126,10 +126,18 @@ def chunks_of(document: PreparedDocument, counter: TokenCounter) -> list[Chunk]:
                 heading_path=path,
                 position=piece.position,
                 span=(start + loaded.offset, end + loaded.offset),
-                metadata={**base.metadata, **_table_fields(document, piece)},
+                metadata={**base.metadata, **_table_fields(document, piece), **_reference(document, piece)},
             )
         )
     return out
+
+
+def _reference(document: PreparedDocument, piece: Piece) -> dict[str, str]:
+    """Return what a clause of a notice is cited by: section 4 of notice 637 is found by `637(4)` and `637(4)(b)`."""
+    notice = str(document.fields.get("notice_id") or "")
+    if not piece.section or not notice.isalnum():
+        return {}
+    return {"reference": f"{notice}({piece.section})"}
 
 
 def _fields(loaded: LoadedDocument) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import exp
 from typing import Final, NamedTuple
 
-from context_engine.models import Score, ScoreKind
+from context_engine.models import Chunk, Score, ScoreKind
 from context_engine.ranking.candidates import Candidate
 from context_engine.ranking.lexical import LexicalScores, lexical_scores
 
@@ -60,9 +60,8 @@ def measure(query: str, candidates: Sequence[Candidate]) -> Measured:
     absolute = relevance.copy()
     if not open_:
         return Measured(relevance, absolute, "declared", [])
-    texts = [candidates[index].chunk.content for index in open_]
-    lexical = lexical_scores(query, texts)
     pool = [candidates[index] for index in open_]
+    lexical = lexical_scores(query, [one.chunk.content for one in pool], [_label(one.chunk) for one in pool])
     kind = _common_kind(pool)
     logits = _logit_scorers(pool)
     values = lexical.score if kind is None else [_measured_by(candidate, kind, logits) for candidate in pool]
@@ -86,6 +85,12 @@ def normalise_pool(scores: Sequence[float]) -> list[float]:
         return [0.0] * len(scores)
     low = min(min(scores), 0.5 * high)
     return [(score - low) / (high - low) for score in scores]
+
+
+def _label(chunk: Chunk) -> str:
+    """What heads a text: it tells what the text is about, and by what it is cited."""
+    named = (chunk.title, *chunk.heading_path, chunk.document_id, chunk.section, chunk.metadata.get("reference"))
+    return " ".join(str(name) for name in named if name)
 
 
 def _common_kind(pool: Sequence[Candidate]) -> ScoreKind | None:
