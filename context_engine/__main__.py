@@ -2,4 +2,5 @@
 
 from context_engine.cli import main
 
-main(prog_name="context-engine")
+if __name__ == "__main__":
+    main(prog_name="context-engine")

@@ -1,0 +1,317 @@
+"""The other commands, on a configuration of one's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from click.testing import CliRunner, Result
+
+from context_engine.cli import main
+
+MANIFEST = """
+version: 1
+domain: ORM
+sources:
+  - id: sops
+    type: bank_sop
+    ttl_seconds: 86400
+    documents: [{include: "*.md", doc_type: sop_document}]
+  - id: web
+    type: general_web
+    documents: [{include: "web/*.txt"}]
+"""
+
+
+@pytest.fixture(autouse=True)
+def bank(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """A folder with one domain and three documents, as the current directory."""
+    for name in ("CONTEXT_ENGINE_CONFIG_DIR", "CONTEXT_ENGINE_STAGE", "COLUMNS", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("CONTEXT_ENGINE_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+    for name, text in {
+        "manifests/orm.yaml": MANIFEST,
+        "documents/a.md": "# 1 Losses\n\nA loss event must be reported within 24 hours.\n",
+        "documents/b.md": "# 1 Incidents\n\nAn incident is an event without a loss.\n",
+        "documents/web/c.txt": "Somebody on the web says that losses need no report.\n",
+        "documents/photo.xyz": "?",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, "utf-8")
+    yield tmp_path
+
+
+def run(*args: str, stdin: str | bytes | None = None) -> Result:
+    return CliRunner().invoke(main, list(args), input=stdin)
+
+
+def ok(*args: str, stdin: str | bytes | None = None) -> Any:
+    result = run(*args, stdin=stdin)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout) if "--json" in args else result.stdout
+
+
+def test_ingest_then_search_is_not_the_demo() -> None:
+    report = ok("ingest", "documents", "-d", "ORM", "--json")
+    assert (report["documents"], report["added"], report["unchanged"]) == (3, 3, 0)
+    assert [one["path"] for one in report["skipped"]] == ["photo.xyz"]
+    found = ok("search", "report a loss event", "-d", "ORM", "--json")
+    assert found["demo"] is False
+    assert found["chunks"][0]["source_id"] == "sops"
+
+
+def test_ingest_again_replaces_what_changed_and_prune_removes_what_is_gone(bank: Path) -> None:
+    ok("ingest", "documents", "-d", "ORM")
+    (bank / "documents/a.md").write_text("# 1 Losses\n\nA loss event must be reported within 12 hours.\n")
+    (bank / "documents/b.md").unlink()
+    dry = ok("ingest", "documents", "-d", "ORM", "--prune", "--dry-run", "--json")
+    wet = ok("ingest", "documents", "-d", "ORM", "--prune", "--json")
+    for report in (dry, wet):
+        assert (report["replaced"], report["unchanged"], report["removed"]) == (1, 1, 1)
+    assert "12 hours" in ok("search", "loss event report", "-d", "ORM", "--json")["chunks"][0]["content"]
+
+
+def test_a_dry_run_writes_nothing(bank: Path) -> None:
+    text = ok("ingest", "documents", "-d", "ORM", "--dry-run")
+    assert "documents" in text
+    assert not (bank / "data").exists()
+
+
+def test_the_report_is_a_table_with_the_reasons(bank: Path) -> None:
+    (bank / "documents/bad.md").write_bytes(b"\xff\xfe\xff")
+    result = run("ingest", "documents", "-d", "ORM")
+    words = " ".join(result.stdout.split())
+    assert result.exit_code == 3
+    assert "documents 3 new 3 replaced 0 unchanged 0 removed 0" in words
+    assert "could not be read: bad.md" in words
+    assert "photo.xyz skipped: no rule" in words
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["nowhere", "-d", "ORM"], "does not exist"),
+        (["documents", "-d", "OMR"], "Did you mean 'ORM'?"),
+        (["documents", "-d", "ORM", "--source", "sop"], "sops"),
+        (["documents/a.md", "-d", "ORM", "--prune"], "folder"),
+    ],
+)
+def test_ingest_says_what_is_wrong(args: list[str], said: str) -> None:
+    result = run("ingest", *args)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_domains_lists_sources_and_what_the_base_holds() -> None:
+    before = ok("domains", "--json")
+    assert before["domains"][0]["sources"][0]["documents"] is None
+    ok("ingest", "documents", "-d", "ORM")
+    after = ok("domains", "--json")
+    assert after["demo"] is False
+    sources = {one["id"]: one for one in after["domains"][0]["sources"]}
+    assert sources["sops"] == {
+        "id": "sops", "title": "", "type": "bank_sop", "tier": 2, "adapter": "local", "documents": 2, "chunks": 2
+    }  # fmt: skip
+    assert "sops 2 SOP local 2 2" in " ".join(ok("domains").split())
+
+
+def test_a_domain_that_lacks_a_variable_is_listed_with_the_reason(bank: Path) -> None:
+    (bank / "manifests/dce.yaml").write_text(MANIFEST.replace("ORM", "DCE").replace("sops", "${NOT_SET}"))
+    listed = {one["domain"]: one["problem"] for one in ok("domains", "--json")["domains"]}
+    assert "NOT_SET" in listed["DCE"]
+    assert listed["ORM"] is None
+    result = run("search", "x", "-d", "DCE")
+    assert result.exit_code == 2
+    assert "NOT_SET" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("manifests/dce.yaml", "domain: [", "not usable YAML"),
+        ("manifests/dce.yaml", MANIFEST.replace("ORM", "DCE").replace("documents", "dokuments"), "dokuments"),
+        ("manifests/dce.yaml", MANIFEST.replace("ORM", "DCE").replace("bank_sop", "bank_shop"), "bank_sop"),
+        ("config/rag-pipeline.json", '{"stage2_topk": 3}', "stage2_top_k"),
+        ("config/rag-pipeline.json", '{"stage2_top_k": ', "is not JSON"),
+        ("config/rag-pipeline.json", '{"stage2_top_k": 0}', "stage2_top_k"),
+    ],
+)
+def test_a_broken_file_is_named_by_search_and_by_check(bank: Path, file: str, text: str, said: str) -> None:
+    (bank / file).parent.mkdir(exist_ok=True)
+    (bank / file).write_text(text)
+    for args in (("search", "x", "-d", "ORM"), ("config", "check")):
+        result = run(*args)
+        assert result.exit_code == 2, args
+        assert file in result.output
+        assert said in result.output
+        assert "Traceback" not in result.output
+
+
+def test_config_check_says_what_is_there() -> None:
+    text = ok("config", "check")
+    assert "✓ manifests/orm.yaml" in text
+    assert "1 domain can be searched: ORM" in text
+    assert ok("config", "check", "--json")["domains"] == ["ORM"]
+
+
+def test_config_show_gives_each_value_with_its_origin(bank: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (bank / "config").mkdir()
+    (bank / "config/rag-pipeline.json").write_text('{"stage2_top_k": 5}')
+    monkeypatch.setenv("CONTEXT_ENGINE_MIN_CHUNKS", "1")
+    shown = ok("config", "show", "--json")
+    assert shown["settings"]["stage2_top_k"] == {"value": 5, "origin": "config/rag-pipeline.json", "default": 8}
+    assert shown["settings"]["min_chunks"]["origin"] == "CONTEXT_ENGINE_MIN_CHUNKS"
+    assert shown["found"]["origin"] == "current directory"
+    words = " ".join(ok("config", "show").split())
+    assert "stage2_top_k 5 config/rag-pipeline.json" in words
+    assert "stage1_top_k 40 default" in words
+    assert {row["key"] for row in ok("config", "diff", "--json")} == {"stage2_top_k", "min_chunks"}
+
+
+def test_config_show_masks_secrets(bank: Path) -> None:
+    (bank / "config").mkdir()
+    (bank / "config/connections.yaml").write_text("dify: {base_url: https://d.example/v1, api_key: top-secret}\n")
+    for args in (("config", "show"), ("config", "show", "--json")):
+        text = run(*args).output
+        assert "top-secret" not in text
+        assert "d.example" in text
+
+
+def test_config_diff_compares_stages(bank: Path) -> None:
+    (bank / "manifests/stages").mkdir()
+    for stage in ("uat", "prod"):
+        (bank / f"manifests/stages/{stage}.yaml").write_text(
+            f"connections: {{dify: {{base_url: 'https://{stage}.example/v1'}}}}\n"
+        )
+    (row,) = ok("config", "diff", "uat", "prod", "--json")
+    assert row == {
+        "key": "connections.dify.base_url", "uat": "https://uat.example/v1", "prod": "https://prod.example/v1"
+    }  # fmt: skip
+    assert "https://uat.example/v1" in ok("config", "diff", "uat", "prod")
+    assert ok("config", "diff", "uat", "uat").strip() == "No difference."
+    assert run("config", "diff", "a", "b", "c").exit_code == 2
+
+
+def test_kb_looks_after_the_base(bank: Path) -> None:
+    ok("ingest", "documents", "-d", "ORM")
+    stats = ok("kb", "stats", "--json")
+    assert (stats["documents"], stats["chunks"], stats["lag"]) == (3, 3, 0)
+    assert stats["sources"]["sops"] == {"documents": 2, "chunks": 2}
+    assert "documents 3 chunks 3" in " ".join(ok("kb", "stats").split())
+    assert ok("kb", "verify", "--json")["ok"] is True
+    assert ok("kb", "verify").startswith("sound: 3 documents")
+    assert ok("kb", "rebuild").startswith("rebuilt: 3 documents")
+    assert ok("search", "loss event report", "-d", "ORM", "--json")["chunks"]
+
+
+def test_kb_without_a_base_says_how_to_make_one() -> None:
+    for command in ("stats", "verify", "rebuild"):
+        result = run("kb", command)
+        assert result.exit_code == 2
+        assert "context-engine ingest" in result.stderr
+
+
+def test_a_base_with_rows_that_were_changed_is_reported_damaged(bank: Path) -> None:
+    import sqlite3
+
+    ok("ingest", "documents", "-d", "ORM")
+    (file,) = [path for path in (bank / "data").rglob("*") if path.suffix in (".db", ".sqlite", ".sqlite3")]
+    with sqlite3.connect(file) as connection:
+        connection.execute("UPDATE chunks SET content = 'changed' WHERE rid = 1")
+    result = run("kb", "verify")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[-1].startswith("damaged")
+
+
+def test_init_then_check_then_ingest_then_search(bank: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ok("init", "mine")
+    monkeypatch.chdir(bank / "mine")
+    ok("config", "check")
+    domain = ok("domains", "--json")["domains"][0]["domain"]
+    assert ok("ingest", "documents", "-d", domain, "--json")["added"] > 0
+    assert ok("search", "hotel limit", "-d", domain, "--json")["chunks"]
+
+
+class TestTags:
+    saved: ClassVar[dict[str, str]] = {}
+
+    @pytest.fixture(autouse=True)
+    def answer(self, bank: Path) -> None:
+        """answer.json and answer.jsonl, searched for once."""
+        if not self.saved:
+            ok("ingest", "documents", "-d", "ORM")
+            for form in ("json", "jsonl"):
+                self.saved[form] = run("search", "loss event", "-d", "ORM", f"--{form}").stdout
+        for form, text in self.saved.items():
+            (bank / f"answer.{form}").write_text(text, "utf-8")
+
+    @pytest.mark.parametrize("form", ["json", "jsonl"])
+    def test_what_search_wrote_is_good(self, form: str) -> None:
+        assert "good" in ok("tags", "check", f"answer.{form}")
+
+    def test_stdin_and_json(self, bank: Path) -> None:
+        report = ok("tags", "check", "-", "--json", stdin=(bank / "answer.json").read_bytes())
+        assert report["ok"] is True
+        assert report["settings_known"] is True
+        assert set(report["chunks"][0]["checks"]) == {"tag", "text", "authority", "score", "fresh", "order"}
+
+    def test_a_workflow_nodes_output_is_checked(self, bank: Path) -> None:
+        chunks = json.loads((bank / "answer.json").read_text())["chunks"]
+        items = [
+            {"content": one["content"], "title": "t", "metadata": {"doc_metadata": {"_provenance": one["_provenance"]}}}
+            for one in chunks
+        ]
+        (bank / "node.json").write_text(json.dumps({"result": items}))
+        result = run("tags", "check", "node.json")
+        assert result.exit_code == 0
+        assert "default weights" in result.stderr
+
+    def test_a_changed_text_is_exit_code_4(self, bank: Path) -> None:
+        text = (bank / "answer.jsonl").read_text().replace("24 hours", "48 hours")
+        (bank / "answer.jsonl").write_text(text)
+        result = run("tags", "check", "answer.jsonl")
+        assert result.exit_code == 4
+        assert "the text is not the one the tag was made for" in " ".join(result.stdout.split())
+        assert "fail" in result.stdout.splitlines()[-1]
+
+    def test_expired_is_told_with_exit_code_0(self) -> None:
+        result = run("tags", "check", "answer.json", "--at", "2099-01-01")
+        assert result.exit_code == 0
+        assert "expired" in result.stdout
+
+    @pytest.mark.parametrize(
+        ("content", "said"),
+        [
+            (b"", "is empty"),
+            (b"{", "is not JSON"),
+            (b"{}\n{", "line 2"),
+            (b"{}", "holds no chunks"),
+            (b"\xff", "not UTF-8"),
+            (b"[" * 100_000, "nested too deep"),
+        ],
+    )
+    def test_what_cannot_be_read_is_exit_code_2(self, bank: Path, content: bytes, said: str) -> None:
+        (bank / "bad.json").write_bytes(content)
+        result = run("tags", "check", "bad.json")
+        assert result.exit_code == 2
+        assert result.stderr.startswith("error: bad.json: ")
+        assert said in result.stderr
+        assert "Traceback" not in result.stderr
+
+    def test_a_bad_moment_is_exit_code_2(self) -> None:
+        assert run("tags", "check", "answer.json", "--at", "soon").exit_code == 2
+
+
+def test_help_version_and_the_way_in(bank: Path) -> None:
+    import context_engine
+
+    assert ok("--version").strip() == f"context-engine {context_engine.__version__}"
+    text = ok("--help")
+    for name in ("search", "domains", "config", "init", "ingest", "kb", "tags"):
+        assert name in text
