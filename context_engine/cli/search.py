@@ -32,7 +32,13 @@ Examples:
 """
 
 
-class _Day(click.ParamType[date]):
+if TYPE_CHECKING:
+    _DayType = click.ParamType[date]
+else:  # not generic before click 8.2
+    _DayType = click.ParamType
+
+
+class _Day(_DayType):
     name = "date"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.table import Table
@@ -36,7 +36,13 @@ Examples:
 """
 
 
-class _Moment(click.ParamType[datetime]):
+if TYPE_CHECKING:
+    _MomentType = click.ParamType[datetime]
+else:  # not generic before click 8.2
+    _MomentType = click.ParamType
+
+
+class _Moment(_MomentType):
     name = "moment"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
