@@ -11,12 +11,11 @@ from collections.abc import Callable
 from context_engine.engine.survivors import Ranking, RerankStep, StageTwo, Survivor
 from context_engine.engine.tagging import ranked_chunk
 from context_engine.errors import RerankerError
-from context_engine.models import Fate, Key, Outcome, RankedChunk, ScoreKind, StageTrace
+from context_engine.models import TIERS, Fate, Key, Outcome, RankedChunk, ScoreKind, StageTrace
 from context_engine.policy.effective import in_force, superseded
 from context_engine.policy.filters import chunk_fields, matches
-from context_engine.policy.freshness import Freshness, freshness
 from context_engine.ranking.authority import final_score
-from context_engine.ranking.candidates import Candidate, pool
+from context_engine.ranking.candidates import pool
 from context_engine.ranking.dedup import deduplicate
 from context_engine.ranking.relevance import measure
 from context_engine.ranking.select import Contender, order, swaps
@@ -41,6 +40,7 @@ class _StageTwoRun:
     def __init__(self, given: StageTwo, rerank: RerankStep | None, tick: Callable[[], float]) -> None:
         self.given, self.settings, self.tick = given, given.settings, tick
         self.rerank_step = rerank
+        self.boosts = [given.settings.authority_boosts.of(tier) for tier in TIERS]
         self.fates: dict[Key, Fate] = {}
         self.warnings: list[str] = []
         self.stages: list[StageTrace] = []
@@ -51,7 +51,7 @@ class _StageTwoRun:
     def run(self) -> Ranking:
         candidates, warnings = pool(self.given.answers)
         self.warnings += warnings
-        alive = [Survivor(one, self._freshness(one)) for one in candidates]
+        alive = list(map(Survivor, candidates))
         steps = (
             ("filter", self.recheck),
             ("as_of", self.on_the_day),
@@ -86,14 +86,11 @@ class _StageTwoRun:
         self.stages.append(StageTrace(name, len(alive), len(left), (self.tick() - started) * 1000.0))
         return left
 
-    def _freshness(self, candidate: Candidate) -> Freshness:
-        return freshness(candidate.chunk, candidate.spec, now=self.given.now, retrieved_at=candidate.retrieved_at)
-
     def _drop(
         self, one: Survivor, stage: str, reason: str, value: float | str | None = None, limit: float | str | None = None
     ) -> None:
         key = one.candidate.key
-        self.fates[key] = Fate(key[0], key[1], Outcome.DROPPED, stage, reason, value, limit)
+        self.fates[key] = Fate(*key, Outcome.DROPPED, stage, reason, value, limit)
 
     def recheck(self, alive: list[Survivor]) -> list[Survivor]:
         """The filters again, whatever the source did with them."""
@@ -129,24 +126,19 @@ class _StageTwoRun:
         replaced = superseded(pairs, today=self.given.today)
         for index, removal in replaced.items():
             self._drop(standing[index], "as_of", *removal)
-        return [one for index, one in enumerate(standing) if index not in replaced]
+        return [one for index, one in enumerate(standing) if index not in replaced] if replaced else standing
 
     def not_refused(self, alive: list[Survivor]) -> list[Survivor]:
-        """Expired content is flagged; under `refuse` it is dropped. Chunks without dates are marked."""
+        """Expired content is flagged; under `refuse` it is dropped."""
         left = []
         for one in alive:
-            chunk = one.candidate.chunk
-            if chunk.effective_from is None and chunk.effective_to is None:
-                one.flags.append("effective_unknown")
-            if chunk.superseded_by:
-                one.flags.append("superseded")
-            if one.freshness.state == "expired":
-                if self.settings.expired == "refuse":
-                    self._drop(
-                        one, "expiry", "expired", one.freshness.fetched_at.isoformat(), one.freshness.ttl_seconds
-                    )
-                    continue
-                one.flags.append("expired")
+            if one.candidate.chunk.fetched_at is not None:
+                age = one.candidate.freshness(self.given.now)
+                if age.state == "expired":
+                    if self.settings.expired == "refuse":
+                        self._drop(one, "expiry", "expired", age.fetched_at.isoformat(), age.ttl_seconds)
+                        continue
+                    one.flags += ("expired",)
             left.append(one)
         return left
 
@@ -170,20 +162,12 @@ class _StageTwoRun:
                 left.append(one)
                 continue
             survivor = alive[match.into]
-            survivor.members.append((one, match.similarity))
+            survivor.members += ((one, match.similarity),)
             survivor.relevance = max(survivor.relevance, one.relevance)
             survivor.absolute = max(survivor.absolute, one.absolute)
             key, into = one.candidate.key, survivor.candidate.key
-            self.fates[key] = Fate(
-                key[0],
-                key[1],
-                Outcome.MERGED,
-                "dedup",
-                match.how,
-                match.similarity,
-                self.settings.dedup_threshold,
-                into,
-            )
+            limit = self.settings.dedup_threshold
+            self.fates[key] = Fate(*key, Outcome.MERGED, "dedup", match.how, match.similarity, limit, into)
         return left
 
     def above_threshold(self, alive: list[Survivor]) -> list[Survivor]:
@@ -198,7 +182,7 @@ class _StageTwoRun:
                 self._drop(one, "threshold", f"below_{kind}_threshold", value, limit)
                 continue
             if value is None:
-                one.flags.append("threshold_not_applicable")
+                one.flags += ("threshold_not_applicable",)
                 unmeasured += 1
             left.append(one)
         if unmeasured:
@@ -215,14 +199,14 @@ class _StageTwoRun:
         wanted = settings.min_chunks - (len(alive) - len(below))
         by_signal = sorted(below, key=lambda one: (-one.absolute, one.candidate.tier, one.candidate.key))
         for one in by_signal[: max(wanted, 0)]:
-            one.flags.append("below_threshold")
+            one.flags += ("below_threshold",)
         for one in by_signal[max(wanted, 0) :]:
             if self.in_scope:
                 self._drop(one, "relevance", "below_min_relevance", one.absolute, limit)
             else:
                 self._drop(one, "scope", "out_of_scope", one.absolute, limit)
-        gone = {id(one) for one in by_signal[max(wanted, 0) :]}
-        return [one for one in alive if id(one) not in gone]
+        kept_below = set(map(id, by_signal[: max(wanted, 0)]))
+        return [one for one in alive if one.absolute >= limit or id(one) in kept_below]
 
     def reranked(self, alive: list[Survivor]) -> list[Survivor]:
         """Blend: relevance = w * stage 1 + (1 - w) * reranker. A failure leaves stage 1's relevance, and is said."""
@@ -246,27 +230,26 @@ class _StageTwoRun:
     def _timed_select(self, alive: list[Survivor]) -> tuple[RankedChunk, ...]:
         """Authority, order, cut; what is left gets its tag. Demoted content ranks as tier 5."""
         started = self.tick()
-        standings = {one.candidate.key: one for one in alive}
+        survivors = {one.candidate.key: one for one in alive}
         ranked = order([self._contender(one) for one in alive])
         limit = self.settings.stage2_top_k
         found, self.swap_count = swaps(ranked, limit, self.settings)
         self.found_swaps = tuple(found)
         chunks = []
-        for place, contender in enumerate(ranked, start=1):
-            one = standings[contender.key]
-            if place > limit:
-                self._drop(one, "select", "beyond_top_k", place, limit)
-                continue
+        for place, contender in enumerate(ranked[:limit], start=1):
             key = contender.key
-            self.fates[key] = Fate(key[0], key[1], Outcome.RETURNED, "select", "returned", contender.final)
-            chunks.append(ranked_chunk(one, contender, place, self.given, self.warnings))
+            self.fates[key] = Fate(*key, Outcome.RETURNED, "select", "returned", contender.final)
+            chunks.append(ranked_chunk(survivors[key], contender, place, self.given, self.warnings))
+        for place, contender in enumerate(ranked[limit:], start=limit + 1):
+            key = contender.key
+            self.fates[key] = Fate(*key, Outcome.DROPPED, "select", "beyond_top_k", place, limit)
         self.stages.append(StageTrace("select", len(alive), len(chunks), (self.tick() - started) * 1000.0))
         return tuple(chunks)
 
     def _contender(self, one: Survivor) -> Contender:
-        demoted = self.settings.expired == "demote" and "expired" in one.flags
-        tier = 5 if demoted else one.candidate.tier
-        boost = self.settings.authority_boosts.of(tier)
-        return Contender(
-            one.candidate.key, tier, one.relevance, boost, final_score(one.relevance, boost, self.settings)
-        )
+        candidate = one.candidate
+        tier = candidate.standing.tier
+        if one.flags and self.settings.expired == "demote" and "expired" in one.flags:
+            tier = 5
+        boost = self.boosts[tier - 1]
+        return Contender(candidate.key, tier, one.relevance, boost, final_score(one.relevance, boost, self.settings))

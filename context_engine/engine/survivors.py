@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime
 
 from context_engine.models import (
@@ -18,7 +18,6 @@ from context_engine.models import (
     StageTrace,
     Swap,
 )
-from context_engine.policy.freshness import Freshness
 from context_engine.ranking.candidates import Candidate
 
 __all__ = ["Ranking", "RerankStep", "StageTwo", "Survivor"]
@@ -47,17 +46,21 @@ class StageTwo:
     search_id: str
 
 
-@dataclass(slots=True)
 class Survivor:
-    """A surviving candidate and its numbers so far; a merged member hangs on its survivor."""
+    """A candidate on its way through stage 2, and its numbers so far; a merged one hangs on its survivor.
 
-    candidate: Candidate
-    freshness: Freshness
-    relevance: float = 0.0
-    absolute: float = 0.0
-    flags: list[str] = field(default_factory=list)
-    members: list[tuple[Survivor, float]] = field(default_factory=list)
-    rerank_score: float | None = None
+    A plain class, because a search makes hundreds: flags and members are tuples, shared while they are empty.
+    """
+
+    __slots__ = ("absolute", "candidate", "flags", "members", "relevance", "rerank_score")
+
+    def __init__(self, candidate: Candidate) -> None:
+        self.candidate = candidate
+        self.relevance = 0.0
+        self.absolute = 0.0
+        self.rerank_score: float | None = None
+        self.flags: tuple[str, ...] = ()
+        self.members: tuple[tuple[Survivor, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

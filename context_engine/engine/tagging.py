@@ -21,6 +21,7 @@ def ranked_chunk(one: Survivor, contender: Contender, place: int, given: StageTw
         claims = ", ".join(f"{name} {value!r}" for name, value in sorted(standing.claimed.items()))
         warnings.append(f"chunk {chunk_id!r} of source {source_id!r} claims {claims}: above its manifest, refused")
     also_in = tuple(_member(member, similarity) for member, similarity in one.members)
+    age, flags = candidate.freshness(given.now), _flags(one)
     return RankedChunk(
         rank=place,
         source_id=source_id,
@@ -36,18 +37,33 @@ def ranked_chunk(one: Survivor, contender: Contender, place: int, given: StageTw
         boost=contender.boost,
         final=contender.final,
         rerank_score=one.rerank_score,
-        flags=tuple(one.flags),
+        flags=flags,
         also_in=also_in,
         provenance=ProvenanceTag(
             source_id=source_id,
             source_type=str(standing.source_type),
             authority_tier=standing.tier,
             trust_class=str(standing.trust),
-            fetched_at=utc_text(one.freshness.fetched_at),
-            ttl_seconds=one.freshness.ttl_seconds,
-            extra=_extra(one, contender, given, also_in),
+            fetched_at=utc_text(age.fetched_at),
+            ttl_seconds=age.ttl_seconds,
+            extra={
+                **_extra(one, contender, given, also_in),
+                "fetched_at_basis": str(age.basis),
+                "freshness": age.state,
+                "flags": list(flags),
+            },
         ),
     )
+
+
+def _flags(one: Survivor) -> tuple[str, ...]:
+    """What a reader should know: about the dates first, then what the steps noted."""
+    chunk, about_dates = one.candidate.chunk, []
+    if chunk.effective_from is None and chunk.effective_to is None:
+        about_dates.append("effective_unknown")
+    if chunk.superseded_by:
+        about_dates.append("superseded")
+    return (*about_dates, *one.flags)
 
 
 def _extra(one: Survivor, contender: Contender, given: StageTwo, also_in: tuple[Member, ...]) -> dict[str, Any]:
@@ -63,12 +79,9 @@ def _extra(one: Survivor, contender: Contender, given: StageTwo, also_in: tuple[
         "dataset_id": chunk.dataset_id,
         "classification": str(standing.classification),
         "retrieved_at": utc_text(one.candidate.retrieved_at),
-        "fetched_at_basis": str(one.freshness.basis),
-        "freshness": one.freshness.state,
         "also_in": [member._asdict() for member in also_in],
         "search_id": given.search_id,
         "defaulted": list(_defaulted(one)),
-        "flags": list(one.flags),
     }
     if standing.claimed:
         extra["claimed_tier"] = standing.claimed.get("authority_tier")

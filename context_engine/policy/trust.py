@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from context_engine.models import TIER_OF, Chunk, Classification, SourceSpec, SourceType, TrustClass, default_trust
 
-__all__ = ["Standing", "standing"]
+__all__ = ["Standing", "manifest_standing", "standing"]
 
 _TYPE_OF: Final = {tier: kind for kind, tier in TIER_OF.items()}
 
@@ -27,11 +27,22 @@ class Standing(NamedTuple):
     defaulted: tuple[str, ...]
 
 
-def standing(chunk: Chunk, spec: SourceSpec) -> Standing:
+def manifest_standing(spec: SourceSpec) -> Standing:
+    """Return what a chunk that claims nothing has: the manifest's word."""
+    defaulted = ("source_type", "authority_tier", "trust_class") if spec.trust_document_metadata else ()
+    return Standing(spec.type, spec.tier, spec.trust, spec.classification, {}, defaulted)
+
+
+def standing(chunk: Chunk, spec: SourceSpec, silent: Standing | None = None) -> Standing:
     """Return the authority, trust and classification a chunk has.
 
     A document may lower its authority or raise its classification. The reverse is refused unless the source sets
     `trust_document_metadata`; a refused claim stands in `claimed`. A type and a tier that disagree count as the lower.
+
+    Args:
+        chunk: its claims.
+        spec: its source.
+        silent: `manifest_standing(spec)`, where the caller has it at hand.
     """
     if (
         chunk.authority_tier is None
@@ -39,7 +50,7 @@ def standing(chunk: Chunk, spec: SourceSpec) -> Standing:
         and chunk.trust_class is None
         and chunk.classification is None
     ):
-        return _of_manifest(spec)
+        return silent or manifest_standing(spec)
     claimed: dict[str, int | str] = {}
     tier = _tier(chunk, spec, claimed)
     return Standing(
@@ -50,11 +61,6 @@ def standing(chunk: Chunk, spec: SourceSpec) -> Standing:
         claimed=claimed,
         defaulted=_defaulted(chunk, spec),
     )
-
-
-def _of_manifest(spec: SourceSpec) -> Standing:
-    defaulted = ("source_type", "authority_tier", "trust_class") if spec.trust_document_metadata else ()
-    return Standing(spec.type, spec.tier, spec.trust, spec.classification, {}, defaulted)
 
 
 def _tier(chunk: Chunk, spec: SourceSpec, claimed: dict[str, int | str]) -> int:

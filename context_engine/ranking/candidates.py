@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from context_engine.models import Chunk, Key, RawAnswer, Score, SourceSpec
-from context_engine.policy.trust import Standing, standing
+from context_engine.policy.freshness import Freshness, freshness
+from context_engine.policy.trust import Standing, manifest_standing, standing
 from context_engine.text import content_sha256
 
 __all__ = ["Candidate", "pool"]
@@ -27,6 +28,10 @@ class Candidate(NamedTuple):
         """The authority tier after the manifest's ceiling."""
         return self.standing.tier
 
+    def freshness(self, now: datetime) -> Freshness:
+        """Return whether the content is still fresh."""
+        return freshness(self.chunk, self.spec, now=now, retrieved_at=self.retrieved_at)
+
 
 def pool(answers: Iterable[tuple[SourceSpec, RawAnswer]]) -> tuple[list[Candidate], list[str]]:
     """Return the candidates of all answers, one per identity, sorted by it, and warnings.
@@ -35,15 +40,23 @@ def pool(answers: Iterable[tuple[SourceSpec, RawAnswer]]) -> tuple[list[Candidat
     scores of both. The same id over another text is another candidate, told apart by the text's hash: the text with
     the lowest hash keeps the id. What comes out does not depend on the order of what goes in.
     """
-    found: dict[Key, list[Candidate]] = {}
+    found: dict[Key, Candidate] = {}
+    again: dict[Key, list[Candidate]] = {}
     for spec, answer in answers:
+        silent, own = manifest_standing(spec), spec.id
         for chunk in answer.chunks:
-            candidate = _candidate(spec, chunk, answer.retrieved_at)
-            found.setdefault(candidate.key, []).append(candidate)
+            source_id = chunk.source_id if chunk.source_id and spec.trust_document_metadata else own
+            key = (source_id, chunk.chunk_id or content_sha256(chunk.content)[:32])
+            candidate = Candidate(key, chunk, spec, standing(chunk, spec, silent), answer.retrieved_at)
+            if found.setdefault(candidate.key, candidate) is not candidate:
+                again.setdefault(candidate.key, [found[candidate.key]]).append(candidate)
     out: list[Candidate] = []
     warnings: list[str] = []
     for key in sorted(found):
-        texts = _by_text(found[key])
+        if key not in again:
+            out.append(found[key])
+            continue
+        texts = _by_text(again[key])
         out.append(_joined(texts[0]))
         for others in texts[1:]:
             out.append(_renamed(_joined(others)))
@@ -54,18 +67,10 @@ def pool(answers: Iterable[tuple[SourceSpec, RawAnswer]]) -> tuple[list[Candidat
 
 def _by_text(same: list[Candidate]) -> list[list[Candidate]]:
     """Group candidates of one identity by text, in the order of the texts' hashes."""
-    if len(same) == 1:
-        return [same]
     texts: dict[str, list[Candidate]] = {}
     for candidate in same:
         texts.setdefault(candidate.chunk.content, []).append(candidate)
     return [texts[text] for text in sorted(texts, key=content_sha256)]
-
-
-def _candidate(spec: SourceSpec, chunk: Chunk, retrieved_at: datetime) -> Candidate:
-    source_id = chunk.source_id if chunk.source_id and spec.trust_document_metadata else spec.id
-    chunk_id = chunk.chunk_id or content_sha256(chunk.content)[:32]
-    return Candidate((source_id, chunk_id), chunk, spec, standing(chunk, spec), retrieved_at)
 
 
 def _renamed(candidate: Candidate) -> Candidate:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from context_engine.models import Key, Settings, Swap
-from context_engine.ranking.authority import final_score
 
 __all__ = ["MAX_SWAPS", "Contender", "order", "swaps"]
 
@@ -42,7 +41,7 @@ def swaps(ranked: Sequence[Contender], returned: int, settings: Settings) -> tup
     Returns:
         At most 200 swaps, those of the best-ranked winners first, and the true number.
     """
-    without = order([one._replace(final=final_score(one.relevance, 0.0, settings)) for one in ranked])
+    without = sorted(ranked, key=lambda one: (-one.relevance, one.tier, one.key))
     rank_without = {one.key: rank for rank, one in enumerate(without, start=1)}
     rank_with = {one.key: rank for rank, one in enumerate(ranked, start=1)}
     found: list[Swap] = []
