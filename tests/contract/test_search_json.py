@@ -14,7 +14,7 @@ import pytest
 from context_engine.errors import SourceTimeout
 from context_engine.models import SCHEMA_VERSION, Caller, Chunk, SearchResult, Settings
 
-SCHEMA = json.loads((Path(__file__).parents[2] / "config/schemas/results/search-result-v1.json").read_text("utf-8"))
+SCHEMA = json.loads((Path(__file__).parents[2] / "config/schemas/search-result-v1.json").read_text("utf-8"))
 
 RESULT_KEYS = {
     "schema_version",
