@@ -14,6 +14,7 @@ __all__ = ["LexicalScores", "lexical_scores"]
 K1: Final = 1.2
 B: Final = 0.75
 BIGRAM_WEIGHT: Final = 0.5
+LABEL_WEIGHT: Final = 0.2
 
 
 class LexicalScores(NamedTuple):
@@ -35,14 +36,15 @@ def lexical_scores(query: str, texts: Sequence[str], labels: Sequence[str] = ())
     term that every candidate holds, and a recalled pool is made of such terms.
 
     score = sum of idf(t) * tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / mean length)) over the query's terms, plus
-    half of the same over its pairs of adjacent terms; k1 = 1.2, b = 0.75 (Robertson and Zaragoza 2009).
+    half of the same over its pairs of adjacent terms; k1 = 1.2, b = 0.75 (Robertson and Zaragoza 2009); plus idf(t) over
+    the labels for each term the label holds, a fifth of it where the term has no digit, as in the embedded index.
     coverage = sum of idf(t) over the terms the text or its label holds / sum of idf(t) over all terms of the query.
 
     Args:
         query: the question.
         texts: the pool.
-        labels: what each text is headed by (title, headings, document id). A label helps to tell whether a text is
-            about the question at all; it does not rank, for the titles of long documents match too much.
+        labels: what each text is headed by (title, headings, document id). A code or a clause number counts fully
+            wherever it stands; a word little, for the titles of long documents match too much.
 
     Terms are stems without stop words; codes are whole (`4.2.1(b)`). A query without terms scores 0 everywhere.
 
@@ -62,13 +64,15 @@ def lexical_scores(query: str, texts: Sequence[str], labels: Sequence[str] = ())
     scores: list[float] = []
     coverage: list[float] = []
     heads = [finder.count(label)[0] for label in labels] or [{} for _ in texts]
+    rarity = _idf(list(singles), heads)
+    in_label = {term: rarity[term] * (1.0 if any(map(str.isdigit, term)) else LABEL_WEIGHT) for term in singles}
     for (counts, length), head in zip(found, heads, strict=True):
         norm = K1 * (1 - B + B * length / mean)
         score = 0.0
         for term, tf in counts.items():
             weight = idf[term] if term in singles else BIGRAM_WEIGHT * idf[term]
             score += weight * tf * (K1 + 1) / (tf + norm)
-        scores.append(score)
+        scores.append(score + sum(in_label[term] for term in head if term in singles))
         coverage.append(sum(idf[term] for term in singles if term in counts or term in head) / whole)
     return LexicalScores(scores, coverage)
 

@@ -134,3 +134,9 @@ def test_coverage_never_leaves_its_range():
     coverage = lexical_scores(" ".join(words), texts).coverage
     assert (coverage[0], coverage[-1]) == (0.0, 1.0)
     assert coverage == sorted(coverage)
+
+
+def test_a_label_counts_a_code_fully_and_a_word_by_a_fifth():
+    """One of two labels holds each term, so idf over the labels is ln(1 + 2 / 1); the texts hold neither."""
+    texts, labels = ["A rule.", "A rule."], ["Notice 637", "Procedure"]
+    assert lexical_scores("notice 637", texts, labels).score == pytest.approx([1.0 * log(3) + 0.2 * log(3), 0.0])
