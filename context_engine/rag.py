@@ -39,7 +39,7 @@ from context_engine.models import (
 from context_engine.policy.filters import parse_filter
 from context_engine.ranking.threshold import filter_by_similarity
 from context_engine.sources.callable import Adapter, CallableSource
-from context_engine.wiring import Setup, build_engine, load_setup
+from context_engine.wiring import RerankerChoice, Setup, build_engine, load_setup
 
 __all__ = [
     "ChunkList",
@@ -180,8 +180,11 @@ class _Pipeline:
         read = [chunk_from_dict(chunk, notes) for chunk in chunks]
         domain = next((str(chunk.extra["domain"]) for chunk in read if chunk.extra.get("domain")), "NPA")
         request = self._request(query, domain, {"stage2_top_k": top_k})
-        settings = self._loaded().resolver.resolve(None, request)
-        return _listed(rank_chunks(request, _SPEAKS_FOR_ITSELF, read, settings=settings, notes=notes))
+        choice = RerankerChoice.of(self._loaded().resolver)
+        settings = choice.resolve(None, request)
+        return _listed(
+            rank_chunks(request, _SPEAKS_FOR_ITSELF, read, settings=settings, notes=notes, reranker=choice.reranker)
+        )
 
     def get_config(self) -> dict[str, Any]:
         """See `context_engine.rag.get_rag_config`."""
@@ -220,7 +223,10 @@ class _Pipeline:
         )
         registry = Registry.model_construct(domains={request.domain: domain})
         source = CallableSource(adapter, _SPEAKS_FOR_ITSELF.id)
-        with Engine(registry, lambda _domain, _spec: source, resolve=self._loaded().resolver.resolve) as engine:
+        choice = RerankerChoice.of(self._loaded().resolver)
+        with Engine(
+            registry, lambda _domain, _spec: source, resolve=choice.resolve, reranker=choice.reranker
+        ) as engine:
             return engine.search(request)
 
     def _request(self, query: str, domain: str, options: dict[str, Any]) -> SearchRequest:

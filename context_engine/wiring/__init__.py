@@ -1,13 +1,14 @@
 """The only place that turns names into adapters: from configuration and manifests to an engine."""
 
 from context_engine.wiring.adapters import RERANKERS, SOURCES, find_adapter, installed
-from context_engine.wiring.build import Setup, build_engine, load_setup
+from context_engine.wiring.build import RerankerChoice, Setup, build_engine, load_setup
 from context_engine.wiring.report import CheckReport, Shown, StageDifference, changed, check, diff_stages, show
 
 __all__ = [
     "RERANKERS",
     "SOURCES",
     "CheckReport",
+    "RerankerChoice",
     "Setup",
     "Shown",
     "StageDifference",

@@ -29,7 +29,7 @@ from context_engine.settings.layers import with_layer
 from context_engine.sources.factory import SourceContext, SourceFactory
 from context_engine.wiring.adapters import RERANKERS, SOURCES, find_adapter, load_adapter
 
-__all__ = ["Setup", "build_engine", "load_setup"]
+__all__ = ["RerankerChoice", "Setup", "build_engine", "load_setup"]
 
 logger = logging.getLogger(__name__)
 
@@ -127,7 +127,7 @@ def build_engine(
     loaded = loaded.with_pipeline(pipeline) if pipeline else loaded
     factories = _factories(loaded.registry)
     clock = clock or SystemClock()
-    choice = _Rerankers.of(loaded.resolver, reranker)
+    choice = RerankerChoice.of(loaded.resolver, reranker)
     return Engine(
         loaded.registry,
         _Opener(loaded, factories, clock, data_dir).open,
@@ -185,7 +185,7 @@ class _Opener:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rerankers:
+class RerankerChoice:
     """The one reranker of an engine, and the settings of a search with a check that they ask for no other."""
 
     resolver: SettingsResolver
@@ -194,7 +194,12 @@ class _Rerankers:
     given: bool
 
     @classmethod
-    def of(cls, resolver: SettingsResolver, given: Reranker | None) -> _Rerankers:
+    def of(cls, resolver: SettingsResolver, given: Reranker | None = None) -> RerankerChoice:
+        """Return the reranker that is given, else the one the settings name.
+
+        Raises:
+            ConfigError: it is not installed.
+        """
         if given is not None:
             return cls(resolver, given.name, given, True)
         base = resolver.base()
@@ -205,7 +210,13 @@ class _Rerankers:
         point = find_adapter(RERANKERS, name, file=origin, key="reranker")
         return cls(resolver, name, load_adapter(point)(), False)
 
-    def resolve(self, domain: DomainSpec, request: SearchRequest) -> EffectiveSettings:
+    def resolve(self, domain: DomainSpec | None, request: SearchRequest) -> EffectiveSettings:
+        """Return the settings of a search.
+
+        Raises:
+            InvalidRequest: an option that cannot be used, or another reranker than the engine's.
+            ConfigError: the same of a file.
+        """
         settings = self.resolver.resolve(domain, request)
         wanted, origin = settings.values.reranker, settings.origins.get("reranker", "default")
         if self.given:
