@@ -36,8 +36,8 @@ def lexical_scores(query: str, texts: Sequence[str], labels: Sequence[str] = ())
     term that every candidate holds, and a recalled pool is made of such terms.
 
     score = sum of idf(t) * tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / mean length)) over the query's terms, plus
-    half of the same over its pairs of adjacent terms; k1 = 1.2, b = 0.75 (Robertson and Zaragoza 2009); plus idf(t) over
-    the labels for each term the label holds, a fifth of it where the term has no digit, as in the embedded index.
+    half of the same over its pairs of adjacent terms; k1 = 1.2, b = 0.75 (Robertson and Zaragoza 2009); plus, for each
+    term its label holds, idf(t) over the labels, a fifth of it where the term has no digit: as in the embedded index.
     coverage = sum of idf(t) over the terms the text or its label holds / sum of idf(t) over all terms of the query.
 
     Args:
