@@ -18,7 +18,7 @@ __all__ = ["print_explanation"]
 
 _BAR: Final = 24
 _TOP: Final = 5
-_STATE_STYLES: Final = {"ok": "green", "empty": "dim", "failed": "red"}
+_STATE_STYLES: Final = {"ok": "green", "empty": "dim", "partial": "yellow", "failed": "red"}
 _REASONS: Final = {
     "below_min_relevance": "below the relevance limit",
     "beyond_top_k": "beyond the number asked for",

@@ -65,7 +65,8 @@ def failures(result: SearchResult) -> list[Text]:
 def _failure(source: SourceStatus) -> Text:
     error = source.error or {}
     message = str(error.get("message", "")).removeprefix(f"source {source.source_id!r}: ")
-    line = Text(f"source {source.source_id} failed", "yellow")
+    what = "failed" if source.state == "failed" else "failed in part"
+    line = Text(f"source {source.source_id} {what}", "yellow")
     return line.append(f" (tier {source.authority_tier}, {error.get('code', 'error')}): {clean(message)}", "")
 
 

@@ -43,7 +43,9 @@ def from_result(
         result.chunks,
         decision=result.decision,
         status=result.status,
-        missing=[source.title or source.source_id for source in result.sources if source.state == "failed"],
+        missing=[
+            source.title or source.source_id for source in result.sources if source.state in ("failed", "partial")
+        ],
         budget=result.settings.values.context_max_tokens if budget is None else budget,
         counter=counter,
         form=form,

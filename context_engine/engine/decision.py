@@ -18,11 +18,12 @@ class Missing(NamedTuple):
 
 
 def overall_status(sources: Sequence[SourceStatus], *, rerank_failed: bool = False) -> Status:
-    """Return failed if no source answered, degraded if some did not or the reranker failed, else complete."""
-    failed = sum(source.state == "failed" for source in sources)
-    if failed == len(sources):
+    """Return failed if no source answered, degraded if one did in part or not or the reranker failed, else complete."""
+    states = [source.state for source in sources]
+    if all(state == "failed" for state in states):
         return Status.FAILED
-    return Status.DEGRADED if failed or rerank_failed else Status.COMPLETE
+    incomplete = "failed" in states or "partial" in states
+    return Status.DEGRADED if incomplete or rerank_failed else Status.COMPLETE
 
 
 def missing_evidence(
@@ -44,7 +45,8 @@ def decide(*, required_missing: bool, in_scope: bool, returned: int, any_failed:
     """Return the decision; the first rule that applies.
 
     1. Required evidence is missing: incomplete.
-    2. A source failed and nothing relevant was found: incomplete, because what is missing might have answered.
+    2. A source failed, or a part of it, and nothing relevant was found: incomplete, because what is missing might have
+       answered.
     3. There were candidates and none was relevant enough: out_of_scope.
     4. Something is returned: answered.
     5. Else: no_match.
@@ -53,7 +55,7 @@ def decide(*, required_missing: bool, in_scope: bool, returned: int, any_failed:
         required_missing: a required tier or source gave nothing that is returned.
         in_scope: the best candidate reached the scope threshold.
         returned: chunks returned.
-        any_failed: a source did not answer.
+        any_failed: a source did not answer, or not in full.
         found: candidates that were weighed against the scope threshold.
     """
     if required_missing:

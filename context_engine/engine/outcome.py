@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date, datetime
+from typing import Any
 
 from context_engine.engine.decision import decide, missing_evidence, overall_status
 from context_engine.engine.recall import Reply
 from context_engine.engine.survivors import Ranking, StageTwo
+from context_engine.errors import SourceError
 from context_engine.models import (
     EffectiveSettings,
     RawAnswer,
@@ -28,7 +30,7 @@ def source_statuses(specs: Sequence[SourceSpec], replies: Sequence[Reply]) -> tu
 
 def _status(spec: SourceSpec, reply: Reply) -> SourceStatus:
     admitted, error = reply.admitted, reply.error
-    state = "failed" if admitted is None else "ok" if admitted.chunks else "empty"
+    state = "failed" if admitted is None else "partial" if admitted.failures else "ok" if admitted.chunks else "empty"
     return SourceStatus(
         source_id=spec.id,
         title=spec.title,
@@ -39,9 +41,16 @@ def _status(spec: SourceSpec, reply: Reply) -> SourceStatus:
         cut=admitted.cut if admitted else 0,
         rejected=admitted.rejected if admitted else 0,
         elapsed_ms=round(reply.elapsed_ms, 3),
-        error=None if error is None else error.to_dict(),
+        error=_told(error, admitted.failures if admitted else ()),
         notes=admitted.notes if admitted else (),
     )
+
+
+def _told(error: SourceError | None, failures: Sequence[SourceError]) -> dict[str, Any] | None:
+    """Return the error of a source, or of its parts: the first one's fields, the messages of all."""
+    if error is not None or not failures:
+        return None if error is None else error.to_dict()
+    return {**failures[0].to_dict(), "message": "; ".join(dict.fromkeys(str(one) for one in failures))}
 
 
 def stage_two(
@@ -95,7 +104,7 @@ def assemble(
             required_missing=bool(missing.tiers or missing.sources),
             in_scope=ranking.in_scope,
             returned=len(ranking.chunks),
-            any_failed=any(status.state == "failed" for status in statuses),
+            any_failed=any(status.state in ("failed", "partial") for status in statuses),
             found=ranking.weighed,
         ),
         chunks=ranking.chunks,

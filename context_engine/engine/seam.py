@@ -7,7 +7,7 @@ from datetime import date, datetime
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from context_engine.errors import SourceProtocolError
+from context_engine.errors import SourceError, SourceProtocolError
 from context_engine.models import (
     TIERS,
     Chunk,
@@ -29,6 +29,7 @@ class Admitted(NamedTuple):
 
     Attributes:
         retrieved_at: when the source says it answered, aware; None where it does not say.
+        failures: what parts of the source could not get.
     """
 
     chunks: tuple[Chunk, ...]
@@ -36,6 +37,7 @@ class Admitted(NamedTuple):
     rejected: int
     notes: tuple[str, ...]
     retrieved_at: datetime | None = None
+    failures: tuple[SourceError, ...] = ()
 
 
 def admit(answer: Any, *, source_id: str, top_k: int) -> Admitted:
@@ -73,7 +75,17 @@ def admit(answer: Any, *, source_id: str, top_k: int) -> Admitted:
     if retrieved_at is not None and not _is_aware(retrieved_at):
         notes.append(f"retrieved_at {retrieved_at!r} is not a moment with a time zone and counts as not known")
         retrieved_at = None
-    return Admitted(tuple(kept), answer.cut + max(len(given) - top_k, 0), rejected, tuple(notes), retrieved_at)
+    cut = answer.cut + max(len(given) - top_k, 0)
+    return Admitted(tuple(kept), cut, rejected, tuple(notes), retrieved_at, _failures(answer, source_id))
+
+
+def _failures(answer: SourceAnswer, source_id: str) -> tuple[SourceError, ...]:
+    for error in answer.failures:
+        if not isinstance(error, SourceError):
+            name = type(error).__name__
+            raise SourceProtocolError(f"its failures hold a {name} instead of a SourceError", source_id=source_id)
+        error.source_id = error.source_id or source_id
+    return tuple(answer.failures)
 
 
 def _is_chunk(value: Any) -> bool:

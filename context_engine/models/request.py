@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, Final
 
-from context_engine.errors import InvalidFilter, InvalidRequest
+from context_engine.errors import InvalidFilter, InvalidRequest, SourceError
 from context_engine.models.chunk import Chunk
 from context_engine.models.enums import TIERS
 from context_engine.models.filters import And, Condition, Filter, Not, Or
@@ -147,9 +147,11 @@ class SourceAnswer:
     Attributes:
         retrieved_at: when the source answered, aware; None means now.
         cut: chunks past top_k that the source itself left out.
+        failures: what a source of several parts could not get, one error a part; the chunks are what the others gave.
     """
 
     chunks: Sequence[Chunk] = ()
     notes: tuple[str, ...] = ()
     retrieved_at: datetime | None = None
     cut: int = 0
+    failures: tuple[SourceError, ...] = ()

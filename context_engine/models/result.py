@@ -82,10 +82,10 @@ class SourceStatus:
     """What one source did.
 
     Attributes:
-        state: ok, empty or failed.
+        state: ok, empty, partial (some of its parts failed) or failed.
         chunks: how many entered stage 1, after the cut at top_k; `cut` is how many were cut.
         rejected: chunks refused at the seam (no content, not a chunk).
-        error: {"code", "message", "retryable", "retry_after_s"} where state is failed.
+        error: {"code", "message", "retryable", "retry_after_s"} where state is failed or partial.
     """
 
     source_id: str

@@ -6,13 +6,25 @@ from collections.abc import Callable, Iterable, Mapping, Sized
 from itertools import islice
 from typing import Any
 
-from context_engine.errors import InvalidRequest, SourceProtocolError
+from context_engine.errors import InvalidRequest, SourceError, SourceProtocolError
 from context_engine.models import Chunk, ScoreKind, SourceAnswer, SourceQuery
 from context_engine.models.chunk_dict import chunk_from_dict
 
-__all__ = ["Adapter", "CallableSource"]
+__all__ = ["Adapter", "CallableSource", "ChunkDicts"]
 
 Adapter = Callable[[str, str, int], Iterable[Mapping[str, Any] | Chunk]]
+
+
+class ChunkDicts(list[dict[str, Any]]):
+    """Chunk dicts with what is missing from them: a function may return this in place of a plain list.
+
+    Attributes:
+        failures: what parts of the source could not get.
+    """
+
+    def __init__(self, chunks: Iterable[dict[str, Any]] = (), *, failures: tuple[SourceError, ...] = ()) -> None:
+        super().__init__(chunks)
+        self.failures = failures
 
 
 class CallableSource:
@@ -49,7 +61,8 @@ class CallableSource:
             except InvalidRequest as error:
                 notes.append(f"left out: {error}")
         more = len(given) - query.top_k if isinstance(given, Sized) else 0
-        return SourceAnswer(chunks=chunks, notes=tuple(notes), cut=max(more, 0))
+        failures = given.failures if isinstance(given, ChunkDicts) else ()
+        return SourceAnswer(chunks=chunks, notes=tuple(notes), cut=max(more, 0), failures=failures)
 
     def close(self) -> None:
         """Nothing to release: the function belongs to its maker."""

@@ -1,0 +1,128 @@
+"""Dify's answer to a search: what is well formed in it, and chunks made of that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from context_engine.errors import SourceProtocolError
+from context_engine.models import NOTHING, Chunk, FetchedAtBasis, to_moment
+from context_engine.sources.dify.metadata import MetadataReader
+from context_engine.sources.dify.method import SearchMethod
+
+__all__ = ["Records", "read_chunks", "read_records"]
+
+
+class Records(NamedTuple):
+    """The records of an answer that can be read, in its order, and how many cannot."""
+
+    good: tuple[Mapping[str, Any], ...]
+    bad: int
+
+
+def read_records(body: Any) -> Records:
+    """Return the well-formed records of the body of a retrieve answer.
+
+    Raises:
+        SourceProtocolError: the body holds no list of records, or none of its records can be read.
+    """
+    given = body.get("records") if isinstance(body, Mapping) else None
+    if not isinstance(given, list):
+        raise SourceProtocolError("the answer holds no list of records: Dify's version may have changed its form")
+    good = tuple(record for record in given if _is_record(record))
+    if given and not good:
+        raise SourceProtocolError(f"none of the {len(given)} records can be read: Dify may have changed their form")
+    return Records(good, len(given) - len(good))
+
+
+def _is_record(record: Any) -> bool:
+    segment = record.get("segment") if isinstance(record, Mapping) else None
+    if not isinstance(segment, Mapping):
+        return False
+    document = segment.get("document")
+    return (
+        isinstance(segment.get("id"), str)
+        and segment["id"] != ""
+        and isinstance(segment.get("content"), str)
+        and isinstance(segment.get("answer"), str | None)
+        and isinstance(document, Mapping)
+        and isinstance(document.get("doc_metadata"), Mapping | None)
+        and isinstance(record.get("child_chunks"), list | None)
+        and not isinstance(record.get("score"), str | Mapping | list)
+    )
+
+
+def read_chunks(
+    records: Sequence[Mapping[str, Any]],
+    dataset_id: str,
+    method: SearchMethod,
+    claims: MetadataReader,
+    notes: list[str],
+) -> list[Chunk]:
+    """Return the chunks of well-formed records, in their order; records without text, and repeated ones, left out."""
+    chunks: dict[str, Chunk] = {}
+    for record in records:
+        segment = record["segment"]
+        if segment["id"] in chunks:
+            continue
+        if not segment["content"].strip():
+            notes.append(f"dataset {dataset_id}: segment {segment['id'][:64]} has no text")
+            continue
+        chunks[segment["id"]] = _chunk(record, segment, dataset_id, method, claims, notes)
+    return list(chunks.values())
+
+
+def _chunk(
+    record: Mapping[str, Any],
+    segment: Mapping[str, Any],
+    dataset_id: str,
+    method: SearchMethod,
+    claims: MetadataReader,
+    notes: list[str],
+) -> Chunk:
+    document = segment["document"]
+    metadata = dict(document.get("doc_metadata") or {})
+    fields: dict[str, Any] = {}
+    indexed = to_moment(segment.get("completed_at"))
+    if indexed is not None:
+        fields = {"fetched_at": indexed, "fetched_at_basis": FetchedAtBasis.INDEXED}
+    fields |= claims.claims(metadata, notes)
+    text, extra = _text(record, segment)
+    return Chunk(
+        content=text,
+        chunk_id=segment["id"],
+        scores=method.scores(record.get("score")),
+        document_id=_words(segment.get("document_id")) or _words(document.get("id")),
+        dataset_id=dataset_id,
+        title=_words(document.get("name")),
+        position=_place(segment.get("position")),
+        metadata=metadata or NOTHING,
+        extra=extra or NOTHING,
+        **fields,
+    )
+
+
+def _text(record: Mapping[str, Any], segment: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return question and answer as one text, a parent with the spans of the children that matched, or the text."""
+    content: str = segment["content"]
+    if segment.get("answer"):
+        return f"{content}\n\n{segment['answer']}", {"question": content, "answer": segment["answer"]}
+    children = record.get("child_chunks") or []
+    spans = [span for child in children if (span := _span(content, child)) is not None]
+    return content, {"matched_spans": spans} if spans else {}
+
+
+def _span(parent: str, child: Any) -> list[int] | None:
+    """Return [start, end) of a child's text in its parent's; None where it does not stand there word for word."""
+    text = child.get("content") if isinstance(child, Mapping) else None
+    start = parent.find(text) if isinstance(text, str) and text else -1
+    return None if start < 0 or not isinstance(text, str) else [start, start + len(text)]
+
+
+def _words(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _place(value: Any) -> int | None:
+    """Dify counts from 1."""
+    return value - 1 if isinstance(value, int) and not isinstance(value, bool) and value >= 1 else None

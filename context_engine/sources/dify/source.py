@@ -1,0 +1,305 @@
+"""Datasets of a Dify workspace as one source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import partial
+from typing import Final, NamedTuple
+
+from context_engine.errors import (
+    ConfigError,
+    SourceBusy,
+    SourceError,
+    SourceForbidden,
+    SourceProtocolError,
+    SourceUnavailable,
+)
+from context_engine.models import Chunk, Filter, SourceAnswer, SourceQuery, SourceSpec, checked_query
+from context_engine.policy.effective import in_force
+from context_engine.policy.filters import chunk_fields, matches
+from context_engine.policy.trust import standing
+from context_engine.protocols import Clock
+from context_engine.sources.dify.dataset import DatasetInfo
+from context_engine.sources.dify.fanout import Ticket, ask_each
+from context_engine.sources.dify.filters import Pushed, push_down
+from context_engine.sources.dify.merge import Part, fused_legs, merged
+from context_engine.sources.dify.metadata import MetadataReader
+from context_engine.sources.dify.method import LEGS, MAIN, SearchMethod, choose, possible_kinds
+from context_engine.sources.dify.reading import read_chunks
+from context_engine.sources.dify.settings import DifySettings, check_dify
+from context_engine.sources.dify.shorten import MOST_CHARACTERS, shortened
+from context_engine.sources.dify.workspace import Access, Calls, Workspace
+
+__all__ = ["EXTERNAL", "DifySource"]
+
+EXTERNAL: Final = (
+    "its knowledge lies outside Dify (provider 'external'), where Dify's API never searches: connect the engine to "
+    "that knowledge itself"
+)
+_WIDE: Final = 100
+_WIDER: Final = 500
+
+
+class Found(NamedTuple):
+    """What one leg of one dataset gave.
+
+    Attributes:
+        at: when Dify answered; None where it was not asked.
+        failure: what is missing from it.
+    """
+
+    part: Part
+    notes: tuple[str, ...] = ()
+    at: datetime | None = None
+    failure: SourceError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One search."""
+
+    query: SourceQuery
+    text: str
+    access: Access
+    calls: Calls
+
+
+class DifySource:
+    """Answers from datasets of one workspace, all asked at once; a `Source`.
+
+    Args:
+        spec: the manifest's source.
+        workspace: where its datasets are.
+        clock: the time.
+
+    Raises:
+        ConfigError: the specification cannot be used.
+    """
+
+    def __init__(self, spec: SourceSpec, workspace: Workspace, clock: Clock) -> None:
+        self.settings: DifySettings = check_dify(spec)
+        self.source_id, self.score_kinds = spec.id, possible_kinds(self.settings)
+        self.dataset_ids = tuple(dict.fromkeys(one.lower() for one in spec.dataset_ids))
+        self._spec, self._workspace, self._clock = spec, workspace, clock
+        self._claims = MetadataReader(self.settings)
+
+    def __repr__(self) -> str:
+        return f"DifySource({self.source_id!r}, {len(self.dataset_ids)} datasets)"
+
+    def search(self, query: SourceQuery) -> SourceAnswer:
+        """Return the best chunks of all datasets. What some of them did not answer stands in `failures`.
+
+        Raises:
+            InvalidRequest: a query without text.
+            SourceError: no dataset answered.
+        """
+        checked_query(query.text)
+        left = self._time(query.timeout_s)
+        access = self._access()
+        jobs, notes = self._planned(access)
+        asked = jobs[: self.settings.max_calls]
+        calls = Calls(self.settings.max_calls - len(asked), self.settings.attempts)
+        search = _Asked(query, shortened(query.text), access, calls)
+        if search.text != query.text:
+            notes.append(
+                f"query_shortened: from {len(query.text)} to {len(search.text)} characters, for Dify takes "
+                f"{MOST_CHARACTERS}; ranked by the whole query"
+            )
+        results: list[Found | SourceError] = ask_each(
+            [partial(self._ask, dataset, leg, search) for dataset, leg in asked],
+            width=access.connection.max_connections,
+            left=left,
+        )
+        problem = f"not asked: a search makes at most {self.settings.max_calls} calls (max_calls)"
+        results += [SourceBusy(problem) for _ in jobs[len(asked) :]]
+        return self._answer(query, [dataset for dataset, _ in jobs], results, notes)
+
+    def close(self) -> None:
+        """Let the connections go; a later search opens them again."""
+        self._workspace.close()
+
+    def _time(self, timeout_s: float) -> Callable[[], float]:
+        """Return what tells the seconds left; it ends a little before the engine gives up, so that what came counts."""
+        due = self._clock.monotonic() + timeout_s - min(0.5, timeout_s / 10)
+        return lambda: due - self._clock.monotonic()
+
+    def _access(self) -> Access:
+        try:
+            return self._workspace.access()
+        except ConfigError as error:
+            problem = f"its connection cannot be used: {error}"
+        raise SourceUnavailable(problem, source_id=self.source_id)
+
+    def _planned(self, access: Access) -> tuple[list[tuple[str, str]], list[str]]:
+        """Return (dataset, leg) for each call; two legs only where calls and rate budget cover them."""
+        once = [(dataset, MAIN) for dataset in self.dataset_ids]
+        if not self.settings.legs:
+            return once, []
+        twice = [(dataset, leg) for leg in LEGS for dataset in self.dataset_ids]
+        free = self._workspace.free_calls(access)
+        if len(twice) <= (self.settings.max_calls if free is None else min(free, self.settings.max_calls)):
+            return twice, []
+        return once, ["one leg was asked instead of two: the budget of calls does not cover both"]
+
+    def _ask(self, dataset: str, leg: str, search: _Asked, ticket: Ticket) -> Found:
+        info, notes = self._info(dataset, search, ticket)
+        if info is not None and info.external:
+            raise SourceForbidden(EXTERNAL)
+        if info is not None and not info.api_enabled:
+            raise SourceForbidden("API access to the dataset is switched off: switch it on in the dataset's settings")
+        method = choose(dataset, info, self.settings, leg)
+        if method is None or (info is not None and info.documents == 0):
+            return Found(Part(dataset, (), True), notes)
+        found = self._retrieved(dataset, method, info, search, ticket)
+        if not found.part.chunks and method.name == "hybrid_search" and found.failure is None and search.calls.more():
+            # a reranker that fails inside Dify gives 200 with nothing
+            plain = choose(dataset, info, self.settings, "semantic")
+            assert plain is not None
+            found = self._retrieved(dataset, plain, info, search, ticket)
+            if found.part.chunks:
+                notes += (
+                    f"dataset {dataset}: its hybrid search gave nothing, its semantic search did: check its reranker",
+                )
+        return found._replace(notes=notes + found.notes)
+
+    def _info(self, dataset: str, search: _Asked, ticket: Ticket) -> tuple[DatasetInfo | None, tuple[str, ...]]:
+        info, failure = self._workspace.info(
+            dataset,
+            search.access,
+            ticket,
+            ttl_s=self.settings.lookup_ttl_s,
+            attempts=self.settings.attempts,
+            needed=self.settings.indexing_technique is None,
+        )
+        if failure is None:
+            return info, ()
+        if info is None and self.settings.indexing_technique is None:
+            raise failure
+        known = "what it said last" if info is not None else "the manifest's indexing_technique"
+        return info, (
+            f"dataset {dataset}: Dify could not be asked how it is indexed ({failure.code}), {known} was used",
+        )
+
+    def _retrieved(
+        self, dataset: str, method: SearchMethod, info: DatasetInfo | None, search: _Asked, ticket: Ticket
+    ) -> Found:
+        query = search.query
+        pushed = push_down(query.filters, info.fields if info else {}, self.settings.metadata.used())
+        body = {
+            "query": search.text,
+            "retrieval_model": method.retrieval_model(self._top_k(query, method, pushed), pushed.conditions),
+        }
+        answered, age, stale = self._workspace.retrieve(
+            dataset, body, search.access, ticket, search.calls,
+            ttl_s=self.settings.cache_ttl_s, stale_s=self.settings.stale_s,
+        )  # fmt: skip
+        notes: list[str] = []
+        if stale is not None:
+            notes.append(
+                f"dataset {dataset}: an answer {age:.0f} s old was used, for Dify did not give one ({stale.code})"
+            )
+        chunks = read_chunks(answered.records.good, dataset, method, self._claims, notes)
+        kept = self._kept(chunks, query)
+        if pushed.conditions and pushed.whole and len(kept.by_filter) < len(chunks):
+            notes.append(f"dataset {dataset}: Dify did not keep to the filter; it was kept here")
+        bad = answered.records.bad
+        return Found(
+            Part(dataset, kept.in_force, method.ordered),
+            tuple(notes),
+            answered.at,
+            _unreadable(bad) if bad else None,
+        )
+
+    def _top_k(self, query: SourceQuery, method: SearchMethod, pushed: Pushed) -> int:
+        """Return how many to ask for: more where what comes back is sifted here, and where Dify's cut is a lottery."""
+        if not method.ordered:
+            return max(query.top_k, _WIDE if query.filters is None else _WIDER)
+        dated = self.settings.metadata.effective_from or self.settings.metadata.effective_to
+        sifted = not pushed.whole or (query.as_of is not None and dated)
+        return max(query.top_k, _WIDE) if sifted else query.top_k
+
+    def _kept(self, chunks: Sequence[Chunk], query: SourceQuery) -> _Kept:
+        """Check filter and day again, before anything is cut."""
+        passed = [chunk for chunk in chunks if self._passes(chunk, query.filters, query.domain)]
+        return _Kept(passed, tuple(chunk for chunk in passed if _valid(chunk, query.as_of)))
+
+    def _passes(self, chunk: Chunk, filters: Filter | None, domain: str) -> bool:
+        if filters is None:
+            return True
+        held = standing(chunk, self._spec)
+        fields = chunk_fields(
+            chunk,
+            source_id=self.source_id,
+            source_type=held.source_type,
+            tier=held.tier,
+            classification=held.classification,
+            domain=domain,
+        )
+        return matches(filters, fields)
+
+    def _answer(
+        self, query: SourceQuery, datasets: Sequence[str], results: Sequence[Found | SourceError], notes: list[str]
+    ) -> SourceAnswer:
+        legs: dict[str, list[Part]] = {}
+        failures: list[SourceError] = []
+        times: list[datetime] = []
+        for dataset, result in zip(datasets, results, strict=True):
+            failure = result.failure if isinstance(result, Found) else result
+            if failure is not None:
+                failures.append(self._named(failure, dataset))
+            if isinstance(result, Found):
+                legs.setdefault(dataset, []).append(result.part)
+                notes += result.notes
+                times += [result.at] if result.at is not None else []
+        if not legs:
+            raise _all_failed(failures)
+        chunks = merged([_dataset_part(dataset, parts) for dataset, parts in legs.items()], query.text)
+        return SourceAnswer(
+            chunks=chunks[: query.top_k],
+            notes=tuple(dict.fromkeys(notes)),
+            retrieved_at=min(times, default=None),
+            cut=max(len(chunks) - query.top_k, 0),
+            failures=tuple(failures),
+        )
+
+    def _named(self, error: SourceError, dataset: str) -> SourceError:
+        """Return the error with the source's name, and nothing of what it came from."""
+        return type(error)(
+            f"dataset {dataset}: {error}",
+            source_id=self.source_id,
+            retryable=error.retryable,
+            retry_after_s=error.retry_after_s,
+        )
+
+
+class _Kept(NamedTuple):
+    by_filter: list[Chunk]
+    in_force: tuple[Chunk, ...]
+
+
+def _valid(chunk: Chunk, as_of: date | None) -> bool:
+    return as_of is None or in_force(chunk, as_of) is None
+
+
+def _dataset_part(dataset: str, legs: Sequence[Part]) -> Part:
+    given = [leg for leg in legs if leg.chunks]
+    return fused_legs(dataset, given) if given else legs[0]
+
+
+def _unreadable(count: int) -> SourceError:
+    return SourceProtocolError(f"{count} record(s) could not be read and are missing")
+
+
+def _all_failed(failures: Sequence[SourceError]) -> SourceError:
+    """Return one error for all: the first, which says of the others how many there are."""
+    first = failures[0]
+    if len(failures) > 1:
+        text = str(first).removeprefix(f"source {first.source_id!r}: ")
+        more = f"all of the datasets failed; the first: {text}"
+        return type(first)(
+            more, source_id=first.source_id, retryable=any(one.retryable for one in failures),
+            retry_after_s=first.retry_after_s,
+        )  # fmt: skip
+    return first

@@ -1,0 +1,158 @@
+"""One HTTP call: no cookies kept, no redirect followed, time and size bounded, failures in our own errors."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Callable, Mapping
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Any, Final, NamedTuple
+
+import httpx
+
+from context_engine.errors import ConfigError, SourceError, SourceProtocolError, SourceTimeout, SourceUnavailable
+from context_engine.settings.connections import Connection
+from context_engine.sources.dify.secret import ApiKey, quiet_cookies
+
+__all__ = ["MOST_BYTES", "Call", "Response", "make_client", "send"]
+
+MOST_BYTES: Final = 16 * 1024 * 1024
+_CONNECT_S: Final = 5.0
+_KEEP_ALIVE_S: Final = 30.0
+_HEADERS: Final = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "context-engine"}
+
+
+class Call(NamedTuple):
+    """What is asked: a method, a path below the base URL, a JSON body or none."""
+
+    method: str
+    path: str
+    body: Mapping[str, Any] | None = None
+
+
+class Response(NamedTuple):
+    """What came back; the names of headers are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        """Return the parsed body.
+
+        Raises:
+            SourceProtocolError: it is not JSON.
+        """
+        value: Any = None
+        try:
+            value = json.loads(self.body)
+            readable = True
+        except (ValueError, RecursionError):
+            readable = False
+        if readable:
+            return value
+        kind = self.headers.get("content-type", "").partition(";")[0] or "nothing"
+        raise SourceProtocolError(
+            f"the answer is not JSON ({kind}, {len(self.body)} bytes): check that the connection's base_url is Dify's "
+            "API and that no proxy or sign-in page answers in its place"
+        )
+
+
+def make_client(connection: Connection) -> httpx.Client:
+    """Return a client for a connection; the key is not in it, and how many calls run at once is not its business.
+
+    Raises:
+        ConfigError: a certificate file that cannot be used.
+    """
+    quiet_cookies()
+    return httpx.Client(
+        base_url=f"{connection.base_url.removesuffix('/v1')}/v1",
+        headers=_HEADERS,
+        verify=_tls(connection),
+        proxy=connection.proxy.get_secret_value() if connection.proxy else None,
+        limits=httpx.Limits(
+            max_connections=None,
+            max_keepalive_connections=connection.max_connections,
+            keepalive_expiry=_KEEP_ALIVE_S,
+        ),
+        cookies=CookieJar(policy=DefaultCookiePolicy(allowed_domains=[])),
+        follow_redirects=False,
+    )
+
+
+def _tls(connection: Connection) -> ssl.SSLContext:
+    try:
+        if connection.ca_bundle is None:
+            context = httpx.create_ssl_context()
+        else:
+            context = ssl.create_default_context(cafile=str(connection.ca_bundle))
+        if connection.client_certificate is not None:
+            context.load_cert_chain(connection.client_certificate, connection.client_key)
+        return context
+    except (OSError, ssl.SSLError) as error:
+        reason = type(error).__name__
+    raise ConfigError(f"a certificate file of the connection to {connection.base_url} cannot be used ({reason})")
+
+
+def send(client: httpx.Client, call: Call, key: ApiKey, left: Callable[[], float], most_s: float) -> Response:
+    """Make one call and return the answer, whatever its status.
+
+    Args:
+        client: from `make_client`.
+        call: what is asked.
+        key: goes on the request.
+        left: seconds until the answer is of no use any more.
+        most_s: longest silence borne.
+
+    Raises:
+        SourceTimeout, SourceUnavailable: no answer; retryable.
+        SourceProtocolError: a redirect, a compressed or an overlong answer.
+        ConfigError: a URL that cannot be asked.
+    """
+    patience = min(left(), most_s)
+    if patience <= 0:
+        raise SourceTimeout("no time was left to ask", retryable=True)
+    timeout = httpx.Timeout(patience, connect=min(patience, _CONNECT_S))
+    failure: SourceError | ConfigError
+    try:
+        with client.stream(call.method, call.path, json=call.body, auth=key, timeout=timeout) as response:
+            return _read(response, left)
+    except (httpx.TimeoutException, httpx.TransportError, httpx.InvalidURL, httpx.StreamError) as error:
+        failure = _failure(error)
+    raise failure  # outside the except: the transport's error holds the request, and with it the key
+
+
+def _failure(error: Exception) -> SourceError | ConfigError:
+    name = type(error).__name__
+    if isinstance(error, httpx.ConnectTimeout | httpx.ConnectError | httpx.ProxyError):
+        return SourceUnavailable(
+            f"Dify could not be reached ({name}): check base_url, proxy and network", retryable=True
+        )
+    if isinstance(error, httpx.TimeoutException):
+        return SourceTimeout(f"Dify did not answer in time ({name})", retryable=True)
+    if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol):
+        return ConfigError("the connection's base_url cannot be asked: correct it")
+    return SourceUnavailable(f"the connection to Dify broke ({name})", retryable=True)
+
+
+def _read(response: httpx.Response, left: Callable[[], float]) -> Response:
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    if response.is_redirect:
+        raise SourceProtocolError("Dify answers with a redirect, which is not followed: correct base_url")
+    if headers.get("content-encoding", "identity") != "identity":
+        raise SourceProtocolError("the answer is compressed, which was not asked for: a proxy in between changes it")
+    length = headers.get("content-length", "")
+    if length.isdecimal() and int(length) > MOST_BYTES:
+        raise _too_long()
+    body = bytearray()
+    for part in response.iter_raw():
+        body += part
+        if len(body) > MOST_BYTES:
+            raise _too_long()
+        if left() <= 0:
+            raise SourceTimeout("the answer did not arrive in time", retryable=True)
+    return Response(response.status_code, headers, bytes(body))
+
+
+def _too_long() -> SourceProtocolError:
+    return SourceProtocolError(f"the answer is longer than {MOST_BYTES // 1024 // 1024} MiB")
