@@ -82,7 +82,9 @@ class Connection(BaseModel):
     proxy: Annotated[Secret, AfterValidator(_secret_url)] | None = Field(
         None, description="http or https URL of a proxy; HTTPS_PROXY and NO_PROXY are honoured without it."
     )
-    max_connections: Count = 20
+    max_connections: Count = Field(
+        4, description="Parallel calls to the base URL in this process; Dify as delivered starves above about ten."
+    )
     timeout_s: Annotated[float, BeforeValidator(_no_flag), Field(gt=0, le=600, allow_inf_nan=False)] = 10.0
     rate_per_minute: Annotated[int, BeforeValidator(_no_flag), Field(ge=1, le=1_000_000)] | None = Field(
         None, description="Requests the server's plan allows in a minute; null: no limit."

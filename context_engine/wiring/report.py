@@ -151,6 +151,10 @@ def _beyond_files(config: Config, registry: LoadedRegistry) -> Iterator[ConfigEr
                 find_adapter(SOURCES, source.adapter, key=f"sources.{source.id}.adapter")
                 if source.adapter == "local":
                     check_local(source)
+                if source.adapter == "dify":
+                    from context_engine.sources.dify import check_dify  # only here: it brings the HTTP client
+
+                    check_dify(source)
             except ConfigError as error:
                 yield ConfigError(error.problem, file=registry.files[name], key=error.key)
     base = config.resolver().base()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -21,16 +21,18 @@ from context_engine.policy.effective import in_force
 from context_engine.policy.filters import chunk_fields, matches
 from context_engine.policy.trust import standing
 from context_engine.protocols import Clock
+from context_engine.sources.dify.access import Access, Calls
+from context_engine.sources.dify.answer import Found, answered
 from context_engine.sources.dify.dataset import DatasetInfo
 from context_engine.sources.dify.fanout import Ticket, ask_each
 from context_engine.sources.dify.filters import Pushed, push_down
-from context_engine.sources.dify.merge import Part, fused_legs, merged
+from context_engine.sources.dify.merge import Part
 from context_engine.sources.dify.metadata import MetadataReader
 from context_engine.sources.dify.method import LEGS, MAIN, SearchMethod, choose, possible_kinds
 from context_engine.sources.dify.reading import read_chunks
 from context_engine.sources.dify.settings import DifySettings, check_dify
 from context_engine.sources.dify.shorten import MOST_CHARACTERS, shortened
-from context_engine.sources.dify.workspace import Access, Calls, Workspace
+from context_engine.sources.dify.workspace import Workspace
 
 __all__ = ["EXTERNAL", "DifySource"]
 
@@ -40,20 +42,6 @@ EXTERNAL: Final = (
 )
 _WIDE: Final = 100
 _WIDER: Final = 500
-
-
-class Found(NamedTuple):
-    """What one leg of one dataset gave.
-
-    Attributes:
-        at: when Dify answered; None where it was not asked.
-        failure: what is missing from it.
-    """
-
-    part: Part
-    notes: tuple[str, ...] = ()
-    at: datetime | None = None
-    failure: SourceError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +102,7 @@ class DifySource:
         )
         problem = f"not asked: a search makes at most {self.settings.max_calls} calls (max_calls)"
         results += [SourceBusy(problem) for _ in jobs[len(asked) :]]
-        return self._answer(query, [dataset for dataset, _ in jobs], results, notes)
+        return answered(query, self.source_id, [dataset for dataset, _ in jobs], results, notes)
 
     def close(self) -> None:
         """Let the connections go; a later search opens them again."""
@@ -191,7 +179,7 @@ class DifySource:
             "query": search.text,
             "retrieval_model": method.retrieval_model(self._top_k(query, method, pushed), pushed.conditions),
         }
-        answered, age, stale = self._workspace.retrieve(
+        given, age, stale = self._workspace.retrieve(
             dataset, body, search.access, ticket, search.calls,
             ttl_s=self.settings.cache_ttl_s, stale_s=self.settings.stale_s,
         )  # fmt: skip
@@ -200,16 +188,16 @@ class DifySource:
             notes.append(
                 f"dataset {dataset}: an answer {age:.0f} s old was used, for Dify did not give one ({stale.code})"
             )
-        chunks = read_chunks(answered.records.good, dataset, method, self._claims, notes)
+        chunks = read_chunks(given.records.good, dataset, method, self._claims, notes)
         kept = self._kept(chunks, query)
         if pushed.conditions and pushed.whole and len(kept.by_filter) < len(chunks):
             notes.append(f"dataset {dataset}: Dify did not keep to the filter; it was kept here")
-        bad = answered.records.bad
+        bad = given.records.bad
         return Found(
             Part(dataset, kept.in_force, method.ordered),
             tuple(notes),
-            answered.at,
-            _unreadable(bad) if bad else None,
+            given.at,
+            SourceProtocolError(f"{bad} record(s) could not be read and are missing") if bad else None,
         )
 
     def _top_k(self, query: SourceQuery, method: SearchMethod, pushed: Pushed) -> int:
@@ -239,40 +227,6 @@ class DifySource:
         )
         return matches(filters, fields)
 
-    def _answer(
-        self, query: SourceQuery, datasets: Sequence[str], results: Sequence[Found | SourceError], notes: list[str]
-    ) -> SourceAnswer:
-        legs: dict[str, list[Part]] = {}
-        failures: list[SourceError] = []
-        times: list[datetime] = []
-        for dataset, result in zip(datasets, results, strict=True):
-            failure = result.failure if isinstance(result, Found) else result
-            if failure is not None:
-                failures.append(self._named(failure, dataset))
-            if isinstance(result, Found):
-                legs.setdefault(dataset, []).append(result.part)
-                notes += result.notes
-                times += [result.at] if result.at is not None else []
-        if not legs:
-            raise _all_failed(failures)
-        chunks = merged([_dataset_part(dataset, parts) for dataset, parts in legs.items()], query.text)
-        return SourceAnswer(
-            chunks=chunks[: query.top_k],
-            notes=tuple(dict.fromkeys(notes)),
-            retrieved_at=min(times, default=None),
-            cut=max(len(chunks) - query.top_k, 0),
-            failures=tuple(failures),
-        )
-
-    def _named(self, error: SourceError, dataset: str) -> SourceError:
-        """Return the error with the source's name, and nothing of what it came from."""
-        return type(error)(
-            f"dataset {dataset}: {error}",
-            source_id=self.source_id,
-            retryable=error.retryable,
-            retry_after_s=error.retry_after_s,
-        )
-
 
 class _Kept(NamedTuple):
     by_filter: list[Chunk]
@@ -281,25 +235,3 @@ class _Kept(NamedTuple):
 
 def _valid(chunk: Chunk, as_of: date | None) -> bool:
     return as_of is None or in_force(chunk, as_of) is None
-
-
-def _dataset_part(dataset: str, legs: Sequence[Part]) -> Part:
-    given = [leg for leg in legs if leg.chunks]
-    return fused_legs(dataset, given) if given else legs[0]
-
-
-def _unreadable(count: int) -> SourceError:
-    return SourceProtocolError(f"{count} record(s) could not be read and are missing")
-
-
-def _all_failed(failures: Sequence[SourceError]) -> SourceError:
-    """Return one error for all: the first, which says of the others how many there are."""
-    first = failures[0]
-    if len(failures) > 1:
-        text = str(first).removeprefix(f"source {first.source_id!r}: ")
-        more = f"all of the datasets failed; the first: {text}"
-        return type(first)(
-            more, source_id=first.source_id, retryable=any(one.retryable for one in failures),
-            retry_after_s=first.retry_after_s,
-        )  # fmt: skip
-    return first

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -23,6 +22,7 @@ from context_engine.errors import (
 )
 from context_engine.protocols import Clock
 from context_engine.settings.connections import Connection
+from context_engine.sources.dify.access import Access, Calls
 from context_engine.sources.dify.breaker import Breaker
 from context_engine.sources.dify.cache import AnswerCache, Kept
 from context_engine.sources.dify.dataset import DatasetInfo, read_info
@@ -33,7 +33,7 @@ from context_engine.sources.dify.refusals import refusal
 from context_engine.sources.dify.secret import ApiKey
 from context_engine.sources.dify.transport import Call, Response, make_client, send
 
-__all__ = ["Access", "Answered", "Calls", "Workspace"]
+__all__ = ["Answered", "Workspace"]
 
 _AGAIN: Final = (SourceUnavailable, SourceTimeout, SourceRateLimited)
 _BACKOFF: Final = wait_random_exponential(multiplier=0.2, max=2.0, min=0.05)
@@ -51,45 +51,6 @@ class Answered(NamedTuple):
 
     records: Records
     at: datetime
-
-
-@dataclass(slots=True)
-class Access:
-    """A connection as it was read for one search; read again after a refused key.
-
-    Attributes:
-        since: monotonic seconds when it was read.
-    """
-
-    connection: Connection
-    key: ApiKey
-    since: float
-
-    @property
-    def server(self) -> str:
-        """The base URL without its version."""
-        return self.connection.base_url.removesuffix("/v1")
-
-    @property
-    def limit(self) -> int | None:
-        """Calls a minute that this process may make."""
-        rate = self.connection.rate_per_minute
-        return None if rate is None else max(int(rate * self.connection.rate_share), 1)
-
-
-@dataclass(slots=True)
-class Calls:
-    """The calls one search may still make beyond the first of each dataset; shared by its threads."""
-
-    spare: int
-    attempts: int
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def more(self) -> bool:
-        """Take one; False if there is none."""
-        with self.lock:
-            self.spare -= 1
-            return self.spare >= 0
 
 
 class Workspace:

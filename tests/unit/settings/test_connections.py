@@ -21,7 +21,7 @@ def test_a_connection_and_its_defaults(write: Write) -> None:
     found = connections(write, f"dify: {{base_url: '{URL}/', api_key: '${{KEY}}'}}", KEY="app-s3cret").get("dify")
     assert found.base_url == URL
     assert found.api_key is not None and found.api_key.get_secret_value() == "app-s3cret"
-    assert (found.max_connections, found.timeout_s, found.rate_per_minute, found.rate_share) == (20, 10.0, None, 1.0)
+    assert (found.max_connections, found.timeout_s, found.rate_per_minute, found.rate_share) == (4, 10.0, None, 1.0)
 
 
 def test_no_secret_is_ever_shown(write: Write) -> None:
