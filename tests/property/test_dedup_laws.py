@@ -1,0 +1,119 @@
+"""Laws of near-duplicate detection for any texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from context_engine.ranking.dedup import Match, deduplicate
+from context_engine.ranking.dedup_words import cut, sequence, vocabulary
+from context_engine.ranking.guard import allows
+from context_engine.text import normalize, tokens
+
+WORDS = (
+    "the desk must may not report excess limit 5 % 7 USD EUR before after bonds archive committee approves rejects "
+    "proposal records procedure assessment compliance counterparty settlement. documentation, classification Retention "
+    "NPA-001 限额 不"
+)
+words = st.sampled_from(WORDS.split())
+text = st.one_of(
+    st.lists(words, max_size=30).map(" ".join),
+    st.lists(words, min_size=30, max_size=60, unique=False).map(" ".join),
+    st.text(max_size=80),
+)
+
+
+@st.composite
+def pools(draw: Callable[..., object]) -> list[str]:
+    """Texts of which many are edits of one another."""
+    texts: list[str] = list(draw(st.lists(text, min_size=1, max_size=8)))  # type: ignore[call-overload]
+    for _ in range(draw(st.integers(0, 6))):  # type: ignore[call-overload]
+        row = str(draw(st.sampled_from(texts))).split(" ")
+        place = draw(st.integers(0, len(row) - 1))
+        row[place] = draw(words)  # type: ignore[index, call-overload]
+        texts.append(" ".join(row))
+    return texts
+
+
+@given(pools())
+def test_no_chains_and_the_kept_have_no_match(texts: list[str]) -> None:
+    found = deduplicate(texts)
+    kept = [texts[index] for index, match in enumerate(found) if match is None]
+    assert len(found) == len(texts)
+    assert all(match is None or (found[match.into] is None and match.into < index) for index, match in enumerate(found))
+    assert deduplicate(kept) == [None] * len(kept)
+
+
+@given(pools())
+def test_the_same_texts_give_the_same_answer(texts: list[str]) -> None:
+    before = list(texts)
+    assert deduplicate(texts) == deduplicate(tuple(texts))
+    assert texts == before
+
+
+@given(pools(), st.sampled_from(["near", "exact"]))
+def test_equal_text_always_merges(texts: list[str], method: str) -> None:
+    doubled = [*texts, *(f"  {one.swapcase()}\n" if one.isascii() else one for one in texts)]
+    found = deduplicate(doubled, method=method)  # type: ignore[arg-type]
+    for index in range(len(texts), len(doubled)):
+        assert (found[index] is None) == (not normalize(doubled[index]))
+
+
+@given(pools())
+def test_a_match_has_the_similarity_it_says(texts: list[str]) -> None:
+    for index, match in enumerate(deduplicate(texts)):
+        if match is not None and match.how == "equal_text":
+            assert normalize(texts[index]) == normalize(texts[match.into])
+            assert match.similarity == 1.0
+        elif match is not None:
+            assert 0.85 <= match.similarity <= 1.0
+
+
+@given(pools())
+def test_exact_is_a_dictionary_of_normalised_text(texts: list[str]) -> None:
+    seen: dict[str, int] = {}
+    expected: list[Match | None] = []
+    for index, one in enumerate(texts):
+        first = seen.setdefault(normalize(one), index)
+        expected.append(Match(first, 1.0, "equal_text") if normalize(one) and first != index else None)
+    assert deduplicate(texts, method="exact") == expected
+
+
+@given(st.data(), st.lists(text.filter(normalize), min_size=1, max_size=6, unique_by=normalize))
+def test_with_exact_duplicates_alone_the_order_does_not_change_the_groups(
+    data: st.DataObject, texts: list[str]
+) -> None:
+    pool = data.draw(st.permutations([*texts, *texts]))
+    found = deduplicate(pool, method="exact")
+    groups = {frozenset(i for i, one in enumerate(pool) if one == each) for each in texts}
+    joined = {frozenset({i, *(j for j, match in enumerate(found) if match and match.into == i)})
+              for i, match in enumerate(found) if match is None}  # fmt: skip
+    assert joined == groups
+
+
+@given(
+    st.lists(words, min_size=1, max_size=40),
+    st.lists(words, min_size=1, max_size=40),
+    st.floats(0.05, 1),
+    st.floats(0.05, 1),
+)
+def test_a_higher_threshold_never_merges_a_pair_more(one: list[str], other: list[str], low: float, high: float) -> None:
+    low, high = sorted((low, high))
+    pair = [" ".join(one), " ".join(other)]
+    if deduplicate(pair, threshold=high)[1] is not None:
+        assert deduplicate(pair, threshold=low)[1] is not None
+
+
+@given(text, text)
+def test_the_guard_is_symmetric_and_allows_a_text_itself(one: str, other: str) -> None:
+    assert allows(one, one)
+    assert allows(one, other) == allows(other, one)
+
+
+@given(st.text(max_size=60))
+@settings(max_examples=300)
+def test_the_quick_words_are_those_of_the_analyser(one: str) -> None:
+    assert vocabulary(cut(one)) == set(tokens(one))
+    assert sequence(cut(one)) == tokens(one)
