@@ -78,7 +78,7 @@ def create_rag_pipeline(config: Mapping[str, Any] | None = None) -> Mapping[str,
     Raises:
         ConfigError: an unknown key or a value out of range.
     """
-    pipeline = _Pipeline(config or {})
+    pipeline = _Pipeline(_mapping(config, "config"))
     return MappingProxyType(
         {
             "retrieve": pipeline.retrieve,
@@ -161,7 +161,7 @@ class _Pipeline:
 
     def retrieve(self, query: str, domain: str = "NPA", options: Mapping[str, Any] | None = None) -> ChunkList:
         """See `context_engine.rag.retrieve`."""
-        given = dict(options or {})
+        given = _mapping(options, "options")
         adapter = given.pop("adapter", None)
         request = self._request(query, domain, given)
         if adapter is not None:
@@ -177,7 +177,7 @@ class _Pipeline:
         checked_query(query)
         checked_top_k(top_k, "top_k")
         notes: list[str] = []
-        read = [chunk_from_dict(chunk, notes) for chunk in chunks]
+        read = [chunk_from_dict(chunk, notes) for chunk in _several(chunks, "chunks")]
         domain = next((str(chunk.extra["domain"]) for chunk in read if chunk.extra.get("domain")), "NPA")
         request = self._request(query, domain, {"stage2_top_k": top_k})
         choice = RerankerChoice.of(self._loaded().resolver)
@@ -230,6 +230,7 @@ class _Pipeline:
             return engine.search(request)
 
     def _request(self, query: str, domain: str, options: dict[str, Any]) -> SearchRequest:
+        options = {key: value for key, value in options.items() if value is not None or key not in _REQUEST_OPTIONS}
         overrides = {key: value for key, value in options.items() if key not in _REQUEST_OPTIONS}
         if not options.get("out_of_scope") and "scope_threshold" not in {**self._overrides, **overrides}:
             overrides["scope_threshold"] = 0.0
@@ -242,8 +243,8 @@ class _Pipeline:
             filters=parse_filter(options.get("filters")),
             persona=options.get("persona"),
             overrides=overrides,
-            require_tiers=tuple(options.get("require_tiers") or ()),
-            require_sources=tuple(options.get("require_sources") or ()),
+            require_tiers=_several(options.get("require_tiers", ()), "require_tiers"),
+            require_sources=_several(options.get("require_sources", ()), "require_sources"),
             strict=bool(options.get("strict", False)),
         )
 
@@ -252,10 +253,22 @@ def _caller(value: Any) -> Caller:
     if value is None or isinstance(value, Caller):
         return value or Caller()
     known = ("principal", "app", "conversation", "message")
-    for key in value:
+    for key in _mapping(value, "caller"):
         if key not in known:
             raise InvalidRequest(f"caller has no {key!r}.{nearest(str(key), known)}")
     return Caller(**value)
+
+
+def _mapping(value: Any, name: str) -> dict[str, Any]:
+    if value is not None and not isinstance(value, Mapping):
+        raise InvalidRequest(f"{name} must be a mapping, got {type(value).__name__}")
+    return dict(value or {})
+
+
+def _several(value: Any, name: str) -> tuple[Any, ...]:
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise InvalidRequest(f"{name} must be a list, got {type(value).__name__}")
+    return tuple(value)
 
 
 def _day(value: Any) -> date | None:

@@ -94,6 +94,8 @@ def read_strategies(rows: Mapping[str, Any], *, file: str | None = None) -> dict
     Raises:
         ConfigError: a row that is not a mapping, an unknown field, a value out of range.
     """
+    if not isinstance(rows, Mapping):
+        raise ConfigError(f"expected a table of strategies, got {rows!r}", file=file, key="chunking_strategies")
     table = dict(DEFAULT_STRATEGIES)
     for doc_type, row in rows.items():
         base = table.get(doc_type, table["default"])

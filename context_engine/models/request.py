@@ -101,7 +101,7 @@ class SearchRequest:
 
     def __post_init__(self) -> None:
         checked_query(self.query)
-        if not str(self.domain).strip():
+        if not isinstance(self.domain, str) or not self.domain.strip():
             raise InvalidRequest("domain is empty: name a registered domain")
         for name in ("stage1_top_k", "stage2_top_k"):
             if name in self.overrides:
