@@ -252,7 +252,7 @@ class _Pipeline:
 def _caller(value: Any) -> Caller:
     if value is None or isinstance(value, Caller):
         return value or Caller()
-    known = ("principal", "app", "conversation", "message")
+    known = ("principal", "app", "conversation", "message", "on_behalf_of")
     for key in _mapping(value, "caller"):
         if key not in known:
             raise InvalidRequest(f"caller has no {key!r}.{nearest(str(key), known)}")

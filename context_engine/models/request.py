@@ -28,12 +28,18 @@ MAX_TOP_K: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who asks, as opaque identifiers; kept for the record, never interpreted."""
+    """Who asks, as opaque identifiers; kept for the record, never interpreted.
+
+    Attributes:
+        principal: who made the call, as whatever authenticated it says.
+        on_behalf_of: for whom, as the principal says.
+    """
 
     principal: str | None = None
     app: str | None = None
     conversation: str | None = None
     message: str | None = None
+    on_behalf_of: str | None = None
 
 
 def checked_query(query: Any) -> str:

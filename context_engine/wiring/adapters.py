@@ -15,11 +15,17 @@ RERANKERS: Final = "context_engine.rerankers"
 EMBEDDERS: Final = "context_engine.embedders"
 _WHAT: Final = {SOURCES: "adapter", RERANKERS: "reranker", EMBEDDERS: "embedder"}
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_OWN: Final = (
+    EntryPoint("local", "context_engine.sources.factory:open_local", SOURCES),
+    EntryPoint("dify", "context_engine.sources.dify:open_dify", SOURCES),
+    EntryPoint("noop", "context_engine.rerankers:NoOpReranker", RERANKERS),
+)
+"""This package's own, found without its metadata too: a Dify plugin carries the package as a plain folder."""
 
 
 def installed(group: str) -> tuple[str, ...]:
     """Return the names installed in a group, sorted."""
-    return tuple(sorted({point.name for point in entry_points(group=group)}))
+    return tuple(sorted({point.name for point in _points(group)}))
 
 
 def find_adapter(group: str, name: str, *, file: str | None = None, key: str | None = None) -> EntryPoint:
@@ -32,7 +38,7 @@ def find_adapter(group: str, name: str, *, file: str | None = None, key: str | N
     if not _NAME.fullmatch(name):
         problem = f"{name!r} is not a name: {what}s are named, never imported by path."
         raise ConfigError(f"{problem} Installed: {', '.join(installed(group))}.", file=file, key=key)
-    found = {point.value: point for point in entry_points(group=group, name=name)}
+    found = {point.value: point for point in _points(group) if point.name == name}
     if not found:
         names = installed(group)
         close = nearest(name, names) if names else ""
@@ -45,6 +51,10 @@ def find_adapter(group: str, name: str, *, file: str | None = None, key: str | N
         problem = f"{what} {name!r} is claimed by {' and '.join(packages)}: uninstall one"
         raise ConfigError(problem, file=file, key=key)
     return next(iter(found.values()))
+
+
+def _points(group: str) -> list[EntryPoint]:
+    return [*(point for point in _OWN if point.group == group), *entry_points(group=group)]
 
 
 def load_adapter(point: EntryPoint) -> Any:

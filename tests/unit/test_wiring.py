@@ -182,11 +182,11 @@ def test_the_starter_can_be_ingested_and_searched(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("adapter", "problem"),
     [
-        ("ecko", "unknown adapter 'ecko'. Installed: broken, echo, local. Did you mean 'echo'?"),
-        ("zzz", "unknown adapter 'zzz'. Installed: broken, echo, local."),
+        ("ecko", "unknown adapter 'ecko'. Installed: broken, dify, echo, local. Did you mean 'echo'?"),
+        ("zzz", "unknown adapter 'zzz'. Installed: broken, dify, echo, local."),
         (
             "echo_package.open_echo",
-            "is not a name: adapters are named, never imported by path. Installed: broken, echo",
+            "is not a name: adapters are named, never imported by path. Installed: broken, dify, echo",
         ),
         ("'echo_package:open_echo'", "is not a name"),
         ("'../echo'", "is not a name"),
@@ -204,7 +204,7 @@ def test_an_adapter_that_two_packages_claim_is_refused(adapters: list[EntryPoint
     adapters.append(EntryPoint("local", "intruder:open", SOURCES))
     with pytest.raises(ConfigError, match=r"adapter 'local' is claimed by .*: uninstall one"):
         find_adapter(SOURCES, "local")
-    assert installed(SOURCES) == ("broken", "echo", "local")
+    assert installed(SOURCES) == ("broken", "dify", "echo", "local")
 
 
 def test_an_adapter_that_cannot_be_imported_fails_its_domain_alone(folder: Put) -> None:

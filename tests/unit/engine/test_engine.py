@@ -119,7 +119,8 @@ def test_caller_and_request_id_are_carried_through(ask, chunk_of):
     result = ask([(1, [chunk_of("a", 0.5)])], caller=caller, request_id="r-1")
     assert (result.caller, result.request_id) == (caller, "r-1")
     published = result.to_dict()
-    assert published["caller"] == {"principal": "u-17", "app": "desk", "conversation": "c-1", "message": "m-2"}
+    given = {"principal": "u-17", "app": "desk", "conversation": "c-1", "message": "m-2"}
+    assert published["caller"] == {**given, "on_behalf_of": None}
     assert published["request_id"] == "r-1"
     assert published["schema_version"] == "1.0"
 
