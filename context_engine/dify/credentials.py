@@ -1,0 +1,119 @@
+"""The fields a plugin is set up with, read into one value."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from context_engine.errors import ConfigError
+from context_engine.settings.connections import MASK
+
+__all__ = ["Credentials", "Redactor"]
+
+_SHORTEST_SECRET: Final = 4
+_TRUE: Final = ("true", "1", "yes", "on")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Credentials:
+    """What a person typed into the form; None where a field is empty.
+
+    Attributes:
+        variables: `${NAME}` -> value.
+        domains: the line with the domains.
+        demo_bank: whether the fictitious bank is to be searched.
+    """
+
+    base_url: str | None = None
+    api_key: str | None = None
+    ca_certificate: str | None = None
+    proxy: str | None = None
+    domains: str | None = None
+    variables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    demo_bank: bool = False
+
+    @classmethod
+    def read(cls, fields: Mapping[str, Any]) -> Credentials:
+        """Read the form: dify_base_url, dify_api_key, ca_certificate, proxy, domains, variables, demo_bank.
+
+        Raises:
+            ConfigError: `variables` is no JSON object of names and texts.
+        """
+        return cls(
+            base_url=_text(fields.get("dify_base_url")),
+            api_key=_text(fields.get("dify_api_key")),
+            ca_certificate=_text(fields.get("ca_certificate")),
+            proxy=_text(fields.get("proxy")),
+            domains=_text(fields.get("domains")),
+            variables=MappingProxyType(_variables(_text(fields.get("variables")))),
+            demo_bank=str(fields.get("demo_bank", "")).strip().casefold() in _TRUE,
+        )
+
+    def __repr__(self) -> str:
+        return f"Credentials({MASK})"
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells two sets of credentials apart without being one: a SHA-256 in hex, for keys of a cache."""
+        parts = [self.base_url, self.api_key, self.ca_certificate, self.proxy, self.domains, self.demo_bank]
+        text = json.dumps([*parts, sorted(self.variables.items())])
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    @property
+    def redactor(self) -> Redactor:
+        """What takes these credentials out of a text."""
+        return Redactor((self.api_key, self.proxy, _user_of(self.proxy), *self.variables.values()))
+
+
+class Redactor:
+    """Takes secrets out of texts.
+
+    Args:
+        secrets: what must not be shown; None and texts shorter than four characters are passed over.
+    """
+
+    def __init__(self, secrets: tuple[str | None, ...] = ()) -> None:
+        known = {one for one in secrets if one is not None and len(one) >= _SHORTEST_SECRET}
+        self._secrets = sorted(known, key=len, reverse=True)
+
+    def __repr__(self) -> str:
+        return f"Redactor({len(self._secrets)} secrets)"
+
+    def hide(self, text: str) -> str:
+        """Return the text with each secret replaced by a mask."""
+        for secret in self._secrets:
+            text = text.replace(secret, MASK)
+        return text
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value).strip() or None
+
+
+def _user_of(url: str | None) -> str | None:
+    """Return the password of a URL, where it has one."""
+    try:
+        return None if url is None else urlsplit(url).password
+    except ValueError:
+        return None
+
+
+def _variables(text: str | None) -> dict[str, str]:
+    if text is None:
+        return {}
+    try:
+        value = json.loads(text, strict=False)
+        readable = isinstance(value, dict)
+    except (ValueError, RecursionError):
+        readable = False
+    if not readable:
+        raise ConfigError('is no JSON object: write {"NAME": "value", ...} on one line', key="variables")
+    for name, one in value.items():
+        if isinstance(one, bool) or not isinstance(one, str | int | float):
+            raise ConfigError("must be a text or a number", key=f"variables.{name}")
+    return {name: str(one) for name, one in value.items()}
