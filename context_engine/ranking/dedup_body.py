@@ -12,6 +12,7 @@ __all__ = ["body"]
 _MOST_HEADER_LINES: Final = 24
 _LONGEST_HEADER_LINE: Final = 160
 _MOST_TITLES: Final = 3
+_MOST_HEADINGS: Final = 6
 _MOST_TITLE_WORDS: Final = 12
 _MOST_VALUE_WORDS: Final = 16
 
@@ -63,10 +64,26 @@ def body(text: str) -> str:
     not one it speaks of ("Section 4 requires", "7.5 Million").
     """
     rest = _below_header(text) if "\n" in text[: 4 * _LONGEST_HEADER_LINE] else text
-    label = _LABEL.match(rest)
-    if label and _is_label(label, rest):
-        rest = rest[label.end() :]
+    rest = _unlabelled(rest)
     return rest if rest.strip() else text
+
+
+def _unlabelled(text: str) -> str:
+    """Drop the label; of each heading where several stand at the top ("## 9 Records", "### 9.1 Retention")."""
+    above: list[str] = []
+    for _ in range(_MOST_HEADINGS):
+        label = _LABEL.match(text)
+        rest = text[label.end() :] if label and _is_label(label, text) else text
+        if not text.startswith("#"):
+            break
+        heading, _, below = rest.partition("\n")
+        text = below.lstrip()
+        if not text.startswith("#"):
+            break
+        above.append(heading)
+    else:
+        rest = text
+    return "\n".join([*above, rest]) if above else rest
 
 
 def _is_label(label: re.Match[str], text: str) -> bool:

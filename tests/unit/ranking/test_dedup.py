@@ -51,6 +51,7 @@ def test_no_chains() -> None:
     [
         ("7.3 Record retention\n\n{}", "9.1 Record retention\n\n{}"),
         ("### 7.3 Record retention\n\n{}", "### 9.1 Retention of records\n\n{}"),
+        ("### 7.3 Record retention\n\n{}", "## 9 Records\n\n### 9.1 Record retention\n\n{}"),
         ("## 7 Record retention\n\n{}", "## 12 Record retention\n\n{}"),
         ("7.3 {}", "9.1(b) {}"),
         ("Clause 7.3: {}", "Section 9: {}"),
