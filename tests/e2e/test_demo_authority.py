@@ -80,9 +80,7 @@ def test_the_copy_in_another_procedure_is_merged_and_listed(demo_bank):
         ("Who may approve a temporary limit excess?", "DESK", "DESK-SOP-002", "4.2", "DESK-WEB-002"),
     ],
 )
-def test_an_article_that_contradicts_a_procedure_stands_below_it(
-    demo_bank, query, domain, procedure, section, article
-):
+def test_an_article_that_contradicts_a_procedure_stands_below_it(demo_bank, query, domain, procedure, section, article):
     result = demo_bank.ask(query, domain)
     assert place(result, procedure, section) == 1
     assert place(result, article) > 1
