@@ -19,13 +19,16 @@ from context_engine.models import DomainSpec, SourceSpec
 __all__ = ["domains"]
 
 
-@click.command(
-    epilog="\b\nExamples:\n  context-engine domains\n  context-engine domains --json | jq '.domains[].domain'"
+@click.group(
+    invoke_without_command=True,
+    epilog="\b\nExamples:\n  context-engine domains\n  context-engine domains --json | jq '.domains[].domain'",
 )
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @placed
 def domains(place: Place, as_json: bool) -> None:
     """List the domains, their sources, and what the embedded base holds of them."""
+    if click.get_current_context().invoked_subcommand is not None:
+        return
     workspace = open_workspace(place)
     held = _held(workspace.base)
     if as_json:

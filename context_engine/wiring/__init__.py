@@ -1,7 +1,7 @@
 """The only place that turns names into adapters: from configuration and manifests to an engine."""
 
 from context_engine.wiring.adapters import RERANKERS, SOURCES, find_adapter, installed
-from context_engine.wiring.build import RerankerChoice, Setup, build_engine, load_setup
+from context_engine.wiring.build import RerankerChoice, Setup, build_engine, load_setup, source_opener
 from context_engine.wiring.report import CheckReport, Shown, StageDifference, changed, check, diff_stages, show
 
 __all__ = [
@@ -20,4 +20,5 @@ __all__ = [
     "installed",
     "load_setup",
     "show",
+    "source_opener",
 ]

@@ -29,7 +29,7 @@ from context_engine.settings.layers import with_layer
 from context_engine.sources.factory import SourceContext, SourceFactory
 from context_engine.wiring.adapters import RERANKERS, SOURCES, find_adapter, load_adapter
 
-__all__ = ["RerankerChoice", "Setup", "build_engine", "load_setup"]
+__all__ = ["RerankerChoice", "Setup", "build_engine", "load_setup", "source_opener"]
 
 logger = logging.getLogger(__name__)
 
@@ -137,6 +137,17 @@ def build_engine(
         ids=ids,
         recorder=recorder,
     )
+
+
+def source_opener(
+    setup: Setup, *, data_dir: str | Path | None = None, clock: Clock | None = None
+) -> Callable[[DomainSpec, SourceSpec], Source]:
+    """Return what opens the sources of a configuration, for those who look at a source itself; each is to be closed.
+
+    Raises:
+        ConfigError: an adapter that is not installed; what is returned raises it for a source that cannot be used.
+    """
+    return _Opener(setup, _factories(setup.registry), clock or SystemClock(), data_dir).open
 
 
 def _factories(registry: LoadedRegistry) -> dict[str, Callable[[], SourceFactory]]:

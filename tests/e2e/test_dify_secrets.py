@@ -71,7 +71,7 @@ def test_the_key_is_nowhere(fault: str | None, caplog: pytest.LogCaptureFixture)
             seen += [repr(answer_given), repr(pickle.dumps(answer_given))]
         except SourceError as error:
             seen += everything(error)
-        workspace = source._workspace
+        workspace = source.workspace
         seen += [repr(vars(workspace)), repr(workspace.access()), repr(list(workspace._clients))]
         seen += [repr(vars(client)) + repr(client.headers) for client in workspace._clients.values()]
         assert all(not client.cookies for client in workspace._clients.values())
@@ -93,7 +93,7 @@ def test_the_key_is_in_no_result_and_no_record(caplog: pytest.LogCaptureFixture)
 
     with FakeDify([DATASET], api_key=KEY, cookies=True) as dify:
         source = source_of(dify)
-        domain = DomainSpec(version=1, domain="NPA", sources=(source._spec,))
+        domain = DomainSpec(version=1, domain="NPA", sources=(source.spec,))
         registry = Registry(domains={"NPA": domain})
         with Engine(registry, lambda _domain, _spec: source, recorder=Recorder()) as engine:
             request = SearchRequest(query=QUERY.text, domain="NPA")
@@ -114,7 +114,7 @@ def test_a_proxys_password_is_not_shown_either(caplog: pytest.LogCaptureFixture)
         with pytest.raises(SourceUnavailable) as raised:
             source.search(QUERY)
         source.close()
-    for text in (*everything(raised.value), caplog.text, repr(vars(source._workspace))):
+    for text in (*everything(raised.value), caplog.text, repr(vars(source.workspace))):
         assert "pr0xyPassw0rd" not in text
 
 

@@ -70,7 +70,7 @@ class DifySource:
         self.settings: DifySettings = check_dify(spec)
         self.source_id, self.score_kinds = spec.id, possible_kinds(self.settings)
         self.dataset_ids = tuple(dict.fromkeys(one.lower() for one in spec.dataset_ids))
-        self._spec, self._workspace, self._clock = spec, workspace, clock
+        self.spec, self.workspace, self.clock = spec, workspace, clock
         self._claims = MetadataReader(self.settings)
 
     def __repr__(self) -> str:
@@ -106,16 +106,16 @@ class DifySource:
 
     def close(self) -> None:
         """Let the connections go; a later search opens them again."""
-        self._workspace.close()
+        self.workspace.close()
 
     def _time(self, timeout_s: float) -> Callable[[], float]:
         """Return what tells the seconds left; it ends a little before the engine gives up, so that what came counts."""
-        due = self._clock.monotonic() + timeout_s - min(0.5, timeout_s / 10)
-        return lambda: due - self._clock.monotonic()
+        due = self.clock.monotonic() + timeout_s - min(0.5, timeout_s / 10)
+        return lambda: due - self.clock.monotonic()
 
     def _access(self) -> Access:
         try:
-            return self._workspace.access()
+            return self.workspace.access()
         except ConfigError as error:
             problem = f"its connection cannot be used: {error}"
         raise SourceUnavailable(problem, source_id=self.source_id)
@@ -126,7 +126,7 @@ class DifySource:
         if not self.settings.legs:
             return once, []
         twice = [(dataset, leg) for leg in LEGS for dataset in self.dataset_ids]
-        free = self._workspace.free_calls(access)
+        free = self.workspace.free_calls(access)
         if len(twice) <= (self.settings.max_calls if free is None else min(free, self.settings.max_calls)):
             return twice, []
         return once, ["one leg was asked instead of two: the budget of calls does not cover both"]
@@ -153,7 +153,7 @@ class DifySource:
         return found._replace(notes=notes + found.notes)
 
     def _info(self, dataset: str, search: _Asked, ticket: Ticket) -> tuple[DatasetInfo | None, tuple[str, ...]]:
-        info, failure = self._workspace.info(
+        info, failure = self.workspace.info(
             dataset,
             search.access,
             ticket,
@@ -179,7 +179,7 @@ class DifySource:
             "query": search.text,
             "retrieval_model": method.retrieval_model(self._top_k(query, method, pushed), pushed.conditions),
         }
-        given, age, stale = self._workspace.retrieve(
+        given, age, stale = self.workspace.retrieve(
             dataset, body, search.access, ticket, search.calls,
             ttl_s=self.settings.cache_ttl_s, stale_s=self.settings.stale_s,
         )  # fmt: skip
@@ -216,7 +216,7 @@ class DifySource:
     def _passes(self, chunk: Chunk, filters: Filter | None, domain: str) -> bool:
         if filters is None:
             return True
-        held = standing(chunk, self._spec)
+        held = standing(chunk, self.spec)
         fields = chunk_fields(
             chunk,
             source_id=self.source_id,

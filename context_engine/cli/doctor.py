@@ -1,0 +1,180 @@
+"""`context-engine doctor`: can every source be searched, and as its manifest says?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from context_engine.cli.app import FAILURE
+from context_engine.cli.console import clean, out, print_json_line, show
+from context_engine.cli.workspace import Place, Workspace, open_workspace, placed
+from context_engine.errors import ContextEngineError, InvalidRequest
+from context_engine.models import DomainSpec, SourceQuery, SourceSpec
+from context_engine.protocols import Source
+
+if TYPE_CHECKING:
+    from context_engine.sources.dify.examine import DatasetReport
+
+__all__ = ["doctor"]
+
+SAMPLE: Final = "approval limit policy"
+EPILOG: Final = """\b
+Examples:
+  context-engine doctor
+  context-engine doctor --domain NPA --no-query --json
+
+\b
+Exit code: 0 every source can be searched, 1 one cannot, 2 usage or configuration.
+"""
+
+
+class SourceReport(NamedTuple):
+    """What was found out about one source; `datasets` of Dify sources only."""
+
+    domain: str
+    source: str
+    adapter: str
+    problem: str | None = None
+    records: int | None = None
+    datasets: tuple[DatasetReport, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether it can be searched, and all of it."""
+        return self.problem is None and all(one.ok for one in self.datasets)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the published form."""
+        datasets = [{**one._asdict(), "ok": one.ok} for one in self.datasets]
+        return {**self._asdict(), "ok": self.ok, "datasets": datasets}
+
+
+@click.command(epilog=EPILOG)
+@click.option("--domain", "-d", metavar="NAME", help="This domain alone.")
+@click.option("--no-query", is_flag=True, help="Ask no sample query.")
+@click.option("--query", metavar="TEXT", default=SAMPLE, show_default=True, help="The sample query.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@placed
+def doctor(place: Place, domain: str | None, no_query: bool, query: str, as_json: bool) -> None:
+    """Ask every source of every domain whether it can be searched, and as its manifest says."""
+    if not query.strip():
+        raise InvalidRequest("--query is empty: give some words, or --no-query")
+    workspace = open_workspace(place)
+    reports = list(_reports(workspace, domain, None if no_query else query))
+    notes = _notes(reports)
+    if as_json:
+        found = {"ok": all(one.ok for one in reports), "sources": [one.to_dict() for one in reports], "notes": notes}
+        print_json_line(json.dumps(found, ensure_ascii=False))
+    else:
+        _show(reports, notes)
+    click.get_current_context().exit(0 if all(one.ok for one in reports) else FAILURE)
+
+
+def _reports(workspace: Workspace, only: str | None, sample: str | None) -> Iterator[SourceReport]:
+    from context_engine.wiring import source_opener
+
+    registry = workspace.setup.registry
+    open_source = source_opener(workspace.setup, data_dir=workspace.data_dir)
+    for name in [only] if only is not None else registry.names:
+        if only is None and name in registry.broken:
+            yield SourceReport(name, "", "", str(registry.broken[name]))
+            continue
+        domain = registry.domain(name)
+        for spec in domain.sources:
+            try:
+                source = open_source(domain, spec)
+            except ContextEngineError as error:
+                yield SourceReport(name, spec.id, spec.adapter, str(error))
+                continue
+            try:
+                yield _report(domain, spec, source, sample)
+            finally:
+                source.close()
+
+
+def _report(domain: DomainSpec, spec: SourceSpec, source: Source, sample: str | None) -> SourceReport:
+    report = SourceReport(domain.domain, spec.id, spec.adapter)
+    try:
+        if spec.adapter == "dify":
+            return report._replace(datasets=tuple(_examined(source, domain.domain, sample)))
+        if sample is None:
+            return report
+        answer = source.search(SourceQuery(text=sample, domain=domain.domain, top_k=5))
+        problem = "; ".join(map(str, answer.failures)) or None
+        return report._replace(records=len(answer.chunks), problem=problem)
+    except ContextEngineError as error:
+        return report._replace(problem=str(error))
+
+
+def _examined(source: Source, domain: str, sample: str | None) -> list[DatasetReport]:
+    from context_engine.sources.dify.examine import examine
+    from context_engine.sources.dify.source import DifySource
+
+    assert isinstance(source, DifySource)
+    return examine(source, domain, sample)
+
+
+def _notes(reports: list[SourceReport]) -> list[str]:
+    if not any(one.adapter == "dify" for one in reports):
+        return []
+    from context_engine.sources.dify.examine import STORES_QUERIES
+
+    return [STORES_QUERIES]
+
+
+def _show(reports: list[SourceReport], notes: list[str]) -> None:
+    console = out()
+    if not reports:
+        show(console, Text("No domain is registered. Write one with 'context-engine init DIR'."))
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for header in ("", "domain", "source", "dataset", "index"):
+        table.add_column(header, overflow="fold")
+    for header in ("documents", "sample"):
+        table.add_column(header, justify="right")
+    table.add_column("search", overflow="fold")
+    for one in reports:
+        for cells in _rows(one):
+            table.add_row(*cells)
+    show(console, table)
+    console.print()
+    lines = [line for one in reports for line in _lines(one)] + [Text(note, "dim") for note in notes]
+    for line in lines:
+        show(console, line)
+    bad = sum(not one.ok for one in reports)
+    total = f"{len(reports)} source{'s' * (len(reports) != 1)}"
+    show(console, Text(f"{bad} of {total} cannot be searched", "bold red") if bad else Text(f"{total} good", "green"))
+
+
+def _rows(one: SourceReport) -> Iterator[list[Text]]:
+    head = [_cell(one.domain), _cell(one.source)]
+    if not one.datasets:
+        yield [_sign(one.ok), *head, _cell(None), _cell(one.adapter), _cell(None), _cell(one.records), _cell(None)]
+    for number, dataset in enumerate(one.datasets):
+        name = _cell(dataset.name or dataset.dataset_id)
+        first = head if number == 0 else [Text(""), Text("")]
+        rest = (dataset.documents, dataset.records, dataset.search_method)
+        yield [_sign(dataset.ok), *first, name, _cell(dataset.indexing_technique), *map(_cell, rest)]
+
+
+def _sign(ok: bool) -> Text:
+    return Text("✓", "green") if ok else Text("✗", "bold red")
+
+
+def _cell(value: object) -> Text:
+    return Text("–", "dim") if value is None or value == "" else Text(clean(str(value)))
+
+
+def _lines(one: SourceReport) -> Iterator[Text]:
+    if one.problem is not None:
+        yield Text(f"✗ {one.source or one.domain}: {clean(one.problem)}", "red")
+    for dataset in one.datasets:
+        about = f"{one.source}, {dataset.name or 'dataset'} ({dataset.dataset_id})"
+        if dataset.problem is not None:
+            yield Text(f"✗ {clean(about)}: {clean(dataset.problem)}", "red")
+        yield from (Text(f"! {clean(about)}: {clean(warning)}", "yellow") for warning in dataset.warnings)
