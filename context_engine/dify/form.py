@@ -1,0 +1,156 @@
+"""The search tool's fields, read into a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Final, cast
+
+from context_engine.context.render import Form
+from context_engine.errors import InvalidRequest, nearest
+from context_engine.models import And, Caller, Condition, DomainSpec, Filter, FilterOp, Registry, SearchRequest, to_date
+from context_engine.policy.filters import parse_filter
+
+__all__ = ["AUTHORITY", "SearchForm", "chosen_domain", "read_search_form", "text_field", "whole_field"]
+
+AUTHORITY: Final = {
+    "system_of_record": 1,
+    "bank_sop": 2,
+    "industry_standard": 3,
+    "external_official": 4,
+    "everything": 5,
+}
+"""Each choice and the lowest tier it lets in."""
+
+_MOST_CHUNKS: Final = 100
+_LEAST_BUDGET: Final = 64
+_MOST_BUDGET: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchForm:
+    """A search as the form asks for it.
+
+    Attributes:
+        form: of the context.
+        fail_if_missing: whether a source that does not answer fails the search.
+    """
+
+    request: SearchRequest
+    form: Form
+    fail_if_missing: bool
+
+
+def read_search_form(fields: Mapping[str, Any], registry: Registry, caller: Caller) -> SearchForm:
+    """Read the fields; one that is absent, None or empty has its default.
+
+    Raises:
+        InvalidRequest: a field that cannot be used; says which, and what is allowed.
+        ConfigError: the domain lacks a variable.
+    """
+    domain = registry.domain(chosen_domain(fields, registry))
+    tier = AUTHORITY[_choice(fields, "authority", tuple(AUTHORITY), "everything")]
+    overrides: dict[str, Any] = {}
+    if tier < 5:
+        overrides["sources"] = _sources_within(domain, tier)
+    for name, key, most in (("top_k", "stage2_top_k", _MOST_CHUNKS), ("context_budget", "context_max_tokens", None)):
+        least, limit = (1, most) if most else (_LEAST_BUDGET, _MOST_BUDGET)
+        value = whole_field(fields, name, least, limit)
+        if value is not None:
+            overrides[key] = value
+    request = SearchRequest(
+        query=cast(str, fields.get("query") or ""),
+        domain=domain.domain,
+        caller=_on_behalf(caller, text_field(fields, "on_behalf_of")),
+        as_of=_day(text_field(fields, "as_of")),
+        filters=_narrowed(parse_filter(text_field(fields, "filter")), tier),
+        overrides=overrides,
+    )
+    return SearchForm(
+        request=request,
+        form=cast(Form, _choice(fields, "context_form", ("markdown", "text"), "markdown")),
+        fail_if_missing=_choice(fields, "if_source_missing", ("continue", "fail"), "continue") == "fail",
+    )
+
+
+def chosen_domain(fields: Mapping[str, Any], registry: Registry) -> str:
+    """Return the domain: `domain_name` if it is given, else `domain`.
+
+    Raises:
+        InvalidRequest: both are empty; lists the domains.
+    """
+    name = text_field(fields, "domain_name") or text_field(fields, "domain")
+    if name is None:
+        have = ", ".join(registry.names) or "none is configured"
+        raise InvalidRequest(f"no domain is chosen: choose one in 'Domain' or give 'Domain name'. Domains: {have}.")
+    return name
+
+
+def text_field(fields: Mapping[str, Any], name: str) -> str | None:
+    """Return a field's text, None where it is absent or blank."""
+    value = fields.get(name)
+    return None if value is None else str(value).strip() or None
+
+
+def whole_field(fields: Mapping[str, Any], name: str, least: int, most: int) -> int | None:
+    """Return a field's whole number, None where it is absent or blank.
+
+    Raises:
+        InvalidRequest: no whole number, or out of range.
+    """
+    text = text_field(fields, name)
+    if text is None:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if not (number.is_integer() and least <= number <= most):
+        raise InvalidRequest(f"{name} must be a whole number from {least} to {most}, got {text[:40]!r}")
+    return int(number)
+
+
+def _choice(fields: Mapping[str, Any], name: str, allowed: tuple[str, ...], otherwise: str) -> str:
+    value = text_field(fields, name) or otherwise
+    if value not in allowed:
+        raise InvalidRequest(f"{name} has no choice {value[:40]!r}.{nearest(value, allowed)}")
+    return value
+
+
+def _sources_within(domain: DomainSpec, tier: int) -> tuple[str, ...]:
+    """Return the sources that can give something of that authority; the others need not be asked."""
+    found = tuple(one.id for one in domain.sources if one.tier <= tier or one.trust_document_metadata)
+    if not found:
+        best = min(one.tier for one in domain.sources)
+        raise InvalidRequest(
+            f"domain {domain.domain!r} has no source of tier {tier} or better; its best is tier {best}: choose a wider "
+            "'Authority'"
+        )
+    return found
+
+
+def _narrowed(filters: Filter | None, tier: int) -> Filter | None:
+    if tier == 5:
+        return filters
+    within = Condition("tier", FilterOp.LTE, tier)
+    return within if filters is None else And((within, filters))
+
+
+def _day(text: str | None) -> date | None:
+    if text is None:
+        return None
+    day = to_date(text)
+    if day is None:
+        raise InvalidRequest(f"as_of must be a date such as 2025-06-30, got {text[:40]!r}")
+    return day
+
+
+def _on_behalf(caller: Caller, name: str | None) -> Caller:
+    return Caller(
+        principal=caller.principal,
+        app=caller.app,
+        conversation=caller.conversation,
+        message=caller.message,
+        on_behalf_of=name,
+    )

@@ -1,0 +1,56 @@
+"""What the tools, the provider and the endpoint of this process share: its engines and its log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+from dify_plugin import Tool
+from dify_plugin.config.logger_format import plugin_logger_handler
+from dify_plugin.entities.tool import ToolInvokeMessage
+
+from context_engine import Caller
+from context_engine.dify.answer import Answer
+from context_engine.dify.engines import Engines, open_engine
+from context_engine.dify.plugin_settings import load_plugin
+
+ROOT = Path(__file__).resolve().parent
+ENGINES = Engines(lambda credentials: open_engine(load_plugin(credentials, root=ROOT)))
+
+_logger = logging.getLogger("context_engine")
+_logger.setLevel(logging.INFO)
+_logger.addHandler(plugin_logger_handler)
+_logger.propagate = False
+
+
+def caller_of(tool: Tool) -> Caller:
+    """Return who calls, as Dify says."""
+    session = tool.session
+    return Caller(
+        principal=tool.runtime.user_id,
+        app=session.app_id,
+        conversation=session.conversation_id,
+        message=session.message_id,
+    )
+
+
+def messages(tool: Tool, answer: Answer) -> Generator[ToolInvokeMessage, None, None]:
+    """Yield an answer as Dify's messages."""
+    yield tool.create_text_message(answer.text)
+    yield tool.create_json_message(dict(answer.json))
+    for name, value in answer.variables.items():
+        yield tool.create_variable_message(name, value)
+
+
+def domain_names(credentials: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return (name, title) of each domain."""
+    from context_engine.dify.catalogue import domain_titles
+    from context_engine.dify.failure import guarded
+
+    def listed(read: Any) -> list[tuple[str, str]]:
+        with ENGINES.use(read) as opened:
+            return domain_titles(opened.plugin)
+
+    return guarded(credentials, listed)

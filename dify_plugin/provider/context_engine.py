@@ -1,0 +1,28 @@
+"""The provider: its credentials are tried for real before they are saved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import plugin_runtime
+from dify_plugin import ToolProvider
+from dify_plugin.errors.tool import ToolProviderCredentialValidationError
+
+from context_engine.dify.failure import ToolFailure, guarded
+from context_engine.dify.health import refuse_unhealthy
+
+
+class ContextEngineProvider(ToolProvider):
+    """Checks the form."""
+
+    def _validate_credentials(self, credentials: dict[str, Any]) -> None:
+        def checked(read: Any) -> None:
+            with plugin_runtime.ENGINES.use(read) as opened:
+                refuse_unhealthy(opened)
+
+        try:
+            guarded(credentials, checked)
+            return
+        except ToolFailure as error:
+            problem = str(error)
+        raise ToolProviderCredentialValidationError(problem)

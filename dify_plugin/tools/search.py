@@ -1,0 +1,40 @@
+"""The tool `search`: a question for a domain."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import plugin_runtime
+from dify_plugin import Tool
+from dify_plugin.entities import I18nObject, ParameterOption
+from dify_plugin.entities.tool import ToolInvokeMessage
+
+from context_engine.dify.answer import Answer, search_answer
+from context_engine.dify.failure import guarded, refuse_incomplete
+from context_engine.dify.form import read_search_form
+
+
+class SearchTool(Tool):
+    """Searches a domain in two stages."""
+
+    def _invoke(self, tool_parameters: dict[str, Any]) -> Generator[ToolInvokeMessage, None, None]:
+        caller = plugin_runtime.caller_of(self)
+
+        def search(credentials: Any) -> Answer:
+            with plugin_runtime.ENGINES.use(credentials) as opened:
+                form = read_search_form(tool_parameters, opened.engine.registry, caller)
+                result = opened.engine.search(form.request)
+                if form.fail_if_missing:
+                    refuse_incomplete(result)
+                return search_answer(result, form=form.form, demo=opened.plugin.demo)
+
+        yield from plugin_runtime.messages(self, guarded(self.runtime.credentials, search))
+
+    def _fetch_parameter_options(self, parameter: str) -> list[ParameterOption]:
+        if parameter != "domain":
+            return []
+        return [
+            ParameterOption(value=name, label=I18nObject(en_US=title))
+            for name, title in plugin_runtime.domain_names(self.runtime.credentials)
+        ]
