@@ -221,6 +221,20 @@ def test_min_relevance_is_tested_before_the_boost(ask, chunk_of):
     )
 
 
+def test_min_relevance_is_tested_on_the_absolute_signal_never_on_a_rank_in_the_pool(ask):
+    """The last of a pool may hold part of the question; the first may be about something else."""
+    half = Chunk(content="The limit.", chunk_id="half", scores=(Score(ScoreKind.BM25, 1.0, "index"),))
+    whole = Chunk(content="The approval rule.", chunk_id="whole", scores=(Score(ScoreKind.BM25, 9.0, "index"),))
+    result = ask([(2, [half, whole])], query="limit approval rule")
+    assert {chunk.chunk_id: chunk.relevance for chunk in result.chunks} == {"whole": 1.0, "half": 0.0}
+    assert all(chunk.absolute > 0.15 for chunk in result.chunks)
+    beside = Chunk(content="Canteen hours.", chunk_id="beside", scores=(Score(ScoreKind.BM25, 99.0, "index"),))
+    result = ask([(2, [half, whole, beside])], query="limit approval rule")
+    assert fate(result, "beside").reason == "below_min_relevance"
+    alone = ask([(2, [beside, beside._replace(chunk_id="other", content="Parking.")])], query="limit approval rule")
+    assert (alone.decision, alone.chunks) == (Decision.OUT_OF_SCOPE, ())
+
+
 def test_out_of_scope_drops_everything_and_says_so(ask, chunk_of):
     result = ask([(1, [chunk_of("a", 0.14), chunk_of("b", 0.1)])])
     assert (result.chunks, result.decision) == ((), Decision.OUT_OF_SCOPE)

@@ -388,6 +388,21 @@ def test_notes_and_cut_of_the_source_reach_the_status(make_engine, chunk_of):
     assert "source 't2': query_shortened" in result.warnings
 
 
+def test_a_source_that_answers_in_part_is_partial_and_named(make_engine, chunk_of):
+    failures = (SourceUnavailable("dataset 2: HTTP 503", retryable=True), SourceAuthError("dataset 3: refused"))
+    answer = SourceAnswer(chunks=[chunk_of("a", 0.5)], failures=failures)
+    result = make_engine([(2, Plain(lambda _query: answer))]).search(request())
+    assert (status(result).state, status(result).error["code"]) == ("partial", "unavailable")
+    assert status(result).error["message"] == "source 't2': dataset 2: HTTP 503; source 't2': dataset 3: refused"
+    assert (result.status, result.decision) == (Status.DEGRADED, Decision.ANSWERED)
+    nothing = SourceAnswer(failures=failures)
+    result = make_engine([(2, Plain(lambda _query: nothing))]).search(request())
+    assert (result.status, result.decision) == (Status.DEGRADED, Decision.INCOMPLETE)
+    rubbish = SourceAnswer(failures=("HTTP 503",))
+    result = make_engine([(1, [chunk_of("a", 0.9)]), (2, Plain(lambda _query: rubbish))]).search(request())
+    assert status(result).error["message"] == "source 't2': its failures hold a str instead of a SourceError"
+
+
 def test_what_a_source_is_asked(make_engine, chunk_of, now):
     seen = []
     engine = make_engine([(2, Plain(lambda query: seen.append(query) or SourceAnswer(chunks=[chunk_of("a", 0.5)])))])
