@@ -70,7 +70,8 @@ def _text(value: Any) -> str | None:
 
 
 def _tier(value: Any) -> int | None:
-    found = _TIER.fullmatch(str(value).strip())
+    text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
+    found = _TIER.fullmatch(text)
     tier = int(found[1]) if found and not isinstance(value, bool) else None
     return tier if tier in TIERS else None
 
