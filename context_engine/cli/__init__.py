@@ -12,6 +12,7 @@ from context_engine.cli.domains import domains
 from context_engine.cli.import_datasets import import_datasets
 from context_engine.cli.ingest import ingest
 from context_engine.cli.kb import kb
+from context_engine.cli.plugin import plugin
 from context_engine.cli.search import search
 from context_engine.cli.tags import tags
 
@@ -38,6 +39,6 @@ def main() -> None:
     """Retrieval for a bank's knowledge: ranked by relevance and authority, every chunk with its provenance."""
 
 
-for command in (search, domains, doctor, config, init, ingest, kb, tags):
+for command in (search, domains, doctor, config, init, ingest, kb, tags, plugin):
     main.add_command(command)
 domains.add_command(import_datasets)
