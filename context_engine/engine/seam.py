@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
 from datetime import date, datetime
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from context_engine.errors import SourceError, SourceProtocolError
 from context_engine.models import (
+    NOTHING,
     TIERS,
     Chunk,
     Classification,
@@ -133,41 +135,60 @@ _CHECKS: Final[Mapping[str, Callable[[Any], bool]]] = {
     "metadata": _one_of(Mapping),
     "extra": _one_of(Mapping),
 }
-_FIELDS: Final = tuple(
+_Field = tuple[int, str, Any, Callable[[Any], bool]]
+_FIELDS: Final[tuple[_Field, ...]] = tuple(
     (index, name, Chunk._field_defaults[name], _CHECKS[name])
     for index, name in enumerate(Chunk._fields)
     if name != "content"
 )
 
 
+_SETTLED: Final[Mapping[str, tuple[type, ...]]] = {
+    **{name: (str,) for name, check in _CHECKS.items() if check is _is_text},
+    "source_type": (SourceType,),
+    "trust_class": (TrustClass,),
+    "classification": (Classification,),
+    "fetched_at_basis": (FetchedAtBasis,),
+    "effective_from": (date,),
+    "effective_to": (date,),
+    "scores": (tuple, list),
+    "metadata": (dict, type(NOTHING)),
+    "extra": (dict, type(NOTHING)),
+}
+"""Types that answer a field's check alone."""
+
+
+@lru_cache(maxsize=1024)
+def _unsettled(types: tuple[type, ...]) -> tuple[_Field, ...]:
+    """Return the fields that have to be looked at where a chunk's values have these types; a source's are alike."""
+    return tuple(
+        (index, name, default, check)
+        for index, name, default, check in _FIELDS
+        if types[index] not in _SETTLED.get(name, ()) and (default is not None or types[index] is not type(None))
+    )
+
+
 def _with_usable_fields(chunk: Chunk, notes: list[str]) -> Chunk:
     bad = {}
-    for index, name, default, check in _FIELDS:
+    for index, name, default, check in _unsettled(tuple(map(type, chunk))):
         value = chunk[index]
         if value is not default and not check(value):
             bad[name] = default
-            shown = repr(value)[:60]
-            notes.append(
-                f"chunk {chunk.chunk_id or 'without id'}: {name} {shown} cannot be used and counts as not known"
-            )
+            which = chunk.chunk_id or "without id"
+            notes.append(f"chunk {which}: {name} {repr(value)[:60]} cannot be used and counts as not known")
     return chunk._replace(**bad) if bad else chunk
 
 
 def _with_usable_scores(chunk: Chunk, notes: list[str]) -> Chunk:
-    kept = [_usable(score) for score in chunk.scores]
-    if all(one is score for one, score in zip(kept, chunk.scores)):
-        return chunk
-    for one, score in zip(kept, chunk.scores):
-        if one is None:
+    """Numbers of other libraries become floats; what is no score, or one its kind cannot be, is left out."""
+    kept = []
+    changed = False
+    for score in chunk.scores:
+        known = type(score) is Score and type(score.kind) is ScoreKind
+        value = usable_score(score.kind, score.value) if known else None
+        if value is None:
             notes.append(f"chunk {chunk.chunk_id or 'without id'}: score {score!r} counts as absent")
-    return chunk._replace(scores=tuple(one for one in kept if one is not None))
-
-
-def _usable(score: Any) -> Score | None:
-    """The score itself, or with its number as a float; None if it is no score."""
-    if not isinstance(score, Score) or not isinstance(score.kind, ScoreKind):
-        return None
-    value = usable_score(score.kind, score.value)
-    if value is None or type(score.value) is float:
-        return None if value is None else score
-    return score._replace(value=value)
+        else:
+            kept.append(score if value is score.value else score._replace(value=value))
+        changed = changed or value is None or value is not score.value
+    return chunk._replace(scores=tuple(kept)) if changed else chunk

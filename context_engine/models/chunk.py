@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from math import inf, isfinite
+from math import isfinite
 from typing import Any, Final, NamedTuple
 
 from context_engine.models.enums import Classification, FetchedAtBasis, ScoreKind, SourceType, TrustClass
@@ -46,28 +47,32 @@ class Score(NamedTuple):
     scorer: str | None = None
 
 
+_MOST: Final = sys.float_info.max
 _RANGES: Final = {
     ScoreKind.RELEVANCE: (0.0, 1.0),
     ScoreKind.COSINE: (-1.000001, 1.000001),
     ScoreKind.WEIGHTED: (-0.000001, 1.000001),
-    ScoreKind.RRF: (0.0, inf),
-    ScoreKind.BM25: (0.0, inf),
-    ScoreKind.FULLTEXT: (0.0, inf),
-    ScoreKind.LEXICAL: (0.0, inf),
+    ScoreKind.RRF: (0.0, _MOST),
+    ScoreKind.BM25: (0.0, _MOST),
+    ScoreKind.FULLTEXT: (0.0, _MOST),
+    ScoreKind.LEXICAL: (0.0, _MOST),
+    ScoreKind.RERANK: (-_MOST, _MOST),
+    ScoreKind.UNKNOWN: (-_MOST, _MOST),
 }
 """What a number of each kind may be; a model's arithmetic may stand a rounding error outside. Rerank may be a logit."""
 
 
 def usable_score(kind: ScoreKind, value: Any) -> float | None:
     """Return the number as a float if it is finite and one its kind can be, None if it counts as absent."""
-    if isinstance(value, bool):
-        return None
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    low, high = _RANGES.get(kind, (-inf, inf))
-    return number if isfinite(number) and low <= number <= high else None
+    if type(value) is not float:
+        if isinstance(value, bool):
+            return None
+        try:
+            value = float(value)
+        except (TypeError, ValueError, OverflowError):
+            return None
+    low, high = _RANGES[kind]
+    return value if low <= value <= high else None
 
 
 class Chunk(NamedTuple):
