@@ -2,19 +2,21 @@
 
 Two texts are near-duplicates when the Jaccard similarity of their sets of words, |A ∩ B| / |A ∪ B|, reaches the
 threshold and the guard (`ranking.guard`) finds no meaningful token inserted, deleted, replaced or moved. Each text's
-own section label and header lines are set aside first. Only texts that share half of their long words, or enough of
-all words where they have few long ones, are compared.
+own section label and header lines are set aside first. Only texts that share enough of a sample of their words are
+compared.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 from typing import Final, Literal, NamedTuple
 
 from context_engine.errors import InvalidRequest, nearest
 from context_engine.ranking.dedup_body import body
+from context_engine.ranking.dedup_lexicon import meaning
 from context_engine.ranking.dedup_words import cut, vocabulary
 from context_engine.ranking.guard import allows
 from context_engine.text import normalize
@@ -25,13 +27,15 @@ _FEWEST_WORDS: Final = 6
 _WINDOW: Final = 64
 _END: Final = 24
 
-# A text with many long words is looked up by these alone: they are rare. The margin between the two numbers lets a text
-# with a few less find one with a few more.
-_LONG: Final = 9
-_MANY_TO_ASK: Final = 14
-_MANY_TO_FILE: Final = 20
+# A text is looked up by a sample: what follows each " c" and " p", a sixth of its words at little cost. The margin
+# between the two numbers lets a text with a smaller sample find one with a larger.
+_SAMPLED: Final = (" c", " p")
+_SAMPLE_LENGTH: Final = 7
+_ENOUGH_TO_ASK: Final = 12
+_ENOUGH_TO_FILE: Final = 18
 _SHARE: Final = 0.5
 _RARE: Final = 8
+_BLANK: Final = str.maketrans(dict.fromkeys("\t\n\r\v\f.,;:!?()[]\"'*#|", " "))
 
 
 class Match(NamedTuple):
@@ -95,39 +99,50 @@ def _near(texts: Sequence[str], threshold: float) -> list[Match | None]:
 
 
 class _EqualTexts:
-    """Finds equal normalised text: by raw text, then by both ends; only texts that agree there are normalised whole."""
+    """Finds equal normalised text: by its last characters, then by its count of some letters, then whole.
+
+    Each step is taken only by texts that agree in the step before, so most are never normalised.
+    """
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
-        self._raw: dict[str, int] = {}
-        self._by_ends: dict[str, int] = {}
-        self._normal: dict[str, dict[str, int]] = {}
+        self._by_end: dict[str, int | dict[str, int | dict[str, int]]] = {}
 
     def first(self, index: int) -> int | None:
-        """Return the index of the first text equal to this one if it is another; None for empty text."""
+        """Return the index of the first text equal to this one, None if that is itself or it is empty."""
         text = self._texts[index]
-        found = self._raw.get(text)
-        if found is None:
-            ends = _ends(text)
-            if not ends:
-                return None
-            found = self._by_ends.setdefault(ends, index)
-            if found != index:
-                alike = self._normal.setdefault(ends, {normalize(self._texts[found]): found})
-                found = alike.setdefault(normalize(text), index)
-            self._raw[text] = found
+        end = _end(text)
+        alike = self._by_end.setdefault(end, index)
+        if alike == index or not end:
+            return None
+        if isinstance(alike, int):
+            if self._texts[alike] == text:
+                return alike
+            alike = self._by_end[end] = {_letters(self._texts[alike]): alike}
+        letters = _letters(text)
+        same = alike.setdefault(letters, index)
+        if same == index:
+            return None
+        if isinstance(same, int):
+            same = alike[letters] = {normalize(self._texts[same]): same}
+        found = same.setdefault(normalize(text), index)
         return found if found != index else None
 
 
-def _ends(text: str) -> str:
-    """Return the first and last characters that are not white space, as `normalize` has them: equal for equal text."""
-    start, end = text[:_WINDOW], text[-_WINDOW:]
-    if start.isascii() and end.isascii():
-        first, last = "".join(start.split()), "".join(end.split())
-        if len(first) > _END and len(last) > _END:
-            return (first[:_END] + last[-_END:]).lower()
-    whole = normalize(text).replace(" ", "")
-    return whole[:_END] + whole[-_END:]
+def _end(text: str) -> str:
+    """Return the last characters that are not white space, as `normalize` has them: the same for equal text."""
+    end = text[-_WINDOW:]
+    if end.isascii():
+        last = "".join(end.split())
+        if len(last) >= _END:
+            return last[-_END:].lower()
+    return normalize(text).replace(" ", "")[-_END:]
+
+
+def _letters(text: str) -> str:
+    """Return how often some letters stand in the normalised text."""
+    plain = text.lower() if text.isascii() else normalize(text)
+    return " ".join([str(plain.count(letter)) for letter in "bgmv"])
 
 
 class _Kept:
@@ -136,59 +151,91 @@ class _Kept:
     def __init__(self, threshold: float) -> None:
         self._threshold = threshold
         self._bodies: dict[int, _Body] = {}
-        self._holders: defaultdict[str, list[int]] = defaultdict(list)
+        self._holders: dict[str, tuple[int, ...]] = {}
 
     def place(self, index: int, text: str) -> Match | None:
         """Return the first kept text of which this one is a near-duplicate; keep it where there is none."""
         new = _Body(body(text))
-        if len(new.pieces) < _FEWEST_WORDS and len(new.words) < _FEWEST_WORDS:
+        if len(new.sample) < _ENOUGH_TO_ASK and len(new.words) < _FEWEST_WORDS:
             return None
         for other in self._candidates(new):
-            shared = len(new.words & self._bodies[other].words)
-            similarity = shared / (len(new.words) + len(self._bodies[other].words) - shared)
-            if similarity >= self._threshold and allows(new.text, self._bodies[other].text):
+            similarity = _near_duplicate(new.text, self._bodies[other].text, self._threshold)
+            if similarity is not None:
                 return Match(other, similarity, "near_duplicate")
-        self._bodies[index] = new
-        for word in new.long if len(new.long) >= _MANY_TO_FILE else new.words:
-            self._holders[word].append(index)
+        self._file(index, new)
         return None
+
+    def _file(self, index: int, new: _Body) -> None:
+        self._bodies[index] = new
+        words = new.sample if len(new.sample) >= _ENOUGH_TO_FILE else new.sample | new.words
+        known = words & self._holders.keys()
+        for word in known:
+            self._holders[word] += (index,)
+        self._holders.update(dict.fromkeys(words - known, (index,)))
 
     def _candidates(self, new: _Body) -> list[int]:
         """Return the kept texts, in order, that share enough words: J(A, B) >= t needs |A ∩ B| >= t·|A|.
 
-        Of a sample, the long words that few texts have, half of that is asked: a near-duplicate shares most of them,
-        another text few.
+        Of a sample half of that is asked, of those words that few texts have where they are enough: a
+        near-duplicate shares most of them, another text few.
         """
-        least = self._threshold * len(new.long)
-        if len(new.long) >= _MANY_TO_ASK:
-            found = [holders for holders in map(self._holders.get, new.long) if holders]
-            rare = [holders for holders in found if len(holders) <= _RARE]
-            if len(rare) >= _MANY_TO_ASK:
-                least -= len(found) - len(rare)
-                found = rare
-            least *= _SHARE
-        else:
+        if len(new.sample) < _ENOUGH_TO_ASK:
             found = [holders for holders in map(self._holders.get, new.words) if holders]
             least = self._threshold * len(new.words) - 1e-9
-        votes = Counter(chain.from_iterable(found)) if len(found) >= least else {}
+        else:
+            found = [holders for holders in map(self._holders.get, new.sample) if holders]
+            rare = [holders for holders in found if len(holders) <= _RARE]
+            asked = len(new.sample) - len(found) + len(rare)
+            if asked < _ENOUGH_TO_ASK:
+                asked, rare = len(new.sample), found
+            found, least = rare, _SHARE * self._threshold * asked
+        if len(found) < least:
+            return []
+        votes = Counter(chain.from_iterable(found))
         return sorted(index for index, count in votes.items() if count >= least)
 
 
 class _Body:
     """A text without label and header lines; its set of words is made when first asked for."""
 
-    __slots__ = ("_words", "long", "pieces", "text")
+    __slots__ = ("_words", "sample", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.pieces = cut(text)
-        pieces = [piece.strip(".,;:()") for piece in self.pieces if len(piece) >= _LONG]
-        self.long = {piece for piece in pieces if len(piece) >= _LONG and piece.isalpha()}
+        plain = text.casefold() if text.isascii() else _ascii(text)
+        plain = plain.translate(_BLANK)
+        self.sample = {part[:_SAMPLE_LENGTH] for start in _SAMPLED for part in plain.split(start)[1:]}
         self._words: set[str] | None = None
 
     @property
     def words(self) -> set[str]:
         """The tokens of the text, each once."""
         if self._words is None:
-            self._words = vocabulary(self.pieces)
+            self._words = vocabulary(cut(self.text))
         return self._words
+
+
+def _ascii(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold().encode("ascii", "replace").decode("ascii")
+
+
+def _near_duplicate(first: str, second: str, threshold: float) -> float | None:
+    """Return the similarity of two bodies if it reaches the threshold and the guard allows a merge.
+
+    What they share is read once; no token reaches across ". ".
+    """
+    parts, parts_too = first.split(". "), second.split(". ")
+    both = {*parts}.intersection(parts_too)
+    rest, rest_too = [part for part in parts if part not in both], [part for part in parts_too if part not in both]
+    shared = vocabulary(cut(" ".join(both)))
+    mine, theirs = vocabulary(cut(" ".join(rest))), vocabulary(cut(" ".join(rest_too)))
+    union = len(shared | mine | theirs)
+    lost, gained = mine - theirs - shared, theirs - mine - shared
+    similarity = (union - len(lost) - len(gained)) / union if union else 0.0
+    if similarity < threshold or union - max(len(lost), len(gained)) < _FEWEST_WORDS:
+        return None
+    if any(meaning(word) == word for word in lost | gained):
+        return None
+    if [part for part in parts if part in both] == [part for part in parts_too if part in both]:
+        first, second = ". ".join(rest), ". ".join(rest_too)
+    return similarity if allows(first, second) else None

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import unicodedata
 from functools import lru_cache
+from typing import Final
 
 from context_engine.text import tokens
 
 __all__ = ["cut", "sequence", "vocabulary"]
+
+_EDGES: Final = ".,;:!?()[]\"'*#|-/"
+"""What is no token, and joins none, at the edge of a piece: the rest, if plain, is one token."""
 
 
 def cut(text: str) -> list[str]:
@@ -18,14 +22,16 @@ def cut(text: str) -> list[str]:
 
 
 def vocabulary(pieces: list[str]) -> set[str]:
-    """Return the set of the tokens of a cut text; a piece without punctuation is a token already."""
+    """Return the set of the tokens of a cut text."""
     words = set(pieces)
-    mixed = [piece for piece in words if not piece.isalnum()]
-    if not "".join(words).isascii():
-        mixed = [piece for piece in words if not (piece.isalnum() and piece.isascii())]
+    mixed = [piece for piece in words if not (piece.isalnum() and piece.isascii())]
     words.difference_update(mixed)
     for piece in mixed:
-        words.update(_tokens(piece))
+        bare = piece.strip(_EDGES)
+        if bare.isalnum() and bare.isascii():
+            words.add(bare)
+        else:
+            words.update(_tokens(piece))
     return words
 
 
@@ -33,8 +39,9 @@ def sequence(pieces: list[str]) -> list[str]:
     """Return the tokens of a cut text in order."""
     out: list[str] = []
     for piece in pieces:
-        if piece.isalnum() and piece.isascii():
-            out.append(piece)
+        bare = piece.strip(_EDGES)
+        if bare.isalnum() and bare.isascii():
+            out.append(bare)
         else:
             out += _tokens(piece)
     return out

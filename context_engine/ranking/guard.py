@@ -8,6 +8,7 @@ Sentences that stand in both texts are set aside; where their order differs, eac
 and not lean on the sentence before it. In the rest, meaningful tokens and the bounds of paired sentences cut each text
 into runs of ordinary words. Nothing meaningful has changed when both texts have the same cuts in the same order, and no
 content word has gone from one run to another: a word that crosses a "not" is the same event as a "not" that crosses it.
+A name (a capital inside a sentence) may not be replaced either: the same words then speak of something else.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ _BOUND: Final = "|"
 _SIGN: Final = re.compile(
     r"[-−+<>≤≥≠±¢₠-₫₭-⃏](?:(?<=[+<≤≥≠±¢₠-₫₭-⃏])|(?<=[^\n>=\-]>)|(?<![\w)\]][-−])(?<=[-−])(?=\d)|(?<=[A-D][-−])(?!\w))"
 )
-_CODE: Final = re.compile(r"[A-Z][A-Z]+s?\b")
+_SIGNS: Final = ("- ", " -", "+", "<", ">", "(-", "-,", "-.", "-)", "-;", "-:", "-|", "|-", "-\n")
+_CODE: Final = re.compile(r"[A-Z][a-z]?[A-Z]+s?\b")
+_NAME: Final = re.compile(r" (?<![.!?:#\d|*\-] )([A-Z][a-z]+)")
 _BREAK: Final = re.compile(r"[.!?。！？](?:\s+|(?<=[。！？]))")
 _SENTENCE: Final = re.compile(r"[.!?。！？](?:[\"”’)]*\s+(?=[\"“(]?[A-Z])|(?<=[。！？])\s*)")
 _HEADING: Final = re.compile(r"^\s*#+ .*$|^.*[:：]\s*$", re.MULTILINE)
@@ -84,13 +87,24 @@ def _same_meaning(first: list[str], second: list[str]) -> bool:
         if run != other:
             lost.update(_surplus(run, other))
             gained.update(_surplus(other, run))
-    return (lost & gained) <= STOP_WORDS and not _negated(lost, gained) and not _negated(gained, lost)
+    if (
+        not (lost | gained).isdisjoint(_names(first) | _names(second))
+        or _negated(lost, gained)
+        or _negated(gained, lost)
+    ):
+        return False
+    return (lost & gained) <= STOP_WORDS
 
 
 def _codes(texts: list[str]) -> frozenset[str]:
-    """Return the words in capitals; a text that is all capitals has none."""
+    """Return the words written as codes (KYC, VaR); a text that is all capitals has none."""
     text = " ".join(texts)
     return frozenset() if text.isupper() else frozenset(map(str.casefold, _CODE.findall(text)))
+
+
+def _names(sentences: list[str]) -> set[str]:
+    """Return the words with a capital inside a sentence: names and defined terms."""
+    return {name.casefold() for sentence in sentences for name in _NAME.findall(sentence)}
 
 
 def _joined(sentences: list[str]) -> list[str]:
@@ -117,6 +131,8 @@ def _differing(first: list[str], second: list[str]) -> tuple[list[str], list[str
 
 
 def _signed(text: str) -> str:
+    if text.isascii() and not any(sign in text for sign in _SIGNS):
+        return text
     return _SIGN.sub(_spelled, text)
 
 

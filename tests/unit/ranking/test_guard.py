@@ -64,6 +64,7 @@ FORBIDDEN = [
     ("document code", "The form is filed under NPA-001.", "The form is filed under NPA-002."),
     ("roman numeral", "The case falls under part ii of the list.", "The case falls under part iii of the list."),
     ("annex letter", "The template stands in Annex B.", "The template stands in Annex C."),
+    ("mixed code", "The VaR of the book is shown.", "The ROE of the book is shown."),
     ("capital code", "The KYC file is complete.", "The AML file is complete."),
     (
         "capital codes swapped",
@@ -85,6 +86,7 @@ FORBIDDEN = [
     ("and and or", "The owner and the deputy sign.", "The owner or the deputy signs."),
     ("internal and external", "An internal review follows.", "An external review follows."),
     ("accept and refuse", "The bank accepts the collateral.", "The bank refuses the collateral."),
+    ("name", "The ceiling is that of the Rates desk.", "The ceiling is that of the Equity desk."),
     ("less-than sign", "A score < 5 closes the case.", "A score > 5 closes the case."),
     ("minus sign", "The floor of the rate is -5 points.", "The floor of the rate is 5 points."),
     ("rating sign", "The issuer holds the rating AA- today.", "The issuer holds the rating AA+ today."),
