@@ -97,6 +97,12 @@ def questions() -> list[dict[str, Any]]:
     return [json.loads(line) for line in demo.QUESTIONS.read_text("utf-8").splitlines()]
 
 
+@pytest.fixture(scope="session")
+def answers(demo_bank: DemoBank, questions: list[dict[str, Any]]) -> dict[str, SearchResult]:
+    """{question id: its result with the default settings}."""
+    return {one["id"]: demo_bank.ask(one["query"], one["domain"], as_of=one.get("as_of")) for one in questions}
+
+
 def holds(answer: Mapping[str, Any], document: str | None, version: str | None, section: str | None, text: str) -> bool:
     """Whether a text is (part of) the section that answers; a text without a section number holds its headings."""
     if (document, version or "") != (answer["document_id"], answer["version"]):
