@@ -42,6 +42,7 @@ _HIDDEN: Final = frozenset(
 
 _ORDERS: Final = {FilterOp.GT: ">", FilterOp.GTE: "≥", FilterOp.LT: "<", FilterOp.LTE: "≤"}
 _LIKE: Final = {FilterOp.CONTAINS: "contains", FilterOp.STARTS_WITH: "start with", FilterOp.ENDS_WITH: "end with"}
+_WILD: Final = frozenset("%_\\")  # of SQL's LIKE, which Dify passes on
 _NEGATED: Final = {FilterOp.NE: FilterOp.EQ, FilterOp.NOT_IN: FilterOp.IN}
 
 Row = dict[str, Any]
@@ -138,7 +139,7 @@ def _text_test(op: FilterOp, value: Any) -> tuple[str | None, Any]:
         return ("is", value) if len(spellings) == 1 else ("in", spellings)
     if op is FilterOp.IN and value and all(isinstance(one, str) and _plain(one) for one in value):
         return "in", list(dict.fromkeys(spelling for one in value for spelling in _spellings(one)))
-    if op in _LIKE and isinstance(value, str) and value and len(_spellings(value)) == 1:
+    if op in _LIKE and isinstance(value, str) and value and len(_spellings(value)) == 1 and not _WILD & set(value):
         return _LIKE[op], value
     return None, None
 

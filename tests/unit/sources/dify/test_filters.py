@@ -41,7 +41,8 @@ def test_what_dify_can_test(text, expected):
     "text",
     [
         "kind=2024",  # equal to 2024.0 for us, not for Dify
-        "kind>a", "kind~sop", "year~20", "kind is empty", "odd=1", "unknown=x", "title=x", "tier=1", "source_id=s",
+        "kind>a", "kind~sop", "kind~5%", "kind~新_",
+        "year~20", "kind is empty", "odd=1", "unknown=x", "title=x", "tier=1", "source_id=s",
         "year=soon", {"not": {"kind": "sop"}}, {"year_in": [2024]}, {"kind_in": []}, {"kind_nin": []}, "year!=2024",
     ],
 )  # fmt: skip

@@ -19,7 +19,9 @@ def test_only_names_of_the_manifest_are_read():
     assert claims({"authority_tier": 1, "effective_from": "2024-04-01"}) == ({}, [])
 
 
-@pytest.mark.parametrize(("value", "tier"), [(2, 2), ("2", 2), ("tier2", 2), ("Tier 2", 2), ("tier_5", 5), (2.0, 2), (2.5, None)])
+@pytest.mark.parametrize(
+    ("value", "tier"), [(2, 2), ("2", 2), ("tier2", 2), ("Tier 2", 2), ("tier_5", 5), (2.0, 2), (2.5, None)]
+)
 def test_tiers(value, tier):
     found, notes = claims({"t": value}, authority_tier="t")
     assert found.get("authority_tier") == tier
