@@ -75,7 +75,7 @@ def _same_meaning(first: list[str], second: list[str]) -> bool:
         return True
     codes = _codes(first) | _codes(second)
     words, words_too = _differing(first, second) if len(first) == len(second) else (_joined(first), _joined(second))
-    carried = {word: said for word in {*words, *words_too} if (said := word if word in codes else meaning(word))}
+    carried = {word: what for word in {*words, *words_too} if (what := word if word in codes else meaning(word))}
     carried.pop(_END, None)
     said, runs = _cut(words, carried)
     said_too, runs_too = _cut(words_too, carried)
@@ -87,8 +87,9 @@ def _same_meaning(first: list[str], second: list[str]) -> bool:
         if run != other:
             lost.update(_surplus(run, other))
             gained.update(_surplus(other, run))
+    names, names_too = _names(first), _names(second)
     if (
-        not (lost | gained).isdisjoint(_names(first) | _names(second))
+        not (lost | gained).isdisjoint({*(names - names_too), *(names_too - names)})
         or _negated(lost, gained)
         or _negated(gained, lost)
     ):
@@ -102,9 +103,9 @@ def _codes(texts: list[str]) -> frozenset[str]:
     return frozenset() if text.isupper() else frozenset(map(str.casefold, _CODE.findall(text)))
 
 
-def _names(sentences: list[str]) -> set[str]:
-    """Return the words with a capital inside a sentence: names and defined terms."""
-    return {name.casefold() for sentence in sentences for name in _NAME.findall(sentence)}
+def _names(sentences: list[str]) -> Counter[str]:
+    """Count the words with a capital inside a sentence: names and defined terms."""
+    return Counter(name.casefold() for sentence in sentences for name in _NAME.findall(sentence))
 
 
 def _joined(sentences: list[str]) -> list[str]:
