@@ -77,7 +77,7 @@ def check_options(node: Node, kind: str | None, *, needed: bool, icons: bool = F
     default = node.at("default").value
     given = default if isinstance(default, list) else [default]
     for one in given if kind == "select" and default is not None else ():
-        if isinstance(one, str) and values and one not in values:
+        if isinstance(one, str) and values and "" not in values and one not in values:
             node.at("default").fail("default", f"{one!r} is not among the options {', '.join(values)}")
 
 
