@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Final, Literal, NamedTuple
 
 from context_engine.errors import InvalidRequest, nearest
-from context_engine.ranking.dedup_body import body
+from context_engine.ranking.dedup_body import body, same_head
 from context_engine.ranking.dedup_lexicon import meaning
 from context_engine.ranking.dedup_words import cut, vocabulary
 from context_engine.ranking.guard import allows
@@ -155,12 +155,13 @@ class _Kept:
 
     def place(self, index: int, text: str) -> Match | None:
         """Return the first kept text of which this one is a near-duplicate; keep it where there is none."""
-        new = _Body(body(text))
+        new = _Body(text)
         if len(new.sample) < _ENOUGH_TO_ASK and len(new.words) < _FEWEST_WORDS:
             return None
         for other in self._candidates(new):
-            similarity = _near_duplicate(new.text, self._bodies[other].text, self._threshold)
-            if similarity is not None:
+            kept = self._bodies[other]
+            similarity = _near_duplicate(new.text, kept.text, self._threshold)
+            if similarity is not None and same_head(new.source, kept.source):
                 return Match(other, similarity, "near_duplicate")
         self._file(index, new)
         return None
@@ -198,10 +199,11 @@ class _Kept:
 class _Body:
     """A text without label and header lines; its set of words is made when first asked for."""
 
-    __slots__ = ("_words", "sample", "text")
+    __slots__ = ("_words", "sample", "source", "text")
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+    def __init__(self, source: str) -> None:
+        self.source, self.text = source, body(source)
+        text = self.text
         plain = text.casefold() if text.isascii() else _ascii(text)
         plain = plain.translate(_BLANK)
         self.sample = {part[:_SAMPLE_LENGTH] for start in _SAMPLED for part in plain.split(start)[1:]}

@@ -6,8 +6,9 @@ import re
 from typing import Final
 
 from context_engine.ranking.dedup_lexicon import is_quantity
+from context_engine.text import normalize
 
-__all__ = ["body"]
+__all__ = ["body", "same_head"]
 
 _MOST_HEADER_LINES: Final = 24
 _LONGEST_HEADER_LINE: Final = 160
@@ -68,6 +69,20 @@ def body(text: str) -> str:
     return rest if rest.strip() else text
 
 
+def same_head(first: str, second: str) -> bool:
+    """Return whether two texts may say the same as far as their heads go: one has none, or both have the same.
+
+    A header that one copy carries says nothing against the other; two headers that differ are two documents, whose
+    numbers, versions and owners a reader must be able to tell apart.
+    """
+    heads = [normalize(_head(text)) for text in (first, second)]
+    return not all(heads) or heads[0] == heads[1]
+
+
+def _head(text: str) -> str:
+    return text[: _scanned(text)[1]]
+
+
 def _unlabelled(text: str) -> str:
     """Drop the label; of each heading where several stand at the top ("## 9 Records", "### 9.1 Retention")."""
     above: list[str] = []
@@ -94,7 +109,16 @@ def _is_label(label: re.Match[str], text: str) -> bool:
 
 
 def _below_header(text: str) -> str:
-    """Drop the header lines and the titles above them; fields of other names stay, and the first sentence ends it."""
+    """Drop the header lines and the titles above them; fields of other names stay."""
+    fields, end = _scanned(text)
+    return "\n".join([*fields, text[end:]]) if end else text
+
+
+def _scanned(text: str) -> tuple[list[str], int]:
+    """Return the fields of other names among the header lines, and where the header ends, 0 if there is none.
+
+    The first sentence ends it.
+    """
     fields: list[str] = []
     passed: list[str] = []
     titles = end = stop = 0
@@ -113,7 +137,7 @@ def _below_header(text: str) -> str:
             titles += 1
             if end or titles > _MOST_TITLES or _NO_TITLE.match(line) or len(line.split()) > _MOST_TITLE_WORDS:
                 break
-    return "\n".join([*fields, text[end:]]) if strong else text
+    return (fields, end) if strong else ([], 0)
 
 
 def _is_header(line: str) -> bool:

@@ -86,6 +86,12 @@ def test_a_header_block_is_set_aside() -> None:
     assert deduplicate(texts) == [None, Match(0, 1.0, "near_duplicate"), Match(0, 1.0, "near_duplicate")]
 
 
+def test_title_pages_of_two_documents_are_two() -> None:
+    pages = [HEADER.format(number) + PREAMBLE for number in (3, 4)]
+    assert deduplicate(pages) == [None, None]
+    assert deduplicate([PREAMBLE, *pages])[1:] == [Match(0, 1.0, "near_duplicate")] * 2
+
+
 def test_fields_of_a_record_are_no_header() -> None:
     record = (
         "Product: target redemption forward\nStatus: {}\nDesk: Treasury\nRegion: Aldermere\nReview: once it is live"
