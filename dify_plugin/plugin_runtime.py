@@ -9,11 +9,15 @@ from typing import Any
 
 from dify_plugin import Tool
 from dify_plugin.config.logger_format import plugin_logger_handler
+from dify_plugin.entities import I18nObject, ParameterOption
 from dify_plugin.entities.tool import ToolInvokeMessage
 
 from context_engine import Caller
 from context_engine.dify.answer import Answer
+from context_engine.dify.catalogue import domain_titles
+from context_engine.dify.credentials import Credentials
 from context_engine.dify.engines import Engines, open_engine
+from context_engine.dify.failure import guarded
 from context_engine.dify.plugin_settings import load_plugin
 
 ROOT = Path(__file__).resolve().parent
@@ -44,13 +48,11 @@ def messages(tool: Tool, answer: Answer) -> Generator[ToolInvokeMessage, None, N
         yield tool.create_variable_message(name, value)
 
 
-def domain_names(credentials: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return (name, title) of each domain."""
-    from context_engine.dify.catalogue import domain_titles
-    from context_engine.dify.failure import guarded
+def domain_options(credentials: dict[str, Any]) -> list[ParameterOption]:
+    """Return the domains as the options of a select."""
 
-    def listed(read: Any) -> list[tuple[str, str]]:
+    def titles(read: Credentials) -> list[tuple[str, str]]:
         with ENGINES.use(read) as opened:
             return domain_titles(opened.plugin)
 
-    return guarded(credentials, listed)
+    return [ParameterOption(value=name, label=I18nObject(en_US=title)) for name, title in guarded(credentials, titles)]

@@ -13,10 +13,9 @@ from urllib.parse import urlsplit
 from context_engine.errors import ConfigError
 from context_engine.settings.connections import MASK
 
-__all__ = ["Credentials", "Redactor"]
+__all__ = ["Credentials", "Redactor", "read_flag"]
 
 _SHORTEST_SECRET: Final = 4
-_TRUE: Final = ("true", "1", "yes", "on")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -27,6 +26,7 @@ class Credentials:
         variables: `${NAME}` -> value.
         domains: the line with the domains.
         demo_bank: whether the fictitious bank is to be searched.
+        access_token: of an endpoint; it opens no other engine.
     """
 
     base_url: str | None = None
@@ -36,10 +36,12 @@ class Credentials:
     domains: str | None = None
     variables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     demo_bank: bool = False
+    access_token: str | None = None
 
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> Credentials:
-        """Read the form: dify_base_url, dify_api_key, ca_certificate, proxy, domains, variables, demo_bank.
+        """Read the form: dify_base_url, dify_api_key, ca_certificate, proxy, domains, variables, demo_bank and
+        access_token.
 
         Raises:
             ConfigError: `variables` is no JSON object of names and texts.
@@ -51,7 +53,8 @@ class Credentials:
             proxy=_text(fields.get("proxy")),
             domains=_text(fields.get("domains")),
             variables=MappingProxyType(_variables(_text(fields.get("variables")))),
-            demo_bank=str(fields.get("demo_bank", "")).strip().casefold() in _TRUE,
+            demo_bank=read_flag(fields.get("demo_bank"), False),
+            access_token=_text(fields.get("access_token")),
         )
 
     def __repr__(self) -> str:
@@ -67,7 +70,7 @@ class Credentials:
     @property
     def redactor(self) -> Redactor:
         """What takes these credentials out of a text."""
-        return Redactor((self.api_key, self.proxy, _user_of(self.proxy), *self.variables.values()))
+        return Redactor((self.api_key, self.access_token, self.proxy, _user_of(self.proxy), *self.variables.values()))
 
 
 class Redactor:
@@ -89,6 +92,16 @@ class Redactor:
         for secret in self._secrets:
             text = text.replace(secret, MASK)
         return text
+
+
+def read_flag(value: Any, otherwise: bool) -> bool:
+    """Return what a checkbox says, in whatever form Dify hands it over; `otherwise` where it says nothing.
+
+    >>> read_flag("false", True), read_flag(1, False), read_flag("", True)
+    (False, True, True)
+    """
+    text = "" if value is None else str(value).strip().casefold()
+    return text in ("true", "1", "1.0", "yes", "on") if text else otherwise
 
 
 def _text(value: Any) -> str | None:

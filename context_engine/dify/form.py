@@ -8,11 +8,23 @@ from datetime import date
 from typing import Any, Final, cast
 
 from context_engine.context.render import Form
+from context_engine.dify.credentials import read_flag
 from context_engine.errors import InvalidRequest, nearest
 from context_engine.models import And, Caller, Condition, DomainSpec, Filter, FilterOp, Registry, SearchRequest, to_date
 from context_engine.policy.filters import parse_filter
 
-__all__ = ["AUTHORITY", "SearchForm", "chosen_domain", "read_search_form", "text_field", "whole_field"]
+__all__ = [
+    "AUTHORITY",
+    "SearchForm",
+    "choice_field",
+    "chosen_domain",
+    "context_form",
+    "flag_field",
+    "read_search_form",
+    "text_field",
+    "whole_field",
+    "whole_fields",
+]
 
 AUTHORITY: Final = {
     "system_of_record": 1,
@@ -50,15 +62,10 @@ def read_search_form(fields: Mapping[str, Any], registry: Registry, caller: Call
         ConfigError: the domain lacks a variable.
     """
     domain = registry.domain(chosen_domain(fields, registry))
-    tier = AUTHORITY[_choice(fields, "authority", tuple(AUTHORITY), "everything")]
-    overrides: dict[str, Any] = {}
+    tier = AUTHORITY[choice_field(fields, "authority", tuple(AUTHORITY), "everything")]
+    overrides: dict[str, Any] = whole_fields(fields)
     if tier < 5:
         overrides["sources"] = _sources_within(domain, tier)
-    for name, key, most in (("top_k", "stage2_top_k", _MOST_CHUNKS), ("context_budget", "context_max_tokens", None)):
-        least, limit = (1, most) if most else (_LEAST_BUDGET, _MOST_BUDGET)
-        value = whole_field(fields, name, least, limit)
-        if value is not None:
-            overrides[key] = value
     request = SearchRequest(
         query=cast(str, fields.get("query") or ""),
         domain=domain.domain,
@@ -69,8 +76,8 @@ def read_search_form(fields: Mapping[str, Any], registry: Registry, caller: Call
     )
     return SearchForm(
         request=request,
-        form=cast(Form, _choice(fields, "context_form", ("markdown", "text"), "markdown")),
-        fail_if_missing=_choice(fields, "if_source_missing", ("continue", "fail"), "continue") == "fail",
+        form=context_form(fields),
+        fail_if_missing=choice_field(fields, "if_source_missing", ("continue", "fail"), "continue") == "fail",
     )
 
 
@@ -93,6 +100,11 @@ def text_field(fields: Mapping[str, Any], name: str) -> str | None:
     return None if value is None else str(value).strip() or None
 
 
+def flag_field(fields: Mapping[str, Any], name: str, otherwise: bool) -> bool:
+    """Return whether a box is ticked, `otherwise` where the field is absent or blank."""
+    return read_flag(fields.get(name), otherwise)
+
+
 def whole_field(fields: Mapping[str, Any], name: str, least: int, most: int) -> int | None:
     """Return a field's whole number, None where it is absent or blank.
 
@@ -111,7 +123,34 @@ def whole_field(fields: Mapping[str, Any], name: str, least: int, most: int) -> 
     return int(number)
 
 
-def _choice(fields: Mapping[str, Any], name: str, allowed: tuple[str, ...], otherwise: str) -> str:
+def whole_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that `top_k` and `context_budget` make.
+
+    Raises:
+        InvalidRequest: no whole number, or out of range.
+    """
+    given = {
+        "stage2_top_k": whole_field(fields, "top_k", 1, _MOST_CHUNKS),
+        "context_max_tokens": whole_field(fields, "context_budget", _LEAST_BUDGET, _MOST_BUDGET),
+    }
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def context_form(fields: Mapping[str, Any]) -> Form:
+    """Return the form of the context.
+
+    Raises:
+        InvalidRequest: there is no such form.
+    """
+    return cast(Form, choice_field(fields, "context_form", ("markdown", "text"), "markdown"))
+
+
+def choice_field(fields: Mapping[str, Any], name: str, allowed: tuple[str, ...], otherwise: str) -> str:
+    """Return a field's choice, `otherwise` where it is absent or blank.
+
+    Raises:
+        InvalidRequest: there is no such choice; names the nearest.
+    """
     value = text_field(fields, name) or otherwise
     if value not in allowed:
         raise InvalidRequest(f"{name} has no choice {value[:40]!r}.{nearest(value, allowed)}")

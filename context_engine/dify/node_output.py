@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any, Final
 from uuid import UUID, uuid5
 
@@ -63,7 +64,12 @@ def document_metadata(chunk: RankedChunk, search_id: str) -> dict[str, Any]:
         "document_id": chunk.chunk.document_id,
         "document_version": chunk.chunk.document_version,
         "section": chunk.chunk.section,
+        "effective_from": _iso(chunk.chunk.effective_from),
+        "effective_to": _iso(chunk.chunk.effective_to),
+        "superseded_by": chunk.chunk.superseded_by,
         "fetched_at": chunk.provenance.fetched_at,
+        "fetched_at_basis": extra.get("fetched_at_basis"),
+        "ttl_seconds": chunk.provenance.ttl_seconds,
         "freshness": extra.get("freshness"),
         "content_sha256": extra.get("content_sha256"),
         "flags": list(chunk.flags),
@@ -87,6 +93,10 @@ def fence_nonce(search_id: str) -> str:
 def dataset_uuid(source_id: str) -> str:
     """Return what stands for a source that has no dataset in Dify: a UUID, always the same."""
     return str(uuid5(_NAMESPACE, f"source:{source_id}"))
+
+
+def _iso(day: date | None) -> str | None:
+    return None if day is None else day.isoformat()
 
 
 def _record(chunk: RankedChunk, score: float, place: int, source_title: str, search_id: str) -> dict[str, Any]:

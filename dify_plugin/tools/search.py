@@ -7,7 +7,7 @@ from typing import Any
 
 import plugin_runtime
 from dify_plugin import Tool
-from dify_plugin.entities import I18nObject, ParameterOption
+from dify_plugin.entities import ParameterOption
 from dify_plugin.entities.tool import ToolInvokeMessage
 
 from context_engine.dify.answer import Answer, search_answer
@@ -32,9 +32,4 @@ class SearchTool(Tool):
         yield from plugin_runtime.messages(self, guarded(self.runtime.credentials, search))
 
     def _fetch_parameter_options(self, parameter: str) -> list[ParameterOption]:
-        if parameter != "domain":
-            return []
-        return [
-            ParameterOption(value=name, label=I18nObject(en_US=title))
-            for name, title in plugin_runtime.domain_names(self.runtime.credentials)
-        ]
+        return plugin_runtime.domain_options(self.runtime.credentials) if parameter == "domain" else []

@@ -237,6 +237,6 @@ class PluginProcess:
             "settings": dict(settings),
             "raw_http_request": raw.hex(),
         }
-        head, *rest = self.request(data)
-        content = b"".join(bytes.fromhex(part["result"]) for part in rest)
-        return head["status"], json.loads(content)
+        parts = self.request(data)
+        content = b"".join(bytes.fromhex(part.get("result", "")) for part in parts)
+        return parts[0]["status"], json.loads(content)

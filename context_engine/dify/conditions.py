@@ -1,0 +1,120 @@
+"""Dify's metadata conditions, read into a filter of ours: its eighteen operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from context_engine.errors import InvalidFilter, nearest
+from context_engine.models import And, Condition, Filter, FilterOp, Or, to_moment
+
+__all__ = ["OPERATORS", "read_conditions"]
+
+OPERATORS: Final = {
+    "contains": FilterOp.CONTAINS,
+    "not contains": FilterOp.NOT_CONTAINS,
+    "start with": FilterOp.STARTS_WITH,
+    "end with": FilterOp.ENDS_WITH,
+    "is": FilterOp.EQ,
+    "is not": FilterOp.NE,
+    "empty": FilterOp.EMPTY,
+    "not empty": FilterOp.NOT_EMPTY,
+    "in": FilterOp.IN,
+    "not in": FilterOp.NOT_IN,
+    "=": FilterOp.EQ,
+    "≠": FilterOp.NE,
+    ">": FilterOp.GT,
+    "<": FilterOp.LT,
+    "≥": FilterOp.GTE,
+    "≤": FilterOp.LTE,
+    "before": FilterOp.LT,
+    "after": FilterOp.GT,
+}
+"""Dify's words and ours."""
+
+_DATES: Final = ("before", "after")
+_BARE: Final = (FilterOp.EMPTY, FilterOp.NOT_EMPTY)
+_LISTS: Final = (FilterOp.IN, FilterOp.NOT_IN)
+_JOINS: Final[Mapping[str, Callable[[tuple[Filter, ...]], Filter]]] = {"and": And, "or": Or}
+
+
+def read_conditions(value: Any) -> Filter | None:
+    """Return the filter of a `metadata_condition`; None where there is no condition.
+
+    A condition that Dify itself would pass over (no value, a list where one value is wanted) is refused: what it leaves
+    out may be what the reader must not see.
+
+    Raises:
+        InvalidFilter: a part that cannot be read; names it and what is allowed.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        raise InvalidFilter(f"metadata_condition must be an object, got {type(value).__name__}")
+    conditions = value.get("conditions")
+    if conditions is None:
+        return None
+    if not isinstance(conditions, list):
+        raise InvalidFilter(f"metadata_condition.conditions must be a list, got {type(conditions).__name__}")
+    parts = tuple(_condition(one) for one in conditions)
+    join = str(value.get("logical_operator") or "and").casefold()
+    if join not in _JOINS:
+        raise InvalidFilter(f"logical_operator must be 'and' or 'or', got {join!r}")
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    return _JOINS[join](parts)
+
+
+def _condition(given: Any) -> Filter:
+    if not isinstance(given, Mapping):
+        raise InvalidFilter(f"a condition must be an object, got {type(given).__name__}")
+    name, word, value = given.get("name"), given.get("comparison_operator"), given.get("value")
+    if isinstance(name, list) and len(name) == 1:
+        name = name[0]
+    if not isinstance(name, str) or not name.strip():
+        raise InvalidFilter("a condition has no 'name'")
+    op = OPERATORS.get(str(word))
+    if op is None:
+        raise InvalidFilter(f"unknown operator {word!r} for {name!r}.{nearest(str(word), OPERATORS)}")
+    if op in _BARE:
+        return Condition(name, op)
+    if op in _LISTS:
+        return Condition(name, op, _listed(name, value))
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise InvalidFilter(f"{name!r} {word}: the value must be a text or a number, got {type(value).__name__}")
+    if word in _DATES:
+        return _dated(name, op, value)
+    return Condition(name, op, value)
+
+
+def _listed(name: str, value: Any) -> tuple[Any, ...]:
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",")]
+    if not isinstance(value, list) or not all(isinstance(one, str | int | float) for one in value):
+        raise InvalidFilter(f"{name!r}: 'in' takes a list, or texts joined by commas, got {type(value).__name__}")
+    return tuple(one for one in value if one != "")
+
+
+def _dated(name: str, op: FilterOp, value: str | int | float) -> Filter:
+    """Dify keeps times as unix seconds; our own dates are ISO: the condition is put in both ways."""
+    text = value.strip() if isinstance(value, str) else value
+    seconds = _number(text)
+    moment = to_moment(seconds if seconds is not None else text)
+    if moment is None:
+        raise InvalidFilter(
+            f"{name!r}: {str(value)[:40]!r} is no date: give unix seconds, or a date such as 2025-06-30"
+        )
+    iso = moment.isoformat() if moment != _midnight(moment) else moment.date().isoformat()
+    return Or((Condition(name, op, iso), Condition(name, op, moment.timestamp())))
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def _midnight(moment: datetime) -> datetime:
+    return moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

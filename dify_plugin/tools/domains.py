@@ -1,0 +1,27 @@
+"""The tool `domains`: what can be searched, and how it is."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import plugin_runtime
+from dify_plugin import Tool
+from dify_plugin.entities.tool import ToolInvokeMessage
+
+from context_engine.dify.answer import Answer
+from context_engine.dify.catalogue import catalogue
+from context_engine.dify.failure import guarded
+from context_engine.dify.form import flag_field, text_field
+
+
+class DomainsTool(Tool):
+    """Lists the domains and their sources."""
+
+    def _invoke(self, tool_parameters: dict[str, Any]) -> Generator[ToolInvokeMessage, None, None]:
+        def listed(credentials: Any) -> Answer:
+            with plugin_runtime.ENGINES.use(credentials) as opened:
+                name = text_field(tool_parameters, "domain_name")
+                return catalogue(opened, name, check=flag_field(tool_parameters, "check_health", True))
+
+        yield from plugin_runtime.messages(self, guarded(self.runtime.credentials, listed))

@@ -1,0 +1,40 @@
+"""The tool `rerank`: passages of another node, ranked by the engine's second stage."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import plugin_runtime
+from dify_plugin import Tool
+from dify_plugin.entities import ParameterOption
+from dify_plugin.entities.model.rerank import RerankModelConfig
+from dify_plugin.entities.tool import ToolInvokeMessage
+
+from context_engine.dify.answer import Answer, search_answer
+from context_engine.dify.failure import guarded
+from context_engine.dify.model_reranker import ModelChoice
+from context_engine.dify.reranking import rerank_passages
+
+
+class RerankTool(Tool):
+    """Ranks passages."""
+
+    def _invoke(self, tool_parameters: dict[str, Any]) -> Generator[ToolInvokeMessage, None, None]:
+        caller = plugin_runtime.caller_of(self)
+
+        def rank(credentials: Any) -> Answer:
+            with plugin_runtime.ENGINES.use(credentials) as opened:
+                result, form = rerank_passages(tool_parameters, opened, caller, self._ask_model)
+                return search_answer(result, form=form, demo=opened.plugin.demo)
+
+        yield from plugin_runtime.messages(self, guarded(self.runtime.credentials, rank))
+
+    def _ask_model(self, choice: ModelChoice, query: str, texts: Sequence[str]) -> list[tuple[int, float]]:
+        """Have Dify call the rerank model that is set up there."""
+        config = RerankModelConfig(provider=choice.provider, model=choice.model, score_threshold=-1e9, top_n=len(texts))
+        answer = self.session.model.rerank.invoke(model_config=config, docs=list(texts), query=query)
+        return [(one.index, one.score) for one in answer.docs]
+
+    def _fetch_parameter_options(self, parameter: str) -> list[ParameterOption]:
+        return plugin_runtime.domain_options(self.runtime.credentials) if parameter == "domain" else []
