@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from math import log
 from typing import Final, NamedTuple
 
-from context_engine.text import bigrams, terms, terms_of_word, words
+from context_engine.text import bigrams, term_weights, terms, terms_of_word, words
 
 __all__ = ["LexicalScores", "lexical_scores"]
 
@@ -46,46 +46,49 @@ def lexical_scores(query: str, texts: Sequence[str], labels: Sequence[str] = ())
         labels: what each text is headed by (title, headings, document id). A code or a clause number counts fully
             wherever it stands; a word little, for the titles of long documents match too much.
 
-    Terms are stems without stop words; codes are whole (`4.2.1(b)`). A query without terms scores 0 everywhere.
+    Terms are stems without stop words; codes are whole (`4.2.1(b)`), and a piece of a hyphenated code counts a fifth
+    (`text.term_weights`), in both. A query without terms scores 0 everywhere.
 
     >>> lexical_scores("approval limit", ["The approval limits.", "A cake recipe."]).coverage
     [1.0, 0.0]
     """
-    wanted = terms(query)
-    singles = dict.fromkeys(wanted)
+    singles = term_weights(query)
     if not singles or not texts:
         return LexicalScores([0.0] * len(texts), [0.0] * len(texts))
-    pairs = dict.fromkeys(bigrams(wanted))
+    pairs = dict.fromkeys(bigrams(terms(query)), BIGRAM_WEIGHT)
     finder = _Finder(singles, pairs)
     found = [finder.count(text) for text in texts]
-    idf = _idf([*singles, *pairs], [counts for counts, _ in found])
+    idf = _idf(pairs | singles, [counts for counts, _ in found])
     mean = sum(length for _, length in found) / len(found) or 1.0
     whole = sum(idf[term] for term in singles)
     scores: list[float] = []
     coverage: list[float] = []
     heads = [finder.count(label)[0] for label in labels] or [{} for _ in texts]
-    rarity = _idf(list(singles), heads)
+    rarity = _idf(singles, heads)
     in_label = {term: rarity[term] * (1.0 if any(map(str.isdigit, term)) else LABEL_WEIGHT) for term in singles}
     for (counts, length), head in zip(found, heads, strict=True):
         norm = K1 * (1 - B + B * length / mean)
         score = 0.0
         for term, tf in counts.items():
-            weight = idf[term] if term in singles else BIGRAM_WEIGHT * idf[term]
-            score += weight * tf * (K1 + 1) / (tf + norm)
+            score += idf[term] * tf * (K1 + 1) / (tf + norm)
         scores.append(score + sum(in_label[term] for term in head if term in singles))
         coverage.append(sum(idf[term] for term in singles if term in counts or term in head) / whole)
     return LexicalScores(scores, coverage)
 
 
-def _idf(names: Sequence[str], found: Sequence[dict[str, int]]) -> dict[str, float]:
+def _idf(weights: Mapping[str, float], found: Sequence[dict[str, int]]) -> dict[str, float]:
+    """Return each name's weight times its idf over the pool."""
     total = len(found)
-    return {name: log(1 + total / max(sum(name in counts for counts in found), 1)) for name in names}
+    return {
+        name: weight * log(1 + total / max(sum(name in counts for counts in found), 1))
+        for name, weight in weights.items()
+    }
 
 
 class _Finder:
     """Counts a query's terms and pairs of adjacent terms in texts."""
 
-    def __init__(self, singles: dict[str, None], pairs: dict[str, None]) -> None:
+    def __init__(self, singles: Mapping[str, float], pairs: Mapping[str, float]) -> None:
         self._marks, self._pairs = _Marks(singles), pairs
 
     def count(self, text: str) -> tuple[dict[str, int], int]:
@@ -105,7 +108,7 @@ class _Finder:
 class _Marks(dict[str, tuple[str, ...]]):
     """A word's terms, "" in the place of one that the query does not have; each word is looked up once a pool."""
 
-    def __init__(self, wanted: dict[str, None]) -> None:
+    def __init__(self, wanted: Mapping[str, float]) -> None:
         self._wanted = wanted
 
     def __missing__(self, word: str) -> tuple[str, ...]:

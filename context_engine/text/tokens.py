@@ -14,10 +14,23 @@ from typing import Final
 
 from context_engine.text.stem import stems
 
-__all__ = ["ANALYSER_VERSION", "STOP_WORDS", "bigrams", "has_cjk", "terms", "terms_of_word", "tokens", "words"]
+__all__ = [
+    "ANALYSER_VERSION",
+    "STOP_WORDS",
+    "bigrams",
+    "has_cjk",
+    "term_weights",
+    "terms",
+    "terms_of_word",
+    "tokens",
+    "words",
+]
 
 ANALYSER_VERSION: Final = "1"
 """Raised whenever `terms` gives another answer for some text: an index built before must be rebuilt."""
+
+FRAGMENT_WEIGHT: Final = 0.2
+"""Weight of a piece of a hyphenated code against the whole."""
 
 _STOP: Final = """
     a about above after again all also am an and any are as at be because been before being below between both
@@ -71,6 +84,24 @@ def terms(text: str) -> list[str]:
     ['criteria', 'approv', 'npa-001', 'npa', '001', '4.2.1(b)', '4.2.1']
     """
     return list(chain.from_iterable(map(_memo(terms_of_word, text), words(text))))
+
+
+def term_weights(text: str) -> dict[str, float]:
+    """Return each term of a query with its weight: 1, or FRAGMENT_WEIGHT for what is only a piece of a code in it.
+
+    Who asks for `DCE-WEB-001` means that document, not every text with "DCE" and "001" in it.
+
+    >>> term_weights("limits of DCE-WEB-001")
+    {'limit': 1.0, 'dce-web-001': 1.0, 'dce': 0.2, 'web': 0.2, '001': 0.2}
+    """
+    weights = dict.fromkeys(terms(text), FRAGMENT_WEIGHT)
+    for token in tokens(text):
+        parts = _parts(token)
+        spoken = parts if _CLAUSE.fullmatch(token) or has_cjk(token) else parts[:1]
+        weights |= dict.fromkeys((term for term in stems(spoken) if term in weights), 1.0)
+    if has_cjk(text):
+        weights |= {term: 1.0 for term in weights if has_cjk(term)}
+    return weights
 
 
 Split = Callable[[str], tuple[str, ...]]

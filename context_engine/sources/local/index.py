@@ -19,7 +19,7 @@ import tantivy
 from tantivy import Occur, Query
 
 from context_engine.models import Chunk
-from context_engine.text import bigrams, terms
+from context_engine.text import bigrams, term_weights, terms
 
 __all__ = [
     "MOST_TERMS",
@@ -39,6 +39,7 @@ MOST_TERMS: Final = 256
 
 _PAIRS_WEIGHT: Final = 0.5
 _HEAD_WEIGHT: Final = 0.2
+_CODE_WEIGHT: Final = 2.0
 _MARK: Final = "generation"
 _INDEX_OPTION: Final = "freq"
 
@@ -145,22 +146,24 @@ def text_query(text: str) -> TextQuery | None:
     """Return the query for a user's text, None if there is nothing in it to search for.
 
     Words count in the body fully and in headings and metadata by _HEAD_WEIGHT; a term with a digit (a code, a clause
-    number) counts fully wherever it stands.
+    number) counts there by _CODE_WEIGHT, for a document is more its own than another's that cites it. A piece of a code
+    counts less (`text.term_weights`).
     """
-    words = terms(text)
-    wanted = list(dict.fromkeys(words))
-    if not wanted:
+    weights = term_weights(text)
+    if not weights:
         return None
-    kept = set(wanted[:MOST_TERMS])
-    words = [word for word in words if word in kept]
-    clauses = [*_clauses("body", kept, 1.0), *_clauses("pairs", bigrams(words), _PAIRS_WEIGHT)]
-    codes = {word for word in kept if any(char.isdigit() for char in word)}
-    clauses += [*_clauses("head", codes, 1.0), *_clauses("head", kept - codes, _HEAD_WEIGHT)]
-    return TextQuery(Query.boolean_query(clauses), len(wanted) > MOST_TERMS)
+    kept = dict(list(weights.items())[:MOST_TERMS])
+    words = [word for word in terms(text) if word in kept]
+    pairs = dict.fromkeys(bigrams(words), _PAIRS_WEIGHT)
+    head = {
+        word: weight * (_CODE_WEIGHT if any(map(str.isdigit, word)) else _HEAD_WEIGHT) for word, weight in kept.items()
+    }
+    clauses = [*_clauses("body", kept), *_clauses("pairs", pairs), *_clauses("head", head)]
+    return TextQuery(Query.boolean_query(clauses), len(weights) > MOST_TERMS)
 
 
-def _clauses(field: str, words: Iterable[str], weight: float) -> Iterator[tuple[Occur, Query]]:
-    for word in sorted(set(words)):
+def _clauses(field: str, weights: Mapping[str, float]) -> Iterator[tuple[Occur, Query]]:
+    for word, weight in sorted(weights.items()):
         query = Query.term_query(SCHEMA, field, word, _INDEX_OPTION)
         yield Occur.Should, query if weight == 1.0 else Query.boost_query(query, weight)
 
