@@ -79,9 +79,20 @@ class ContextEngineError(Exception):
 
     code: ClassVar[str] = "error"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle an error as it stands, whatever its constructor takes."""
+        return _restored, (type(self), self.args, self.__dict__)
+
     def to_dict(self) -> dict[str, Any]:
         """Return {"code", "message"} and the fields of the subclass, ready for JSON."""
         return {"code": self.code, "message": str(self)}
+
+
+def _restored(kind: type[ContextEngineError], args: tuple[Any, ...], fields: dict[str, Any]) -> ContextEngineError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(fields)
+    return error
 
 
 class InvalidRequest(ContextEngineError):

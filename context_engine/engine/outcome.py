@@ -72,7 +72,7 @@ def stage_two(
         settings=settings.values,
         filters=request.filters,
         as_of=as_of,
-        today=request.as_of is None,
+        today=request.as_of is None or as_of >= now.date(),
         now=now,
         search_id=search_id,
     )

@@ -32,7 +32,7 @@ class StageTwo:
 
     Attributes:
         answers: stage 1, each with the source's declaration.
-        as_of: the day asked about; `today` says that none was asked for.
+        as_of: the day asked about; `today` says that it is not past.
     """
 
     query: str

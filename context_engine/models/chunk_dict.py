@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, tzinfo
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
@@ -237,9 +237,26 @@ def to_moment(value: Any) -> datetime | None:
         return None
 
 
-def to_date(value: Any) -> date | None:
-    """Return a day from a date, an ISO 8601 text or unix seconds; a moment gives its UTC day; None if it is none."""
+def to_date(value: Any, zone: tzinfo = UTC) -> date | None:
+    """Return a day from a date, an ISO 8601 text or unix seconds; None if it is none of them.
+
+    What says no zone is the day it names; a moment gives its day in the zone.
+
+    >>> from datetime import timedelta, timezone
+    >>> to_date(1735660800, timezone(timedelta(hours=8)))
+    datetime.date(2025, 1, 1)
+    """
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value.strip())
+        except ValueError:
+            return None
+    if isinstance(value, datetime) and value.tzinfo is None:
+        return value.date()
     if isinstance(value, date) and not isinstance(value, datetime):
         return value
     moment = to_moment(value)
-    return None if moment is None else moment.date()
+    try:
+        return None if moment is None else moment.astimezone(zone).date()
+    except OverflowError:
+        return None

@@ -38,7 +38,7 @@ def superseded(chunks: Sequence[tuple[str, Chunk]], *, today: bool) -> dict[int,
 
     Args:
         chunks: the pool, in any order.
-        today: whether no other day was asked for.
+        today: whether the day asked about is not past.
     """
     newest: dict[tuple[str, str], tuple[date, str]] = {}
     for source_id, chunk in chunks:

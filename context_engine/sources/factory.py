@@ -27,6 +27,7 @@ class SourceContext:
 
     Attributes:
         domain: the domain the source is opened for.
+        timezone: IANA name of the zone in which the domain's dates are days.
         data_dir: returns the folder of the embedded base.
         connection: returns a connection by name, its variables and files read at the call; call it again after a 401.
         clock: the time.
@@ -39,6 +40,7 @@ class SourceContext:
     connection: Callable[[str], Connection]
     clock: Clock
     shared: Callable[[Hashable, Callable[[], Any]], Any]
+    timezone: str = "UTC"
 
 
 SourceFactory = Callable[[SourceSpec, SourceContext], Source]

@@ -179,6 +179,7 @@ class _Opener:
             connection=self.setup.config.connections.get,
             clock=self.clock,
             shared=self.shared,
+            timezone=domain.timezone,
         )
         file = self.setup.registry.files.get(domain.domain)
         try:

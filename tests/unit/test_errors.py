@@ -152,3 +152,13 @@ def test_nearest(word, valid, expected):
 
 def test_errors_of_several_sources_in_one_line():
     assert errors.summarise({"b": "auth", "a": "timeout"}) == "a: timeout; b: auth"
+
+
+def test_an_error_survives_pickling() -> None:
+    for error in (
+        UnknownDomain("NPX", ["NPA"]),
+        MissingExtra("vectors", "vectors"),
+        SourceError("down", source_id="s"),
+    ):
+        copy = pickle.loads(pickle.dumps(error))
+        assert (type(copy), str(copy), copy.to_dict()) == (type(error), str(error), error.to_dict())

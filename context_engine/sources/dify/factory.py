@@ -24,4 +24,4 @@ def open_dify(spec: SourceSpec, context: SourceContext) -> DifySource:
     connect = partial(context.connection, spec.connection)
     connect()
     workspace = context.shared(("dify", spec.connection), lambda: Workspace(connect, context.clock))
-    return DifySource(spec, workspace, context.clock)
+    return DifySource(spec, workspace, context.clock, context.timezone)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from functools import partial
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 from context_engine.models import TIERS, Classification, FetchedAtBasis, SourceType, TrustClass, to_date, to_moment
 from context_engine.sources.dify.settings import DifySettings
@@ -22,9 +23,11 @@ class MetadataReader:
 
     Args:
         settings: the names, and the bank's own words for source types.
+        timezone: the zone in which Dify's times, unix seconds, are days.
     """
 
-    def __init__(self, settings: DifySettings) -> None:
+    def __init__(self, settings: DifySettings, timezone: str = "UTC") -> None:
+        day = partial(_day, ZoneInfo(timezone))
         words = {_word(word): kind for word, kind in settings.source_types.items()}
         words |= {kind.value: kind for kind in SourceType}
         self._names = settings.metadata.used()
@@ -33,8 +36,8 @@ class MetadataReader:
             "source_type": partial(_source_type, words),
             "trust_class": lambda value: _member(TrustClass, str(value).strip().upper()),
             "classification": lambda value: _member(Classification, _word(value)),
-            "effective_from": _day,
-            "effective_to": _day,
+            "effective_from": day,
+            "effective_to": day,
             "fetched_at": _moment,
             "ttl_seconds": _whole,
         }
@@ -88,9 +91,9 @@ def _whole(value: Any) -> int | None:
     return int(number) if not isinstance(value, bool) and number >= 0 and number.is_integer() else None
 
 
-def _day(value: Any) -> date | None:
+def _day(zone: ZoneInfo, value: Any) -> date | None:
     """Return a day from ISO text, a number such as 20240401, or unix seconds."""
-    return _numbered_day(value) or to_date(_seconds(value))
+    return _numbered_day(value) or to_date(_seconds(value), zone)
 
 
 def _moment(value: Any) -> datetime | None:

@@ -66,12 +66,12 @@ class DifySource:
         ConfigError: the specification cannot be used.
     """
 
-    def __init__(self, spec: SourceSpec, workspace: Workspace, clock: Clock) -> None:
+    def __init__(self, spec: SourceSpec, workspace: Workspace, clock: Clock, timezone: str = "UTC") -> None:
         self.settings: DifySettings = check_dify(spec)
         self.source_id, self.score_kinds = spec.id, possible_kinds(self.settings)
         self.dataset_ids = tuple(dict.fromkeys(one.lower() for one in spec.dataset_ids))
         self.spec, self.workspace, self.clock = spec, workspace, clock
-        self._claims = MetadataReader(self.settings)
+        self._claims = MetadataReader(self.settings, timezone)
 
     def __repr__(self) -> str:
         return f"DifySource({self.source_id!r}, {len(self.dataset_ids)} datasets)"

@@ -1,6 +1,7 @@
 """What documents claim of themselves."""
 
 from datetime import UTC, date, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -87,3 +88,12 @@ def test_the_other_fields():
         "doc_type": "policy",
     }
     assert notes == []
+
+
+def test_a_time_is_a_day_where_the_bank_is():
+    """Dify keeps midnight in Singapore as 16:00 of the day before, UTC."""
+    midnight = datetime(2025, 1, 1, tzinfo=ZoneInfo("Asia/Singapore")).timestamp()
+    settings = DifySettings(metadata={"effective_from": "effective_date"})
+    read = MetadataReader(settings, "Asia/Singapore").claims({"effective_date": midnight}, [])
+    assert read["effective_from"] == date(2025, 1, 1)
+    assert MetadataReader(settings).claims({"effective_date": midnight}, [])["effective_from"] == date(2024, 12, 31)
