@@ -2,13 +2,14 @@
 
     python tests/benchmarks/bench_dify.py [--rounds 12] [--delay-ms 30] [--connections N]
 
-Compared with a plain client that asks one dataset after the other, and with one `httpx.AsyncClient` that asks all at
-once; both read the JSON and no more. Ours makes chunks, checks them, keeps rate budget and breaker. No cache, no retries,
-and as many connections as calls unless --connections says otherwise. The server is another process that waits and sends
-the same ten records.
+Compared with a plain client that asks one dataset after the other, with one `httpx.AsyncClient` that asks all at once,
+and with the same client in as many threads ("threads", the floor: it does none of our work). They read the JSON and no more;
+ours makes chunks, checks and merges them, keeps rate budget and breaker. No cache, no retries, and as many connections
+as calls unless --connections says otherwise. The server is another process that waits and sends the same ten records;
+its datasets share an embedding model.
 
-Printed: the median time of a query over the slowest dataset's delay (x delay), queries a second, and CPU milliseconds of
-this process a call to a dataset. Contestants take turns round by round.
+Printed: the median time of a query over the slowest dataset's delay (x delay), queries a second, and CPU milliseconds
+of this process a call to a dataset. Contestants take turns round by round.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def main() -> None:
     server = multiprocessing.Process(target=serve, args=(given.delay_ms / 1000, ports), daemon=True)
     server.start()
     base = f"http://127.0.0.1:{ports.get(timeout=30)}"
-    contestants = {"ours": ours(base, given.connections), "async client": asynchronous(base), "one by one": plain(base)}
+    contestants = {"ours": ours(base, given.connections), "async client": asynchronous(base)}
+    contestants |= {"threads": threaded(base), "one by one": plain(base)}
     print(f"{'datasets':>8} {'queries':>8}  {'contestant':13} {'x delay':>8} {'queries/s':>10} {'CPU ms/call':>12}")
     for datasets in DATASETS:
         for queries in QUERIES:
@@ -143,6 +145,22 @@ def plain(base: str) -> Run:
     return run
 
 
+def threaded(base: str) -> Run:
+    client = httpx.Client(base_url=base, limits=httpx.Limits(max_connections=None), timeout=30.0)
+    outer, inner = ThreadPoolExecutor(max(QUERIES)), ThreadPoolExecutor(max(QUERIES) * max(DATASETS))
+
+    def call(dataset: str, number: int) -> None:
+        check(bool(client.post(f"/v1/datasets/{dataset}/retrieve", json=body(number)).json()["records"]))
+
+    def search(datasets: int, number: int) -> None:
+        list(inner.map(lambda dataset: call(dataset, number), IDS[:datasets]))
+
+    def run(datasets: int, queries: int) -> list[float]:
+        return list(outer.map(lambda number: timed(lambda: search(datasets, number)), range(queries)))
+
+    return run
+
+
 def body(number: int) -> dict[str, Any]:
     return {"query": f"approval limit {number}", "retrieval_model": MODEL}
 
@@ -155,6 +173,7 @@ def check(good: bool) -> None:
 def serve(delay_s: float, ports: Any) -> None:
     """Answer every GET with a dataset and every POST with ten records after a delay."""
     info = {"id": IDS[0], "name": "Bench", "indexing_technique": "high_quality", "total_available_documents": 1}
+    info |= {"embedding_model": "embed", "embedding_model_provider": "acme"}
     records = [
         {
             "segment": {

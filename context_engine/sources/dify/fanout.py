@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 from context_engine.engine.recall import as_source_error
 from context_engine.errors import SourceBusy, SourceError, SourceTimeout
 from context_engine.sources.dify.rate import Slot
+from context_engine.sources.dify.workers import WORKERS
 
 __all__ = ["Ticket", "ask_each"]
 
@@ -81,7 +82,7 @@ def ask_each(jobs: Sequence[Callable[[Ticket], T]], *, width: int, left: Callabl
         left: seconds until the answer is wanted; what is not done by then counts as timed out.
     """
     search = _Search(jobs, left)
-    started = sum(_start(search.work, number) for number in range(min(width, len(jobs))))
+    started = sum(WORKERS.start(search.work) for _ in range(min(width, len(jobs))))
     results: dict[int, T | SourceError] = {}
     while started and len(results) < len(jobs):
         try:
@@ -95,14 +96,6 @@ def ask_each(jobs: Sequence[Callable[[Ticket], T]], *, width: int, left: Callabl
     return [
         results[index] if index in results else _missing(index in search.tickets, started) for index in range(len(jobs))
     ]
-
-
-def _start(work: Callable[[], None], number: int) -> bool:
-    try:
-        threading.Thread(target=work, name=f"dify-{number}", daemon=True).start()
-    except RuntimeError:
-        return False
-    return True
 
 
 def _missing(asked: bool, started: int) -> SourceError:

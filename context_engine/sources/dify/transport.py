@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import ssl
 from collections.abc import Callable, Mapping
-from http.cookiejar import CookieJar, DefaultCookiePolicy
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import httpx
@@ -58,6 +58,29 @@ class Response(NamedTuple):
         )
 
 
+class _NoCookies(httpx.Cookies):
+    """Stays empty."""
+
+    def extract_cookies(self, response: httpx.Response) -> None:
+        """Keep nothing of a response."""
+
+
+class _Client(httpx.Client):
+    """A client that keeps no cookies."""
+
+    @property
+    def cookies(self) -> httpx.Cookies:
+        """None, always."""
+        return _NO_COOKIES
+
+    @cookies.setter
+    def cookies(self, cookies: Any) -> None:
+        raise TypeError("this client keeps no cookies")
+
+
+_NO_COOKIES: Final = _NoCookies()
+
+
 def make_client(connection: Connection) -> httpx.Client:
     """Return a client for a connection; the key is not in it, and how many calls run at once is not its business.
 
@@ -65,9 +88,8 @@ def make_client(connection: Connection) -> httpx.Client:
         ConfigError: a certificate file that cannot be used.
     """
     quiet_cookies()
-    return httpx.Client(
+    return _Client(
         base_url=f"{connection.base_url.removesuffix('/v1')}/v1",
-        headers=_HEADERS,
         verify=_tls(connection),
         proxy=connection.proxy.get_secret_value() if connection.proxy else None,
         limits=httpx.Limits(
@@ -75,7 +97,6 @@ def make_client(connection: Connection) -> httpx.Client:
             max_keepalive_connections=connection.max_connections,
             keepalive_expiry=_KEEP_ALIVE_S,
         ),
-        cookies=CookieJar(policy=DefaultCookiePolicy(allowed_domains=[])),
         follow_redirects=False,
     )
 
@@ -112,14 +133,25 @@ def send(client: httpx.Client, call: Call, key: ApiKey, left: Callable[[], float
     patience = min(left(), most_s)
     if patience <= 0:
         raise SourceTimeout("no time was left to ask", retryable=True)
-    timeout = httpx.Timeout(patience, connect=min(patience, _CONNECT_S))
+    timeout = {"timeout": httpx.Timeout(patience, connect=min(patience, _CONNECT_S)).as_dict()}
+    url = _url(str(client.base_url), call.path)
     failure: SourceError | ConfigError
     try:
-        with client.stream(call.method, call.path, json=call.body, auth=key, timeout=timeout) as response:
+        request = httpx.Request(call.method, url, headers=_HEADERS, json=call.body, extensions=timeout)
+        response = client.send(request, stream=True, auth=key)
+        try:
             return _read(response, left)
+        finally:
+            response.close()
     except (httpx.TimeoutException, httpx.TransportError, httpx.InvalidURL, httpx.StreamError) as error:
         failure = _failure(error)
     raise failure  # outside the except: the transport's error holds the request, and with it the key
+
+
+@lru_cache(maxsize=1024)
+def _url(base: str, path: str) -> httpx.URL:
+    """Return the whole URL; reading one takes a tenth of a call."""
+    return httpx.URL(f"{base}{path}")
 
 
 def _failure(error: Exception) -> SourceError | ConfigError:
