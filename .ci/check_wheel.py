@@ -6,7 +6,11 @@ import zipfile
 names = zipfile.ZipFile(sys.argv[1]).namelist()
 tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
 assert tops == {"context_engine"}, f"the wheel holds more than context_engine: {sorted(tops)}"
-for needed in ("context_engine/py.typed", "context_engine/demo/manifests/npa.yaml", "context_engine/demo/questions.jsonl"):
+for needed in (
+    "context_engine/py.typed",
+    "context_engine/demo/manifests/npa.yaml",
+    "context_engine/demo/questions.jsonl",
+):
     assert needed in names, f"the wheel lacks {needed}"
 documents = [name for name in names if name.startswith("context_engine/demo/bank/")]
 assert len(documents) >= 60, f"the wheel holds {len(documents)} demo files"

@@ -2,8 +2,8 @@
 
     pip install -e '.[bench]' && python tests/benchmarks/bench_glue.py [--rounds 40]
 
-Ours is the whole of stage 2 with exact dedup: identity, re-checks, relevance, dedup, threshold, authority, order, the fate
-of each of the 200 candidates, the swap report and the provenance tags of the 8. The others do their documented fusion:
+Ours is the whole of stage 2 with exact dedup: identity, re-checks, relevance, dedup, threshold, authority, order, the
+fate of each of the 200 candidates, the swap report and the tags of the 8. The others do their documented fusion:
 LlamaIndex QueryFusionRetriever (reciprocal_rerank), SimilarityPostprocessor and LongContextReorder; Haystack
 DocumentJoiner (reciprocal rank fusion), MetaFieldRanker and LostInTheMiddleRanker, called directly and as a Pipeline;
 LangChain EnsembleRetriever. None of the others keeps fates, tags or an authority. Rounds are interleaved; the least and

@@ -1,4 +1,4 @@
-"""Every command and program of the README is run here, or by the project's own check (`first`, `tests`, `offline-*`)."""
+"""Every command and program of the README is run here, or by the project's check (`first`, `tests`, `offline-*`)."""
 
 import json
 import os
