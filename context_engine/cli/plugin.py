@@ -17,7 +17,7 @@ from context_engine.cli.words import counted
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from context_engine.plugin import Finding
+    from context_engine.plugin import Finding, Packed
 
 __all__ = ["plugin"]
 
@@ -30,7 +30,7 @@ Examples:
 
 \b
 A key pair that Dify takes (the second file goes to its administrator):
-  openssl genrsa -traditional -out key.pem 4096
+  openssl genrsa -out key.pem 4096
   openssl rsa -in key.pem -RSAPublicKey_out -out key.public.pem
 """
 
@@ -86,16 +86,7 @@ def pack_command(
     except BrokenPlugin as error:
         _show_findings(error.findings)
         click.get_current_context().exit(USAGE)
-    from context_engine.plugin.files import size_line
-
-    console = out()
-    show(console, Text(clean(str(packed.path)), "bold"))
-    show(console, Text(f"{counted(len(packed.files), 'file')}, {size_line(packed.files)}"))
-    show(console, Text(packed.identifier, "dim"))
-    for one in packed.notes:
-        note(one, style="yellow")
-    if not packed.signed:
-        note("not signed: Dify installs it only with FORCE_VERIFYING_SIGNATURE=false; --sign KEY signs it")
+    _show_packed(packed)
 
 
 @plugin.command("check", epilog=_MOVING + "context-engine plugin check dify_plugin --sdk-python .venv312/bin/python")
@@ -162,6 +153,19 @@ def verify_command(package: str, key: str) -> None:
         show(out(), Text(f"not verified: {error}", "red"))
         click.get_current_context().exit(FAILURE)
     show(out(), Text(f"verified: signed {signed:%Y-%m-%d %H:%M:%S} UTC", "green"))
+
+
+def _show_packed(packed: Packed) -> None:
+    from context_engine.plugin.files import size_line
+
+    console = out()
+    show(console, Text(clean(str(packed.path)), "bold"))
+    show(console, Text(f"{counted(len(packed.files), 'file')}, {size_line(packed.files)}"))
+    show(console, Text(packed.identifier, "dim"))
+    for one in packed.notes:
+        note(one, style="yellow")
+    if not packed.signed:
+        note("not signed: Dify installs it only with FORCE_VERIFYING_SIGNATURE=false; --sign KEY signs it")
 
 
 def _show_findings(findings: Iterable[Finding]) -> None:

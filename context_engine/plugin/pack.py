@@ -102,6 +102,7 @@ def pack(plugin_dir: Path, out: Path, options: PackOptions | None = None, *, env
     files |= baked
     if options.wheels is not None:
         files = _with_wheels(files, options.wheels)
+        notes = (*notes, f"the wheels are for {options.wheels.platform}: the package installs nowhere else")
     _refuse(files)
     findings = check_files(files, project)
     if findings:
