@@ -117,7 +117,7 @@ def _record(chunk: RankedChunk, score: float, place: int, source_title: str, sea
             "retriever_from": "workflow",
             "score": score,
             "child_chunks": [],
-            "segment_hit_count": None,
+            "segment_hit_count": 0,  # Dify does not count what is found over its API
             "segment_word_count": len(chunk.content),
             "segment_position": None if own.position is None else own.position + 1,
             "segment_index_node_hash": content_sha256(chunk.content),
