@@ -6,7 +6,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
+from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, distributions, packages_distributions
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -100,11 +100,17 @@ def vendor_installed(package: str) -> Vendored:
 
 
 def _distribution(package: str) -> str:
-    names = packages_distributions().get(package)
+    names = list(packages_distributions().get(package, ()))
+    # an editable installation may name none of its packages; its entry points do
+    names += [one.name for one in distributions() if any(_points_into(point, package) for point in one.entry_points)]
     if not names:
         problem = f"no installed distribution provides {package!r}: install it, e.g. with pip install -e ."
         raise ConfigError(problem, key="--include")
     return names[0]
+
+
+def _points_into(point: EntryPoint, package: str) -> bool:
+    return point.group.startswith(_GROUPS) and point.module.split(".")[0] == package
 
 
 def _folder(package: str) -> Path:

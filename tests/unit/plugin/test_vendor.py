@@ -71,6 +71,13 @@ def test_python_finds_the_entry_points_in_the_unpacked_folder(plugin_dir: Path, 
 
 
 @pytest.mark.usefixtures("adapter")
+def test_an_editable_installation_is_known_by_its_entry_points(plugin_dir: Path, tmp_path: Path) -> None:
+    for name in ("top_level.txt", "RECORD"):
+        (tmp_path / "site/acme_vault-2.1.dist-info" / name).unlink()
+    assert "acme_vault/data.json" in pack(plugin_dir, tmp_path, PackOptions(include=("acme_vault",)), env={}).files
+
+
+@pytest.mark.usefixtures("adapter")
 def test_requirements_that_contradict_are_refused(plugin_dir: Path, tmp_path: Path) -> None:
     metadata = tmp_path / "site/acme_vault-2.1.dist-info/METADATA"
     metadata.write_text(metadata.read_text().replace("acme-wire<3,>=2", "httpx<0.28"))
