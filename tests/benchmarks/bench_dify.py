@@ -2,11 +2,11 @@
 
     python tests/benchmarks/bench_dify.py [--rounds 12] [--delay-ms 30] [--connections N]
 
-Compared with a plain client that asks one dataset after the other, with one `httpx.AsyncClient` that asks all at once,
-and with the same client in as many threads ("threads", the floor: it does none of our work). They read the JSON and no more;
-ours makes chunks, checks and merges them, keeps rate budget and breaker. No cache, no retries, and as many connections
-as calls unless --connections says otherwise. The server is another process that waits and sends the same ten records;
-its datasets share an embedding model.
+Compared with a plain client that asks one dataset after the other, with one `httpx.AsyncClient` that asks all at
+once, and with the plain client in as many threads ("threads", the floor). Those read the JSON and no more; ours makes
+chunks, checks and merges them, keeps rate budget and breaker. No cache, no retries, and as many connections as calls
+unless --connections says otherwise. The server is another process that waits and sends the same ten records; its
+datasets share an embedding model.
 
 Printed: the median time of a query over the slowest dataset's delay (x delay), queries a second, and CPU milliseconds
 of this process a call to a dataset. Contestants take turns round by round.
@@ -85,7 +85,7 @@ def timed(ask: Callable[[], object]) -> float:
 
 
 def ours(base: str, connections: int) -> Run:
-    connection = Connection(base_url=base, api_key="dataset-bench", max_connections=connections)
+    connection = Connection(base_url=base, api_key="dataset-bench", max_connections=connections, timeout_s=120.0)
     workspace = Workspace(lambda: connection, SystemClock())
     threads = ThreadPoolExecutor(max(QUERIES))
     sources = {
@@ -104,7 +104,7 @@ def ours(base: str, connections: int) -> Run:
         source = sources[datasets]
 
         def ask(number: int) -> float:
-            query = SourceQuery(text=f"approval limit {number}", domain="NPA", top_k=10)
+            query = SourceQuery(text=f"approval limit {number}", domain="NPA", top_k=10, timeout_s=120.0)
             return timed(lambda: check(len(source.search(query).failures) == 0))
 
         return list(threads.map(ask, range(queries)))

@@ -18,7 +18,10 @@ __all__ = ["MOST_BYTES", "Call", "Response", "make_client", "send"]
 
 MOST_BYTES: Final = 16 * 1024 * 1024
 _CONNECT_S: Final = 5.0
-_KEEP_ALIVE_S: Final = 30.0
+_KEEP_ALIVE_S: Final = 5.0
+_MOST_IDLE: Final = 32
+"""Every call looks at every idle connection."""
+
 _HEADERS: Final = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "context-engine"}
 
 
@@ -94,7 +97,7 @@ def make_client(connection: Connection) -> httpx.Client:
         proxy=connection.proxy.get_secret_value() if connection.proxy else None,
         limits=httpx.Limits(
             max_connections=None,
-            max_keepalive_connections=connection.max_connections,
+            max_keepalive_connections=min(connection.max_connections, _MOST_IDLE),
             keepalive_expiry=_KEEP_ALIVE_S,
         ),
         follow_redirects=False,
