@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,6 @@ from context_engine.dify.settings_line import SettingsLine, write_line
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument
 
 ROOT = Path(__file__).resolve().parents[2]
-PLUGIN = ROOT / "dify_plugin"
 BIG = "npa_big"
 BIG_DOMAIN = "BIG"
 
@@ -58,12 +58,12 @@ def driver() -> Any:
 
 
 @pytest.fixture(scope="session")
-def plugin_python() -> Path:
-    """The interpreter of an environment that holds the plugin's requirements and nothing else."""
+def plugin_python(plugin_folder: Path) -> Path:
+    """The interpreter of an environment that holds the package's requirements and nothing else."""
     python = find_python312()
     if python is None:
         pytest.skip("Dify runs plugins on Python 3.12, and there is none here")
-    requirements = PLUGIN / "requirements.txt"
+    requirements = plugin_folder / "requirements.txt"
     name = hashlib.sha256(requirements.read_bytes()).hexdigest()[:16]
     place = Path(tempfile.gettempdir()) / f"context-engine-plugin-{name}"
     if not (place / "ready").is_file():
@@ -77,13 +77,14 @@ def plugin_python() -> Path:
 
 @pytest.fixture(scope="session")
 def plugin_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The plugin as it is unpacked: its own files with the engine beside them."""
-    folder = tmp_path_factory.mktemp("installed") / "plugin"
-    shutil.copytree(PLUGIN, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(
-        ROOT / "context_engine", folder / "context_engine", ignore=shutil.ignore_patterns("__pycache__", "*.pyc")
-    )
-    return folder
+    """The package as `plugin pack` writes it, unpacked into an empty folder."""
+    place = tmp_path_factory.mktemp("installed")
+    command = [sys.executable, "-m", "context_engine", "plugin", "pack", "--out", str(place / "dist")]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (package,) = (place / "dist").glob("*.difypkg")
+    with zipfile.ZipFile(package) as archive:
+        archive.extractall(place / "plugin")
+    return place / "plugin"
 
 
 @pytest.fixture(scope="session")

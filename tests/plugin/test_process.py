@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -86,6 +89,32 @@ class TestCredentials:
         given = with_manifests(change)
         identity = dify.dataset_id("dce_clearing_register")
         assert plugin.validate({**given, "variables": json.dumps({"KB_ID": identity})}) == [{"result": True}]
+
+    def test_a_printed_line_is_pasted_without_its_line_breaks(
+        self, plugin: Any, dify: Any, tmp_path: Path, with_manifests: Any
+    ) -> None:
+        (tmp_path / "manifests").mkdir()
+        given = with_manifests(lambda manifests: None)
+        manifest = json.loads(given["domains"])["manifests"][0]
+        (tmp_path / "manifests/dce.yaml").write_text(json.dumps(manifest))
+        (tmp_path / "config").mkdir()
+        (tmp_path / "config/connections.yaml").write_text("dify: {base_url: '${DIFY}', api_key: '${KEY}'}")
+        variables = json.dumps({"DIFY": dify.base_url, "KEY": dify.api_key}, indent=1).replace("\n", "")
+        for form in ([], ["--base64"]):
+            command = [
+                sys.executable,
+                "-m",
+                "context_engine",
+                "plugin",
+                "settings",
+                "--config-dir",
+                str(tmp_path),
+                *form,
+            ]
+            printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            pasted = {"domains": printed.replace("\n", ""), "variables": variables}
+            assert plugin.validate(pasted) == [{"result": True}]
+            assert plugin.options(pasted) == {"DCE": "DCE – Derivatives Clearing and Execution"}
 
 
 class TestSearch:

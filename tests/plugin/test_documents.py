@@ -1,0 +1,150 @@
+"""What ships beside the code: the workflow to import, the readmes, the requirements, the versions."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import context_engine
+
+ROOT = Path(__file__).resolve().parents[2]
+PLUGIN = ROOT / "dify_plugin"
+WORKFLOW = PLUGIN / "examples/cited-answer.yml"
+
+
+def read(path: Path) -> dict[str, Any]:
+    return yaml.safe_load(path.read_text("utf-8"))
+
+
+@pytest.fixture(scope="module")
+def graph() -> dict[str, Any]:
+    return read(WORKFLOW)["workflow"]["graph"]
+
+
+@pytest.fixture(scope="module")
+def search() -> dict[str, Any]:
+    return read(PLUGIN / "tools/search.yaml")
+
+
+def data_of(graph: dict[str, Any], kind: str) -> dict[str, Any]:
+    (found,) = [node["data"] for node in graph["nodes"] if node["data"]["type"] == kind]
+    return found
+
+
+def test_the_plugins_folder_is_no_package() -> None:
+    """Dify's SDK has the same name: an __init__.py here would hide it."""
+    assert not (PLUGIN / "__init__.py").exists()
+
+
+def test_the_workflow_is_connected(graph: dict[str, Any]) -> None:
+    kinds = {node["id"]: node["data"]["type"] for node in graph["nodes"]}
+    reached = {edge["target"] for edge in graph["edges"]}
+    assert set(kinds) == reached | {one for one, kind in kinds.items() if kind == "start"}
+    for edge in graph["edges"]:
+        assert edge["id"] == f"{edge['source']}-{edge['sourceHandle']}-{edge['target']}-target"
+        assert edge["data"]["sourceType"] == kinds[edge["source"]]
+        assert edge["data"]["targetType"] == kinds[edge["target"]]
+    handles = {edge["sourceHandle"] for edge in graph["edges"] if kinds[edge["source"]] == "tool"}
+    assert handles == {"source", "fail-branch"}
+    assert {edge["sourceHandle"] for edge in graph["edges"] if kinds[edge["source"]] == "if-else"} == {"true", "false"}
+
+
+def test_its_search_node_fills_in_our_form(graph: dict[str, Any], search: dict[str, Any]) -> None:
+    node = data_of(graph, "tool")
+    manifest = read(PLUGIN / "manifest.yaml")
+    provider = read(PLUGIN / "provider/context_engine.yaml")
+    plugin_id = f"{manifest['author']}/{manifest['name']}"
+    assert node["plugin_id"] == plugin_id
+    assert node["provider_id"] == f"{plugin_id}/{provider['identity']['name']}"
+    assert (node["tool_name"], node["error_strategy"]) == ("search", "fail-branch")
+    parameters = {one["name"]: one for one in search["parameters"]}
+    for name in node["tool_parameters"]:
+        assert parameters[name]["form"] == "llm"
+    for name, given in node["tool_configurations"].items():
+        assert parameters[name]["form"] == "form"
+        if parameters[name]["type"] == "select":
+            assert given["value"] in {option["value"] for option in parameters[name]["options"]}
+
+
+def test_it_uses_variables_that_we_declare(graph: dict[str, Any], search: dict[str, Any]) -> None:
+    declared = set(search["output_schema"]["properties"])
+    (node_id,) = [node["id"] for node in graph["nodes"] if node["data"]["type"] == "tool"]
+    assert data_of(graph, "llm")["context"]["variable_selector"] == [node_id, "result"]
+    (case,) = data_of(graph, "if-else")["cases"]
+    assert case["conditions"][0]["variable_selector"] == [node_id, "decision"]
+    used = set(re.findall(rf"#{node_id}\.(\w+)#", WORKFLOW.read_text("utf-8")))
+    assert used - {"error_message", "error_type"} <= declared
+
+
+def test_its_citations_are_switched_on() -> None:
+    assert read(WORKFLOW)["workflow"]["features"]["retriever_resource"] == {"enabled": True}
+
+
+@pytest.mark.parametrize("tool", ["search", "rerank"])
+def test_what_a_search_gives_is_what_is_declared(tool: str, ask: Any, chunk_of: Any) -> None:
+    from context_engine.dify.answer import search_answer
+
+    answer = search_answer(ask([(1, [chunk_of("a", 0.9)])]))
+    properties = read(PLUGIN / f"tools/{tool}.yaml")["output_schema"]["properties"]
+    assert set(answer.variables) == set(properties)
+    types = {"array": list, "string": str, "object": dict}
+    for name, value in answer.variables.items():
+        assert isinstance(value, types[properties[name]["type"]]), name
+
+
+def test_the_endpoints_settings_are_the_credentials_and_its_own() -> None:
+    settings = {one["name"]: one for one in read(PLUGIN / "group/context_engine.yaml")["settings"]}
+    credentials = read(PLUGIN / "provider/context_engine.yaml")["credentials_for_provider"]
+    assert set(settings) == {*credentials, "access_token", "notice_records"}
+    assert settings["access_token"]["required"] is True and settings["access_token"]["type"] == "secret-input"
+    for name, credential in credentials.items():
+        assert {"name": name, **credential} == settings[name]
+
+
+def test_the_secret_fields_are_secret() -> None:
+    credentials = read(PLUGIN / "provider/context_engine.yaml")["credentials_for_provider"]
+    secret = {name for name, one in credentials.items() if one["type"] == "secret-input"}
+    assert secret == {"dify_api_key", "variables", "proxy"}
+
+
+def test_requirements_are_the_packages_own_and_the_sdk() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    lines = (PLUGIN / "requirements.txt").read_text("utf-8").split("\n")
+    assert [line for line in lines if line] == ["dify_plugin>=0.10.0,<0.11", *project["dependencies"]]
+
+
+def test_there_is_one_version() -> None:
+    manifest = read(PLUGIN / "manifest.yaml")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    changelog = re.search(r"^## \[([^]]+)\]", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    versions = {manifest["version"], project["version"], context_engine.__version__, changelog and changelog[1]}
+    for readme in ("README.md", "readme/README_zh_Hans.md"):
+        versions |= set(re.findall(r"(?<![\d.])\d+\.\d+\.\d+(?![\d.])", (PLUGIN / readme).read_text("utf-8")))
+    assert versions == {context_engine.__version__}
+
+
+def test_the_english_readme_has_no_chinese_in_it() -> None:
+    assert not re.search(r"[\u4e00-\u9fff]", (PLUGIN / "README.md").read_text("utf-8"))
+
+
+def test_what_the_readme_names_is_there() -> None:
+    for readme in (PLUGIN / "README.md", PLUGIN / "readme/README_zh_Hans.md"):
+        text = readme.read_text("utf-8")
+        for picture in re.findall(r"!\[[^]]*\]\(([^)]+)\)", text):
+            assert (readme.parent / picture).is_file()
+        for named in re.findall(r"`(examples/[^`]+)`", text):
+            assert (PLUGIN / named).is_file()
+
+
+def test_the_manifest_in_the_readme_is_one() -> None:
+    from context_engine.models import DomainSpec
+    from context_engine.sources.dify import check_dify
+
+    (block,) = re.findall(r"```yaml\n(.*?)```", (PLUGIN / "README.md").read_text("utf-8"), re.DOTALL)
+    for source in DomainSpec.model_validate(yaml.safe_load(block)).sources:
+        check_dify(source)
