@@ -13,7 +13,7 @@ import pytest
 
 from context_engine.engine import Engine
 from context_engine.engine.clock import SystemClock
-from context_engine.errors import AllSourcesFailed, SourceError, SourceUnavailable
+from context_engine.errors import AllSourcesFailed, ConfigError, SourceError, SourceUnavailable
 from context_engine.models import DomainSpec, Registry, SearchRequest, SourceQuery, SourceSpec
 from context_engine.settings.connections import Connection
 from context_engine.sources.dify import DifySource
@@ -124,6 +124,13 @@ def test_a_key_is_masked_and_not_pickled() -> None:
     assert KEY not in key.fingerprint
     with pytest.raises(TypeError, match="not pickled"):
         pickle.dumps(key)
+
+
+@pytest.mark.parametrize("key", [None, "dataset-x y", "dataset-secret\n", "dataset-schlüssel"])
+def test_a_key_that_cannot_be_sent_is_refused_before_the_transport_would_log_it(key: str | None) -> None:
+    with pytest.raises(ConfigError, match="api_key") as raised:
+        ApiKey(Connection(base_url="http://h", api_key=key).api_key)
+    assert "dataset-s" not in str(raised.value)
 
 
 @pytest.mark.parametrize(

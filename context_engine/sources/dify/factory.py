@@ -22,6 +22,6 @@ def open_dify(spec: SourceSpec, context: SourceContext) -> DifySource:
     check_dify(spec)
     assert spec.connection is not None
     connect = partial(context.connection, spec.connection)
-    connect()
-    workspace = context.shared(("dify", spec.connection), lambda: Workspace(connect, context.clock))
+    workspace: Workspace = context.shared(("dify", spec.connection), lambda: Workspace(connect, context.clock))
+    workspace.access()
     return DifySource(spec, workspace, context.clock, context.timezone)

@@ -11,21 +11,31 @@ from typing import Any, Final, NoReturn
 import httpx
 from pydantic import SecretStr
 
+from context_engine.errors import ConfigError
 from context_engine.settings.connections import MASK
 
 __all__ = ["ApiKey", "quiet_cookies", "redacted"]
 
 _KEY_LIKE: Final = re.compile(r"\b(?:dataset|app)-[A-Za-z0-9_-]{8,}|(?<=[Bb]earer )\S+|(?<=://)[^/\s@]+(?=@)")
+_SENDABLE: Final = re.compile(r"[\x21-\x7e]+")
 _COOKIE: Final = re.compile(r"(set-cookie', b')[^']*|(set-cookie', b\")[^\"]*", re.IGNORECASE)
 
 
 class ApiKey(httpx.Auth):
-    """Authorises requests; shows itself as a mask and can't be pickled."""
+    """Authorises requests; shows itself as a mask and can't be pickled.
+
+    Raises:
+        ConfigError: there is no key, or one that cannot stand in a header.
+    """
 
     __slots__ = ("_secret",)
 
     def __init__(self, secret: SecretStr | None) -> None:
-        self._secret = secret or SecretStr("")
+        if secret is None:
+            raise ConfigError("the connection has no api_key: give it a dataset key ('dataset-…') of Dify")
+        if not _SENDABLE.fullmatch(secret.get_secret_value()):
+            raise ConfigError("api_key holds white space or characters that cannot be sent: copy it from Dify again")
+        self._secret = secret
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         """Put the key on a request."""
@@ -65,8 +75,9 @@ class _NoCookies(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         text = record.getMessage()
-        if "set-cookie" in text.casefold():
-            record.msg, record.args = _COOKIE.sub(lambda found: (found[1] or found[2]) + MASK, text), ()
+        if "set-cookie" in text.casefold() or "bearer" in text.casefold():
+            text = _COOKIE.sub(lambda found: (found[1] or found[2]) + MASK, text)
+            record.msg, record.args = redacted(text), ()
         return True
 
 

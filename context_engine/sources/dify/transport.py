@@ -129,16 +129,15 @@ def send(client: httpx.Client, call: Call, key: ApiKey, left: Callable[[], float
         most_s: longest silence borne.
 
     Raises:
-        SourceTimeout, SourceUnavailable: no answer; retryable.
+        SourceTimeout, SourceUnavailable: no answer.
         SourceProtocolError: a redirect, a compressed or an overlong answer.
-        ConfigError: a URL that cannot be asked.
     """
     patience = min(left(), most_s)
     if patience <= 0:
         raise SourceTimeout("no time was left to ask", retryable=True)
     timeout = {"timeout": httpx.Timeout(patience, connect=min(patience, _CONNECT_S)).as_dict()}
     url = _url(str(client.base_url), call.path)
-    failure: SourceError | ConfigError
+    failure: SourceError
     try:
         request = httpx.Request(call.method, url, headers=_HEADERS, json=call.body, extensions=timeout)
         response = client.send(request, stream=True, auth=key)
@@ -157,7 +156,7 @@ def _url(base: str, path: str) -> httpx.URL:
     return httpx.URL(f"{base}{path}")
 
 
-def _failure(error: Exception) -> SourceError | ConfigError:
+def _failure(error: Exception) -> SourceError:
     name = type(error).__name__
     if isinstance(error, httpx.ConnectTimeout | httpx.ConnectError | httpx.ProxyError):
         return SourceUnavailable(
@@ -166,7 +165,7 @@ def _failure(error: Exception) -> SourceError | ConfigError:
     if isinstance(error, httpx.TimeoutException):
         return SourceTimeout(f"Dify did not answer in time ({name})", retryable=True)
     if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol):
-        return ConfigError("the connection's base_url cannot be asked: correct it")
+        return SourceUnavailable("the connection's base_url cannot be asked: correct it")
     return SourceUnavailable(f"the connection to Dify broke ({name})", retryable=True)
 
 

@@ -242,7 +242,10 @@ class Workspace:
         keyless = connection.model_copy(update={"api_key": None})
         with self._lock:
             if keyless not in self._clients:
-                self._clients[keyless] = make_client(keyless)
+                try:
+                    self._clients[keyless] = make_client(keyless)
+                except ConfigError as error:
+                    raise SourceUnavailable(f"its connection cannot be used: {error}") from None
             return self._clients[keyless]
 
     def _breaker(self, access: Access, dataset_id: str) -> Breaker:

@@ -16,7 +16,7 @@ from context_engine.errors import (
 )
 from context_engine.models import Condition, FilterOp, ScoreKind
 from context_engine.policy.filters import parse_filter
-from context_engine.testing import FakeDataset, FakeDify, FakeDocument
+from context_engine.testing import FakeDataset, FakeDify, FakeDocument, FakeSegment
 
 TEXTS = [f"The approval limit of level {level}." for level in range(1, 6)]
 DOCUMENTS = [FakeDocument("Limits", TEXTS, {"kind": "sop", "year": 2025})]
@@ -287,6 +287,20 @@ def test_a_dataset_named_twice_is_asked_once(serve, make_source, ask):
     source = make_source(dify.base_url, one, one.upper(), connection={"api_key": dify.api_key})
     assert len(ask(source).chunks) == 5
     assert len(searches(dify)) == 1
+
+
+def test_parents_with_their_children_and_questions_with_their_answers(serve, over, ask):
+    parent = "Limits. The approval limit is 5 million. Other text."
+    family = FakeSegment(parent, children=["The approval limit is 5 million.", "Other text."])
+    pair = FakeSegment("What is the approval limit?", answer="5 million.")
+    dify = serve(
+        FakeDataset("P", documents=[FakeDocument("P", [family])], doc_form="hierarchical_model"),
+        FakeDataset("Q", documents=[FakeDocument("Q", [pair])], doc_form="qa_model"),
+    )
+    found = {chunk.title: chunk for chunk in ask(over(dify, "P", "Q")).chunks}
+    assert found["P"].content == parent
+    assert [parent[start:end] for start, end in found["P"].extra["matched_spans"]] == family.children
+    assert found["Q"].content == "What is the approval limit?\n\n5 million."
 
 
 def test_newer_versions_answer_the_same(serve, over, ask):

@@ -232,6 +232,13 @@ def test_certificates(tmp_path):
             make_client(Connection(base_url=BASE, **fields))
 
 
+def test_a_certificate_that_cannot_be_used_is_a_source_that_failed(tmp_path, quick, ask):
+    bad = tmp_path / "ca.pem"
+    bad.write_text("no certificate", encoding="utf-8")
+    with pytest.raises(SourceUnavailable, match="certificate file"):
+        ask(quick(connection={"ca_bundle": bad}))
+
+
 def test_difys_words_are_in_the_debug_log_alone(dify, quick, ask, caplog):
     caplog.set_level(logging.DEBUG)
     dify["retrieve"].respond(500, json={"code": "internal_server_error", "message": "(psycopg2) at db.internal"})
