@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import yaml
 
+from context_engine.dify.plugin_settings import CONNECTION
 from context_engine.dify.settings_line import SettingsLine
 from context_engine.errors import ConfigError, MissingVariable
 from context_engine.settings import ConfigPaths
@@ -35,6 +36,7 @@ _FILE: Final = re.compile(r"\$\{file:[^{}]+\}")
 _TELLTALE: Final = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY|\b(?:dataset|app|sk)-[A-Za-z0-9_-]{16,}|//[^/\s:@{}$]+:[^/\s@{}$]+@"
 )
+_FROM_THE_FORM: Final = "https://dify.invalid/v1"
 _LOCAL_FILES: Final = ("ca_bundle", "client_certificate", "client_key")
 
 
@@ -178,11 +180,15 @@ def _refuse_secrets(bundle: Bundle) -> None:
 
 
 def _refuse_unusable(bundle: Bundle, env: Mapping[str, str]) -> None:
-    """Check the files as the plugin will read them; variables may be missing here, and certificate files too."""
+    """Check the files as the plugin will read them.
+
+    Variables and certificate files may be missing here, and what the plugin's form says of its connection.
+    """
     rows = {
         name: {key: value for key, value in row.items() if key not in _LOCAL_FILES}
-        for name, row in bundle.connections.items()
+        for name, row in {CONNECTION: {}, **bundle.connections}.items()
     }
+    rows[CONNECTION].setdefault("base_url", _FROM_THE_FORM)
     with tempfile.TemporaryDirectory(prefix="context-engine-bundle-") as folder:
         root = Path(folder)
         for path, content in replace(bundle, connections=rows).files().items():

@@ -83,6 +83,17 @@ def test_dates_are_carried_as_text(root: Path) -> None:
     assert json.loads(line(root))["manifests"][0]["settings"] == {"as_of": "2025-01-01"}
 
 
+def test_the_connection_of_the_plugins_form_need_not_be_written(root: Path) -> None:
+    (root / "config/connections.yaml").unlink()
+    (root / "manifests/stages/prod.yaml").unlink()
+    assert "connections" not in json.loads(line(root))
+    path = root / "manifests/npa.yaml"
+    text = path.read_text("utf-8").replace("connection: dify", "connection: other")
+    path.write_text(text.replace("${DS}", "6f9619ff-8b86-4d01-b42d-00cf4fc964ff"), "utf-8")
+    with pytest.raises(ConfigError, match="unknown connection 'other'"):
+        line(root)
+
+
 def test_a_file_of_this_machine_cannot_be_pasted(root: Path) -> None:
     path = root / "config/connections.yaml"
     path.write_text("dify: {base_url: 'https://x.example', api_key: '${file:/run/secrets/key}'}\n")
