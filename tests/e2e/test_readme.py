@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,9 @@ def home(tmp_path_factory):
     home = tmp_path_factory.mktemp("reader")
     (home / ".venv" / "bin").mkdir(parents=True)
     (home / ".venv" / "bin" / "context-engine").symlink_to(Path(sys.executable).parent / "context-engine")
+    python = home / ".venv" / "bin" / "python"
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
     return home
 
 
@@ -33,7 +37,7 @@ def run(code, home, *, shell=True):
 
 
 def test_every_block_is_run():
-    here = {"tags", "own", "typed", "dicts", "adapter", "contract"}
+    here = {"tags", "own", "connections", "manifest", "dify-server", "dify", "typed", "dicts", "adapter", "contract"}
     assert set(BLOCKS) == here | RUN_BY_CI
     assert len(re.findall(r"^```\w", README.read_text(encoding="utf-8"), flags=re.M)) == len(BLOCKS), "name every block"
 
@@ -60,6 +64,24 @@ def test_own_documents_then_python(home):
     assert "travel" in run(BLOCKS["own"], home).lower()
     out = run(BLOCKS["typed"], home, shell=False)
     assert out.startswith("1 ") and "[1]" in out
+
+
+def test_dify_to_the_letter(home):
+    (home / "my-dify" / "config").mkdir(parents=True)
+    (home / "my-dify" / "manifests").mkdir()
+    (home / "my-dify" / "config" / "connections.yaml").write_text(BLOCKS["connections"], encoding="utf-8")
+    (home / "my-dify" / "manifests" / "npa.yaml").write_text(BLOCKS["manifest"], encoding="utf-8")
+    command = shlex.split(BLOCKS["dify-server"].replace("--port 5001", "--port 0"))
+    with subprocess.Popen(command, cwd=home, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            url = server.stdout.readline().removeprefix("base_url:").strip()
+            out = run(BLOCKS["dify"].replace("http://127.0.0.1:5001", url), home)
+        finally:
+            server.terminate()
+    assert "2 sources good" in out
+    assert "NPA-SOP-001 3.2" in out
+    assert "NPA-SOP-001 3.1" not in out, "the superseded version"
+    assert "complete · answered" in out
 
 
 def test_dicts(home):

@@ -31,7 +31,7 @@ class _Frozen(BaseModel):
 class MetadataNames(_Frozen):
     """Which field of a document's metadata in Dify says what; a name left out: the manifest says it.
 
-    Dates may be ISO text, numbers such as 20240401, or unix seconds (the UTC day).
+    Dates may be ISO text, numbers such as 20240401, or unix seconds (the day in the domain's zone).
     """
 
     authority_tier: Name | None = Field(None, description="1 to 5, as a number or in words such as 'tier2'.")
