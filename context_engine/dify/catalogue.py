@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 from context_engine.dify.answer import DEMO_LABEL, Answer
@@ -10,7 +11,7 @@ from context_engine.dify.engines import OpenEngine
 from context_engine.dify.health import Health, health
 from context_engine.dify.plugin_settings import PluginSetup
 from context_engine.dify.size import fitted
-from context_engine.models import DomainSpec, SourceSpec
+from context_engine.models import Caller, DomainSpec, SourceSpec
 
 __all__ = ["catalogue", "domain_titles"]
 
@@ -26,12 +27,15 @@ def domain_titles(plugin: PluginSetup) -> list[tuple[str, str]]:
     return [(name, f"{label}{name} – {titles[name]}" if titles.get(name) else label + name) for name in registry.names]
 
 
-def catalogue(opened: OpenEngine, domain: str | None = None, *, check: bool = True) -> Answer:
+def catalogue(
+    opened: OpenEngine, domain: str | None = None, *, check: bool = True, caller: Caller | None = None
+) -> Answer:
     """Return the domains with their sources: tier, how long their content is fresh, and health.
 
     Args:
         domain: this one alone; all if None.
         check: ask every source; else its health is "unchecked".
+        caller: for the record.
 
     Raises:
         UnknownDomain: the domain is not registered.
@@ -47,7 +51,7 @@ def catalogue(opened: OpenEngine, domain: str | None = None, *, check: bool = Tr
         else _domain(registry.domain(name), [one for one in found if one.domain == name])
         for name in names
     ]
-    whole = {"demo": opened.plugin.demo, "domains": rows}
+    whole = {"demo": opened.plugin.demo, "caller": asdict(caller or Caller()), "domains": rows}
     fit = fitted("domains", whole)
     healthy = not any(one.state == "failed" for one in found) and not any(row["problem"] for row in rows)
     text = fitted("text", _text(rows, demo=opened.plugin.demo)).value

@@ -19,9 +19,12 @@ class DomainsTool(Tool):
     """Lists the domains and their sources."""
 
     def _invoke(self, tool_parameters: dict[str, Any]) -> Generator[ToolInvokeMessage, None, None]:
+        caller = plugin_runtime.caller_of(self)
+
         def listed(credentials: Any) -> Answer:
             with plugin_runtime.ENGINES.use(credentials) as opened:
                 name = text_field(tool_parameters, "domain_name")
-                return catalogue(opened, name, check=flag_field(tool_parameters, "check_health", True))
+                check = flag_field(tool_parameters, "check_health", True)
+                return catalogue(opened, name, check=check, caller=caller)
 
         yield from plugin_runtime.messages(self, guarded(self.runtime.credentials, listed))

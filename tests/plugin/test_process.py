@@ -312,7 +312,8 @@ class TestRerank:
 class TestDomains:
     def test_tiers_freshness_and_health(self, plugin: Any, dify: Any, credentials: Any) -> None:
         dify.inject("forbidden", dataset="npa_web", endpoint="get")
-        reply = plugin.invoke("domains", {"domain_name": "NPA"}, credentials)
+        reply = plugin.invoke("domains", {"domain_name": "NPA"}, credentials, session=SESSION)
+        assert reply.json["caller"] == CALLER
         (domain,) = reply.variables["domains"]
         sources = {one["source_id"]: one for one in domain["sources"]}
         assert sources["npa_product_register"]["authority_tier"] == 1
@@ -405,6 +406,9 @@ def test_no_secret_is_written_anywhere(plugin: Any, dify: Any, driver: Any, cred
     }
     with pytest.raises(driver.Failed, match="no source of domain 'NPA' answered"):
         plugin.invoke("search", fields, given)
+    logged = [line for line in plugin.lines if json.loads(line).get("event") == "log"]
+    assert any("RAG pipeline" in line for line in logged)
+    assert not any("classification criteria" in line for line in logged)
     written = plugin.everything
     assert len(written) > 10_000
     for one in (dify.api_key, secret, "proxy-pass-5566", TOKEN):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import ssl
 from pathlib import Path
 from typing import Any
 
+import certifi
 import pytest
 
 from context_engine.dify.credentials import Credentials
@@ -39,6 +41,16 @@ def test_the_form_makes_up_the_connection(tmp_path: Path) -> None:
     assert connection.proxy.get_secret_value() == "http://user:pw@proxy.example:3128"
     assert "dataset-1" not in json.dumps(plugin.setup.config.connections.shown("dify"))
     assert (plugin.demo, plugin.setup.registry.names) == (False, ("NPA",))
+
+
+def test_a_certificate_becomes_a_file_of_the_connection(tmp_path: Path) -> None:
+    pem = Path(certifi.where()).read_text("utf-8")
+    one = pem[pem.index("-----BEGIN") : pem.index("-----END CERTIFICATE-----")] + "-----END CERTIFICATE-----"
+    plugin = load(tmp_path, **FORM, ca_certificate=one.replace("\n", ""))
+    bundle = plugin.setup.config.connections.get("dify").ca_bundle
+    assert ssl.PEM_cert_to_DER_cert(bundle.read_text()) == ssl.PEM_cert_to_DER_cert(one)
+    plugin.folder.cleanup()
+    assert not bundle.exists()
 
 
 def test_the_form_lies_over_what_is_packed(tmp_path: Path) -> None:
