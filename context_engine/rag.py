@@ -16,11 +16,12 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from context_engine.chunking import ChunkingStrategy, get_strategy, read_strategies
-from context_engine.engine import Engine, rank_chunks
+from context_engine.engine import Engine, SystemClock, rank_chunks
 from context_engine.errors import DegradedRetrieval, InvalidRequest, UnknownDomain, nearest
 from context_engine.models import (
     Caller,
@@ -41,9 +42,13 @@ from context_engine.ranking.threshold import filter_by_similarity
 from context_engine.sources.callable import Adapter, CallableSource
 from context_engine.wiring import RerankerChoice, Setup, build_engine, load_setup
 
+if TYPE_CHECKING:
+    from context_engine.sources.dify.adapter import DifyAdapter
+
 __all__ = [
     "ChunkList",
     "create_rag_pipeline",
+    "dify_kb_adapter",
     "filter_by_similarity",
     "get_chunking_strategy",
     "get_rag_config",
@@ -125,6 +130,27 @@ def rerank(query: str, chunks: Iterable[Mapping[str, Any]], top_k: int = 8) -> C
     """
     with _Pipeline({}) as pipeline:
         return pipeline.rerank(query, chunks, top_k)
+
+
+def dify_kb_adapter(
+    *, config_dir: str | Path | None = None, stage: str | None = None, timeout_s: float = 10.0
+) -> DifyAdapter:
+    """Return the seed's `dify_kb_adapter`: a function (query, domain, top_k) over the Dify sources of each domain.
+
+        adapter = dify_kb_adapter()
+        chunks = retrieve("risk assessment framework", domain="NPA", options={"adapter": adapter})
+
+    Args:
+        config_dir, stage: where manifests and connections are; found as everywhere if None.
+        timeout_s: seconds for one call of the function.
+
+    Raises:
+        ConfigError: a configuration that cannot be used.
+    """
+    from context_engine.sources.dify.adapter import dify_kb_adapter as make
+
+    setup = load_setup(config_dir=config_dir, stage=stage)
+    return make(setup.registry, setup.config.connections.get, SystemClock(), timeout_s=timeout_s)
 
 
 def get_rag_config() -> dict[str, Any]:

@@ -93,6 +93,7 @@ class DifyAdapter:
             connection=self._connection,
             clock=self._clock,
             shared=self._keep,
+            timezone=domain.timezone,
         )
 
     def _keep(self, key: Hashable, make: Callable[[], Any]) -> Any:
