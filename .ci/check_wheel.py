@@ -10,6 +10,7 @@ for needed in (
     "context_engine/py.typed",
     "context_engine/demo/manifests/npa.yaml",
     "context_engine/demo/questions.jsonl",
+    "context_engine/settings/templates/config/rag-pipeline.json",
 ):
     assert needed in names, f"the wheel lacks {needed}"
 documents = [name for name in names if name.startswith("context_engine/demo/bank/")]
