@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 __all__ = ["MOST_BYTES", "Fitted", "fitted", "json_size"]
 
 MOST_BYTES: Final = 1024 * 1024
-_TEXT_STEPS: Final = tuple(2**power for power in range(18, 5, -1))
-_LIST_STEPS: Final = (2000, 500, 100, 20, 5)
+_Step = tuple[int, int | None]
+_STEPS: Final[Sequence[_Step]] = (
+    *((2**power, None) for power in range(18, 11, -1)),
+    *((2**12, most_items) for most_items in (2000, 500)),
+    *((2**power, 500) for power in (11, 10)),
+    *((2**power, 100) for power in (9, 8)),
+    *((2**power, 20) for power in (7, 6)),
+    (2**6, 5),
+)
+"""Most characters of a text and most entries of a list; each step cuts more than the one before."""
 
 
 class Fitted(NamedTuple):
@@ -52,7 +61,7 @@ def json_size(value: Any) -> int:
 
 
 def fitted(name: str, value: Any, *, limit: int = MOST_BYTES) -> Fitted:
-    """Return a JSON value of at most `limit` bytes; the longest texts are cut first, then the longest lists.
+    """Return a JSON value of at most `limit` bytes; very long texts are cut first, then very long lists, then more.
 
     Args:
         name: what it is called in the sentence about the cut.
@@ -61,10 +70,12 @@ def fitted(name: str, value: Any, *, limit: int = MOST_BYTES) -> Fitted:
     """
     if json_size(value) <= limit:
         return Fitted(value, None)
-    cuts = _Cuts(_TEXT_STEPS[-1], None)
-    for most_text, most_items in (*((step, None) for step in _TEXT_STEPS), *((64, step) for step in _LIST_STEPS)):
-        cuts = _Cuts(most_text, most_items)
-        smaller = cuts.apply(value)
-        if json_size(smaller) <= limit:
-            return Fitted(smaller, cuts.sentence(name, limit))
-    return Fitted(None, f"{name} was left out: it cannot be cut to stay below {limit // 1024} KiB")
+    place = bisect_left(_STEPS, True, key=lambda step: _enough(value, step, limit))
+    if place == len(_STEPS):
+        return Fitted(None, f"{name} was left out: it cannot be cut to stay below {limit // 1024} KiB")
+    cuts = _Cuts(*_STEPS[place])
+    return Fitted(cuts.apply(value), cuts.sentence(name, limit))
+
+
+def _enough(value: Any, step: _Step, limit: int) -> bool:
+    return json_size(_Cuts(*step).apply(value)) <= limit

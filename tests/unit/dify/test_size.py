@@ -38,6 +38,13 @@ def test_lists_are_cut_where_texts_do_not_help() -> None:
     assert len(fit.value["fates"]) == 2000 and "1 list(s) at 2000 entries" in str(fit.cut)
 
 
+def test_long_lists_go_before_passages_of_usual_length() -> None:
+    fates = [{"chunk_id": str(number)} for number in range(10_000)]
+    value = {"chunks": [{"content": "x" * 4000}] * 8, "fates": fates}
+    fit = fitted("json", value, limit=128 * 1024)
+    assert fit.value["chunks"] == value["chunks"] and len(fit.value["fates"]) == 2000
+
+
 def test_what_cannot_be_cut_is_left_out() -> None:
     fit = fitted("json", {str(number): number for number in range(5000)}, limit=1024)
     assert fit.value is None and fit.cut == "json was left out: it cannot be cut to stay below 1 KiB"
