@@ -44,13 +44,14 @@ def search_answer(result: SearchResult, *, form: Form = "markdown", demo: bool =
     context = from_result(result, counter=_COUNTER, form=form).text or NOTHING_FOUND
     if demo:
         context = f"{DEMO_LABEL}\n\n{context}"
+    whole = result.to_dict(demo=demo)
     told = [DEMO_LABEL] * demo + list(result.warnings)
     parts = {
         "context": fitted("context", context),
         "result": fitted("result", node_records(result)),
-        "json": fitted("json", result.to_dict(demo=demo)),
-        "sources": fitted("sources", [_source(source) for source in result.to_dict()["sources"]]),
-        "trace": fitted("trace", _trace(result)),
+        "json": fitted("json", whole),
+        "sources": fitted("sources", [_source(source) for source in whole["sources"]]),
+        "trace": fitted("trace", _trace(result, whole)),
     }
     told += [part.cut for part in parts.values() if part.cut is not None]
     warnings = fitted("warnings", told).value or []
@@ -86,13 +87,13 @@ def _source(status: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _trace(result: SearchResult) -> dict[str, Any]:
+def _trace(result: SearchResult, whole: Mapping[str, Any]) -> dict[str, Any]:
     """Return counts and times: a workflow's tool node drops log messages."""
     outcomes = [str(fate.outcome) for fate in result.fates]
     return {
         "search_id": result.search_id,
-        "caller": result.to_dict()["caller"],
-        "stages": [stage._asdict() for stage in result.stages],
+        "caller": whole["caller"],
+        "stages": whole["stages"],
         "candidates": {name: outcomes.count(name) for name in ("returned", "merged", "dropped")},
         "swaps": result.swap_count,
     }
