@@ -17,9 +17,8 @@ from typing import Final, Literal, NamedTuple
 from context_engine.errors import InvalidRequest, nearest
 from context_engine.ranking.dedup_body import body, same_head
 from context_engine.ranking.dedup_lexicon import meaning
-from context_engine.ranking.dedup_words import cut, vocabulary
 from context_engine.ranking.guard import allows
-from context_engine.text import normalize
+from context_engine.text import normalize, tokens
 
 __all__ = ["Match", "deduplicate"]
 
@@ -213,7 +212,7 @@ class _Body:
     def words(self) -> set[str]:
         """The tokens of the text, each once."""
         if self._words is None:
-            self._words = vocabulary(cut(self.text))
+            self._words = set(tokens(self.text))
         return self._words
 
 
@@ -229,8 +228,8 @@ def _near_duplicate(first: str, second: str, threshold: float) -> float | None:
     parts, parts_too = first.split(". "), second.split(". ")
     both = {*parts}.intersection(parts_too)
     rest, rest_too = [part for part in parts if part not in both], [part for part in parts_too if part not in both]
-    shared = vocabulary(cut(" ".join(both)))
-    mine, theirs = vocabulary(cut(" ".join(rest))), vocabulary(cut(" ".join(rest_too)))
+    shared = set(tokens(" ".join(both)))
+    mine, theirs = set(tokens(" ".join(rest))), set(tokens(" ".join(rest_too)))
     union = len(shared | mine | theirs)
     lost, gained = mine - theirs - shared, theirs - mine - shared
     similarity = (union - len(lost) - len(gained)) / union if union else 0.0

@@ -20,8 +20,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from context_engine.ranking.dedup_lexicon import NEGATING_PREFIXES, meaning
-from context_engine.ranking.dedup_words import cut, sequence
-from context_engine.text import STOP_WORDS
+from context_engine.text import STOP_WORDS, tokens
+from context_engine.text import words as split_words
 
 __all__ = ["allows"]
 
@@ -109,7 +109,7 @@ def _names(sentences: list[str]) -> Counter[str]:
 
 
 def _joined(sentences: list[str]) -> list[str]:
-    return [word for sentence in sentences for word in (*sequence(cut(_signed(sentence))), _END)]
+    return [word for sentence in sentences for word in (*tokens(_signed(sentence)), _END)]
 
 
 def _differing(first: list[str], second: list[str]) -> tuple[list[str], list[str]]:
@@ -117,7 +117,7 @@ def _differing(first: list[str], second: list[str]) -> tuple[list[str], list[str
     out: list[str] = []
     out_too: list[str] = []
     for one, other in zip(first, second):
-        words, words_too = cut(_signed(one)), cut(_signed(other))
+        words, words_too = split_words(_signed(one)), split_words(_signed(other))
         while words and words_too and words[-1] == words_too[-1]:
             words.pop()
             words_too.pop()
@@ -126,8 +126,8 @@ def _differing(first: list[str], second: list[str]) -> tuple[list[str], list[str
             if word != word_too:
                 break
             start += 1
-        out += [*sequence(words[start:]), _BOUND]
-        out_too += [*sequence(words_too[start:]), _BOUND]
+        out += [*tokens(" ".join(words[start:])), _BOUND]
+        out_too += [*tokens(" ".join(words_too[start:])), _BOUND]
     return out, out_too
 
 
@@ -193,10 +193,10 @@ def _sentences(text: str) -> list[tuple[tuple[str, str], str]]:
     out: list[tuple[tuple[str, str], str]] = []
     heading = ""
     for unit in units:
-        out.append(((heading, " ".join(cut(unit)).rstrip(".!?。！？")), unit))
+        out.append(((heading, " ".join(split_words(unit)).rstrip(".!?。！？")), unit))
         if "#" in unit or ":" in unit or "：" in unit:
             found = _HEADING.findall(unit)
-            heading = " ".join(cut(found[-1])) if found else heading
+            heading = " ".join(split_words(found[-1])) if found else heading
     return out
 
 

@@ -11,6 +11,7 @@ from context_engine.text.tokens import (
     terms,
     terms_of_word,
     tokens,
+    tokens_of_word,
     words,
 )
 
@@ -26,5 +27,6 @@ __all__ = [
     "terms",
     "terms_of_word",
     "tokens",
+    "tokens_of_word",
     "words",
 ]

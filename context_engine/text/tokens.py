@@ -23,6 +23,7 @@ __all__ = [
     "terms",
     "terms_of_word",
     "tokens",
+    "tokens_of_word",
     "words",
 ]
 
@@ -71,7 +72,7 @@ def tokens(text: str) -> list[str]:
     >>> tokens("NPA-001, clause 4.2.1(b): high-risk limit of 5 %")
     ['npa-001', 'clause', '4.2.1(b)', 'high', 'risk', 'limit', 'of', '5', '%']
     """
-    return list(chain.from_iterable(map(_memo(_tokens_of, text), words(text))))
+    return list(chain.from_iterable(map(_memo(tokens_of_word, text), words(text))))
 
 
 def terms(text: str) -> list[str]:
@@ -114,14 +115,15 @@ def _memo(split: Split, text: str) -> Split:
 
 
 @lru_cache(maxsize=131_072)
-def _tokens_of(word: str) -> tuple[str, ...]:
+def tokens_of_word(word: str) -> tuple[str, ...]:
+    """Return the tokens of one casefolded run between white space."""
     return tuple(part for token in _TOKEN.findall(word) for part in _split(token))
 
 
 @lru_cache(maxsize=131_072)
 def terms_of_word(word: str) -> tuple[str, ...]:
     """Return the search terms of one casefolded run between white space."""
-    found = [part for token in _tokens_of(word) if token not in STOP_WORDS for part in _parts(token)]
+    found = [part for token in tokens_of_word(word) if token not in STOP_WORDS for part in _parts(token)]
     return tuple(stems(_cjk_pairs(found) if has_cjk(word) else found))
 
 

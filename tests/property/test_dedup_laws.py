@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.ranking.dedup import Match, deduplicate
-from context_engine.ranking.dedup_words import cut, sequence, vocabulary
 from context_engine.ranking.guard import allows
-from context_engine.text import normalize, tokens
+from context_engine.text import normalize
 
 WORDS = (
     "the desk must may not report excess limit 5 % 7 USD EUR before after bonds archive committee approves rejects "
@@ -110,10 +109,3 @@ def test_a_higher_threshold_never_merges_a_pair_more(one: list[str], other: list
 def test_the_guard_is_symmetric_and_allows_a_text_itself(one: str, other: str) -> None:
     assert allows(one, one)
     assert allows(one, other) == allows(other, one)
-
-
-@given(st.text(max_size=60))
-@settings(max_examples=300)
-def test_the_quick_words_are_those_of_the_analyser(one: str) -> None:
-    assert vocabulary(cut(one)) == set(tokens(one))
-    assert sequence(cut(one)) == tokens(one)

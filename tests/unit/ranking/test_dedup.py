@@ -7,7 +7,6 @@ import pytest
 from context_engine.errors import InvalidRequest
 from context_engine.ranking.dedup import Match, deduplicate
 from context_engine.ranking.dedup_body import body
-from context_engine.ranking.dedup_words import cut, sequence, vocabulary
 from context_engine.text import tokens
 
 RETENTION = (
@@ -196,11 +195,3 @@ def test_a_threshold_out_of_range_is_refused(threshold: float) -> None:
 def test_an_unknown_method_names_the_nearest() -> None:
     with pytest.raises(InvalidRequest, match="Did you mean 'exact'"):
         deduplicate([], method="exakt")  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    "text", [RETENTION, HEADER.format(2), "Don't: 4.2.1(b), NPA-001; ‰ naïve Ⅳ 限额 x\u00b2y", "İstanbul ß"]
-)
-def test_words_are_those_of_the_analyser(text: str) -> None:
-    assert sequence(cut(text)) == tokens(text)
-    assert vocabulary(cut(text)) == set(tokens(text))
