@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -37,7 +38,8 @@ def run(code, home, *, shell=True):
 
 
 def test_every_block_is_run():
-    here = {"tags", "own", "connections", "manifest", "dify-server", "dify", "typed", "dicts", "adapter", "contract"}
+    here = {"tags", "own", "connections", "manifest", "dify-server", "dify", "plugin", "typed"}
+    here |= {"dicts", "adapter", "contract"}
     assert set(BLOCKS) == here | RUN_BY_CI
     assert len(re.findall(r"^```\w", README.read_text(encoding="utf-8"), flags=re.M)) == len(BLOCKS), "name every block"
 
@@ -82,6 +84,16 @@ def test_dify_to_the_letter(home):
     assert "NPA-SOP-001 3.2" in out
     assert "NPA-SOP-001 3.1" not in out, "the superseded version"
     assert "complete · answered" in out
+
+
+def test_the_plugin_is_packed(home):
+    for name in ("dify_plugin", "context_engine"):
+        shutil.copytree(README.parent / name, home / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "CHANGELOG.md"):
+        shutil.copy(README.parent / name, home)
+    out = run(BLOCKS["plugin"], home)
+    assert "no rule is broken" in out
+    assert (home / "dist" / "context_engine-0.1.0.difypkg").stat().st_size > 100_000
 
 
 def test_dicts(home):
