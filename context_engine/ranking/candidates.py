@@ -50,19 +50,15 @@ def pool(answers: Iterable[tuple[SourceSpec, RawAnswer]]) -> tuple[list[Candidat
             candidate = Candidate(key, chunk, spec, standing(chunk, spec, silent), answer.retrieved_at)
             if found.setdefault(candidate.key, candidate) is not candidate:
                 again.setdefault(candidate.key, [found[candidate.key]]).append(candidate)
-    out: list[Candidate] = []
     warnings: list[str] = []
-    for key in sorted(found):
-        if key not in again:
-            out.append(found[key])
-            continue
+    for key in sorted(again):
         texts = _by_text(again[key])
-        out.append(_joined(texts[0]))
+        found[key] = _joined(texts[0])
         for others in texts[1:]:
-            out.append(_renamed(_joined(others)))
+            _rename(_joined(others), found, again)
         if len(texts) > 1:
             warnings.append(f"source {key[0]!r} gave the chunk id {key[1]!r} to {len(texts)} texts; all are kept")
-    return sorted(out, key=lambda candidate: candidate.key) if warnings else out, warnings
+    return [found[key] for key in sorted(found)], warnings
 
 
 def _by_text(same: list[Candidate]) -> list[list[Candidate]]:
@@ -73,9 +69,17 @@ def _by_text(same: list[Candidate]) -> list[list[Candidate]]:
     return [texts[text] for text in sorted(texts, key=content_sha256)]
 
 
-def _renamed(candidate: Candidate) -> Candidate:
+def _rename(candidate: Candidate, found: dict[Key, Candidate], again: dict[Key, list[Candidate]]) -> None:
+    """Give a candidate the id of its text; one that has this id already, from an earlier answer, is the same."""
     source_id, chunk_id = candidate.key
-    return candidate._replace(key=(source_id, f"{chunk_id}~{content_sha256(candidate.chunk.content)[:8]}"))
+    key = (source_id, f"{chunk_id}~{content_sha256(candidate.chunk.content)[:8]}")
+    while key in found and found[key].chunk.content != candidate.chunk.content:
+        key = (source_id, key[1] + "~")
+    renamed = candidate._replace(key=key)
+    if key in again:
+        again[key].append(renamed)  # its turn comes: it sorts after the id it is made from
+    else:
+        found[key] = _joined([found[key], renamed]) if key in found else renamed
 
 
 def _joined(same: list[Candidate]) -> Candidate:

@@ -75,6 +75,23 @@ def test_one_id_over_several_texts_keeps_them_all_in_any_order(spec_of):
         assert expected[("s", f"c~{content_sha256(text)[:8]}")] == text
 
 
+def test_a_text_that_has_its_new_id_already_is_the_same_candidate(spec_of):
+    """As where two earlier answers, in which the id was told apart, are ranked together with their source's own."""
+    first, second = sorted(("one", "two"), key=content_sha256)
+    told_apart = f"c~{content_sha256(second)[:8]}"
+    chunks = [Chunk(content=first, chunk_id="c"), Chunk(content=second, chunk_id="c")]
+    same, other = Chunk(content=second, chunk_id=told_apart), Chunk(content="three", chunk_id=told_apart)
+    for extra, expected in (
+        ([same], {"c": first, told_apart: second}),
+        ([same, same], {"c": first, told_apart: second}),
+        ([other], {"c": first, told_apart: "three", f"{told_apart}~": second}),
+    ):
+        for order in permutations([*chunks, *extra]):
+            found, _ = pool([answer(spec_of(2, "s"), *order)])
+            assert keys(found) == sorted(("s", name) for name in expected)
+            assert {one.key[1]: one.chunk.content for one in found} == expected
+
+
 def test_a_source_id_of_the_chunk_counts_only_where_the_source_speaks_for_others(spec_of):
     chunk = Chunk(content="text", chunk_id="c", source_id="ledger")
     assert keys(pool([answer(spec_of(2, "s"), chunk)])[0]) == [("s", "c")]
