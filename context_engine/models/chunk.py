@@ -158,15 +158,16 @@ def utc_text(moment: datetime) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A copy that JSON can hold: dates as text, NaN and the infinities as null; what it does not know stays."""
+    """A copy that JSON can hold: dates as text, sets in order, NaN and the infinities as null; other things stay."""
     if isinstance(value, datetime):
         return utc_text(value)
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Mapping):
         return {key: _plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+    if isinstance(value, list | tuple | set | frozenset):
+        out = [_plain(one) for one in value]
+        return sorted(out, key=repr) if isinstance(value, set | frozenset) else out
     return None if isinstance(value, float) and not isfinite(value) else value
 
 

@@ -41,6 +41,11 @@ def test_moments_are_written_in_utc_with_a_z(moment, text):
     assert utc_text(moment) == text
 
 
+def test_a_set_is_a_list_in_one_order():
+    chunk = Chunk(content="text", metadata={"tags": {"b", "a", "c"}, "years": frozenset({2026, 2025})})
+    assert chunk.to_dict()["metadata"] == {"tags": ["a", "b", "c"], "years": [2025, 2026]}
+
+
 def test_the_empty_mapping_stays_empty_and_stays_itself():
     with pytest.raises(TypeError, match="pass a mapping of your own"):
         NOTHING["a"] = 1
