@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,7 +50,7 @@ class Interpolator:
         file: the file's name in messages.
     """
 
-    env: Mapping[str, str]
+    env: Mapping[str, str] = field(repr=False)
     folder: Path
     file: str
 

@@ -32,7 +32,7 @@ class Stage:
 
     name: str | None = None
     file: str = ""
-    connections: Fields = field(default_factory=dict)
+    connections: Fields = field(default_factory=dict, repr=False)
     dataset_ids: Mapping[str, Any] = field(default_factory=dict)
     filler: Interpolator | None = None
 

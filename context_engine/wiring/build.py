@@ -48,7 +48,7 @@ class Setup:
     config: Config
     registry: LoadedRegistry
     resolver: SettingsResolver
-    env: Mapping[str, str]
+    env: Mapping[str, str] = field(repr=False)
     cwd: Path
 
     def data_dir(self, data_dir: str | Path | None = None) -> Path:

@@ -391,3 +391,18 @@ def test_diff_of_two_stages_masks_secrets(folder: Put) -> None:
         "dataset_ids.npa_sops",
     ]
     assert diff_stages(paths, "uat", "uat", env={}) == ()
+
+
+def test_no_secret_shows_in_a_repr(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "manifests" / "stages").mkdir(parents=True)
+    (tmp_path / "config" / "connections.yaml").write_text(
+        "written: {base_url: https://kb.example/v1, api_key: key-in-file}\n"
+        "named: {base_url: https://kb.example/v1, api_key: '${KB_KEY}'}\n"
+    )
+    (tmp_path / "manifests" / "stages" / "dev.yaml").write_text("connections: {written: {api_key: key-in-stage}}\n")
+    setup = load_setup(config_dir=tmp_path, stage="dev", env={"KB_KEY": "key-in-variable"}, cwd=tmp_path)
+    assert setup.config.connections.get("named").api_key is not None
+    shown = repr((setup, setup.config, setup.config.connections.get("written"), setup.config.connections.get("named")))
+    for secret in ("key-in-file", "key-in-stage", "key-in-variable"):
+        assert secret not in shown
