@@ -30,7 +30,7 @@ DegradedRetrieval (a warning): the answer is there, but a source or a stage is m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, ClassVar
 
@@ -287,8 +287,3 @@ class StoreVersionMismatch(StoreError):
 
 class DegradedRetrieval(UserWarning):
     """The answer is there, but a source or a stage is missing from it."""
-
-
-def summarise(errors: Mapping[str, str]) -> str:
-    """Return "a: timeout; b: auth" for a mapping of source id to message."""
-    return "; ".join(f"{source}: {message}" for source, message in sorted(errors.items()))

@@ -150,10 +150,6 @@ def test_nearest(word, valid, expected):
     assert nearest(word, valid) == expected
 
 
-def test_errors_of_several_sources_in_one_line():
-    assert errors.summarise({"b": "auth", "a": "timeout"}) == "a: timeout; b: auth"
-
-
 def test_an_error_survives_pickling() -> None:
     for error in (
         UnknownDomain("NPX", ["NPA"]),
