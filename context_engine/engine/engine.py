@@ -111,10 +111,7 @@ class Engine:
         with self._lock:
             lanes, self._lanes, self._closed = list(self._lanes.values()), {}, True
         for lane in lanes:
-            try:
-                lane.source.close()
-            except Exception:
-                logger.exception("source %s could not be closed", lane.source_id)
+            _close(lane)
 
     async def asearch(self, request: SearchRequest) -> SearchResult:
         """Run `search` in a worker thread; the same engine, the same result."""
@@ -138,7 +135,8 @@ class Engine:
         specs = _chosen(domain, effective.values, request)
         now = self._clock.now()
         search_id = self._ids.new(now)
-        as_of = request.as_of or now.astimezone(ZoneInfo(domain.timezone)).date()
+        day = now.astimezone(ZoneInfo(domain.timezone)).date()
+        as_of = request.as_of or day
         replies = self._recall(domain, specs, request, effective.values, as_of, search_id)
         recall_ms = (self._clock.monotonic() - started) * 1000.0
         raw = [
@@ -146,7 +144,7 @@ class Engine:
             for spec, reply in zip(specs, replies)
             if reply.admitted is not None
         ]
-        given = stage_two(request, effective, specs, raw, now=now, as_of=as_of, search_id=search_id)
+        given = stage_two(request, effective, specs, raw, now=now, as_of=as_of, today=as_of >= day, search_id=search_id)
         result = assemble(
             given,
             rank(given, rerank_step(self._reranker, effective.values), self._clock.monotonic),
@@ -196,7 +194,8 @@ class Engine:
         """Return the source's lane, opening it on first use; one that cannot be opened is tried again next time."""
         key = (domain.domain, spec.id)
         with self._lock:
-            self._refuse_if_closed()
+            if self._closed:
+                raise _closed()
             opening = self._opening.setdefault(key, threading.Lock())
         with opening:
             lane = self._lanes.get(key)
@@ -209,13 +208,11 @@ class Engine:
             except Exception as error:  # noqa: BLE001  one source that cannot be opened never takes the others down
                 return as_source_error(error, spec.id)
             with self._lock:
-                self._refuse_if_closed()
-                self._lanes[key] = lane
-            return lane
-
-    def _refuse_if_closed(self) -> None:
-        if self._closed:
-            raise ContextEngineError("the engine is closed: make a new one")
+                if not self._closed:
+                    self._lanes[key] = lane
+                    return lane
+            _close(lane)
+            raise _closed()
 
     def _report(self, result: SearchResult) -> None:
         """Log the funnel in the seed's form (seed 002) and hand the result to the recorder."""
@@ -239,6 +236,17 @@ class Engine:
                 self._recorder.record(result)
             except Exception:
                 logger.exception("search %s could not be recorded", result.search_id)
+
+
+def _closed() -> ContextEngineError:
+    return ContextEngineError("the engine is closed: make a new one")
+
+
+def _close(lane: Lane) -> None:
+    try:
+        lane.source.close()
+    except Exception:
+        logger.exception("source %s could not be closed", lane.source_id)
 
 
 def _chosen(domain: DomainSpec, settings: Settings, request: SearchRequest) -> list[SourceSpec]:

@@ -61,6 +61,7 @@ def stage_two(
     *,
     now: datetime,
     as_of: date,
+    today: bool,
     search_id: str,
 ) -> StageTwo:
     """Return the inputs of stage 2."""
@@ -72,7 +73,7 @@ def stage_two(
         settings=settings.values,
         filters=request.filters,
         as_of=as_of,
-        today=request.as_of is None or as_of >= now.date(),
+        today=today,
         now=now,
         search_id=search_id,
     )
@@ -120,6 +121,7 @@ def assemble(
         caller=request.caller,
         now=given.now,
         as_of=given.as_of,
+        today=given.today,
         request=request,
         specs=tuple(specs),
         raw=raw,

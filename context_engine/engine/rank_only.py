@@ -54,8 +54,11 @@ def rank_chunks(
         chunks=len(chunks),
         notes=tuple(notes),
     )
-    as_of = request.as_of or now.astimezone(UTC).date()
-    given = stage_two(request, settings, [spec], [raw], now=now, as_of=as_of, search_id=ids.new(now))
+    day = now.astimezone(UTC).date()
+    as_of = request.as_of or day
+    given = stage_two(
+        request, settings, [spec], [raw], now=now, as_of=as_of, today=as_of >= day, search_id=ids.new(now)
+    )
     return assemble(
         given,
         rank(given, rerank_step(reranker, settings.values), clock.monotonic),

@@ -32,6 +32,7 @@ def recompute(result: SearchResult) -> SearchResult:
         result.raw,
         now=result.now,
         as_of=result.as_of,
+        today=result.today,
         search_id=result.search_id,
     )
     failure = next((text for text in result.warnings if text.startswith(_RERANK_FAILED)), None)

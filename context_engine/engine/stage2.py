@@ -171,13 +171,13 @@ class _StageTwoRun:
         return left
 
     def above_threshold(self, alive: list[Survivor]) -> list[Survivor]:
-        """A threshold applies to candidates that carry its kind of score; the others pass, marked."""
+        """A threshold applies to candidates that carry its kind of score, a cluster's best; the others pass, marked."""
         limit, kind = self.settings.similarity_threshold, ScoreKind(self.settings.similarity_kind)
         if limit is None:
             return alive
         left, unmeasured = [], 0
         for one in alive:
-            value = one.candidate.chunk.score(kind)
+            value = one.best(kind)
             if value is not None and value < limit:
                 self._drop(one, "threshold", f"below_{kind}_threshold", value, limit)
                 continue

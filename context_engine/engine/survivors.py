@@ -13,6 +13,7 @@ from context_engine.models import (
     Key,
     RankedChunk,
     RawAnswer,
+    ScoreKind,
     Settings,
     SourceSpec,
     StageTrace,
@@ -61,6 +62,14 @@ class Survivor:
         self.rerank_score: float | None = None
         self.flags: tuple[str, ...] = ()
         self.members: tuple[tuple[Survivor, float], ...] = ()
+
+    def best(self, kind: ScoreKind) -> float | None:
+        """Return the highest score of a kind among the texts merged here, None where the survivor's own has none."""
+        value = self.candidate.chunk.score(kind)
+        if value is None or not self.members:
+            return value
+        merged = (member.candidate.chunk.score(kind) for member, _ in self.members)
+        return max([value, *(score for score in merged if score is not None)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,7 @@ class Fate(NamedTuple):
     """The end of one candidate.
 
     Attributes:
-        stage: filter, as_of, expiry, dedup, threshold, relevance, select.
+        stage: filter, as_of, expiry, dedup, threshold, scope, relevance, select.
         value, limit: the number that was tested and what it was tested against, where there is one.
         into: the survivor it was merged into.
     """
@@ -129,7 +129,7 @@ class SearchResult:
         swaps: pairs with a returned chunk that the tier turned round, at most 200; `swap_count` is the true number.
         stages: stage 1 and every step of stage 2 with counts and times.
         settings: what the search ran with.
-        now, as_of: the clock reading and the day used.
+        now, as_of: the clock reading and the day used; `today`: that day is not past in the domain's time zone.
         request, specs: what was asked, and the sources as declared at that time.
         raw: the stage-1 answers; `rerank_scores`: the reranker's scores by identity. With them stage 2 can be
             recomputed to the same bytes.
@@ -152,6 +152,7 @@ class SearchResult:
     caller: Caller
     now: datetime
     as_of: date
+    today: bool = True
     request: SearchRequest | None = None
     specs: tuple[SourceSpec, ...] = ()
     raw: tuple[RawAnswer, ...] = ()

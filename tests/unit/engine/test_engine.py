@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from context_engine.engine import Engine, SystemClock, TimeSortedIds
+from context_engine.engine import Engine, SystemClock, TimeSortedIds, recompute, stage_two_bytes
 from context_engine.errors import (
     AllSourcesFailed,
     ConfigError,
@@ -289,6 +289,15 @@ def test_a_similarity_threshold_applies_to_its_kind_and_passes_the_others_marked
     assert "1 candidate(s) have no cosine score: similarity_threshold did not apply" in result.warnings
 
 
+def test_a_threshold_is_tested_on_the_best_of_a_cluster(ask):
+    """A copy in a better-scored source must not be lost with the text it was merged into."""
+    text = "Rule on approval of every new product before launch by the committee."
+    record, copy = (cosine(name, value)._replace(content=text) for name, value in (("record", 0.6), ("copy", 0.7)))
+    kept = ask([(1, [record]), (5, [copy])], similarity_threshold=0.65)
+    assert [chunk.chunk_id for chunk in kept.chunks] == ["record"]
+    assert fate(ask([(1, [record]), (5, [copy])], similarity_threshold=0.75), "record").value == 0.7
+
+
 def test_a_threshold_of_zero_is_on_and_none_is_off(ask):
     chunks = [cosine("a", 0.5), cosine("b", -0.1)]
     assert fate(ask([(2, chunks)], similarity_threshold=0.0), "b").stage == "threshold"
@@ -375,6 +384,19 @@ def test_today_is_the_day_in_the_domains_time_zone(make_engine, chunk_of):
     there = make_engine([(2, begins)], domain_fields={"timezone": "Pacific/Kiritimati"}).search(request())
     assert (there.as_of, [chunk.chunk_id for chunk in there.chunks]) == (date(2026, 3, 3), ["a"])
     assert make_engine([(2, begins)]).search(request()).chunks == ()
+
+
+def test_asking_about_today_is_asking_now_in_the_domains_time_zone(make_engine, chunk_of):
+    """At 10:00 UTC on 2 March it is still 1 March in Niue (UTC-11)."""
+    replaced = [chunk_of("old", 0.9, superseded_by="DOC-2")]
+    engine = make_engine([(2, replaced)], domain_fields={"timezone": "Pacific/Niue"})
+    for day in (None, date(2026, 3, 1)):
+        result = engine.search(request(as_of=day))
+        assert (result.as_of, result.today, result.chunks) == (date(2026, 3, 1), True, ())
+        assert stage_two_bytes(recompute(result)) == stage_two_bytes(result)
+    earlier = engine.search(request(as_of=date(2026, 2, 28)))
+    assert (earlier.today, [chunk.chunk_id for chunk in earlier.chunks]) == (False, ["old"])
+    assert stage_two_bytes(recompute(earlier)) == stage_two_bytes(earlier)
 
 
 def test_of_two_open_versions_the_older_is_superseded_whatever_its_relevance(ask, chunk_of):
@@ -586,6 +608,15 @@ def test_the_context_manager_closes_every_source_once(make_engine, chunk_of, cap
     assert first.closed == 1
     with pytest.raises(ContextEngineError, match="the engine is closed"):
         engine.search(request())
+
+
+def test_a_source_that_opens_while_the_engine_closes_is_closed_too(spec_of):
+    source = Closing("t2", [])
+    domain = DomainSpec(version=1, domain="NPA", sources=(spec_of(2),))
+    engine = Engine(Registry(domains={"NPA": domain}), lambda _domain, _spec: engine.close() or source)
+    with pytest.raises(ContextEngineError, match="closed"):
+        engine.search(request())
+    assert source.closed == 1
 
 
 def test_sources_are_opened_on_first_use_and_only_once(spec_of, chunk_of):
