@@ -25,22 +25,16 @@ from context_engine.engine import Engine, SystemClock, rank_chunks
 from context_engine.errors import DegradedRetrieval, InvalidRequest, UnknownDomain, nearest
 from context_engine.models import (
     Caller,
-    DomainSpec,
-    Registry,
     SearchRequest,
     SearchResult,
-    SourceSpec,
-    SourceType,
     Status,
-    checked_query,
     checked_top_k,
     chunk_from_dict,
     to_date,
 )
 from context_engine.policy.filters import parse_filter
 from context_engine.ranking.threshold import filter_by_similarity
-from context_engine.sources.callable import Adapter, CallableSource
-from context_engine.wiring import RerankerChoice, Setup, build_engine, load_setup
+from context_engine.wiring import SPEAKS_FOR_ITSELF, FunctionEngines, RerankerChoice, Setup, build_engine, load_setup
 
 if TYPE_CHECKING:
     from context_engine.sources.dify.adapter import DifyAdapter
@@ -60,12 +54,6 @@ _REQUEST_OPTIONS: Final = frozenset(
     {"adapter", "out_of_scope", "filters", "as_of", "persona", "require_tiers", "require_sources", "strict"}
     | {"caller", "request_id"}
 )
-
-
-_SPEAKS_FOR_ITSELF: Final = SourceSpec(
-    id="adapter", type=SourceType.GENERAL_WEB, adapter="callable", trust_document_metadata=True
-)
-"""What chunk dicts of a caller's own count as: each says its own source, tier and trust; tier 5 where it does not."""
 
 
 class ChunkList(list[dict[str, Any]]):
@@ -175,6 +163,7 @@ class _Pipeline:
         self._lock = threading.Lock()
         self._setup: Setup | None = None
         self._engine: Engine | None = None
+        self._engines: FunctionEngines | None = None
         self._loaded()
         self._table()
 
@@ -191,7 +180,7 @@ class _Pipeline:
         adapter = given.pop("adapter", None)
         request = self._request(query, domain, given)
         if adapter is not None:
-            return _listed(self._through(adapter, request))
+            return _listed(self._functions().engine(adapter, request.domain).search(request))
         try:
             return _listed(self._registered().search(request))
         except UnknownDomain as error:
@@ -200,17 +189,14 @@ class _Pipeline:
 
     def rerank(self, query: str, chunks: Iterable[Mapping[str, Any]], top_k: int = 8) -> ChunkList:
         """See `context_engine.rag.rerank`."""
-        checked_query(query)
         checked_top_k(top_k, "top_k")
         notes: list[str] = []
         read = [chunk_from_dict(chunk, notes) for chunk in _several(chunks, "chunks")]
         domain = next((str(chunk.extra["domain"]) for chunk in read if chunk.extra.get("domain")), "NPA")
         request = self._request(query, domain, {"stage2_top_k": top_k})
-        choice = RerankerChoice.of(self._loaded().resolver)
+        own, choice = SPEAKS_FOR_ITSELF, self._functions().choice
         settings = choice.resolve(None, request)
-        return _listed(
-            rank_chunks(request, _SPEAKS_FOR_ITSELF, read, settings=settings, notes=notes, reranker=choice.reranker)
-        )
+        return _listed(rank_chunks(request, own, read, settings=settings, notes=notes, reranker=choice.reranker))
 
     def get_config(self) -> dict[str, Any]:
         """See `context_engine.rag.get_rag_config`."""
@@ -240,25 +226,17 @@ class _Pipeline:
                 self._engine = build_engine(setup)
             return self._engine
 
-    def _through(self, adapter: Adapter, request: SearchRequest) -> SearchResult:
-        """Search one function instead of the registered sources."""
-        if not callable(adapter):
-            raise InvalidRequest(f"adapter must be a function (query, domain, top_k), got {type(adapter).__name__}")
-        domain = DomainSpec.model_construct(
-            version=1, domain=request.domain, timezone="UTC", sources=(_SPEAKS_FOR_ITSELF,), settings={}
-        )
-        registry = Registry.model_construct(domains={request.domain: domain})
-        source = CallableSource(adapter, _SPEAKS_FOR_ITSELF.id)
-        choice = RerankerChoice.of(self._loaded().resolver)
-        with Engine(
-            registry, lambda _domain, _spec: source, resolve=choice.resolve, reranker=choice.reranker
-        ) as engine:
-            return engine.search(request)
+    def _functions(self) -> FunctionEngines:
+        setup = self._loaded()
+        with self._lock:
+            if self._engines is None:
+                self._engines = FunctionEngines(RerankerChoice.of(setup.resolver))
+            return self._engines
 
     def _request(self, query: str, domain: str, options: dict[str, Any]) -> SearchRequest:
         options = {key: value for key, value in options.items() if value is not None or key not in _REQUEST_OPTIONS}
         overrides = {key: value for key, value in options.items() if key not in _REQUEST_OPTIONS}
-        if not options.get("out_of_scope") and "scope_threshold" not in {**self._overrides, **overrides}:
+        if not _flag(options, "out_of_scope") and "scope_threshold" not in {**self._overrides, **overrides}:
             overrides["scope_threshold"] = 0.0
         return SearchRequest(
             query=query,
@@ -271,24 +249,30 @@ class _Pipeline:
             overrides=overrides,
             require_tiers=_several(options.get("require_tiers", ()), "require_tiers"),
             require_sources=_several(options.get("require_sources", ()), "require_sources"),
-            strict=bool(options.get("strict", False)),
+            strict=_flag(options, "strict"),
         )
 
 
 def _caller(value: Any) -> Caller:
-    if value is None or isinstance(value, Caller):
-        return value or Caller()
-    known = ("principal", "app", "conversation", "message", "on_behalf_of")
-    for key in _mapping(value, "caller"):
+    if isinstance(value, Caller):
+        return value
+    given, known = _mapping(value, "caller"), Caller.__dataclass_fields__
+    for key in given:
         if key not in known:
             raise InvalidRequest(f"caller has no {key!r}.{nearest(str(key), known)}")
-    return Caller(**value)
+    return Caller(**given)
 
 
 def _mapping(value: Any, name: str) -> dict[str, Any]:
     if value is not None and not isinstance(value, Mapping):
         raise InvalidRequest(f"{name} must be a mapping, got {type(value).__name__}")
     return dict(value or {})
+
+
+def _flag(options: Mapping[str, Any], name: str) -> bool:
+    if isinstance(value := options.get(name, False), bool):
+        return value
+    raise InvalidRequest(f"{name} must be true or false, got {value!r}")
 
 
 def _several(value: Any, name: str) -> tuple[Any, ...]:

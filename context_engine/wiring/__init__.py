@@ -2,12 +2,15 @@
 
 from context_engine.wiring.adapters import RERANKERS, SOURCES, find_adapter, installed
 from context_engine.wiring.build import RerankerChoice, Setup, build_engine, load_setup, source_opener
+from context_engine.wiring.functions import SPEAKS_FOR_ITSELF, FunctionEngines
 from context_engine.wiring.report import CheckReport, Shown, StageDifference, changed, check, diff_stages, show
 
 __all__ = [
     "RERANKERS",
     "SOURCES",
+    "SPEAKS_FOR_ITSELF",
     "CheckReport",
+    "FunctionEngines",
     "RerankerChoice",
     "Setup",
     "Shown",

@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+import threading
 import warnings
 
 import pytest
@@ -616,6 +617,8 @@ def test_what_is_no_list_of_chunks_is_refused(chunks):
         ({"min_relevance": "high"}, "from 0 to 1"),
         ({"adapter": 3}, "must be a function"),
         ({"as_of": "30.6.2025"}, "as_of must be a date"),
+        ({"strict": "false"}, "strict must be true or false"),
+        ({"out_of_scope": 0}, "out_of_scope must be true or false"),
         ({"require_tiers": [9]}, "tiers 1 to 5"),
         ({"require_tiers": 1}, "must be a list"),
         ({"require_sources": "adapter"}, "must be a list"),
@@ -660,3 +663,19 @@ def test_a_pipeline_config_that_cannot_be_used_is_refused_when_it_is_made(config
     with pytest.raises(ContextEngineError) as caught:
         create_rag_pipeline(config)
     assert said in str(caught.value)
+
+
+def test_an_adapter_that_hangs_is_waited_for_once_by_a_pipeline():
+    release, called = threading.Event(), []
+    pipeline = create_rag_pipeline({"source_timeout_s": 0.2})
+
+    def adapter(query, _domain, _top_k):
+        called.append(query)
+        release.wait(30)
+        return []
+
+    for expected in ("no answer within 0.2 s", "still busy", "still busy"):
+        with pytest.raises(AllSourcesFailed, match=expected):
+            pipeline["retrieve"](QUERY, options={"adapter": adapter})
+    release.set()
+    assert called == [QUERY]

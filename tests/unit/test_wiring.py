@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from context_engine.chunking.strategy import DEFAULT_STRATEGIES
-from context_engine.errors import ConfigError, InvalidRequest, MissingVariable, UnknownDomain
+from context_engine.errors import AllSourcesFailed, ConfigError, InvalidRequest, MissingVariable, UnknownDomain
 from context_engine.ingest.run import ingest
 from context_engine.models import (
     Chunk,
@@ -24,13 +25,15 @@ from context_engine.models import (
     Status,
 )
 from context_engine.rerankers import CallableReranker
-from context_engine.settings import find_config
+from context_engine.settings import SettingsResolver, find_config
 from context_engine.settings.starter import write_starter
 from context_engine.sources.factory import SourceContext, base_path
 from context_engine.sources.local import LocalBase
 from context_engine.wiring import (
     RERANKERS,
     SOURCES,
+    FunctionEngines,
+    RerankerChoice,
     build_engine,
     changed,
     check,
@@ -406,3 +409,57 @@ def test_no_secret_shows_in_a_repr(tmp_path: Path) -> None:
     shown = repr((setup, setup.config, setup.config.connections.get("written"), setup.config.connections.get("named")))
     for secret in ("key-in-file", "key-in-stage", "key-in-variable"):
         assert secret not in shown
+
+
+class TestFunctionEngines:
+    """Engines over a caller's own function."""
+
+    @staticmethod
+    def engines() -> FunctionEngines:
+        return FunctionEngines(RerankerChoice.of(SettingsResolver()))
+
+    def test_a_function_that_hangs_costs_one_search_its_limit(self) -> None:
+        release = threading.Event()
+        called: list[str] = []
+
+        def hang(query: str, _domain: str, _top_k: int) -> list[Chunk]:
+            called.append(query)
+            release.wait(30)
+            return []
+
+        engines, codes = self.engines(), []
+        for _ in range(4):
+            request = SearchRequest(query="approval", domain="ANY", overrides={"source_timeout_s": 0.2})
+            with pytest.raises(AllSourcesFailed) as caught:
+                engines.engine(hang, "ANY").search(request)
+            codes += [status.error["code"] for status in caught.value.statuses]
+        release.set()
+        assert (codes, len(called)) == (["timeout", "busy", "busy", "busy"], 1)
+
+    def test_a_method_is_known_again_and_so_is_what_cannot_be_hashed(self) -> None:
+        class Base:
+            __hash__ = None  # type: ignore[assignment]
+
+            def __call__(self, _query: str, _domain: str, _top_k: int) -> list[Chunk]:
+                return []
+
+        class Holder:
+            def search(self, _query: str, _domain: str, _top_k: int) -> list[Chunk]:
+                return []
+
+        engines, base, holder = self.engines(), Base(), Holder()
+        assert engines.engine(base, "A") is engines.engine(base, "A")
+        assert engines.engine(holder.search, "A") is engines.engine(holder.search, "A")
+        assert engines.engine(holder.search, "A") is not engines.engine(holder.search, "B")
+
+    def test_the_oldest_makes_room(self) -> None:
+        def nothing(_query: str, _domain: str, _top_k: int) -> list[Chunk]:
+            return []
+
+        engines = self.engines()
+        first = engines.engine(nothing, "D0")
+        assert all(engines.engine(nothing, "D0") is first and engines.engine(nothing, f"D{n}") for n in range(1, 40))
+        second = engines.engine(nothing, "D39")
+        for number in range(40, 80):
+            engines.engine(nothing, f"D{number}")
+        assert engines.engine(nothing, "D39") is not second

@@ -1,0 +1,75 @@
+"""Engines over a caller's own function, asked in place of registered sources."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Any, Final
+
+from context_engine.engine import Engine
+from context_engine.errors import InvalidRequest
+from context_engine.models import DomainSpec, Registry, SourceSpec, SourceType
+from context_engine.sources.callable import Adapter, CallableSource
+from context_engine.wiring.build import RerankerChoice
+
+__all__ = ["SPEAKS_FOR_ITSELF", "FunctionEngines"]
+
+SPEAKS_FOR_ITSELF: Final = SourceSpec(
+    id="adapter", type=SourceType.GENERAL_WEB, adapter="callable", trust_document_metadata=True
+)
+"""What chunk dicts of a caller's own count as: each says its own source, tier and trust; tier 5 where it does not."""
+
+_MOST_KEPT: Final = 32
+
+
+class FunctionEngines:
+    """One engine for each function and domain, the last 32: what hung or is at its bound is known to the next search.
+
+    Safe for several threads.
+
+    Args:
+        choice: the reranker and the settings of all of them.
+    """
+
+    def __init__(self, choice: RerankerChoice) -> None:
+        self.choice = choice
+        self._kept: OrderedDict[Hashable, Engine] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def engine(self, function: Adapter, domain: str) -> Engine:
+        """Return the engine that asks a function; any name is a domain.
+
+        Raises:
+            InvalidRequest: it is not a function.
+        """
+        if not callable(function):
+            raise InvalidRequest(f"adapter must be a function (query, domain, top_k), got {type(function).__name__}")
+        key = (_named(function), domain)
+        with self._lock:
+            engine = self._kept.pop(key, None) or self._made(function, domain)
+            self._kept[key] = engine
+            if len(self._kept) > _MOST_KEPT:
+                self._kept.popitem(last=False)
+            return engine
+
+    def _made(self, function: Adapter, domain: str) -> Engine:
+        spec = DomainSpec.model_construct(
+            version=1, domain=domain, timezone="UTC", sources=(SPEAKS_FOR_ITSELF,), settings={}
+        )
+        source = CallableSource(function, SPEAKS_FOR_ITSELF.id)
+        return Engine(
+            Registry.model_construct(domains={domain: spec}),
+            lambda _domain, _spec: source,
+            resolve=self.choice.resolve,
+            reranker=self.choice.reranker,
+        )
+
+
+def _named(function: Any) -> Hashable:
+    """A method is another object each time it is named, but equal; what cannot be hashed is known by its id."""
+    try:
+        hash(function)
+    except TypeError:
+        return id(function)
+    return function  # type: ignore[no-any-return]
