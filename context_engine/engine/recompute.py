@@ -56,5 +56,6 @@ def recompute(result: SearchResult) -> SearchResult:
 def stage_two_bytes(result: SearchResult) -> bytes:
     """Return everything stage 2 decides, as canonical JSON: the published form without the times."""
     published = result.to_dict()
-    published["stages"] = [{**stage, "elapsed_ms": 0} for stage in published["stages"]]
+    for name in ("stages", "sources"):
+        published[name] = [{**one, "elapsed_ms": 0} for one in published[name]]
     return canonical_json(published).encode("utf-8", "surrogatepass")

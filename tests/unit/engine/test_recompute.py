@@ -1,6 +1,9 @@
 """Stage 2 computed again from the result alone gives the same bytes."""
 
+import os
 import pickle
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import date, timedelta
 
@@ -88,3 +91,38 @@ def test_a_text_that_is_not_valid_unicode_has_bytes_too(ask):
 def test_a_result_without_its_request_cannot_be_computed_again(ask, chunk_of, now):
     with pytest.raises(InvalidRequest, match="does not hold its request"):
         recompute(replace(ask(pool(chunk_of, now)), request=None))
+
+
+SCRIPT = """
+from datetime import UTC, datetime
+from context_engine.engine import Engine, stage_two_bytes
+from context_engine.models import Chunk, DomainSpec, Registry, SearchRequest, SourceSpec
+from context_engine.testing import FixedClock, ScriptedSource
+
+class Ids:
+    def new(self, now):
+        return "s-1"
+
+rule = "A proposal above the materiality limit goes to the product committee for approval"
+texts = [f"{rule} of {what}." for what in ("notes", "bonds", "loans", "notes", "NPA-001")] + ["Approval, 审批.", rule]
+chunks = [Chunk(content=text, metadata={"tags": {"a", "b", "c"}}) for text in texts]
+specs = (SourceSpec(id="sops", type="bank_sop"), SourceSpec(id="web", type="general_web"))
+registry = Registry(domains={"NPA": DomainSpec(version=1, domain="NPA", sources=specs)})
+with Engine(registry, lambda _, spec: ScriptedSource(spec.id, chunks), clock=FixedClock(), ids=Ids()) as engine:
+    result = engine.search(SearchRequest(query="approval of NPA-001 notes by the committee 审批", domain="NPA"))
+print(stage_two_bytes(result).hex())
+"""
+
+
+def test_another_process_with_another_hash_seed_gives_the_same_bytes():
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", SCRIPT],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONIOENCODING": "utf-8"},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1", "2")
+    }
+    assert len(outputs) == 1
+    assert len(bytes.fromhex(outputs.pop().decode().strip())) > 1000
