@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -97,7 +97,10 @@ def _is_chunk(value: Any) -> bool:
 
 
 def _is_aware(value: Any) -> bool:
-    return isinstance(value, datetime) and value.utcoffset() is not None
+    try:
+        return isinstance(value, datetime) and value.utcoffset() is not None and bool(value.astimezone(UTC))
+    except OverflowError:  # the last evening of the year 9999, west of Greenwich
+        return False
 
 
 def _is_text(value: Any) -> bool:
@@ -184,7 +187,7 @@ def _with_usable_scores(chunk: Chunk, notes: list[str]) -> Chunk:
     kept = []
     changed = False
     for score in chunk.scores:
-        known = type(score) is Score and type(score.kind) is ScoreKind
+        known = type(score) is Score and type(score.kind) is ScoreKind and isinstance(score.scorer, str | None)
         value = usable_score(score.kind, score.value) if known else None
         if value is None:
             notes.append(f"chunk {chunk.chunk_id or 'without id'}: score {score!r} counts as absent")

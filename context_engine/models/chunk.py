@@ -164,7 +164,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Mapping):
-        return {key: _plain(one) for key, one in value.items()}
+        return {str(key): _plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         out = [_plain(one) for one in value]
         return sorted(out, key=repr) if isinstance(value, set | frozenset) else out

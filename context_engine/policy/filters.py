@@ -17,16 +17,17 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import Any, Final
 
-from context_engine.models import And, Chunk, Classification, Condition, Filter, FilterOp, Or, SourceType
+from context_engine.models import And, Chunk, Classification, Condition, Filter, FilterOp, Or, SourceType, to_moment
 from context_engine.policy.filter_forms import parse_filter
 
 __all__ = ["chunk_fields", "matches", "own_fields", "parse_filter"]
 
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].+)?")
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE)
+_MOST_DIGITS: Final = 300  # Python reads no whole number of thousands of digits; a float takes what is beyond any sense
 _OWN: Final = (
     *("chunk_id", "document_id", "document_version", "dataset_id", "title", "section", "heading_path", "doc_type"),
     *("position", "fetched_at", "ttl_seconds", "effective_from", "effective_to", "superseded_by"),
@@ -151,7 +152,7 @@ def _number(value: Any) -> int | float | None:
         return number
     if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
         text = value.strip()
-        return int(text) if text.lstrip("+-").isdecimal() else float(text)
+        return int(text) if text.lstrip("+-").isdecimal() and len(text) <= _MOST_DIGITS else float(text)
     return None
 
 
@@ -172,9 +173,7 @@ def _date(value: Any) -> date | None:
             value = date.fromisoformat(text) if len(text) == 10 else datetime.fromisoformat(text)
         except ValueError:
             return None
-    if isinstance(value, datetime):
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-    return value if isinstance(value, date) else None
+    return to_moment(value) if isinstance(value, datetime) else value if isinstance(value, date) else None
 
 
 def _day(moment: date) -> date:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import datetime, timedelta, timezone
 
 import numpy as np
 import pytest
@@ -20,6 +21,8 @@ from context_engine.errors import (
     SourceUnavailable,
 )
 from context_engine.models import Chunk, Decision, Score, ScoreKind, SearchRequest, SourceAnswer, SourceQuery, Status
+
+BEYOND_TIME = datetime(9999, 12, 31, 23, tzinfo=timezone(-timedelta(hours=12)))
 
 
 class Plain:
@@ -323,6 +326,17 @@ def test_a_score_its_kind_cannot_be_counts_as_absent(make_engine, kind, value):
     assert any("counts as absent" in warning for warning in result.warnings)
 
 
+@pytest.mark.parametrize("scorer", [5, ["e5"]])
+def test_a_score_whose_scorer_is_no_name_counts_as_absent(make_engine, scorer):
+    """Two legs of one chunk are joined by kind and scorer: those must be comparable."""
+    legs = [
+        Chunk(content="The approval rule.", chunk_id="a", scores=(Score(ScoreKind.BM25, 1.0, name),))
+        for name in (scorer, "index")
+    ]
+    result = make_engine([(2, Plain(lambda _query: SourceAnswer(chunks=legs)))]).search(request())
+    assert result.chunks[0].chunk.scores == (Score(ScoreKind.BM25, 1.0, "index"),)
+
+
 def test_numbers_of_other_libraries_are_scores_too(make_engine):
     chunk = Chunk(content="The approval rule.", chunk_id="a", scores=(Score(ScoreKind.COSINE, np.float32(0.5), "e5"),))
     result = make_engine([(2, Plain(lambda _query: SourceAnswer(chunks=[chunk])))]).search(request())
@@ -343,6 +357,7 @@ def test_numbers_of_other_libraries_are_scores_too(make_engine):
         {"classification": "secret"},
         {"fetched_at": "yesterday"},
         {"fetched_at": SystemClock().now().replace(tzinfo=None)},
+        {"fetched_at": BEYOND_TIME},
         {"fetched_at_basis": "guessed"},
         {"ttl_seconds": "3600"},
         {"ttl_seconds": -1},
@@ -373,7 +388,7 @@ def test_a_field_that_is_not_what_it_should_be_counts_as_not_known(make_engine, 
         assert any(f"{name} " in warning and "counts as not known" in warning for warning in result.warnings)
 
 
-@pytest.mark.parametrize("moment", ["now", 5, SystemClock().now().replace(tzinfo=None)])
+@pytest.mark.parametrize("moment", ["now", 5, SystemClock().now().replace(tzinfo=None), BEYOND_TIME])
 def test_a_time_of_answer_that_is_no_moment_is_replaced_by_the_clock(make_engine, chunk_of, now, moment):
     answer = SourceAnswer(chunks=[chunk_of("a", 0.5)], retrieved_at=moment)
     result = make_engine([(2, Plain(lambda _query: answer))]).search(request())

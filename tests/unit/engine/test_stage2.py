@@ -4,6 +4,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
+from context_engine.engine import stage_two_bytes
 from context_engine.models import Chunk, FetchedAtBasis, Outcome, Score, ScoreKind
 from context_engine.text import content_sha256
 
@@ -279,6 +280,7 @@ def test_the_published_form_is_json_whatever_the_source_put_in_its_metadata(ask,
     import json
 
     metadata = {"issued": date(2026, 1, 5), "at": datetime(2026, 1, 5, 8, tzinfo=UTC), "gap": float("nan"), "n": (1, 2)}
+    metadata |= {7: {None: "x"}}
     chunk = Chunk(content="The approval rule.", chunk_id="a", metadata=metadata)
     published = json.loads(json.dumps(ask([(2, [chunk])]).to_dict(), allow_nan=False))
     assert published["chunks"][0]["metadata"] == {
@@ -286,4 +288,6 @@ def test_the_published_form_is_json_whatever_the_source_put_in_its_metadata(ask,
         "at": "2026-01-05T08:00:00Z",
         "gap": None,
         "n": [1, 2],
+        "7": {"None": "x"},
     }
+    assert stage_two_bytes(ask([(2, [chunk])]))

@@ -194,6 +194,15 @@ class TestNumbers:
         assert keeps("n > 9", n="10")
         assert not keeps("version = 3.20", version="3.2")
 
+    def test_a_number_of_any_length_is_compared(self) -> None:
+        assert matches(parse_filter("n>5"), {"n": "9" * 5000})
+        assert not matches(parse_filter("n=" + "9" * 5000), {"n": 5})
+
+    def test_a_moment_beyond_time_is_text(self) -> None:
+        beyond = "9999-12-31T23:00:00-12:00"
+        assert not matches(parse_filter("n>2025-01-01"), {"n": beyond})
+        assert matches(parse_filter({"n": beyond}), {"n": beyond})
+
     def test_true_is_no_number(self) -> None:
         assert not keeps({"a": 1}, a=True) and not keeps({"a_gte": 0}, a=True)
         assert keeps({"a": True}, a=True) and keeps("a=true", a=True)
