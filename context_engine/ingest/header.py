@@ -101,7 +101,7 @@ def _mapping(source: str) -> dict[str, Any]:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 2 if error.problem_mark else 1
         raise BrokenFrontMatter(f"the front matter is not YAML: {error.problem}", line) from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         raise BrokenFrontMatter(f"the front matter cannot be read: {error}", 1) from None
     if node is None or fields is None:
         return {}

@@ -42,6 +42,7 @@ def test_front_matter_may_be_empty_and_may_end_with_the_text():
         ("---\na: !!python/object/apply:os.system [ls]\n---\nx", "could not determine a constructor", 2),
         ("---\na: &x [1]\nb: *x\n---\n", "aliases", 3),
         ("---\nday: 2025-13-45\n---\n", "month must be in 1..12", 1),
+        ("---\nday: 9999-12-31T23:00:00-12:00\n---\n", "out of range", 1),
         ('---\na: "\\ud800"\n---\n', "surrogates", 1),
         ("---\na: " + "x" * 70_000 + "\n---\n", "over 64 KiB", 1),
         ("---\na: " + "[" * 5_000 + "\n---\n", "cannot be read", 1),
