@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
@@ -240,7 +240,7 @@ def _fresh(tag: Mapping[str, Any], at: datetime) -> Finding:
         return Finding(State.NOTED, "age unknown: fetched_at is the time of the retrieval")
     if moment > at:
         return Finding(State.NOTED, f"fetched after {utc_text(at)}")
-    if at - moment > timedelta(seconds=ttl):
+    if (at - moment).total_seconds() > ttl:
         return Finding(State.NOTED, f"expired: fetched {fetched}, fresh for {_span(ttl)}")
     return Finding(State.OK)
 

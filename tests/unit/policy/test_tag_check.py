@@ -151,6 +151,11 @@ def test_expired_is_told_and_does_not_fail(saved: dict[str, Any]) -> None:
     assert after.ok
 
 
+def test_a_ttl_beyond_all_time_is_fresh(saved: dict[str, Any]) -> None:
+    saved["chunks"][0]["_provenance"]["ttl_seconds"] = 10**30
+    assert check(saved)[0].findings["fresh"].state is State.OK
+
+
 def test_the_age_of_what_was_only_retrieved_is_not_known(saved: dict[str, Any]) -> None:
     saved["chunks"][0]["_provenance"]["extra"]["fetched_at_basis"] = "retrieved"
     found = check(saved)[0].findings["fresh"]
