@@ -16,7 +16,6 @@ from rich.text import Text
 from context_engine.cli.app import FAILURE
 from context_engine.cli.console import clean, note, out, print_json_line, progress_console, show
 from context_engine.cli.workspace import Place, open_workspace, placed
-from context_engine.errors import StoreError
 
 if TYPE_CHECKING:
     from context_engine.sources.local.base import BaseStats, LocalBase
@@ -90,10 +89,11 @@ def rebuild(place: Place) -> None:
 def _base(place: Place) -> Iterator[LocalBase]:
     """Yield the base of the data folder; the demo's where there is neither a base nor a domain."""
     from context_engine.sources.local.base import LocalBase
+    from context_engine.sources.local.schema import missing
 
     with LocalBase(_path(place)) as base:
         if not base.exists():
-            raise StoreError(f"there is no knowledge base in {base.path}: make one with 'context-engine ingest PATH'")
+            raise missing(base.path)
         yield base
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import date, datetime
 from typing import Any
 
-from context_engine.engine.decision import decide, missing_evidence, overall_status
+from context_engine.engine.decision import Missing, decide, missing_evidence, overall_status
 from context_engine.engine.recall import Reply
 from context_engine.engine.survivors import Ranking, StageTwo
 from context_engine.errors import SourceError
@@ -91,11 +91,6 @@ def assemble(
 ) -> SearchResult:
     """Return the result of a search: status and decision from what the sources did and stage 2 found."""
     missing = missing_evidence(ranking.chunks, request.require_tiers, request.require_sources)
-    warnings = [f"source {status.source_id!r}: {note}" for status in statuses for note in status.notes]
-    warnings += ranking.warnings
-    warnings += [f"required tier {tier} gave nothing that is returned" for tier in missing.tiers]
-    warnings += [f"required source {source!r} gave nothing that is returned" for source in missing.sources]
-    raw = tuple(answer for _, answer in given.answers)
     recalled = sum(status.chunks + status.cut + status.rejected for status in statuses)
     return SearchResult(
         query=request.query,
@@ -115,7 +110,7 @@ def assemble(
         sources=statuses,
         stages=(StageTrace("recall", recalled, len(ranking.fates), recall_ms), *ranking.stages),
         settings=settings,
-        warnings=tuple(dict.fromkeys(warnings)),
+        warnings=_warnings(statuses, ranking, missing),
         search_id=given.search_id,
         request_id=request.request_id,
         caller=request.caller,
@@ -124,6 +119,14 @@ def assemble(
         today=given.today,
         request=request,
         specs=tuple(specs),
-        raw=raw,
+        raw=tuple(answer for _, answer in given.answers),
         rerank_scores=ranking.rerank_scores,
     )
+
+
+def _warnings(statuses: Sequence[SourceStatus], ranking: Ranking, missing: Missing) -> tuple[str, ...]:
+    found = [f"source {status.source_id!r}: {note}" for status in statuses for note in status.notes]
+    found += ranking.warnings
+    found += [f"required tier {tier} gave nothing that is returned" for tier in missing.tiers]
+    found += [f"required source {source!r} gave nothing that is returned" for source in missing.sources]
+    return tuple(dict.fromkeys(found))

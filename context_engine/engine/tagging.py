@@ -6,6 +6,7 @@ from typing import Any
 
 from context_engine.engine.survivors import StageTwo, Survivor
 from context_engine.models import Member, ProvenanceTag, RankedChunk, utc_text
+from context_engine.ranking.candidates import Candidate
 from context_engine.ranking.select import Contender
 from context_engine.text import content_sha256
 
@@ -21,7 +22,7 @@ def ranked_chunk(one: Survivor, contender: Contender, place: int, given: StageTw
         claims = ", ".join(f"{name} {value!r}" for name, value in sorted(standing.claimed.items()))
         warnings.append(f"chunk {chunk_id!r} of source {source_id!r} claims {claims}: above its manifest, refused")
     also_in = tuple(_member(member, similarity) for member, similarity in one.members)
-    age, flags = candidate.freshness(given.now), _flags(one)
+    flags = _flags(one)
     return RankedChunk(
         rank=place,
         source_id=source_id,
@@ -39,20 +40,20 @@ def ranked_chunk(one: Survivor, contender: Contender, place: int, given: StageTw
         rerank_score=one.rerank_score,
         flags=flags,
         also_in=also_in,
-        provenance=ProvenanceTag(
-            source_id=source_id,
-            source_type=str(standing.source_type),
-            authority_tier=standing.tier,
-            trust_class=str(standing.trust),
-            fetched_at=utc_text(age.fetched_at),
-            ttl_seconds=age.ttl_seconds,
-            extra={
-                **_extra(one, contender, given, also_in),
-                "fetched_at_basis": str(age.basis),
-                "freshness": age.state,
-                "flags": list(flags),
-            },
-        ),
+        provenance=_tag(candidate, given, {**_extra(one, contender, given, also_in), "flags": list(flags)}),
+    )
+
+
+def _tag(candidate: Candidate, given: StageTwo, extra: dict[str, Any]) -> ProvenanceTag:
+    standing, age = candidate.standing, candidate.freshness(given.now)
+    return ProvenanceTag(
+        source_id=candidate.key[0],
+        source_type=str(standing.source_type),
+        authority_tier=standing.tier,
+        trust_class=str(standing.trust),
+        fetched_at=utc_text(age.fetched_at),
+        ttl_seconds=age.ttl_seconds,
+        extra={**extra, "fetched_at_basis": str(age.basis), "freshness": age.state},
     )
 
 

@@ -23,8 +23,8 @@ __all__ = [
 class ScoreKind(StrEnum):
     """What a number means; numbers of two kinds are never compared.
 
-    cosine [-1, 1] · bm25, fulltext, lexical [0, inf) · rrf [0, lists/(k+1)] · weighted, rerank, relevance [0, 1] ·
-    unknown: any number whose meaning the source does not state; it ranks nothing.
+    cosine [-1, 1] · bm25, fulltext, lexical [0, inf) · rrf [0, lists/(k+1)] · weighted, relevance [0, 1] ·
+    rerank [0, 1], or a logit · unknown: any number whose meaning the source does not state; it ranks nothing.
     """
 
     COSINE = "cosine"

@@ -13,7 +13,6 @@ import json
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
-from math import isfinite
 from typing import ClassVar, Final
 
 from context_engine.models import (
@@ -24,6 +23,7 @@ from context_engine.models import (
     ScoreKind,
     SourceAnswer,
     SourceQuery,
+    usable_score,
 )
 from context_engine.protocols import Source
 
@@ -40,16 +40,6 @@ ODD_QUERIES: Final = (
     "limit " * 1500,
 )
 """Queries that people and programs do send; a source answers them, if only with nothing."""
-
-_RANGES: Final = {
-    ScoreKind.COSINE: (-1.0, 1.0),
-    ScoreKind.RELEVANCE: (0.0, 1.0),
-    ScoreKind.WEIGHTED: (0.0, 1.0),
-    ScoreKind.BM25: (0.0, float("inf")),
-    ScoreKind.FULLTEXT: (0.0, float("inf")),
-    ScoreKind.LEXICAL: (0.0, float("inf")),
-    ScoreKind.RRF: (0.0, 1.0),
-}
 
 
 class SourceContract:
@@ -119,9 +109,8 @@ class SourceContract:
             assert len(kinds) == len(set(kinds)), "one score per kind"
             for score in chunk.scores:
                 assert score.kind in source.score_kinds, f"{score.kind} is not declared in score_kinds"
-                assert isfinite(score.value)
-                low, high = _RANGES.get(score.kind, (float("-inf"), float("inf")))
-                assert low <= score.value <= high, f"{score.kind} score {score.value} is out of range"
+                usable = usable_score(score.kind, score.value)
+                assert usable is not None, f"{score.kind} score {score.value} is out of range"
         source.close()
 
     def test_best_first(self) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import tantivy
 
-from context_engine.errors import StoreCorrupt, StoreError, StoreVersionMismatch
+from context_engine.errors import StoreCorrupt, StoreVersionMismatch
 from context_engine.sources.local import index as indexing
 from context_engine.sources.local import schema
 from context_engine.sources.local.schema import State
@@ -63,9 +63,7 @@ class Pool:
             connection = self._idle.pop() if self._idle else None
         if connection is None:
             if not (self._root / schema.DATABASE).is_file():
-                raise StoreError(
-                    f"there is no knowledge base in {self._root}: make one with 'context-engine ingest PATH'"
-                )
+                raise schema.missing(self._root)
             connection = schema.connect(self._root, write=False)
         try:
             connection.execute("BEGIN")

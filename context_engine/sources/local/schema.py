@@ -22,6 +22,7 @@ __all__ = [
     "connect",
     "create",
     "exists",
+    "missing",
     "read_state",
     "transaction",
     "unusable",
