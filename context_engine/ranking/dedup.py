@@ -15,10 +15,10 @@ from itertools import chain
 from typing import Final, Literal, NamedTuple
 
 from context_engine.errors import InvalidRequest, nearest
-from context_engine.ranking.dedup_body import body, same_head
+from context_engine.ranking.dedup_body import body, head
 from context_engine.ranking.dedup_lexicon import meaning
 from context_engine.ranking.guard import allows
-from context_engine.text import normalize, tokens
+from context_engine.text import normalize, tokens_of_word, words
 
 __all__ = ["Match", "deduplicate"]
 
@@ -160,7 +160,7 @@ class _Kept:
         for other in self._candidates(new):
             kept = self._bodies[other]
             similarity = _near_duplicate(new.text, kept.text, self._threshold)
-            if similarity is not None and same_head(new.source, kept.source):
+            if similarity is not None and (not new.head or not kept.head or new.head == kept.head):
                 return Match(other, similarity, "near_duplicate")
         self._file(index, new)
         return None
@@ -198,7 +198,7 @@ class _Kept:
 class _Body:
     """A text without label and header lines; its set of words is made when first asked for."""
 
-    __slots__ = ("_words", "sample", "source", "text")
+    __slots__ = ("_head", "_words", "sample", "source", "text")
 
     def __init__(self, source: str) -> None:
         self.source, self.text = source, body(source)
@@ -207,13 +207,25 @@ class _Body:
         plain = plain.translate(_BLANK)
         self.sample = {part[:_SAMPLE_LENGTH] for start in _SAMPLED for part in plain.split(start)[1:]}
         self._words: set[str] | None = None
+        self._head: str | None = None
+
+    @property
+    def head(self) -> str:
+        """The header, where there is little below it."""
+        if self._head is None:
+            self._head = head(self.source, self.text)
+        return self._head
 
     @property
     def words(self) -> set[str]:
         """The tokens of the text, each once."""
         if self._words is None:
-            self._words = set(tokens(self.text))
+            self._words = _vocabulary(self.text)
         return self._words
+
+
+def _vocabulary(text: str) -> set[str]:
+    return set(chain.from_iterable(map(tokens_of_word, set(words(text)))))
 
 
 def _ascii(text: str) -> str:
@@ -228,8 +240,8 @@ def _near_duplicate(first: str, second: str, threshold: float) -> float | None:
     parts, parts_too = first.split(". "), second.split(". ")
     both = {*parts}.intersection(parts_too)
     rest, rest_too = [part for part in parts if part not in both], [part for part in parts_too if part not in both]
-    shared = set(tokens(" ".join(both)))
-    mine, theirs = set(tokens(" ".join(rest))), set(tokens(" ".join(rest_too)))
+    shared = _vocabulary(" ".join(both))
+    mine, theirs = _vocabulary(" ".join(rest)), _vocabulary(" ".join(rest_too))
     union = len(shared | mine | theirs)
     lost, gained = mine - theirs - shared, theirs - mine - shared
     similarity = (union - len(lost) - len(gained)) / union if union else 0.0

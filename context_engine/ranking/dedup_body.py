@@ -8,8 +8,9 @@ from typing import Final
 from context_engine.ranking.dedup_lexicon import is_quantity
 from context_engine.text import normalize
 
-__all__ = ["body", "same_head"]
+__all__ = ["body", "head"]
 
+_TITLE_PAGE: Final = 3
 _MOST_HEADER_LINES: Final = 24
 _LONGEST_HEADER_LINE: Final = 160
 _MOST_TITLES: Final = 3
@@ -69,18 +70,20 @@ def body(text: str) -> str:
     return rest if rest.strip() else text
 
 
-def same_head(first: str, second: str) -> bool:
-    """Return whether two texts may say the same as far as their heads go: one has none, or both have the same.
+def head(text: str, rest: str) -> str:
+    """Return the header of a title page, normalised; "" for a text that says more below its header, or has none.
 
-    A header that one copy carries says nothing against the other; two headers that differ are two documents, whose
-    numbers, versions and owners a reader must be able to tell apart.
+    A header that one copy of a rule carries says nothing against the other. A title page is little but its header: two
+    of them are two documents, whose numbers, versions and owners a reader must be able to tell apart.
+
+    Args:
+        text: the whole text.
+        rest: its body.
     """
-    heads = [normalize(_head(text)) for text in (first, second)]
-    return not all(heads) or heads[0] == heads[1]
-
-
-def _head(text: str) -> str:
-    return text[: _scanned(text)[1]]
+    if rest is text:
+        return ""
+    end = _scanned(text)[1]
+    return normalize(text[:end]) if len(rest) < _TITLE_PAGE * end else ""
 
 
 def _unlabelled(text: str) -> str:
