@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from context_engine.engine.clock import SystemClock, TimeSortedIds
 from context_engine.engine.outcome import assemble, source_statuses, stage_two
 from context_engine.engine.recall import Call, Lane, Reply, as_source_error, ask_all
-from context_engine.engine.reranking import rerank_step
+from context_engine.engine.reranking import RerankLane, rerank_step
 from context_engine.engine.stage2 import rank
 from context_engine.errors import (
     AllSourcesFailed,
@@ -92,6 +92,7 @@ class Engine:
         self._open_source, self._resolve = open_source, resolve
         self._reranker, self._recorder = reranker, recorder
         self._clock: Clock = clock or SystemClock()
+        self._rerank_lane = None if reranker is None else RerankLane(reranker, self._clock)
         self._ids: IdSource = ids or TimeSortedIds()
         self._lanes: dict[tuple[str, str], Lane] = {}
         self._lock = threading.Lock()
@@ -145,9 +146,11 @@ class Engine:
             if reply.admitted is not None
         ]
         given = stage_two(request, effective, specs, raw, now=now, as_of=as_of, today=as_of >= day, search_id=search_id)
+        due = started + effective.values.deadline_s
+        step = rerank_step(self._rerank_lane, effective.values, lambda: due - self._clock.monotonic())
         result = assemble(
             given,
-            rank(given, rerank_step(self._reranker, effective.values), self._clock.monotonic),
+            rank(given, step, self._clock.monotonic),
             request=request,
             settings=effective,
             specs=specs,

@@ -7,7 +7,7 @@ from datetime import UTC
 
 from context_engine.engine.clock import SystemClock, TimeSortedIds
 from context_engine.engine.outcome import assemble, stage_two
-from context_engine.engine.reranking import rerank_step
+from context_engine.engine.reranking import RerankLane, rerank_step
 from context_engine.engine.stage2 import rank
 from context_engine.models import (
     Chunk,
@@ -59,9 +59,11 @@ def rank_chunks(
     given = stage_two(
         request, settings, [spec], [raw], now=now, as_of=as_of, today=as_of >= day, search_id=ids.new(now)
     )
+    lane = None if reranker is None else RerankLane(reranker, clock)
+    step = rerank_step(lane, settings.values, lambda: settings.values.deadline_s)
     return assemble(
         given,
-        rank(given, rerank_step(reranker, settings.values), clock.monotonic),
+        rank(given, step, clock.monotonic),
         request=request,
         settings=settings,
         specs=[spec],

@@ -1,35 +1,88 @@
-"""The reranker as a step of stage 2: its scores checked, its failures in our words."""
+"""The reranker as a step of stage 2: in time or not at all, its scores checked, its failures in our words."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
+from queue import Empty, SimpleQueue
+from typing import Any
 
 from context_engine.engine.survivors import RerankStep
 from context_engine.errors import RerankerError
 from context_engine.models import Chunk, Key, Settings
-from context_engine.protocols import Reranker
+from context_engine.protocols import Clock, Reranker
 
-__all__ = ["rerank_step"]
+__all__ = ["RerankLane", "rerank_step"]
 
 logger = logging.getLogger(__name__)
 
 
-def rerank_step(reranker: Reranker | None, settings: Settings) -> RerankStep | None:
-    """Return the step that asks a reranker; None where there is none or `reranking_enabled` is off."""
-    if reranker is None or not settings.reranking_enabled:
+class RerankLane:
+    """Asks one reranker, each call in a daemon thread of its own; while a call is overdue it is not asked again."""
+
+    def __init__(self, reranker: Reranker, clock: Clock) -> None:
+        self.reranker = reranker
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._due: dict[object, float] = {}
+
+    def ask(self, query: str, chunks: Sequence[Chunk], seconds: float) -> Any:
+        """Return what the reranker gives.
+
+        Raises:
+            RerankerError: it failed, gave nothing in time, or is stuck in an overdue call.
+        """
+        name, token, now = self.reranker.name, object(), self._clock.monotonic()
+        with self._lock:
+            if any(due <= now for due in self._due.values()):
+                raise RerankerError(f"{name} is still busy with an overdue call")
+            self._due[token] = now + seconds
+        replies: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+        arguments = (token, query, chunks, replies)
+        threading.Thread(target=self._run, args=arguments, name=f"rerank-{name}", daemon=True).start()
+        try:
+            scores, error = replies.get(timeout=max(seconds, 0.0))
+        except Empty:
+            raise RerankerError(f"{name} gave no scores within {max(seconds, 0.0):.3g} s") from None
+        if isinstance(error, RerankerError):
+            raise error
+        if error is not None:
+            logger.debug("reranker %s raised", name, exc_info=error)
+            raise RerankerError(f"{name} failed with {type(error).__name__}") from error
+        return scores
+
+    def _run(
+        self, token: object, query: str, chunks: Sequence[Chunk], replies: SimpleQueue[tuple[Any, BaseException | None]]
+    ) -> None:
+        try:
+            reply: tuple[Any, BaseException | None] = (self.reranker.rerank(query, chunks), None)
+        except BaseException as error:  # noqa: BLE001  the thread must always leave its lane
+            reply = (None, error)
+        with self._lock:
+            self._due.pop(token, None)
+        replies.put(reply)
+
+
+def rerank_step(lane: RerankLane | None, settings: Settings, left: Callable[[], float]) -> RerankStep | None:
+    """Return the step that asks a reranker; None where there is none or `reranking_enabled` is off.
+
+    Args:
+        lane: the reranker.
+        settings: of the search.
+        left: seconds until its deadline.
+    """
+    if lane is None or not settings.reranking_enabled:
         return None
 
     def step(query: str, pairs: Sequence[tuple[Key, Chunk]]) -> Mapping[Key, float] | None:
+        scores = lane.ask(query, [chunk for _, chunk in pairs], left())
+        name = lane.reranker.name
         try:
-            scores = reranker.rerank(query, [chunk for _, chunk in pairs])
-            return None if scores is None else _checked(reranker.name, scores, [key for key, _ in pairs])
-        except RerankerError:
-            raise
-        except Exception as error:
-            logger.debug("reranker %s raised", reranker.name, exc_info=error)
-            raise RerankerError(f"{reranker.name} failed with {type(error).__name__}") from error
+            return None if scores is None else _checked(name, scores, [key for key, _ in pairs])
+        except (TypeError, ValueError) as error:
+            raise RerankerError(f"{name} gave something else than scores ({type(error).__name__})") from error
 
     return step
 

@@ -750,3 +750,25 @@ def test_sixteen_threads_each_get_their_own_result(make_engine, chunk_of):
         assert all(chunk.chunk_id.startswith(f"{query}/") for chunk in result.chunks)
         assert all(chunk.provenance.extra["search_id"] == result.search_id for chunk in result.chunks)
         assert {one.chunk_id.split("/")[0] for one in result.fates} == {query}
+
+
+def test_a_reranker_that_hangs_costs_one_deadline_and_is_not_asked_again(make_engine, chunk_of):
+    release = threading.Event()
+
+    class Hangs:
+        name = "slow"
+
+        def rerank(self, query, chunks):
+            release.wait()
+            return None
+
+    engine = make_engine([(2, [chunk_of("a", 0.8)])], reranker=Hangs())
+    request = SearchRequest(query="approval rule", domain="NPA", overrides={"deadline_s": 0.2})
+    try:
+        first, second = engine.search(request), engine.search(request)
+    finally:
+        release.set()
+    assert [result.status for result in (first, second)] == [Status.DEGRADED] * 2
+    assert any("slow gave no scores within" in text for text in first.warnings)
+    assert any("slow is still busy with an overdue call" in text for text in second.warnings)
+    assert [chunk.chunk_id for chunk in first.chunks] == ["a"]
