@@ -82,7 +82,7 @@ def rerank_step(lane: RerankLane | None, settings: Settings, left: Callable[[], 
         try:
             return None if scores is None else _checked(name, scores, [key for key, _ in pairs])
         except (TypeError, ValueError) as error:
-            raise RerankerError(f"{name} gave something else than scores ({type(error).__name__})") from error
+            raise RerankerError(f"{name} failed with {type(error).__name__}") from error
 
     return step
 
