@@ -48,7 +48,7 @@ def ingest(
 ) -> None:
     """Bring the Markdown, text and JSONL files of PATH into the embedded knowledge base.
 
-    What did not change is left alone. Exit code 3: some files could not be read.
+    What did not change is left alone. Exit code 3: some files or folders could not be read.
     """
     workspace = open_workspace(place, build_demo=False)
     if workspace.demo:

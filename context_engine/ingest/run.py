@@ -63,7 +63,7 @@ def ingest(
 ) -> IngestReport:
     """Bring a folder's documents into a base; what did not change is left alone, so a broken run is run again.
 
-    A file or line that cannot be read is skipped and reported, and the run goes on. A file that no rule of the
+    A folder, file or line that cannot be read is skipped and reported, and the run goes on. A file that no rule of the
     sources includes is skipped; a file that several sources include goes to each.
 
     Args:
@@ -73,7 +73,7 @@ def ingest(
         source_id: put every supported file into this one of the sources, whatever the rules say.
         options: how documents are cut and written.
         prune: remove a source's documents that the folder no longer holds. A source is left alone when one of its
-            files could not be read, or when the folder holds none of its documents.
+            files or any folder could not be read, or when the folder holds none of its documents.
         dry_run: write nothing.
         progress: told of each file.
 
@@ -114,12 +114,12 @@ def _check(place: Path, specs: Sequence[SourceSpec], source_id: str | None, prun
 def _files(root: Path, run: _Run) -> Iterator[Path]:
     """Yield the files of a folder in the order of their paths; hidden ones and linked folders are left out."""
     found: list[Path] = []
-    for folder, folders, names in os.walk(root):
+    for folder, folders, names in os.walk(root, onerror=lambda error: run.unread(error, root)):
         here = Path(folder)
-        for name in [name for name in folders if (here / name).is_symlink()]:
+        for name in [name for name in folders if os.path.islink(here / name)]:
             shown = (here / name).relative_to(root).as_posix()
             run.skipped[Skipped(shown, "is a link to a folder, which is not followed", error=False)] = None
-        folders[:] = [name for name in folders if not name.startswith(".") and not (here / name).is_symlink()]
+        folders[:] = [name for name in folders if not name.startswith(".") and not os.path.islink(here / name)]
         found += [here / name for name in names if not name.startswith(".")]
     yield from sorted(found, key=lambda file: file.relative_to(root).as_posix())
 
@@ -167,6 +167,14 @@ class _Run:
                     self._skip(taker.source_id, loaded)
                 else:
                     self._document(taker, loaded)
+
+    def unread(self, error: OSError, root: Path) -> None:
+        """Report a folder that cannot be listed; whose documents it holds is not known, so every source is broken."""
+        folder = Path(error.filename or root)
+        shown = folder.relative_to(root).as_posix() if folder.is_relative_to(root) else str(folder)
+        reason = f"the folder cannot be read: {error.strerror or error}"
+        for spec in self.specs:
+            self._skip(spec.id, Skipped(shown, reason))
 
     def _skip(self, source_id: str, skipped: Skipped) -> None:
         self.skipped[skipped] = None
@@ -225,7 +233,7 @@ class _Run:
             if not gone:
                 continue
             if spec.id in self.broken or not self.seen.get(spec.id):
-                why = "some of its files could not be read" if spec.id in self.broken else "the folder holds none of it"
+                why = "some files could not be read" if spec.id in self.broken else "the folder holds none of it"
                 self.warnings.append(f"source {spec.id}: {len(gone)} documents not removed, because {why}")
                 continue
             self.removed += len(gone)

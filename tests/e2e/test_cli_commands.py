@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -90,6 +92,27 @@ def test_the_report_is_a_table_with_the_reasons(bank: Path) -> None:
     assert "documents 3 new 3 replaced 0 unchanged 0 removed 0" in words
     assert "could not be read: bad.md" in words
     assert "photo.xyz skipped: no rule" in words
+
+
+def test_a_folder_that_cannot_be_listed_is_an_error_and_nothing_is_removed(
+    monkeypatch: pytest.MonkeyPatch, bank: Path
+) -> None:
+    ok("ingest", "documents", "-d", "ORM")
+    scandir = os.scandir
+
+    def closed(place: Any) -> Any:
+        if str(place) == os.path.join("documents", "web"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(place))
+        return scandir(place)
+
+    monkeypatch.setattr(os, "scandir", closed)
+    result = run("ingest", "documents", "-d", "ORM", "--prune", "--json")
+    report = json.loads(result.stdout)
+    assert (result.exit_code, report["removed"]) == (3, 0)
+    assert {"path": "web", "reason": "the folder cannot be read: Permission denied", "line": None, "error": True} in (
+        report["skipped"]
+    )
+    assert ok("kb", "stats", "--json")["sources"]["web"] == {"documents": 1, "chunks": 1}
 
 
 @pytest.mark.parametrize(

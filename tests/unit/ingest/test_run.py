@@ -1,9 +1,13 @@
 """Runs over folders."""
 
+import errno
+import os
+
 import pytest
 
 from context_engine.errors import InvalidRequest
 from context_engine.ingest import IngestOptions, ingest
+from context_engine.ingest.loaded import Skipped
 
 RULE = "The first rule binds all staff of the bank, wherever they work."
 A = f"---\ndocument_id: A\nversion: '1'\n---\n# A\n\n## 1 One\n\n{RULE}\n\n## 2 Two\n\nText two.\n"
@@ -145,8 +149,28 @@ def test_prune_leaves_a_source_alone_when_a_file_could_not_be_read(folder, sourc
     folder({"sops/b.md": b"\xe9"})
     report = ingest(root, source(RULES), sink, prune=True)
     assert report.removed == 0
-    assert report.warnings == ("source sops: 1 documents not removed, because some of its files could not be read",)
+    assert report.warnings == ("source sops: 1 documents not removed, because some files could not be read",)
     assert ("b", "") in sink.documents("sops")
+
+
+def test_prune_leaves_every_source_alone_when_a_folder_cannot_be_listed(folder, source, sink, monkeypatch):
+    root = folder(FILES)
+    ingest(root, source(RULES), sink)
+    before = dict(sink.documents("sops"))
+    (root / "sops/b.md").unlink()
+    scandir = os.scandir
+
+    def closed(place):
+        if str(place).endswith("sops"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(place))
+        return scandir(place)
+
+    monkeypatch.setattr(os, "scandir", closed)
+    report = ingest(root, source(RULES), sink, prune=True)
+    assert report.errors == (Skipped("sops", "the folder cannot be read: Permission denied"),)
+    assert report.removed == 0
+    assert "because some files could not be read" in report.warnings[0]
+    assert sink.documents("sops") == before
 
 
 def test_prune_leaves_a_source_alone_when_the_folder_holds_none_of_it(folder, source, sink, tmp_path):
