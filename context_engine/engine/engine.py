@@ -130,6 +130,8 @@ class Engine:
             AllSourcesFailed: no source answered; carries the result with every status.
             EvidenceIncomplete: `strict`, and required evidence is missing.
         """
+        if not isinstance(request, SearchRequest):
+            raise InvalidRequest(f"search takes a SearchRequest(query=..., domain=...), got {type(request).__name__}")
         started = self._clock.monotonic()
         domain = self.registry.domain(request.domain)
         effective = self._resolve(domain, request)

@@ -32,8 +32,14 @@ def filter_by_similarity(
         {original_count, filtered_count, fallback_triggered, scores}.
 
     Raises:
-        InvalidRequest: a threshold that is not a finite number, or a negative `min_chunks`.
+        InvalidRequest: chunks that are no sequence of dicts, a threshold that is not a finite number, or a negative
+            `min_chunks`.
     """
+    if isinstance(chunks, str | bytes) or not isinstance(chunks, Sequence):
+        raise InvalidRequest(f"chunks must be a sequence of chunk dicts, got {type(chunks).__name__}")
+    for position, chunk in enumerate(chunks):
+        if not isinstance(chunk, Mapping):
+            raise InvalidRequest(f"chunks[{position}] must be a chunk dict, got {type(chunk).__name__}")
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not isfinite(threshold):
         raise InvalidRequest(f"threshold must be a finite number, got {threshold!r}")
     if isinstance(min_chunks, bool) or not isinstance(min_chunks, int) or min_chunks < 0:

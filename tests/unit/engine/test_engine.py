@@ -99,6 +99,12 @@ def test_a_setting_that_cannot_be_used_is_refused_in_our_words(ask, chunk_of, ov
         ask([(1, [chunk_of("a", 0.5)])], **overrides)
 
 
+@pytest.mark.parametrize("given", ["x", None, {"query": "x", "domain": "NPA"}])
+def test_what_is_no_request_is_refused_and_the_request_is_named(make_engine, chunk_of, given):
+    with pytest.raises(InvalidRequest, match=f"search takes a SearchRequest.*got {type(given).__name__}"):
+        make_engine([(1, [chunk_of("a", 0.5)])]).search(given)
+
+
 def test_a_persona_is_refused_where_none_is_configured(ask, chunk_of):
     with pytest.raises(InvalidRequest, match="persona 'educator' is not known"):
         ask([(1, [chunk_of("a", 0.5)])], persona="educator")

@@ -94,3 +94,17 @@ def test_a_score_that_is_no_number_counts_as_none(score):
 def test_arguments_that_cannot_be_used(threshold, min_chunks):
     with pytest.raises(InvalidRequest, match="must be a"):
         filter_by_similarity(CHUNKS, threshold, min_chunks)
+
+
+@pytest.mark.parametrize(
+    ("chunks", "problem"),
+    [
+        (None, "chunks must be a sequence of chunk dicts, got NoneType"),
+        ("abc", "chunks must be a sequence of chunk dicts, got str"),
+        ({"score": 1.0}, "chunks must be a sequence of chunk dicts, got dict"),
+        ([{"score": 1.0}, 0.5], r"chunks\[1\] must be a chunk dict, got float"),
+    ],
+)
+def test_what_is_no_list_of_chunks_is_refused(chunks, problem):
+    with pytest.raises(InvalidRequest, match=problem):
+        filter_by_similarity(chunks, 0.5)
