@@ -130,3 +130,16 @@ def _warnings(statuses: Sequence[SourceStatus], ranking: Ranking, missing: Missi
     found += [f"required tier {tier} gave nothing that is returned" for tier in missing.tiers]
     found += [f"required source {source!r} gave nothing that is returned" for source in missing.sources]
     return tuple(dict.fromkeys(found))
+
+
+def _about_narrowing(request: SearchRequest, ranking: Ranking) -> list[str]:
+    """What a reader must know of an answer that was narrowed: it may be empty, or hold what nobody dated."""
+    notes = []
+    if request.filters is not None and not ranking.weighed:
+        notes.append("nothing passed the filter: check the names of its fields and its values")
+    undated = sum("effective_unknown" in chunk.flags for chunk in ranking.chunks)
+    if request.as_of is not None and undated:
+        notes.append(
+            f"{undated} of the chunks carry no dates: whether they were in force on {request.as_of} is not known"
+        )
+    return notes

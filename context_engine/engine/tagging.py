@@ -97,7 +97,7 @@ def _defaulted(one: Survivor) -> tuple[str, ...]:
         names.append("chunk_id")
     if chunk.fetched_at is None:
         names.append("fetched_at")
-    if chunk.ttl_seconds is None:
+    if chunk.ttl_seconds is None and "ttl_seconds" not in one.candidate.spec.model_fields_set:
         names.append("ttl_seconds")
     return tuple(names)
 

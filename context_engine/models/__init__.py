@@ -25,7 +25,7 @@ from context_engine.models.enums import (
     TrustClass,
     default_trust,
 )
-from context_engine.models.filters import And, Condition, Filter, FilterOp, Not, Or
+from context_engine.models.filters import And, Condition, Filter, FilterOp, Not, Or, filter_to_dict
 from context_engine.models.registry import DocumentRule, DomainSpec, Registry, SourceSpec
 from context_engine.models.request import (
     MAX_QUERY_CHARS,
@@ -96,6 +96,7 @@ __all__ = [
     "checked_top_k",
     "chunk_from_dict",
     "default_trust",
+    "filter_to_dict",
     "to_date",
     "to_moment",
     "usable_score",

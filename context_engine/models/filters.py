@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from enum import StrEnum
 from typing import Any
 
-__all__ = ["And", "Condition", "Filter", "FilterOp", "Not", "Or"]
+__all__ = ["And", "Condition", "Filter", "FilterOp", "Not", "Or", "filter_to_dict"]
 
 
 class FilterOp(StrEnum):
@@ -62,3 +63,23 @@ class Not:
 
 
 Filter = Condition | And | Or | Not
+
+
+def filter_to_dict(given: Filter | None) -> dict[str, Any] | None:
+    """Return a filter as the tree that `policy.filters.parse_filter` reads back."""
+    match given:
+        case None:
+            return None
+        case And(parts):
+            return {"and": [filter_to_dict(part) for part in parts]}
+        case Or(parts):
+            return {"or": [filter_to_dict(part) for part in parts]}
+        case Not(part):
+            return {"not": filter_to_dict(part)}
+        case Condition(field, op, value):
+            plain = [_plain(one) for one in value] if isinstance(value, tuple) else _plain(value)
+            return {"field": field, "op": op.value, "value": plain}
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, date) else value

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.models.chunk import Chunk, Key, RankedChunk, utc_text
 from context_engine.models.enums import Decision, Outcome, Status
+from context_engine.models.filters import filter_to_dict
 from context_engine.models.registry import SourceSpec
 from context_engine.models.request import Caller, SearchRequest
 from context_engine.models.settings import EffectiveSettings
@@ -169,6 +170,7 @@ class SearchResult:
             "as_of": self.as_of.isoformat(),
             "now": utc_text(self.now),
             "caller": asdict(self.caller),
+            "asked": _asked(self.request),
             "status": str(self.status),
             "decision": str(self.decision),
             "chunks": [chunk.to_dict() for chunk in self.chunks],
@@ -181,6 +183,20 @@ class SearchResult:
             "warnings": list(self.warnings),
             "demo": demo,
         }
+
+
+def _asked(request: SearchRequest | None) -> dict[str, Any]:
+    """What narrowed the answer or was required of it."""
+    if request is None:
+        return {}
+    return {
+        "as_of": request.as_of.isoformat() if request.as_of else None,
+        "filters": filter_to_dict(request.filters),
+        "persona": request.persona,
+        "require_tiers": list(request.require_tiers),
+        "require_sources": list(request.require_sources),
+        "strict": request.strict,
+    }
 
 
 def _identity(key: Key) -> dict[str, str]:

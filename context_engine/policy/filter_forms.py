@@ -16,6 +16,11 @@ __all__ = ["parse_filter"]
 
 _DEEPEST: Final = 32
 _LISTS: Final = (FilterOp.IN, FilterOp.NOT_IN)
+_ORDERING: Final = (FilterOp.GT, FilterOp.GTE, FilterOp.LT, FilterOp.LTE)
+_NUMBERS: Final = ("tier", "authority_tier", "position")
+_DATES: Final = ("date", "effective_from", "effective_to", "fetched_at")
+_DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+_NUMBER: Final = re.compile(r"[+-]?\d+(\.\d+)?")
 _BARE: Final = (FilterOp.EMPTY, FilterOp.NOT_EMPTY)
 _SUFFIXES: Final = {
     "_not_contains": FilterOp.NOT_CONTAINS,
@@ -190,7 +195,22 @@ def _condition(field: Any, op: FilterOp, value: Any) -> Condition:
         return Condition(field, op, tuple(_scalar(field, one) for one in value))
     if op in _LISTS:
         raise InvalidFilter(f"field {field!r}: {op.value} takes a list, got {value!r}")
-    return Condition(field, op, _scalar(field, value))
+    return Condition(field, op, _sensible(field, op, _scalar(field, value)))
+
+
+def _sensible(field: str, op: FilterOp, value: Any) -> Any:
+    """Refuse what no chunk can ever meet: a day that is none, a tier or a date compared with a word."""
+    text = value.strip() if isinstance(value, str) else ""
+    if _DAY.fullmatch(text) and (op in _ORDERING or field in _DATES):
+        try:
+            date.fromisoformat(text)
+        except ValueError:
+            raise InvalidFilter(f"field {field!r}: {text} is no day of the calendar") from None
+    elif field in _NUMBERS and isinstance(value, str) and not _NUMBER.fullmatch(text):
+        raise InvalidFilter(f"field {field!r} is a number, got {value!r}")
+    elif field in _DATES and op in _ORDERING and isinstance(value, str) and not text[:4].isdigit():
+        raise InvalidFilter(f"field {field!r} is a date such as 2025-01-31, got {value!r}")
+    return value
 
 
 def _scalar(field: str, value: Any) -> Any:

@@ -17,6 +17,7 @@ from context_engine.models import SCHEMA_VERSION, Caller, Chunk, SearchResult, S
 SCHEMA = json.loads((Path(__file__).parents[2] / "config/schemas/search-result-v1.json").read_text("utf-8"))
 
 RESULT_KEYS = {
+    "asked",
     "schema_version",
     "search_id",
     "request_id",

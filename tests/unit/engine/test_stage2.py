@@ -73,8 +73,8 @@ def test_what_the_chunk_knows_stands_in_the_tag(ask, chunk_of, spec_of, now):
     assert (second.ttl_seconds, second.extra["freshness"], second.extra["defaulted"]) == (
         86400,
         "fresh",
-        ["ttl_seconds"],
-    )
+        [],
+    ), "the manifest's lifetime is no default"
 
 
 def test_a_refused_claim_is_a_warning_and_stands_in_the_tag(ask, chunk_of):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.errors import InvalidFilter
-from context_engine.models import And, Chunk, Classification, Condition, FilterOp, Not, Or, SourceType
+from context_engine.models import And, Chunk, Classification, Condition, FilterOp, Not, Or, SourceType, filter_to_dict
 from context_engine.policy.filters import chunk_fields, matches, own_fields, parse_filter
 
 
@@ -337,3 +337,34 @@ class TestFields:
         before = dict(self.CHUNK.metadata)
         own_fields(self.CHUNK)["year"] = 0
         assert dict(self.CHUNK.metadata) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("date>=2025-99-01", "no day of the calendar"),
+        ("date>=foo", "is a date"),
+        ("tier<=x", "is a number"),
+        ("tier=1 or 1=1", "is a number"),
+    ],
+)
+def test_what_no_chunk_can_meet_is_refused(text, message):
+    with pytest.raises(InvalidFilter, match=message):
+        parse_filter(text)
+
+
+@pytest.mark.parametrize("text", ["tier<=2; date>=2025-01-01", "doc_type in a,b", "title~limits"])
+def test_a_filter_written_out_reads_back(text):
+    tree = parse_filter(text)
+    assert parse_filter(filter_to_dict(tree)) == tree
+
+
+def test_no_filter_is_none():
+    assert filter_to_dict(None) is None
+    tree = Or((Not(Condition("tier", FilterOp.EQ, 1)), And((Condition("date", FilterOp.LT, date(2025, 1, 1)),))))
+    assert filter_to_dict(tree) == {
+        "or": [
+            {"not": {"field": "tier", "op": "eq", "value": 1}},
+            {"and": [{"field": "date", "op": "lt", "value": "2025-01-01"}]},
+        ]
+    }
