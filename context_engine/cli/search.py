@@ -13,7 +13,7 @@ import click
 from context_engine.cli.app import DEGRADED, NOT_ANSWERED
 from context_engine.cli.console import note, out, print_json_line, write_text
 from context_engine.cli.workspace import Place, open_workspace, placed
-from context_engine.errors import InvalidRequest, RetrievalFailed
+from context_engine.errors import InvalidFilter, InvalidRequest, RetrievalFailed
 from context_engine.models import And, Caller, Decision, Filter, SearchRequest, SearchResult, Status
 
 if TYPE_CHECKING:
@@ -136,6 +136,8 @@ def _request(query: str, options: dict[str, Any]) -> SearchRequest:
 def _all_of(texts: Sequence[str]) -> Filter | None:
     from context_engine.policy.filters import parse_filter
 
+    if not all(map(str.strip, texts)):
+        raise InvalidFilter("--filter is empty: say what to narrow to, or leave it out")
     parts = tuple(part for part in map(parse_filter, texts) if part is not None)
     return parts[0] if len(parts) == 1 else And(parts) if parts else None
 

@@ -80,7 +80,8 @@ def test_dify_to_the_letter(home):
             out = run(BLOCKS["dify"].replace("http://127.0.0.1:5001", url), home)
         finally:
             server.terminate()
-    assert "2 sources good" in out
+    assert "3 sources good" in out
+    assert out.index("NPA-REG-SCHEME") < out.index("NPA-WEB-001"), "the system of record above the web"
     assert "NPA-SOP-001 3.2" in out
     assert "NPA-SOP-001 3.1" not in out, "the superseded version"
     assert "complete · answered" in out
