@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
@@ -13,16 +15,21 @@ from rich.text import Text
 from context_engine.cli.app import FAILURE
 from context_engine.cli.console import clean, out, print_json_line, show
 from context_engine.cli.workspace import Place, Workspace, open_workspace, placed
+from context_engine.engine.recall import as_source_error
 from context_engine.errors import ContextEngineError, InvalidRequest
 from context_engine.models import DomainSpec, SourceQuery, SourceSpec
 from context_engine.protocols import Source
 
 if TYPE_CHECKING:
     from context_engine.sources.dify.examine import DatasetReport
+    from context_engine.wiring import Setup
 
 __all__ = ["doctor"]
 
 SAMPLE: Final = "approval limit policy"
+EXAMINE_S: Final = 20.0
+"""A Dify source is asked several things for each dataset, in a time bounded by its own examination."""
+
 EPILOG: Final = """\b
 Examples:
   context-engine doctor
@@ -86,29 +93,73 @@ def _reports(workspace: Workspace, only: str | None, sample: str | None) -> Iter
             continue
         domain = registry.domain(name)
         for spec in domain.sources:
-            try:
-                source = open_source(domain, spec)
-            except ContextEngineError as error:
-                yield SourceReport(name, spec.id, spec.adapter, str(error))
-                continue
-            try:
-                yield _report(domain, spec, source, sample)
-            finally:
-                source.close()
+            yield _bounded(_Look(workspace.setup, open_source, domain, spec, sample))
 
 
-def _report(domain: DomainSpec, spec: SourceSpec, source: Source, sample: str | None) -> SourceReport:
-    report = SourceReport(domain.domain, spec.id, spec.adapter)
+class _Look(NamedTuple):
+    """One source to look at."""
+
+    setup: Setup
+    open_source: Callable[[DomainSpec, SourceSpec], Source]
+    domain: DomainSpec
+    spec: SourceSpec
+    sample: str | None
+
+    def report(self, problem: str | None = None) -> SourceReport:
+        return SourceReport(self.domain.domain, self.spec.id, self.spec.adapter, problem)
+
+    def failed(self, error: BaseException) -> SourceReport:
+        """Return the report of a source that raised; of a stranger's exception the type alone, as in a search."""
+        known = isinstance(error, ContextEngineError)
+        return self.report(str(error if known else as_source_error(error, self.spec.id)))
+
+
+def _bounded(look: _Look) -> SourceReport:
+    """Look at a source in a daemon thread: one that hangs holds up neither the next ones nor the end of the process."""
     try:
-        if spec.adapter == "dify":
-            return report._replace(datasets=tuple(_examined(source, domain.domain, sample)))
-        if sample is None:
-            return report
-        answer = source.search(SourceQuery(text=sample, domain=domain.domain, top_k=5))
-        problem = "; ".join(map(str, answer.failures)) or None
-        return report._replace(records=len(answer.chunks), problem=problem)
+        values = look.setup.resolver.base(look.domain).values
     except ContextEngineError as error:
-        return report._replace(problem=str(error))
+        return look.failed(error)
+    asked_s = min(look.spec.timeout_s or values.source_timeout_s, values.deadline_s)
+    limit = asked_s + (EXAMINE_S if look.spec.adapter == "dify" else 0.0)
+    reports: SimpleQueue[SourceReport] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            reports.put(_report(look, asked_s))
+        except BaseException as error:  # noqa: BLE001  whatever an adapter raises is its own bad row
+            reports.put(look.failed(error))
+
+    threading.Thread(target=run, name=f"doctor-{look.spec.id}", daemon=True).start()
+    try:
+        return reports.get(timeout=limit)
+    except Empty:
+        return look.report(f"no answer within {limit:g} s")
+
+
+def _report(look: _Look, timeout_s: float) -> SourceReport:
+    source = look.open_source(look.domain, look.spec)
+    try:
+        report = _asked(look, source, timeout_s)
+    except BaseException as error:  # noqa: BLE001  it is to be closed all the same
+        report = look.failed(error)
+    try:
+        source.close()
+    except BaseException as error:  # noqa: BLE001  what was found out before is kept
+        problem = f"it could not be closed: {look.failed(error).problem}"
+        report = report._replace(problem="; ".join(filter(None, [report.problem, problem])))
+    return report
+
+
+def _asked(look: _Look, source: Source, timeout_s: float) -> SourceReport:
+    domain, sample = look.domain.domain, look.sample
+    if look.spec.adapter == "dify":
+        return look.report()._replace(datasets=tuple(_examined(source, domain, sample)))
+    if sample is None:
+        return look.report()
+    answer = source.search(SourceQuery(text=sample, domain=domain, top_k=5, timeout_s=timeout_s))
+    problem = "; ".join(map(str, answer.failures)) or None
+    return look.report(problem)._replace(records=len(answer.chunks))
 
 
 def _examined(source: Source, domain: str, sample: str | None) -> list[DatasetReport]:
