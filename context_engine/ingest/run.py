@@ -116,10 +116,11 @@ def _files(root: Path, run: _Run) -> Iterator[Path]:
     found: list[Path] = []
     for folder, folders, names in os.walk(root, onerror=lambda error: run.unread(error, root)):
         here = Path(folder)
-        for name in [name for name in folders if os.path.islink(here / name)]:
+        links = {name for name in folders if os.path.islink(here / name)}  # noqa: PTH114 - Path's raises before 3.12
+        for name in sorted(links):
             shown = (here / name).relative_to(root).as_posix()
             run.skipped[Skipped(shown, "is a link to a folder, which is not followed", error=False)] = None
-        folders[:] = [name for name in folders if not name.startswith(".") and not os.path.islink(here / name)]
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in links]
         found += [here / name for name in names if not name.startswith(".")]
     yield from sorted(found, key=lambda file: file.relative_to(root).as_posix())
 
