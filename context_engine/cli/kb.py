@@ -15,6 +15,7 @@ from rich.text import Text
 
 from context_engine.cli.app import FAILURE
 from context_engine.cli.console import clean, note, out, print_json_line, progress_console, show
+from context_engine.cli.words import counted
 from context_engine.cli.workspace import Place, open_workspace, placed
 
 if TYPE_CHECKING:
@@ -69,8 +70,6 @@ def verify(place: Place, as_json: bool) -> None:
             console,
             Text("sound" if report.ok else "damaged", "green" if report.ok else "red").append(f": {counts}", ""),
         )
-    if not report.ok:
-        note("'context-engine kb rebuild' builds the index anew from the rows; damaged rows need 'ingest' again.")
     click.get_current_context().exit(0 if report.ok else FAILURE)
 
 
@@ -80,9 +79,11 @@ def rebuild(place: Place) -> None:
     """Build the index anew from the rows; searches go on meanwhile."""
     with _base(place) as base:
         with _busy("Rebuilding the index …"):
-            base.rebuild()
+            damaged = base.rebuild()
         found = base.stats()
     show(out(), Text("rebuilt", "green").append(f": {found.documents} documents, {found.chunks} chunks", ""))
+    if damaged:
+        note(f"{counted(damaged, 'document')} with damaged rows: run 'context-engine ingest' now to write them again.")
 
 
 @contextmanager

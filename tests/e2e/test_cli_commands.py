@@ -101,7 +101,7 @@ def test_a_folder_that_cannot_be_listed_is_an_error_and_nothing_is_removed(
     scandir = os.scandir
 
     def closed(place: Any) -> Any:
-        if str(place) == os.path.join("documents", "web"):
+        if Path(place) == Path("documents/web"):
             raise PermissionError(errno.EACCES, "Permission denied", str(place))
         return scandir(place)
 
@@ -250,6 +250,12 @@ def test_a_base_with_rows_that_were_changed_is_reported_damaged(bank: Path) -> N
     result = run("kb", "verify")
     assert result.exit_code == 1
     assert result.stdout.splitlines()[-1].startswith("damaged")
+    assert "run 'context-engine kb rebuild', then 'context-engine ingest'" in " ".join(result.stdout.split())
+    rebuilt = run("kb", "rebuild")
+    assert rebuilt.exit_code == 0
+    assert "1 document with damaged rows: run 'context-engine ingest' now" in rebuilt.stderr
+    assert ok("ingest", "documents", "-d", "ORM", "--json")["replaced"] == 1
+    assert ok("kb", "verify", "--json")["ok"] is True
 
 
 def test_init_then_check_then_ingest_then_search(bank: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,8 +104,13 @@ class LocalBase:
         """
         return Writer(self.path, now=self._now)
 
-    def rebuild(self) -> None:
+    def rebuild(self) -> int:
         """Build the index anew from the rows; readers use the old one until it is done.
+
+        Rows that are not as they were written are left out, and the content hashes of their documents are forgotten.
+
+        Returns:
+            How many damaged documents stand to be ingested again.
 
         Raises:
             StoreLocked: a writer is at work.
@@ -113,7 +118,9 @@ class LocalBase:
         """
         if not self.exists():
             raise schema.missing(self.path)
-        Writer(self.path, now=self._now, rebuild=True).close()
+        writer = Writer(self.path, now=self._now, rebuild=True)
+        writer.close()
+        return writer.given_up
 
     def search(
         self,

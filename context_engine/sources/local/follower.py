@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 import sqlite3
@@ -16,6 +17,7 @@ from tantivy import Query
 from context_engine.sources.local import index as indexing
 from context_engine.sources.local import schema
 from context_engine.sources.local.attributes import Dictionary
+from context_engine.sources.local.damage import give_up
 from context_engine.sources.local.records import decode
 from context_engine.sources.local.schema import State
 from context_engine.text import ANALYSER_VERSION
@@ -27,6 +29,7 @@ _HEAP_BYTES: Final = 100_000_000
 _PENDING: Final = """
 SELECT rid, documents.doc_key, source_key, indexed_at, chunk_id, content, fields
 FROM documents CROSS JOIN chunks ON chunks.doc_key = documents.doc_key WHERE generation > ? AND removed IS NULL
+AND rid NOT IN (SELECT value FROM json_each(?))
 """
 
 
@@ -40,12 +43,14 @@ class Follower:
 
     Attributes:
         state: of the base, as last brought up to.
+        given_up: damaged documents that a rebuild has found and that wait for an ingestion.
     """
 
     def __init__(self, root: Path, connection: sqlite3.Connection, *, rebuild: bool) -> None:
         self._root, self._connection = root, connection
         self._dictionary = Dictionary(connection)
         self._writer: tantivy.IndexWriter | None = None
+        self.given_up = 0
         self.state, self._held = self._opened(rebuild)
         self.follow(self.state)
         self._clear_old(self.state.index_number)
@@ -107,12 +112,16 @@ class Follower:
         return state
 
     def _rebuilt(self, old: State) -> State:
-        """Build the index anew beside the old one, then point to it; readers use the old one until then."""
+        """Build the index anew beside the old one, then point to it; readers use the old one until then.
+
+        Rows that are not as they were written are left out.
+        """
         self._clear_old(old.index_number)
         state = old._replace(index_number=old.index_number + 1, analyser=ANALYSER_VERSION)
         with schema.transaction(self._connection):
             self._connection.execute("DELETE FROM attributes")
-            self._build(state, self._pending(-1))
+            changed, self.given_up = give_up(self._connection)
+            self._build(state, self._pending(-1, without=changed))
             schema.write_state(self._connection, state)
         return state
 
@@ -135,8 +144,9 @@ class Follower:
         writer.delete_documents_by_query(indexing.mark_query())
         writer.add_document(indexing.mark(state.base_id, state.generation))
 
-    def _pending(self, held: int) -> Iterator[tantivy.Document]:
-        for rid, doc_key, source_key, indexed_at, *row in self._connection.execute(_PENDING, (held,)):
+    def _pending(self, held: int, without: Iterable[int] = ()) -> Iterator[tantivy.Document]:
+        rows = self._connection.execute(_PENDING, (held, json.dumps(sorted(without))))
+        for rid, doc_key, source_key, indexed_at, *row in rows:
             chunk = decode((row[0], row[1], row[2]), indexed_at)
             yield indexing.document(rid, doc_key, source_key, chunk, self._dictionary.numbers(chunk))
 

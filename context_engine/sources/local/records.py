@@ -56,7 +56,8 @@ def encode(chunk: Chunk, document_id: str, version: str) -> Row:
     kept = {name: value for name in _STORED if (value := getattr(chunk, name)) not in (None, (), "", {})}
     try:
         fields = canonical(kept)
-        return Row(chunk.chunk_id, chunk.content, fields, digest(chunk.chunk_id, chunk.content, fields))
+        proof = digest(chunk.chunk_id.encode(), chunk.content.encode(), fields.encode())
+        return Row(chunk.chunk_id, chunk.content, fields, proof)
     except (TypeError, ValueError) as error:
         raise InvalidRequest(f"{where}: cannot be stored: {error}") from error
 
@@ -77,9 +78,9 @@ def decode(row: tuple[str, str, str], indexed_at: str) -> Chunk:
     return Chunk(content=content, chunk_id=chunk_id, **fields)
 
 
-def digest(chunk_id: str, content: str, fields: str) -> bytes:
-    """Return the SHA-256 by which a row proves that it is as it was written."""
-    return hashlib.sha256("\0".join((chunk_id, fields, content)).encode()).digest()
+def digest(chunk_id: bytes, content: bytes, fields: bytes) -> bytes:
+    """Return the SHA-256 by which a row proves that it is as it was written; the arguments are UTF-8."""
+    return hashlib.sha256(b"\0".join((chunk_id, fields, content))).digest()
 
 
 def canonical(value: Any) -> str:

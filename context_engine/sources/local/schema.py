@@ -19,9 +19,11 @@ __all__ = [
     "DATABASE",
     "SCHEMA_VERSION",
     "State",
+    "anew",
     "connect",
     "create",
     "exists",
+    "is_damage",
     "missing",
     "read_state",
     "transaction",
@@ -31,6 +33,7 @@ __all__ = [
 
 DATABASE: Final = "base.sqlite3"
 SCHEMA_VERSION: Final = 1
+_DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _TABLES: Final = """
 CREATE TABLE state(
     one INTEGER PRIMARY KEY CHECK (one = 1), base_id TEXT NOT NULL, generation INTEGER NOT NULL,
@@ -142,7 +145,7 @@ def read_state(connection: sqlite3.Connection, root: Path) -> State:
     except sqlite3.DatabaseError as error:
         raise unusable(root, error) from error
     if row is None:
-        raise StoreCorrupt(f"{root} has lost its record of itself: restore {DATABASE} from a backup or ingest anew")
+        raise StoreCorrupt(f"{root} has lost its record of itself: {anew(root)}")
     return State(*row)
 
 
@@ -169,6 +172,18 @@ def _version(connection: sqlite3.Connection) -> int:
 
 def unusable(root: Path, error: sqlite3.DatabaseError) -> StoreError:
     """Return our error for one of SQLite's."""
-    if isinstance(error, sqlite3.OperationalError):
-        return StoreError(f"cannot open {root / DATABASE}: {error}")
-    return StoreCorrupt(f"{root / DATABASE} is damaged ({error}): restore it from a backup or ingest anew")
+    if isinstance(error, sqlite3.OperationalError) and not is_damage(error):
+        busy = getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+        mend = "try again when the other process is done" if busy else f"mend its rights, or {anew(root)}"
+        return StoreError(f"cannot open {root / DATABASE} ({error}): {mend}")
+    return StoreCorrupt(f"{root / DATABASE} is damaged ({error}): {anew(root)}")
+
+
+def is_damage(error: sqlite3.DatabaseError) -> bool:
+    """Return whether the file itself is what SQLite cannot read."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE
+
+
+def anew(root: Path) -> str:
+    """Return what to do about a base that cannot be mended."""
+    return f"move the folder {root} away and run 'context-engine ingest' anew"

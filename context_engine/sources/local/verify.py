@@ -16,13 +16,14 @@ from tantivy import FieldType, Query
 from context_engine.errors import StoreError
 from context_engine.sources.local import index as indexing
 from context_engine.sources.local import schema
+from context_engine.sources.local.damage import changed_rows
 from context_engine.sources.local.reader import Pool, View, Viewer
-from context_engine.sources.local.records import digest
 
 __all__ = ["VerifyReport", "verify"]
 
 _MOST_NAMED: Final = 5
 _STEP: Final = 20_000
+_MEND: Final = "run 'context-engine kb rebuild', then 'context-engine ingest'"
 _FOOTER_MAGIC: Final = 1337
 _BLOCK: Final = 1 << 20
 
@@ -58,42 +59,36 @@ def verify(root: Path, pool: Pool, viewer: Viewer) -> VerifyReport:
     with pool.snapshot() as connection:
         state = schema.read_state(connection, root)
         try:
-            problems += _database(connection)
+            changed = frozenset(changed_rows(connection))
+            problems += _database(connection, root, changed)
             documents, chunks = _counts(connection)
         except sqlite3.DatabaseError as error:
-            return VerifyReport((f"the database is damaged: {error}",), 0, 0, None)
+            return VerifyReport((f"the database is damaged ({error}): {schema.anew(root)}",), 0, 0, None)
     broken = list(_broken_files(indexing.directory(root, state.index_number)))
     if broken:
         return VerifyReport((*problems, *broken), documents, chunks, None)
     try:
         with viewer.view() as view:
             indexed = view.searcher.num_docs - 1
-            problems += _index(view, indexed)
+            problems += _index(view, indexed, changed)
     except StoreError as error:
         return VerifyReport((*problems, str(error)), documents, chunks, None)
     return VerifyReport(tuple(problems), documents, chunks, indexed)
 
 
-def _database(connection: sqlite3.Connection) -> Iterator[str]:
+def _database(connection: sqlite3.Connection, root: Path, changed: frozenset[int]) -> Iterator[str]:
     for (finding,) in connection.execute(f"PRAGMA integrity_check({_MOST_NAMED})"):
         if finding != "ok":
-            yield f"the database is damaged: {finding}"
+            yield f"the database is damaged ({finding}): {schema.anew(root)}"
     for table, row, _, _ in connection.execute("PRAGMA foreign_key_check").fetchmany(_MOST_NAMED):
-        yield f"row {row} of {table} belongs to nothing"
-    changed = (
-        rid
-        for rid, chunk_id, content, fields, kept in connection.execute(
-            "SELECT rid, chunk_id, content, fields, digest FROM chunks"
-        )
-        if digest(chunk_id, content, fields) != kept
-    )
-    yield from _named("is not as it was written", changed)
+        yield f"row {row} of {table} belongs to nothing: {_MEND}"
+    yield from _named(f"is not as it was written: {_MEND}", iter(sorted(changed)))
     wrong = connection.execute(
         "SELECT document_id, chunk_count, (SELECT count(*) FROM chunks"
         " WHERE chunks.doc_key = documents.doc_key) AS have FROM documents WHERE chunk_count <> have"
     )
     for document_id, want, have in wrong.fetchmany(_MOST_NAMED):
-        yield f"document {document_id!r} has {have} chunks, {want} were written: ingest it again"
+        yield f"document {document_id!r} has {have} chunks, {want} were written: {_MEND}"
 
 
 def _counts(connection: sqlite3.Connection) -> tuple[int, int]:
@@ -103,7 +98,7 @@ def _counts(connection: sqlite3.Connection) -> tuple[int, int]:
     return documents, chunks
 
 
-def _index(view: View, indexed: int) -> Iterator[str]:
+def _index(view: View, indexed: int, changed: frozenset[int]) -> Iterator[str]:
     if view.held != view.state.generation:
         yield (
             f"the index holds commit {view.held} of {view.state.generation}: a writer is at work, or was interrupted; "
@@ -115,7 +110,8 @@ def _index(view: View, indexed: int) -> Iterator[str]:
         rows = _rows(view, low)
         inside = _rids(view.searcher, low)
         seen += len(inside)
-        yield from _named("is not in the index: run 'context-engine kb rebuild'", iter(sorted(rows - set(inside))))
+        lost = sorted(rows - changed - set(inside))
+        yield from _named("is not in the index: run 'context-engine kb rebuild'", iter(lost))
         twice = sorted({rid for rid in inside if inside.count(rid) > 1}) if len(inside) != len(set(inside)) else []
         yield from _named("is in the index more than once: run 'context-engine kb rebuild'", iter(twice))
         yield from _named("is in the index but gone: run 'context-engine kb rebuild'", iter(sorted(set(inside) - rows)))

@@ -39,6 +39,9 @@ class Writer:
         now: the time, aware.
         rebuild: build the index anew from the rows.
 
+    Attributes:
+        given_up: damaged documents that a rebuild has found; the next ingestion writes them anew.
+
     Raises:
         StoreLocked: another writer is at work.
         StoreVersionMismatch: the tables are of another version.
@@ -55,6 +58,7 @@ class Writer:
             try:
                 with _told(root):
                     self._index = Follower(root, self._connection, rebuild=rebuild)
+                    self.given_up = self._index.given_up
             except BaseException:
                 self._connection.close()
                 raise
@@ -213,4 +217,6 @@ def _told(root: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError, ValueError) as error:
+        if isinstance(error, sqlite3.DatabaseError) and schema.is_damage(error):
+            raise schema.unusable(root, error) from error
         raise StoreError(f"cannot write to {root}: {error}") from error

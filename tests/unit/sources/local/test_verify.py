@@ -75,8 +75,51 @@ def test_many_lost_rows_are_counted(base: LocalBase, alter: Callable[..., None])
 
 
 def test_a_row_the_index_never_saw(base: LocalBase, alter: Callable[..., None]) -> None:
-    alter("INSERT INTO chunks SELECT 9999, doc_key, 'x', content, fields, digest FROM chunks WHERE chunk_id = 'c1-1'")
+    alter("INSERT INTO chunks SELECT 9999, doc_key, chunk_id, content, fields, digest FROM chunks WHERE rid = 5")
     assert "chunk row 9999 is not in the index: run 'context-engine kb rebuild'" in problems(base)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE chunks SET content = 'limit 1 9' WHERE chunk_id = 'c1-1'",
+        "UPDATE chunks SET fields = '{' WHERE chunk_id = 'c1-1'",
+        "UPDATE chunks SET content = CAST(x'ff' AS TEXT) WHERE chunk_id = 'c1-1'",
+        "UPDATE chunks SET doc_key = 999 WHERE chunk_id = 'c1-1'",
+        "DELETE FROM chunks WHERE chunk_id = 'c1-1'",
+        "INSERT INTO chunks SELECT 9999, doc_key, 'x', content, fields, digest FROM chunks WHERE chunk_id = 'c1-1'",
+    ],
+)
+def test_a_damaged_document_is_mended_by_rebuild_and_then_ingest(
+    base: LocalBase, alter: Callable[..., None], damage: str
+) -> None:
+    alter(damage)
+    assert "run 'context-engine kb rebuild', then 'context-engine ingest'" in problems(base)
+    assert base.rebuild() == 1
+    assert base.rebuild() == 1  # until it is ingested
+    with base.writer() as writer:
+        assert {key[0] for key, kept in writer.documents("sop").items() if kept != "h"} == {"d1"}
+        for n in range(1, 8):
+            chunks = [Chunk(content=f"limit {n} {m}", chunk_id=f"c{n}-{m}") for m in range(4)]
+            assert writer.put("sop", f"d{n}", "", "h", chunks) is (n == 1)
+    report = base.verify()
+    assert report.ok and (report.documents, report.chunks, report.indexed) == (7, 28, 28)
+    assert base.rebuild() == 0
+
+
+def test_a_changed_text_is_not_found_after_a_rebuild(base: LocalBase, alter: Callable[..., None]) -> None:
+    alter("UPDATE chunks SET content = 'tampered' WHERE chunk_id = 'c1-1'")
+    base.rebuild()
+    assert base.search("tampered", source_id="sop", top_k=5) == []
+    assert "is not in the index" not in problems(base)
+
+
+def test_a_base_that_cannot_be_read_is_to_be_moved_away(base: LocalBase, folder: Path) -> None:
+    base.close()
+    (folder / "base.sqlite3").write_bytes((folder / "base.sqlite3").read_bytes()[:5000])
+    for use in (base.verify, base.writer, base.stats):
+        with pytest.raises(StoreError, match=rf"move the folder {folder} away and run 'context-engine ingest' anew"):
+            use()
 
 
 def test_a_chunk_of_no_document(base: LocalBase, alter: Callable[..., None]) -> None:
