@@ -16,10 +16,11 @@ from context_engine.cli.app import USAGE
 from context_engine.cli.console import clean, note, out, print_json_line, show
 from context_engine.cli.words import counted
 from context_engine.cli.workspace import Place, placed
+from context_engine.errors import ConfigError
 
 if TYPE_CHECKING:
     from context_engine.settings import ConfigPaths
-    from context_engine.wiring import Shown
+    from context_engine.wiring import Setup, Shown
 
 __all__ = ["config", "init"]
 
@@ -42,18 +43,22 @@ def show_command(place: Place, domain: str | None, persona: str | None, as_json:
     setup = load_setup(config_dir=place.config_dir, stage=place.stage)
     shown = settings_in_force(setup, domain=domain, persona=persona)
     paths = setup.config.paths
+    data = _data_dir(setup, place)
     if as_json:
         settings = {one.key: {"value": one.value, "origin": one.origin, "default": one.default} for one in shown}
         found = {
             "origin": paths.origin,
             "config_dir": _text(paths.config_dir),
             "manifest_dir": _text(paths.manifest_dir),
+            "data_dir": _text(data),
         }
         connections = {name: setup.config.connections.shown(name) for name in setup.config.connections.names}
         print_json_line(json.dumps({"found": found, "settings": settings, "connections": connections}, default=str))
         return
     console = out()
     show(console, _where(paths))
+    if data:
+        show(console, Text("data: ", "dim").append(clean(str(data)), ""))
     console.print()
     show(console, _settings(shown, console.width))
     for name in setup.config.connections.names:
@@ -164,6 +169,14 @@ def _where(paths: ConfigPaths) -> Text:
     if not folders:
         return Text("No configuration found: built-in values, no domain. 'context-engine init DIR' writes a first one.")
     return Text(f"{paths.origin}: ", "dim").append(clean(" and ".join(folders)), "")
+
+
+def _data_dir(setup: Setup, place: Place) -> Path | None:
+    """Return the folder of the embedded base, None where there is no home folder for it."""
+    try:
+        return setup.data_dir(place.data_dir)
+    except ConfigError:
+        return None
 
 
 def _settings(shown: Iterable[Shown], width: int) -> Table:

@@ -11,7 +11,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from context_engine.cli.console import clean, out, print_json_line, show
+from context_engine.cli.console import clean, note, out, print_json_line, show
 from context_engine.cli.words import tier_text
 from context_engine.cli.workspace import Place, Workspace, open_workspace, placed
 from context_engine.models import DomainSpec, SourceSpec
@@ -49,6 +49,7 @@ def domains(place: Place, as_json: bool) -> None:
             domain = registry.domain(name)
             show(console, _title(name, domain.title))
             show(console, _sources(domain, held, longest))
+    note(f"knowledge base: {workspace.base}")
 
 
 def _title(name: str, title: str) -> Text:

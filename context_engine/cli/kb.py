@@ -101,11 +101,13 @@ def _base(place: Place) -> Iterator[LocalBase]:
 def _path(place: Place) -> Path:
     import os
 
-    from context_engine.settings import find_data_dir
+    from context_engine.settings import find_config, find_data_dir
     from context_engine.sources.factory import base_path
     from context_engine.sources.local.base import LocalBase
 
-    own = base_path(find_data_dir(place.data_dir, env=os.environ, cwd=Path.cwd()))
+    env, cwd = os.environ, Path.cwd()
+    paths = find_config(place.config_dir, env=env, cwd=cwd)
+    own = base_path(find_data_dir(place.data_dir, env=env, cwd=cwd, paths=paths))
     return own if LocalBase(own).exists() else open_workspace(place).base
 
 

@@ -67,7 +67,11 @@ def placed(command: F) -> F:
     gather.__click_params__ = list(getattr(command, "__click_params__", []))  # type: ignore[attr-defined]
     options = (
         click.option("--config-dir", metavar="DIR", help="Folder with config/ and manifests/."),
-        click.option("--data-dir", metavar="DIR", help="Folder of the embedded knowledge base."),
+        click.option(
+            "--data-dir",
+            metavar="DIR",
+            help="Folder of the embedded base; else one for each configuration.",
+        ),
         click.option("--stage", metavar="NAME", help="Overlay of connections and dataset ids, e.g. uat."),
     )
     for option in reversed(options):
@@ -93,10 +97,11 @@ def open_workspace(place: Place, *, build_demo: bool = True) -> Workspace:
     if setup.registry.names or setup.config.paths.origin in _NAMED:
         return Workspace(setup, setup.data_dir(place.data_dir), demo=False)
     from context_engine import demo
+    from context_engine.settings import find_data_dir
 
     note(DEMO_NOTE)
     setup = load_setup(config_dir=place.config_dir, manifest_dir=demo.MANIFESTS, stage=place.stage)
-    folder = setup.data_dir(place.data_dir)
+    folder = find_data_dir(place.data_dir, env=setup.env, cwd=setup.cwd)
     if not build_demo:
         return Workspace(setup, demo.data_dir(folder), demo=True)
     with progress_bar("Building the demo bank's knowledge base (once) …") as progress:

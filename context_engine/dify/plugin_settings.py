@@ -22,7 +22,7 @@ from context_engine.dify.credentials import Credentials
 from context_engine.dify.settings_line import SettingsLine, read_line
 from context_engine.errors import ConfigError
 from context_engine.registry import load_registry
-from context_engine.settings import Config, ConfigPaths, Setting, load_config
+from context_engine.settings import Config, ConfigPaths, Setting, find_data_dir, load_config
 from context_engine.settings.connections import read_fields
 from context_engine.settings.interpolate import Interpolator
 from context_engine.settings.stages import STAGE_VARIABLE
@@ -153,7 +153,7 @@ def _typed(credentials: Credentials, place: Path, env: dict[str, str]) -> dict[s
 def _demo_base(setup: Setup) -> Path:
     """Return the demo's data folder, built on first use; in the temporary folder where no other can be written to."""
     try:
-        return demo.ensure_base(setup.data_dir(), setup.registry)
+        return demo.ensure_base(find_data_dir(env=setup.env, cwd=setup.cwd), setup.registry)
     except ConfigError:
         user = os.getuid() if hasattr(os, "getuid") else "all"
         return demo.ensure_base(Path(tempfile.gettempdir()) / f"context-engine-{user}", setup.registry)

@@ -14,6 +14,8 @@ samples and never loaded.
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,6 +30,7 @@ CONFIG_FILES: Final = ("rag-pipeline.json", "chunking.json", "authority.json", "
 CONFIG_DIR_VARIABLE: Final = "CONTEXT_ENGINE_CONFIG_DIR"
 DATA_DIR_VARIABLE: Final = "CONTEXT_ENGINE_DATA_DIR"
 _APP: Final = "context-engine"
+_MOST_NAME: Final = 40
 _DOMAIN_LINE: Final = re.compile(r"^domain\s*:", re.MULTILINE)
 
 
@@ -91,8 +94,17 @@ def find_config(config_dir: str | Path | None = None, *, env: Mapping[str, str],
     return ConfigPaths(origin="built-in", config_dir=None, manifest_dir=None, cwd=cwd)
 
 
-def find_data_dir(data_dir: str | Path | None = None, *, env: Mapping[str, str], cwd: Path) -> Path:
-    """Return the folder of the embedded base: `--data-dir`, `CONTEXT_ENGINE_DATA_DIR`, else the user's data folder.
+def find_data_dir(
+    data_dir: str | Path | None = None, *, env: Mapping[str, str], cwd: Path, paths: ConfigPaths | None = None
+) -> Path:
+    """Return the folder of the embedded base: `--data-dir`, `CONTEXT_ENGINE_DATA_DIR`, else in the user's data folder.
+
+    Args:
+        data_dir: what `--data-dir` named, relative to `cwd` or absolute.
+        env: the environment.
+        cwd: the current directory.
+        paths: the configuration; each manifest folder has a folder of its own below the user's data folder. None: the
+            user's data folder itself.
 
     Raises:
         ConfigError: none is named and the environment names no home.
@@ -103,7 +115,14 @@ def find_data_dir(data_dir: str | Path | None = None, *, env: Mapping[str, str],
     home = _user_folder(env, "XDG_DATA_HOME", "LOCALAPPDATA", ".local/share")
     if home is None:
         raise ConfigError(f"there is no home folder to keep data in: set {DATA_DIR_VARIABLE} or pass --data-dir")
-    return home
+    return home / _own_name(paths.manifest_dir) if paths and paths.manifest_dir else home
+
+
+def _own_name(manifest_dir: Path) -> str:
+    """Return a name for one configuration: of the folder above its manifests, and a hash of the manifests' path."""
+    place = manifest_dir.resolve()
+    digest = hashlib.sha256(os.fsencode(place)).hexdigest()
+    return f"{place.parent.name[:_MOST_NAME] or 'root'}-{digest[:8]}"
 
 
 def _named(folder: Path, origin: str, cwd: Path) -> ConfigPaths:

@@ -53,7 +53,7 @@ class Setup:
 
     def data_dir(self, data_dir: str | Path | None = None) -> Path:
         """Return the folder of the embedded base; see `find_data_dir`."""
-        return find_data_dir(data_dir, env=self.env, cwd=self.cwd)
+        return find_data_dir(data_dir, env=self.env, cwd=self.cwd, paths=self.config.paths)
 
     def with_pipeline(self, pipeline: Mapping[str, Any]) -> Setup:
         """Return the same with a pipeline config in force.

@@ -101,7 +101,7 @@ def check(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = Non
         files=tuple(paths.label(path) for path in _files(paths)),
         domains=tuple(sorted(registry.domains)),
         problems=(*found, *missing),
-        warnings=(*config.warnings, *_unused(config, registry)),
+        warnings=(*config.warnings, *_unused(config, registry), *_shared(registry)),
     )
 
 
@@ -173,6 +173,18 @@ def _unused(config: Config, registry: LoadedRegistry) -> Iterator[str]:
                 yield f"connection {name!r} is used by no source"
     if not registry.names:
         yield "no domain is registered: write a manifest, or start with 'context-engine init DIR'"
+
+
+def _shared(registry: LoadedRegistry) -> Iterator[str]:
+    """Yield the sources of the embedded base that stand in several domains: one base holds them by their id."""
+    names: dict[str, list[str]] = {}
+    for name, domain in sorted(registry.domains.items()):
+        for source in domain.sources:
+            if source.adapter == "local":
+                names.setdefault(source.id, []).append(name)
+    for source_id, several in names.items():
+        if len(several) > 1:
+            yield f"source {source_id!r} stands in {' and '.join(several)}: they share its documents"
 
 
 def _files(paths: ConfigPaths) -> Iterator[Path]:

@@ -267,6 +267,33 @@ def test_init_then_check_then_ingest_then_search(bank: Path, monkeypatch: pytest
     assert ok("search", "hotel limit", "-d", domain, "--json")["chunks"]
 
 
+def test_two_configurations_share_no_base(bank: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CONTEXT_ENGINE_DATA_DIR")
+    monkeypatch.setenv("XDG_DATA_HOME", str(bank / "home"))
+    found = {}
+    for name, word in (("a", "walrus"), ("b", "narwhal")):
+        monkeypatch.chdir(bank)
+        ok("init", name)
+        monkeypatch.chdir(bank / name)
+        (domain,) = (one["domain"] for one in ok("domains", "--json")["domains"])
+        sample = min((bank / name / "documents").rglob("*.md"))
+        sample.write_text(sample.read_text("utf-8") + f"\n## Word\n\nThe {word} is the word.\n", "utf-8")
+        ok("ingest", "documents", "-d", domain)
+        found[name] = ok("config", "show", "--json")["found"]["data_dir"]
+        assert ok("kb", "stats", "--json")["path"].startswith(found[name])
+        assert f"knowledge base: {found[name]}" in run("domains").stderr.replace("\n", "")
+    assert "narwhal" in ok("search", "narwhal", "-d", domain, "--json")["chunks"][0]["content"]
+    assert json.loads(run("search", "walrus", "-d", domain, "--json").stdout)["chunks"] == []
+    assert found["a"] != found["b"]
+
+
+def test_a_source_of_two_domains_is_a_warning_of_the_check(bank: Path) -> None:
+    assert not any("stands in" in warning for warning in ok("config", "check", "--json")["warnings"])
+    (bank / "manifests/two.yaml").write_text(MANIFEST.replace("ORM", "TWO").replace("id: web", "id: web2"))
+    warnings = ok("config", "check", "--json")["warnings"]
+    assert "source 'sops' stands in ORM and TWO: they share its documents" in warnings
+
+
 class TestTags:
     saved: ClassVar[dict[str, str]] = {}
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -106,3 +107,29 @@ def test_the_data_folder(tmp_path: Path) -> None:
     assert find_data_dir(env={"XDG_DATA_HOME": str(tmp_path)}, cwd=tmp_path) == tmp_path / "context-engine"
     with pytest.raises(ConfigError, match="CONTEXT_ENGINE_DATA_DIR"):
         find_data_dir(env={}, cwd=tmp_path)
+
+
+def test_each_configuration_has_a_data_folder_of_its_own(tmp_path: Path) -> None:
+    env = {"XDG_DATA_HOME": str(tmp_path)}
+    found = []
+    for name in ("a", "b"):
+        put(tmp_path / name, "manifests/one.yaml")
+        paths = find_config(name, env=env, cwd=tmp_path)
+        found.append(find_data_dir(env=env, cwd=tmp_path, paths=paths))
+        digest = hashlib.sha256(str((tmp_path / name / "manifests").resolve()).encode()).hexdigest()[:8]
+        assert found[-1] == tmp_path / "context-engine" / f"{name}-{digest}"
+        assert find_data_dir("here", env=env, cwd=tmp_path, paths=paths) == tmp_path / "here"
+        named = {**env, "CONTEXT_ENGINE_DATA_DIR": "/kb"}
+        assert find_data_dir(env=named, cwd=tmp_path, paths=paths) == Path("/kb")
+    assert found[0] != found[1]
+
+
+def test_the_same_manifests_have_the_same_data_folder_however_they_are_named(tmp_path: Path) -> None:
+    env = {"XDG_DATA_HOME": str(tmp_path)}
+    put(tmp_path / "a", "manifests/one.yaml")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    found = {
+        find_data_dir(env=env, cwd=cwd, paths=find_config(name, env=env, cwd=cwd))
+        for name, cwd in (("a", tmp_path), ("link", tmp_path), (".", tmp_path / "a"))
+    }
+    assert len(found) == 1
