@@ -766,7 +766,6 @@ def test_a_reranker_that_hangs_costs_one_deadline_and_is_not_asked_again(make_en
 
         def rerank(self, query, chunks):
             release.wait()
-            return None
 
     engine = make_engine([(2, [chunk_of("a", 0.8)])], reranker=Hangs())
     request = SearchRequest(query="approval rule", domain="NPA", overrides={"deadline_s": 0.2})
