@@ -56,7 +56,7 @@ def test_each_schema_is_one(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "content", "schema"), [pytest.param(*one, id=one[0]) for one in samples()])
 def test_every_shipped_sample_keeps_its_schema(name: str, content: Any, schema: str) -> None:
-    jsonschema.validate(content, schemas()[schema], jsonschema.Draft202012Validator)
+    assert not list(jsonschema.Draft202012Validator(schemas()[schema]).iter_errors(content))
 
 
 @pytest.mark.parametrize(
@@ -79,12 +79,13 @@ def test_every_shipped_sample_keeps_its_schema(name: str, content: Any, schema: 
 )
 def test_what_the_loader_refuses_the_schema_refuses(schema: str, content: Any) -> None:
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(content, schemas()[schema], jsonschema.Draft202012Validator)
+        assert not list(jsonschema.Draft202012Validator(schemas()[schema]).iter_errors(content))
 
 
 @pytest.mark.parametrize("value", ["${TOP_K:-40}", 40])
 def test_a_variable_may_stand_for_a_number(value: Any) -> None:
-    jsonschema.validate({"stage1_top_k": value, "// why": "a comment"}, schemas()["config/schemas/rag-pipeline.json"])
+    schema = schemas()["config/schemas/rag-pipeline.json"]
+    assert jsonschema.Draft202012Validator(schema).is_valid({"stage1_top_k": value, "// why": "a comment"})
 
 
 def test_the_shipped_configuration_is_the_built_in_one() -> None:

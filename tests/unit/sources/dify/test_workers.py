@@ -33,6 +33,7 @@ def test_jobs_run_at_once_each_in_a_thread_of_its_own():
     for _ in range(4):
         workers.start(lambda: meeting.wait(5))
     meeting.wait(5)  # broken if any of the four waited for another
+    assert not meeting.broken
 
 
 def test_an_idle_thread_ends_and_the_next_job_gets_another():

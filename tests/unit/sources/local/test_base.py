@@ -62,7 +62,7 @@ class TestCodes:
     )
     def test_nothing_in_a_query_is_syntax(self, base: LocalBase, fill: Fill, query: str) -> None:
         fill(CLAUSES)
-        base.search(query, source_id="sop", top_k=5)
+        assert isinstance(base.search(query, source_id="sop", top_k=5), list)
 
 
 class TestRanking:
