@@ -78,8 +78,7 @@ def test_every_shipped_sample_keeps_its_schema(name: str, content: Any, schema: 
     ],
 )
 def test_what_the_loader_refuses_the_schema_refuses(schema: str, content: Any) -> None:
-    with pytest.raises(jsonschema.ValidationError):
-        assert not list(jsonschema.Draft202012Validator(schemas()[schema]).iter_errors(content))
+    assert list(jsonschema.Draft202012Validator(schemas()[schema]).iter_errors(content))
 
 
 @pytest.mark.parametrize("value", ["${TOP_K:-40}", 40])
