@@ -18,9 +18,13 @@ import statistics
 import time
 from bisect import bisect
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from itertools import accumulate
 from typing import NamedTuple
 
+from context_engine.engine.stage2 import rank
+from context_engine.engine.survivors import StageTwo
+from context_engine.models import Chunk, RawAnswer, Settings, SourceSpec, SourceType
 from context_engine.ranking.dedup import deduplicate
 
 VOCABULARY = 60_000
@@ -173,6 +177,26 @@ def ours(texts: list[str]) -> list[int]:
     return [index if match is None else match.into for index, match in enumerate(deduplicate(texts))]
 
 
+def whole_stage(texts: list[str]) -> list[int]:
+    """Run all of stage 2 over the texts of one source: lexical relevance, dedup, filter, authority, tags."""
+    now = datetime(2026, 3, 2, tzinfo=UTC)
+    spec = SourceSpec(id="s", type=SourceType.BANK_SOP)
+    chunks = tuple(Chunk(content=text, chunk_id=f"{index:06}") for index, text in enumerate(texts))
+    given = StageTwo(
+        query="approval limit of the committee before launch",
+        domain="D",
+        answers=[(spec, RawAnswer(source_id="s", chunks=chunks, retrieved_at=now))],
+        settings=Settings(min_relevance_score=0.0),
+        filters=None,
+        as_of=now.date(),
+        today=True,
+        now=now,
+        search_id="0",
+    )
+    into = {fate.chunk_id: fate.into[1] for fate in rank(given).fates if fate.into is not None}
+    return [int(into.get(chunk.chunk_id, chunk.chunk_id)) for chunk in chunks]
+
+
 def frozensets(texts: list[str]) -> list[int]:
     """Compare each set of words with every kept one."""
     kept: list[tuple[int, frozenset[str]]] = []
@@ -269,7 +293,11 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    mergers: dict[str, Merger] = {"context_engine near": ours, "frozensets, all pairs": frozensets}
+    mergers: dict[str, Merger] = {
+        "context_engine near": ours,
+        "context_engine, all of stage 2": whole_stage,
+        "frozensets, all pairs": frozensets,
+    }
     if importlib.util.find_spec("datasketch"):
         for shingle in (1, 3):
             mergers[f"datasketch {shingle}-word update_batch"] = minhash(shingle, bulk=False)
