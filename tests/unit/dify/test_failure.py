@@ -53,7 +53,9 @@ def test_a_form_that_cannot_be_read_fails_in_the_same_way() -> None:
 
 
 def test_what_is_complete_passes(ask: Callable[..., SearchResult], chunk_of: Any) -> None:
-    refuse_incomplete(ask([(1, [chunk_of("a", 0.9)])]))
+    result = ask([(1, [chunk_of("a", 0.9)])])
+    refuse_incomplete(result)
+    assert result.status == "complete"
 
 
 def test_a_missing_source_is_named_with_what_to_do(

@@ -51,6 +51,8 @@ def test_the_search_that_was_refused_may_finish_its_calls():
     budget = RateBudget()
     budget.refused(100.0)
     budget.take(None, 100.1, 99.0)
+    with pytest.raises(SourceRateLimited):
+        budget.take(None, 100.2, 100.1)
 
 
 def test_a_budget_belongs_to_a_server_and_a_key():
@@ -77,4 +79,6 @@ def test_a_waiting_caller_gets_the_place_that_becomes_free():
     gate = Gate()
     slot = gate.enter(1, 0.0)
     threading.Timer(0.05, slot.release).start()
-    gate.enter(1, 5.0).release()
+    second = gate.enter(1, 5.0)
+    assert second is not slot
+    second.release()
