@@ -20,6 +20,7 @@ ContextEngineError
 │   ├── AllSourcesFailed      no source answered; carries every status
 │   └── EvidenceIncomplete    strict search, and required evidence is missing
 ├── RerankerError             a reranker failed; the engine degrades instead of raising it
+├── EmbedderError             an embedder failed (retryable)
 └── StoreError                the embedded base cannot be used
     ├── StoreLocked           another process is writing
     ├── StoreCorrupt          what is on disk does not hold together; says how to rebuild
@@ -39,6 +40,7 @@ __all__ = [
     "ConfigError",
     "ContextEngineError",
     "DegradedRetrieval",
+    "EmbedderError",
     "EvidenceIncomplete",
     "InvalidFilter",
     "InvalidRequest",
@@ -259,6 +261,20 @@ class RerankerError(ContextEngineError):
     """A reranker failed."""
 
     code = "reranker_error"
+
+
+class EmbedderError(ContextEngineError):
+    """An embedder failed; `retryable` says whether the same call may succeed later."""
+
+    code = "embedder_error"
+
+    def __init__(self, message: str, *, retryable: bool = False) -> None:
+        self.retryable = retryable
+        super().__init__(message)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the message with retryable."""
+        return {**super().to_dict(), "retryable": self.retryable}
 
 
 class StoreError(ContextEngineError):

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from context_engine.models import Chunk, ScoreKind, SearchResult, SourceAnswer, SourceQuery
 
-__all__ = ["Clock", "DocumentSink", "Embedder", "IdSource", "Recorder", "Reranker", "Source", "TokenCounter"]
+__all__ = [
+    "Clock",
+    "DocumentSink",
+    "Embedder",
+    "IdSource",
+    "Recorder",
+    "Reranker",
+    "Source",
+    "TokenCounter",
+    "TokenEmbedder",
+    "TokenVectors",
+]
 
 
 @runtime_checkable
@@ -59,20 +70,56 @@ class Reranker(Protocol):
 class Embedder(Protocol):
     """A model that turns text into vectors.
 
+    Safe for several threads at once. Vectors are of unit length, all zeros for a text the model has no word for, so
+    that their dot product is their cosine.
+
     Attributes:
         model_id: vectors of one model_id are comparable.
-        dimension: length of a vector.
+        dimension: length of a vector; reading it may load the model or ask the server.
     """
 
     model_id: str
-    dimension: int
+
+    @property
+    def dimension(self) -> int: ...
 
     def embed_query(self, text: str) -> Sequence[float]:
-        """Return the vector of a query."""
+        """Return the vector of a query.
+
+        Raises:
+            EmbedderError: the model cannot be loaded, or gave nothing.
+        """
         ...
 
     def embed_documents(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Return one vector per text, in the order given."""
+        """Return one vector per text, in the order given.
+
+        Raises:
+            EmbedderError: the model cannot be loaded, or gave nothing.
+        """
+        ...
+
+
+class TokenVectors(NamedTuple):
+    """The tokens of one text in order, without the model's own marks, and a unit vector for each."""
+
+    tokens: Sequence[str]
+    vectors: Sequence[Sequence[float]]
+
+
+@runtime_checkable
+class TokenEmbedder(Protocol):
+    """An embedder that also gives a vector for each token of a text."""
+
+    def embed_tokens(self, texts: Sequence[str], *, query: bool = False) -> Sequence[TokenVectors]:
+        """Return the tokens of each text with their vectors, cut at the model's longest input.
+
+        Args:
+            texts: passages, or questions if `query`.
+
+        Raises:
+            EmbedderError: the model cannot be loaded, or gave nothing.
+        """
         ...
 
 

@@ -10,6 +10,7 @@ from hashlib import blake2b
 from math import sqrt
 
 from context_engine.models import Chunk, ScoreKind, SourceAnswer, SourceQuery
+from context_engine.protocols import TokenVectors
 from context_engine.text import terms
 
 __all__ = ["FakeEmbedder", "FakeReranker", "FixedClock", "ScriptedSource"]
@@ -91,11 +92,19 @@ class FakeEmbedder:
         """Return the vector of a text; all zeros where it has no terms."""
         vector = [0.0] * self.dimension
         for term in terms(text):
-            digest = int.from_bytes(blake2b(term.encode(), digest_size=8).digest(), "big")
-            vector[digest % self.dimension] += 1.0 if digest >> 63 else -1.0
+            place, sign = self._hashed(term)
+            vector[place] += sign
         length = sqrt(sum(value * value for value in vector))
         return [value / length for value in vector] if length else vector
 
     def embed_documents(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """Return one vector per text."""
         return [self.embed_query(text) for text in texts]
+
+    def embed_tokens(self, texts: Sequence[str], *, query: bool = False) -> Sequence[TokenVectors]:
+        """Return each text's terms, each with its own vector."""
+        return [TokenVectors(found, self.embed_documents(found)) for found in map(terms, texts)]
+
+    def _hashed(self, term: str) -> tuple[int, float]:
+        digest = int.from_bytes(blake2b(term.encode(), digest_size=8).digest(), "big")
+        return digest % self.dimension, 1.0 if digest >> 63 else -1.0

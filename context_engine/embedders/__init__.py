@@ -1,0 +1,1 @@
+"""Adapters to models that turn text into vectors."""

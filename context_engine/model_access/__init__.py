@@ -1,0 +1,6 @@
+"""What embedders and rerankers share: what they are opened with, and how a model is reached, on disk or over HTTP."""
+
+from context_engine.model_access.context import EmbedderFactory, ModelContext, RerankerFactory
+from context_engine.model_access.options import Options, read_options
+
+__all__ = ["EmbedderFactory", "ModelContext", "Options", "RerankerFactory", "read_options"]
