@@ -22,6 +22,8 @@ _STATE_STYLES: Final = {"ok": "green", "empty": "dim", "partial": "yellow", "fai
 _REASONS: Final = {
     "below_min_relevance": "below the relevance limit",
     "beyond_top_k": "beyond the number asked for",
+    "document_limit": "its document has as many as are allowed",
+    "too_similar": "too like a chunk that is returned",
     "filter_not_met": "does not keep the filter",
     "not_yet_effective": "not yet in force",
     "no_longer_effective": "no longer in force",

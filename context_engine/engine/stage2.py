@@ -6,7 +6,7 @@ rerank -> authority -> select -> tag. Every removal is a fate. Pure: the same in
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from context_engine.engine.survivors import Ranking, RerankStep, StageTwo, Survivor
 from context_engine.engine.tagging import ranked_chunk
@@ -17,6 +17,7 @@ from context_engine.policy.filters import chunk_fields, matches
 from context_engine.ranking.authority import final_score
 from context_engine.ranking.candidates import pool
 from context_engine.ranking.dedup import deduplicate
+from context_engine.ranking.diversity import Choice, choose
 from context_engine.ranking.relevance import measure
 from context_engine.ranking.select import Contender, order, swaps
 
@@ -232,19 +233,32 @@ class _StageTwoRun:
         started = self.tick()
         survivors = {one.candidate.key: one for one in alive}
         ranked = order([self._contender(one) for one in alive])
-        limit = self.settings.stage2_top_k
-        found, self.swap_count = swaps(ranked, limit, self.settings)
+        chosen, passed = self._chosen(ranked, survivors)
+        found, self.swap_count = swaps(ranked, chosen, self.settings)
         self.found_swaps = tuple(found)
         chunks = []
-        for place, contender in enumerate(ranked[:limit], start=1):
+        for place, index in enumerate(chosen, start=1):
+            contender = ranked[index]
             key = contender.key
             self.fates[key] = Fate(*key, Outcome.RETURNED, "select", "returned", contender.final)
             chunks.append(ranked_chunk(survivors[key], contender, place, self.given, self.warnings))
-        for place, contender in enumerate(ranked[limit:], start=limit + 1):
-            key = contender.key
-            self.fates[key] = Fate(*key, Outcome.DROPPED, "select", "beyond_top_k", place, limit)
+        for index, why in passed.items():
+            key = ranked[index].key
+            self.fates[key] = Fate(*key, Outcome.DROPPED, "select", why.reason, why.value, why.limit)
         self.stages.append(StageTrace("select", len(alive), len(chunks), (self.tick() - started) * 1000.0))
         return tuple(chunks)
+
+    def _chosen(self, ranked: Sequence[Contender], survivors: Mapping[Key, Survivor]) -> Choice:
+        """The best, under the limits on one document and on likeness where they are set."""
+        chunks = [survivors[one.key].candidate.chunk for one in ranked]
+        return choose(
+            [one.final for one in ranked],
+            [(one.key[0], chunk.document_id) if chunk.document_id else None for one, chunk in zip(ranked, chunks)],
+            [chunk.content for chunk in chunks],
+            top_k=self.settings.stage2_top_k,
+            max_per_document=self.settings.max_per_document,
+            mmr_lambda=self.settings.mmr_lambda,
+        )
 
     def _contender(self, one: Survivor) -> Contender:
         candidate = one.candidate

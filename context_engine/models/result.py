@@ -60,7 +60,7 @@ class Swap(NamedTuple):
 
     Attributes:
         winner, loser: identities; the winner ranks above the loser because of its tier.
-        rank_with: (winner's rank, loser's rank) as returned or as it would stand without a cut.
+        rank_with: (winner's rank, loser's rank) by final score, before any cut or limit on likeness.
         rank_without: their ranks by relevance alone.
         gap: the loser's relevance minus the winner's, > 0 and at most (boost difference) * 0.4 / 0.6.
     """

@@ -74,6 +74,12 @@ class Settings(BaseModel):
         "cosine", description="Kind of score that similarity_threshold is for."
     )
     strict_thresholds: Flag = Field(False, description="Refuse a threshold that some source cannot be tested on.")
+    max_per_document: Annotated[int, Field(strict=True, ge=1, le=1000)] | None = Field(
+        None, description="Most chunks returned of one document; null: no limit."
+    )
+    mmr_lambda: Unit | None = Field(
+        None, description="Maximal marginal relevance: 1 is the ranking alone, less prefers what is new; null: off."
+    )
     expired: Literal["flag", "demote", "refuse"] = Field("flag", description="What happens to content past its TTL.")
     sources: Annotated[tuple[str, ...] | None, Field(strict=False)] = Field(
         None, description="Only these sources of the domain; all of them if null."

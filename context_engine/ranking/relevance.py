@@ -18,8 +18,8 @@ __all__ = ["Measured", "measure", "normalise_pool"]
 
 _SHARED_KINDS: Final = (
     ScoreKind.RERANK,
-    ScoreKind.COSINE,
     ScoreKind.WEIGHTED,
+    ScoreKind.COSINE,
     ScoreKind.RRF,
     ScoreKind.BM25,
     ScoreKind.FULLTEXT,
@@ -48,7 +48,7 @@ def measure(query: str, candidates: Sequence[Candidate]) -> Measured:
     """Return relevance and absolute signal of each candidate.
 
     A source that declares its score to be relevance is taken at its word, in both. The others are measured by the
-    first of rerank, cosine, weighted, rrf, bm25, fulltext that all of them carry from one scorer (or from the one
+    first of rerank, weighted, cosine, rrf, bm25, fulltext that all of them carry from one scorer (or from the one
     source there is), else by the engine's lexical score, and normalised over their pool by `normalise_pool`.
     Their absolute signal is the idf-weighted share of the query they hold, or a cosine, weighted or rerank score in
     [0, 1] where that is higher; a reranker whose scores leave [0, 1] gives logits, read through the logistic function.

@@ -27,7 +27,7 @@ def order(contenders: Sequence[Contender]) -> list[Contender]:
     return sorted(contenders, key=lambda one: (-one.final, -one.relevance, one.tier, one.key))
 
 
-def swaps(ranked: Sequence[Contender], returned: int, settings: Settings) -> tuple[list[Swap], int]:
+def swaps(ranked: Sequence[Contender], returned: Sequence[int], settings: Settings) -> tuple[list[Swap], int]:
     """Return the pairs with a returned chunk whose order the boost turned round, and their number.
 
     The counterfactual order is the same rule with the boost at 0. A pair is a swap where the winner stands above the
@@ -36,7 +36,7 @@ def swaps(ranked: Sequence[Contender], returned: int, settings: Settings) -> tup
 
     Args:
         ranked: all contenders in their order.
-        returned: how many of them are returned.
+        returned: the indices of those that are returned, ascending.
 
     Returns:
         At most 200 swaps, those of the best-ranked winners first, and the true number.
@@ -46,7 +46,7 @@ def swaps(ranked: Sequence[Contender], returned: int, settings: Settings) -> tup
     rank_with = {one.key: rank for rank, one in enumerate(ranked, start=1)}
     found: list[Swap] = []
     count = 0
-    for rank, winner in enumerate(ranked[:returned], start=1):
+    for rank, winner in ((index + 1, ranked[index]) for index in returned):
         for loser in without[: rank_without[winner.key] - 1]:
             if rank_with[loser.key] > rank:
                 count += 1

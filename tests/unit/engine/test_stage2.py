@@ -226,6 +226,28 @@ def test_every_candidate_has_exactly_one_fate(ask, chunk_of):
     assert "into" not in fate(result, "last").to_dict()
 
 
+def test_the_limits_on_likeness_are_told_as_fates_and_the_order_stays_that_of_the_scores(ask, chunk_of):
+    """Place 1: "one". Of document D nothing more may follow, and "again" shares every term but one with "one"."""
+    sources = [
+        (
+            2,
+            [
+                chunk_of("one", 0.9, "outsourcing register of the group", document_id="D"),
+                chunk_of("two", 0.8, "vendor exit plan", document_id="D"),
+                chunk_of("again", 0.7, "outsourcing register of the group entity", document_id="E"),
+                chunk_of("other", 0.6, "liquidity coverage floor", document_id="F"),
+            ],
+        )
+    ]
+    assert ids(ask(sources, max_per_document=1)) == ["one", "again", "other"]
+    result = ask(sources, max_per_document=1, mmr_lambda=0.5, stage2_top_k=2)
+    assert ids(result) == ["one", "other"]
+    assert [chunk.rank for chunk in result.chunks] == [1, 2]
+    told = {one.chunk_id: (one.reason, one.value, one.limit) for one in result.fates}
+    assert told["two"] == ("document_limit", "D", 1)
+    assert told["again"] == ("too_similar", pytest.approx(3 / 4), 0.5)
+
+
 def test_the_stage_counts_add_up(ask, chunk_of):
     sources = [(1, [chunk_of("kept", 0.9, RULE)]), (2, [chunk_of("copy", 0.8, RULE), chunk_of("weak", 0.1, "No.")])]
     stages = {stage.name: (stage.entered, stage.left) for stage in ask(sources).stages}
