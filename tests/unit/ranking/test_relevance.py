@@ -86,14 +86,6 @@ def test_beside_declared_ones_the_others_are_measured_among_themselves(candidate
 @pytest.mark.parametrize(
     "kind", [ScoreKind.COSINE, ScoreKind.WEIGHTED, ScoreKind.RRF, ScoreKind.BM25, ScoreKind.FULLTEXT, ScoreKind.LEXICAL]
 )
-def test_a_fused_score_measures_before_its_cosine():
-    """A hybrid base gives both: .9 and .5 fused are 1 and 0; by cosine the second would lead."""
-    fused = [Score(ScoreKind.WEIGHTED, value, "base") for value in (0.9, 0.45)]
-    given = candidates(("a", TEXTS[0], fused[0], cosine(0.3, "m")), ("a", TEXTS[1], fused[1], cosine(0.6, "m")))
-    measured = measure(QUERY, given)
-    assert (measured.by, measured.relevance) == ("weighted", [1.0, 0.0])
-
-
 def test_one_scorer_over_several_sources_is_the_common_measure(candidates, kind):
     given = candidates(("a", TEXTS[2], Score(kind, 0.9, "one")), ("b", TEXTS[0], Score(kind, 0.6, "one")))
     measured = measure(QUERY, given)
@@ -216,3 +208,11 @@ def test_extreme_logits_stay_numbers(candidates):
 def test_a_cosine_a_rounding_error_above_one_is_one(candidates):
     given = candidates(("a", TEXTS[0], cosine(1.0000001)), ("a", TEXTS[1], cosine(-1.0000001)))
     assert measure("zeppelin", given).absolute == [1.0, 0.0]
+
+
+def test_a_fused_score_measures_before_its_cosine():
+    """A hybrid base gives both: .9 and .5 fused are 1 and 0; by cosine the second would lead."""
+    fused = [Score(ScoreKind.WEIGHTED, value, "base") for value in (0.9, 0.45)]
+    given = candidates(("a", TEXTS[0], fused[0], cosine(0.3, "m")), ("a", TEXTS[1], fused[1], cosine(0.6, "m")))
+    measured = measure(QUERY, given)
+    assert (measured.by, measured.relevance) == ("weighted", [1.0, 0.0])
