@@ -210,7 +210,7 @@ def test_a_cosine_a_rounding_error_above_one_is_one(candidates):
     assert measure("zeppelin", given).absolute == [1.0, 0.0]
 
 
-def test_a_fused_score_measures_before_its_cosine():
+def test_a_fused_score_measures_before_its_cosine(candidates):
     """A hybrid base gives both: .9 and .5 fused are 1 and 0; by cosine the second would lead."""
     fused = [Score(ScoreKind.WEIGHTED, value, "base") for value in (0.9, 0.45)]
     given = candidates(("a", TEXTS[0], fused[0], cosine(0.3, "m")), ("a", TEXTS[1], fused[1], cosine(0.6, "m")))
