@@ -6,7 +6,7 @@ rerank -> authority -> select -> tag. Every removal is a fate. Pure: the same in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from context_engine.engine.survivors import Ranking, RerankStep, StageTwo, Survivor
 from context_engine.engine.tagging import ranked_chunk
@@ -14,12 +14,12 @@ from context_engine.errors import RerankerError
 from context_engine.models import TIERS, Fate, Key, Outcome, RankedChunk, ScoreKind, StageTrace
 from context_engine.policy.effective import in_force, superseded
 from context_engine.policy.filters import chunk_fields, matches
-from context_engine.ranking.authority import final_score
+from context_engine.ranking.authority import final_scores
 from context_engine.ranking.candidates import pool
 from context_engine.ranking.dedup import deduplicate
 from context_engine.ranking.diversity import Choice, choose
 from context_engine.ranking.relevance import measure
-from context_engine.ranking.select import Contender, order, swaps
+from context_engine.ranking.select import Contenders, order, swaps
 
 __all__ = ["rank"]
 
@@ -36,23 +36,29 @@ def rank(given: StageTwo, rerank: RerankStep | None = None, tick: Callable[[], f
 
 
 class _StageTwoRun:
-    """One pass through the steps; each takes the survivors and returns fewer."""
+    """One pass through the steps; each takes the rows that are left and returns fewer.
+
+    A row is a candidate's place in the order of identity; what is known of it stands in columns.
+    """
 
     def __init__(self, given: StageTwo, rerank: RerankStep | None, tick: Callable[[], float]) -> None:
         self.given, self.settings, self.tick = given, given.settings, tick
         self.rerank_step = rerank
-        self.boosts = [given.settings.authority_boosts.of(tier) for tier in TIERS]
-        self.fates: dict[Key, Fate] = {}
-        self.warnings: list[str] = []
-        self.stages: list[StageTrace] = []
+        self.candidates, self.warnings = pool(given.answers)
+        self.chunks = [candidate.chunk for candidate in self.candidates]
+        self.tiers = [candidate.standing.tier for candidate in self.candidates]
+        self.relevance = [0.0] * len(self.candidates)
+        self.absolute = self.relevance.copy()
+        self.flags: dict[int, tuple[str, ...]] = {}
+        self.members: dict[int, list[tuple[int, float]]] = {}
         self.rerank_scores: dict[Key, float] = {}
+        self.fates: dict[int, Fate] = {}
+        self.stages: list[StageTrace] = []
         self.rerank_failed: str | None = None
         self.weighed, self.in_scope = 0, True
 
     def run(self) -> Ranking:
-        candidates, warnings = pool(self.given.answers)
-        self.warnings += warnings
-        alive = list(map(Survivor, candidates))
+        rows = list(range(len(self.candidates)))
         steps = (
             ("filter", self.recheck),
             ("as_of", self.on_the_day),
@@ -64,11 +70,11 @@ class _StageTwoRun:
             ("rerank", self.reranked),
         )
         for name, step in steps:
-            alive = self._timed(name, step, alive)
-        chunks = self._timed_select(alive)
+            rows = self._timed(name, step, rows)
+        chunks = self._timed_select(rows)
         return Ranking(
             chunks=chunks,
-            fates=tuple(self.fates[candidate.key] for candidate in candidates),
+            fates=tuple(self.fates[row] for row in range(len(self.candidates))),
             swaps=self.found_swaps,
             swap_count=self.swap_count,
             stages=tuple(self.stages),
@@ -79,27 +85,27 @@ class _StageTwoRun:
             rerank_failed=self.rerank_failed,
         )
 
-    def _timed(
-        self, name: str, step: Callable[[list[Survivor]], list[Survivor]], alive: list[Survivor]
-    ) -> list[Survivor]:
+    def _timed(self, name: str, step: Callable[[list[int]], list[int]], rows: list[int]) -> list[int]:
         started = self.tick()
-        left = step(alive)
-        self.stages.append(StageTrace(name, len(alive), len(left), (self.tick() - started) * 1000.0))
+        left = step(rows)
+        self.stages.append(StageTrace(name, len(rows), len(left), (self.tick() - started) * 1000.0))
         return left
 
     def _drop(
-        self, one: Survivor, stage: str, reason: str, value: float | str | None = None, limit: float | str | None = None
+        self, row: int, stage: str, reason: str, value: float | str | None = None, limit: float | str | None = None
     ) -> None:
-        key = one.candidate.key
-        self.fates[key] = Fate(*key, Outcome.DROPPED, stage, reason, value, limit)
+        self.fates[row] = Fate(*self.candidates[row].key, Outcome.DROPPED, stage, reason, value, limit)
 
-    def recheck(self, alive: list[Survivor]) -> list[Survivor]:
+    def _flag(self, row: int, flag: str) -> None:
+        self.flags[row] = (*self.flags.get(row, ()), flag)
+
+    def recheck(self, rows: list[int]) -> list[int]:
         """The filters again, whatever the source did with them."""
         if self.given.filters is None:
-            return alive
+            return rows
         left = []
-        for one in alive:
-            candidate = one.candidate
+        for row in rows:
+            candidate = self.candidates[row]
             fields = chunk_fields(
                 candidate.chunk,
                 source_id=candidate.key[0],
@@ -109,161 +115,195 @@ class _StageTwoRun:
                 domain=self.given.domain,
             )
             if matches(self.given.filters, fields):
-                left.append(one)
+                left.append(row)
             else:
-                self._drop(one, "filter", "filter_not_met")
+                self._drop(row, "filter", "filter_not_met")
         return left
 
-    def on_the_day(self, alive: list[Survivor]) -> list[Survivor]:
+    def on_the_day(self, rows: list[int]) -> list[int]:
         """In force on the day asked about, and not replaced by a newer version that is."""
+        chunks = self.chunks
+        if not any(chunk.effective_from or chunk.effective_to or chunk.superseded_by for chunk in chunks):
+            return rows
         standing = []
-        for one in alive:
-            removal = in_force(one.candidate.chunk, self.given.as_of)
+        for row in rows:
+            removal = in_force(chunks[row], self.given.as_of)
             if removal is None:
-                standing.append(one)
+                standing.append(row)
             else:
-                self._drop(one, "as_of", *removal)
-        pairs = [(one.candidate.key[0], one.candidate.chunk) for one in standing]
+                self._drop(row, "as_of", *removal)
+        pairs = [(self.candidates[row].key[0], chunks[row]) for row in standing]
         replaced = superseded(pairs, today=self.given.today)
         for index, removal in replaced.items():
             self._drop(standing[index], "as_of", *removal)
-        return [one for index, one in enumerate(standing) if index not in replaced] if replaced else standing
+        return [row for index, row in enumerate(standing) if index not in replaced]
 
-    def not_refused(self, alive: list[Survivor]) -> list[Survivor]:
+    def not_refused(self, rows: list[int]) -> list[int]:
         """Expired content is flagged; under `refuse` it is dropped."""
         left = []
-        for one in alive:
-            if one.candidate.chunk.fetched_at is not None:
-                age = one.candidate.freshness(self.given.now)
+        for row in rows:
+            if self.chunks[row].fetched_at is not None:
+                age = self.candidates[row].freshness(self.given.now)
                 if age.state == "expired":
                     if self.settings.expired == "refuse":
-                        self._drop(one, "expiry", "expired", age.fetched_at.isoformat(), age.ttl_seconds)
+                        self._drop(row, "expiry", "expired", age.fetched_at.isoformat(), age.ttl_seconds)
                         continue
-                    one.flags += ("expired",)
-            left.append(one)
+                    self._flag(row, "expired")
+            left.append(row)
         return left
 
-    def measured(self, alive: list[Survivor]) -> list[Survivor]:
+    def measured(self, rows: list[int]) -> list[int]:
         """Relevance and absolute signal over what is left."""
-        measured = measure(self.given.query, [one.candidate for one in alive])
-        for one, relevance, absolute in zip(alive, measured.relevance, measured.absolute):
-            one.relevance, one.absolute = relevance, absolute
-        return alive
+        measured = measure(self.given.query, [self.candidates[row] for row in rows])
+        for row, relevance, absolute in zip(rows, measured.relevance, measured.absolute):
+            self.relevance[row], self.absolute[row] = relevance, absolute
+        return rows
 
-    def deduplicated(self, alive: list[Survivor]) -> list[Survivor]:
+    def deduplicated(self, rows: list[int]) -> list[int]:
         """Near-duplicates join the first text kept, in survivor order; a cluster has the relevance of its best."""
-        if self.settings.dedup_method == "off":
-            return alive
-        alive = sorted(alive, key=lambda one: (one.candidate.tier, -one.relevance, one.candidate.key))
-        texts = [one.candidate.chunk.content for one in alive]
-        found = deduplicate(texts, method=self.settings.dedup_method, threshold=self.settings.dedup_threshold)
+        limit, method = self.settings.dedup_threshold, self.settings.dedup_method
+        if method == "off":
+            return rows
+        rows = sorted(sorted(rows, key=self.relevance.__getitem__, reverse=True), key=self.tiers.__getitem__)
+        found = deduplicate([self.chunks[row].content for row in rows], method=method, threshold=limit)
+        best, best_absolute = self.relevance.copy(), self.absolute.copy()
         left = []
-        for one, match in zip(alive, found):
+        for row, match in zip(rows, found):
             if match is None:
-                left.append(one)
+                left.append(row)
                 continue
-            survivor = alive[match.into]
-            survivor.members += ((one, match.similarity),)
-            survivor.relevance = max(survivor.relevance, one.relevance)
-            survivor.absolute = max(survivor.absolute, one.absolute)
-            key, into = one.candidate.key, survivor.candidate.key
-            limit = self.settings.dedup_threshold
-            self.fates[key] = Fate(*key, Outcome.MERGED, "dedup", match.how, match.similarity, limit, into)
+            into = rows[match.into]
+            self.members.setdefault(into, []).append((row, match.similarity))
+            best[into] = max(best[into], best[row])
+            best_absolute[into] = max(best_absolute[into], best_absolute[row])
+            key, kept = self.candidates[row].key, self.candidates[into].key
+            self.fates[row] = Fate(*key, Outcome.MERGED, "dedup", match.how, match.similarity, limit, kept)
+        self.relevance, self.absolute = best, best_absolute
         return left
 
-    def above_threshold(self, alive: list[Survivor]) -> list[Survivor]:
+    def above_threshold(self, rows: list[int]) -> list[int]:
         """A threshold applies to candidates that carry its kind of score, a cluster's best; the others pass, marked."""
         limit, kind = self.settings.similarity_threshold, ScoreKind(self.settings.similarity_kind)
         if limit is None:
-            return alive
+            return rows
         left, unmeasured = [], 0
-        for one in alive:
-            value = one.best(kind)
+        for row in rows:
+            value = self._best(row, kind)
             if value is not None and value < limit:
-                self._drop(one, "threshold", f"below_{kind}_threshold", value, limit)
+                self._drop(row, "threshold", f"below_{kind}_threshold", value, limit)
                 continue
             if value is None:
-                one.flags += ("threshold_not_applicable",)
+                self._flag(row, "threshold_not_applicable")
                 unmeasured += 1
-            left.append(one)
+            left.append(row)
         if unmeasured:
             self.warnings.append(f"{unmeasured} candidate(s) have no {kind} score: similarity_threshold did not apply")
         return left
 
-    def relevant(self, alive: list[Survivor]) -> list[Survivor]:
-        """Scope first, from the best absolute signal; then min_relevance; only then may min_chunks bring some back."""
-        settings = self.settings
-        best = max((one.absolute for one in alive), default=0.0)
-        self.weighed, self.in_scope = len(alive), best >= settings.scope
-        limit = settings.min_relevance_score if self.in_scope else max(settings.scope, settings.min_relevance_score)
-        below = [one for one in alive if one.absolute < limit]
-        wanted = settings.min_chunks - (len(alive) - len(below))
-        by_signal = sorted(below, key=lambda one: (-one.absolute, one.candidate.tier, one.candidate.key))
-        for one in by_signal[: max(wanted, 0)]:
-            one.flags += ("below_threshold",)
-        for one in by_signal[max(wanted, 0) :]:
-            if self.in_scope:
-                self._drop(one, "relevance", "below_min_relevance", one.absolute, limit)
-            else:
-                self._drop(one, "scope", "out_of_scope", one.absolute, limit)
-        kept_below = set(map(id, by_signal[: max(wanted, 0)]))
-        return [one for one in alive if one.absolute >= limit or id(one) in kept_below]
+    def _best(self, row: int, kind: ScoreKind) -> float | None:
+        """Return the highest score of a kind among the texts merged here, None where the survivor's own has none."""
+        value = self.chunks[row].score(kind)
+        if value is None:
+            return None
+        merged = (self.chunks[member].score(kind) for member, _ in self.members.get(row, ()))
+        return max([value, *(score for score in merged if score is not None)])
 
-    def reranked(self, alive: list[Survivor]) -> list[Survivor]:
+    def relevant(self, rows: list[int]) -> list[int]:
+        """Scope first, from the best absolute signal; then min_relevance; only then may min_chunks bring some back."""
+        settings, absolute = self.settings, self.absolute
+        best = max((absolute[row] for row in rows), default=0.0)
+        self.weighed, self.in_scope = len(rows), best >= settings.scope
+        limit = settings.min_relevance_score if self.in_scope else max(settings.scope, settings.min_relevance_score)
+        below = sorted(
+            [row for row in rows if absolute[row] < limit], key=lambda row: (-absolute[row], self.tiers[row], row)
+        )
+        wanted = max(settings.min_chunks - (len(rows) - len(below)), 0)
+        for row in below[:wanted]:
+            self._flag(row, "below_threshold")
+        why = ("relevance", "below_min_relevance") if self.in_scope else ("scope", "out_of_scope")
+        for row in below[wanted:]:
+            self._drop(row, *why, absolute[row], limit)
+        gone = set(below[wanted:])
+        return [row for row in rows if row not in gone]
+
+    def reranked(self, rows: list[int]) -> list[int]:
         """Blend: relevance = w * stage 1 + (1 - w) * reranker. A failure leaves stage 1's relevance, and is said."""
-        if self.rerank_step is None or not alive:
-            return alive
-        alive = sorted(alive, key=lambda one: one.candidate.key)
+        if self.rerank_step is None or not rows:
+            return rows
+        rows = sorted(rows)
+        keys = [self.candidates[row].key for row in rows]
         try:
-            scores = self.rerank_step(self.given.query, [(one.candidate.key, one.candidate.chunk) for one in alive])
+            scores = self.rerank_step(self.given.query, [(key, self.chunks[row]) for key, row in zip(keys, rows)])
         except RerankerError as error:
             self.rerank_failed = str(error)
             self.warnings.append(f"degraded: rerank: {error}")
-            return alive
+            return rows
         weight = self.settings.rerank_weight
-        for one in alive:
-            score = None if scores is None else scores.get(one.candidate.key)
+        for key, row in zip(keys, rows):
+            score = None if scores is None else scores.get(key)
             if score is not None:
-                self.rerank_scores[one.candidate.key] = one.rerank_score = score
-                one.relevance = weight * one.relevance + (1.0 - weight) * score
-        return alive
+                self.rerank_scores[key] = score
+                self.relevance[row] = weight * self.relevance[row] + (1.0 - weight) * score
+        return rows
 
-    def _timed_select(self, alive: list[Survivor]) -> tuple[RankedChunk, ...]:
-        """Authority, order, cut; what is left gets its tag. Demoted content ranks as tier 5."""
+    def _timed_select(self, rows: list[int]) -> tuple[RankedChunk, ...]:
+        """Authority, order, cut; what is left gets its tag."""
         started = self.tick()
-        survivors = {one.candidate.key: one for one in alive}
-        ranked = order([self._contender(one) for one in alive])
-        chosen, passed = self._chosen(ranked, survivors)
-        found, self.swap_count = swaps(ranked, chosen, self.settings)
+        rows = sorted(rows)
+        tiers = self._ranking_tiers(rows)
+        boosts = [self.settings.authority_boosts.of(tier) for tier in TIERS]
+        boost = [boosts[tier - 1] for tier in tiers]
+        relevance = [self.relevance[row] for row in rows]
+        finals = final_scores(relevance, boost, self.settings)
+        contenders = Contenders([self.candidates[row].key for row in rows], tiers, relevance, finals)
+        ranked = order(contenders)
+        chosen, passed = self._chosen([rows[one] for one in ranked], [finals[one] for one in ranked])
+        found, self.swap_count = swaps(contenders, ranked, chosen)
         self.found_swaps = tuple(found)
         chunks = []
         for place, index in enumerate(chosen, start=1):
-            contender = ranked[index]
-            key = contender.key
-            self.fates[key] = Fate(*key, Outcome.RETURNED, "select", "returned", contender.final)
-            chunks.append(ranked_chunk(survivors[key], contender, place, self.given, self.warnings))
+            one = ranked[index]
+            row = rows[one]
+            self.fates[row] = Fate(*contenders.keys[one], Outcome.RETURNED, "select", "returned", finals[one])
+            chunks.append(ranked_chunk(self._survivor(row, boost[one], finals[one]), place, self.given, self.warnings))
         for index, why in passed.items():
-            key = ranked[index].key
-            self.fates[key] = Fate(*key, Outcome.DROPPED, "select", why.reason, why.value, why.limit)
-        self.stages.append(StageTrace("select", len(alive), len(chunks), (self.tick() - started) * 1000.0))
+            self._drop(rows[ranked[index]], "select", *why)
+        self.stages.append(StageTrace("select", len(rows), len(chunks), (self.tick() - started) * 1000.0))
         return tuple(chunks)
 
-    def _chosen(self, ranked: Sequence[Contender], survivors: Mapping[Key, Survivor]) -> Choice:
+    def _ranking_tiers(self, rows: Sequence[int]) -> list[int]:
+        """The tier each row ranks by; demoted content ranks as tier 5."""
+        if self.settings.expired != "demote":
+            return [self.tiers[row] for row in rows]
+        return [5 if "expired" in self.flags.get(row, ()) else self.tiers[row] for row in rows]
+
+    def _chosen(self, ranked: Sequence[int], finals: Sequence[float]) -> Choice:
         """The best, under the limits on one document and on likeness where they are set."""
-        chunks = [survivors[one.key].candidate.chunk for one in ranked]
+        chunks = [self.chunks[row] for row in ranked]
         return choose(
-            [one.final for one in ranked],
-            [(one.key[0], chunk.document_id) if chunk.document_id else None for one, chunk in zip(ranked, chunks)],
+            finals,
+            [
+                (self.candidates[row].key[0], document) if (document := self.chunks[row].document_id) else None
+                for row in ranked
+            ],
             [chunk.content for chunk in chunks],
             top_k=self.settings.stage2_top_k,
             max_per_document=self.settings.max_per_document,
             mmr_lambda=self.settings.mmr_lambda,
         )
 
-    def _contender(self, one: Survivor) -> Contender:
-        candidate = one.candidate
-        tier = candidate.standing.tier
-        if one.flags and self.settings.expired == "demote" and "expired" in one.flags:
-            tier = 5
-        boost = self.boosts[tier - 1]
-        return Contender(candidate.key, tier, one.relevance, boost, final_score(one.relevance, boost, self.settings))
+    def _survivor(self, row: int, boost: float, final: float) -> Survivor:
+        candidate = self.candidates[row]
+        return Survivor(
+            candidate=candidate,
+            relevance=self.relevance[row],
+            absolute=self.absolute[row],
+            boost=boost,
+            final=final,
+            rerank_score=self.rerank_scores.get(candidate.key),
+            flags=self.flags.get(row, ()),
+            members=tuple(
+                (self.candidates[member], self.relevance[member], similarity)
+                for member, similarity in self.members.get(row, ())
+            ),
+        )

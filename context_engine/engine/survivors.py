@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from typing import NamedTuple
 
 from context_engine.models import (
     Chunk,
@@ -13,7 +14,6 @@ from context_engine.models import (
     Key,
     RankedChunk,
     RawAnswer,
-    ScoreKind,
     Settings,
     SourceSpec,
     StageTrace,
@@ -47,29 +47,23 @@ class StageTwo:
     search_id: str
 
 
-class Survivor:
-    """A candidate on its way through stage 2, and its numbers so far; a merged one hangs on its survivor.
+class Survivor(NamedTuple):
+    """A candidate that is returned, with every number it has.
 
-    A plain class, because a search makes hundreds: flags and members are tuples, shared while they are empty.
+    Attributes:
+        relevance, absolute: its cluster's best.
+        flags: what the steps noted.
+        members: the candidates merged into it, each with its own relevance and its likeness to this one.
     """
 
-    __slots__ = ("absolute", "candidate", "flags", "members", "relevance", "rerank_score")
-
-    def __init__(self, candidate: Candidate) -> None:
-        self.candidate = candidate
-        self.relevance = 0.0
-        self.absolute = 0.0
-        self.rerank_score: float | None = None
-        self.flags: tuple[str, ...] = ()
-        self.members: tuple[tuple[Survivor, float], ...] = ()
-
-    def best(self, kind: ScoreKind) -> float | None:
-        """Return the highest score of a kind among the texts merged here, None where the survivor's own has none."""
-        value = self.candidate.chunk.score(kind)
-        if value is None or not self.members:
-            return value
-        merged = (member.candidate.chunk.score(kind) for member, _ in self.members)
-        return max([value, *(score for score in merged if score is not None)])
+    candidate: Candidate
+    relevance: float
+    absolute: float
+    boost: float
+    final: float
+    rerank_score: float | None
+    flags: tuple[str, ...]
+    members: tuple[tuple[Candidate, float, float], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import starmap
 from typing import Any
 
 from context_engine.engine.survivors import StageTwo, Survivor
 from context_engine.models import Member, ProvenanceTag, RankedChunk, utc_text
 from context_engine.ranking.candidates import Candidate
-from context_engine.ranking.select import Contender
 from context_engine.text import content_sha256
 
 __all__ = ["ranked_chunk"]
 
 
-def ranked_chunk(one: Survivor, contender: Contender, place: int, given: StageTwo, warnings: list[str]) -> RankedChunk:
+def ranked_chunk(one: Survivor, place: int, given: StageTwo, warnings: list[str]) -> RankedChunk:
     """Return a survivor as it is handed out, with its tag; a refused claim of authority becomes a warning."""
     candidate = one.candidate
     standing = candidate.standing
@@ -21,7 +21,7 @@ def ranked_chunk(one: Survivor, contender: Contender, place: int, given: StageTw
     if standing.claimed:
         claims = ", ".join(f"{name} {value!r}" for name, value in sorted(standing.claimed.items()))
         warnings.append(f"chunk {chunk_id!r} of source {source_id!r} claims {claims}: above its manifest, refused")
-    also_in = tuple(_member(member, similarity) for member, similarity in one.members)
+    also_in = tuple(starmap(_member, one.members))
     flags = _flags(one)
     return RankedChunk(
         rank=place,
@@ -35,12 +35,12 @@ def ranked_chunk(one: Survivor, contender: Contender, place: int, given: StageTw
         classification=standing.classification,
         relevance=one.relevance,
         absolute=one.absolute,
-        boost=contender.boost,
-        final=contender.final,
+        boost=one.boost,
+        final=one.final,
         rerank_score=one.rerank_score,
         flags=flags,
         also_in=also_in,
-        provenance=_tag(candidate, given, {**_extra(one, contender, given, also_in), "flags": list(flags)}),
+        provenance=_tag(candidate, given, {**_extra(one, given, also_in), "flags": list(flags)}),
     )
 
 
@@ -67,11 +67,11 @@ def _flags(one: Survivor) -> tuple[str, ...]:
     return (*about_dates, *one.flags)
 
 
-def _extra(one: Survivor, contender: Contender, given: StageTwo, also_in: tuple[Member, ...]) -> dict[str, Any]:
+def _extra(one: Survivor, given: StageTwo, also_in: tuple[Member, ...]) -> dict[str, Any]:
     chunk, standing = one.candidate.chunk, one.candidate.standing
     extra: dict[str, Any] = {
         "chunk_id": one.candidate.key[1],
-        "rag_score": round(contender.final, 4),
+        "rag_score": round(one.final, 4),
         "relevance": round(one.relevance, 4),
         "absolute_relevance": round(one.absolute, 4),
         "content_sha256": content_sha256(chunk.content),
@@ -102,8 +102,7 @@ def _defaulted(one: Survivor) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _member(one: Survivor, similarity: float) -> Member:
-    candidate = one.candidate
+def _member(candidate: Candidate, relevance: float, similarity: float) -> Member:
     return Member(
         source_id=candidate.key[0],
         chunk_id=candidate.key[1],
@@ -113,7 +112,7 @@ def _member(one: Survivor, similarity: float) -> Member:
         document_version=candidate.chunk.document_version,
         section=candidate.chunk.section,
         title=candidate.chunk.title,
-        relevance=round(one.relevance, 4),
+        relevance=round(relevance, 4),
         similarity=round(similarity, 4),
         content_sha256=content_sha256(candidate.chunk.content),
     )

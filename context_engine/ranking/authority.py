@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from context_engine.models import Settings
 
-__all__ = ["final_score", "overturnable_gap"]
+__all__ = ["final_score", "final_scores", "overturnable_gap"]
 
 
 def final_score(relevance: float, boost: float, settings: Settings) -> float:
@@ -14,7 +16,13 @@ def final_score(relevance: float, boost: float, settings: Settings) -> float:
         relevance: [0, 1].
         boost: of the chunk's tier, [0, 1].
     """
-    return settings.relevance_weight * relevance + settings.authority_weight * boost
+    return final_scores([relevance], [boost], settings)[0]
+
+
+def final_scores(relevance: Sequence[float], boosts: Sequence[float], settings: Settings) -> list[float]:
+    """Return the final score of each row (see `final_score`)."""
+    weight, authority_weight = settings.relevance_weight, settings.authority_weight
+    return [weight * value + authority_weight * boost for value, boost in zip(relevance, boosts, strict=True)]
 
 
 def overturnable_gap(higher_tier: int, lower_tier: int, settings: Settings) -> float:

@@ -5,29 +5,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from context_engine.models import Key, Settings, Swap
+from context_engine.models import Key, Swap
 
-__all__ = ["MAX_SWAPS", "Contender", "order", "swaps"]
+__all__ = ["MAX_SWAPS", "Contenders", "order", "swaps"]
 
 MAX_SWAPS: Final = 200
 
 
-class Contender(NamedTuple):
-    """What decides a candidate's place."""
+class Contenders(NamedTuple):
+    """What decides the places, column by column; rows stand in the order of their identity."""
 
-    key: Key
-    tier: int
-    relevance: float
-    boost: float
-    final: float
-
-
-def order(contenders: Sequence[Contender]) -> list[Contender]:
-    """Return the contenders best first: by final score, then relevance, then tier, then identity."""
-    return sorted(contenders, key=lambda one: (-one.final, -one.relevance, one.tier, one.key))
+    keys: Sequence[Key]
+    tiers: Sequence[int]
+    relevance: Sequence[float]
+    finals: Sequence[float]
 
 
-def swaps(ranked: Sequence[Contender], returned: Sequence[int], settings: Settings) -> tuple[list[Swap], int]:
+def order(contenders: Contenders) -> list[int]:
+    """Return the rows best first: by final score, then relevance, then tier, then identity."""
+    return _falling(contenders.finals, _by_relevance(contenders))
+
+
+def _by_relevance(contenders: Contenders) -> list[int]:
+    rows = sorted(range(len(contenders.keys)), key=contenders.tiers.__getitem__)
+    return _falling(contenders.relevance, rows)
+
+
+def _falling(values: Sequence[float], rows: list[int]) -> list[int]:
+    """Sort rows by a column, highest first; equal ones keep their order."""
+    return sorted(rows, key=values.__getitem__, reverse=True)
+
+
+def swaps(contenders: Contenders, ranked: Sequence[int], returned: Sequence[int]) -> tuple[list[Swap], int]:
     """Return the pairs with a returned chunk whose order the boost turned round, and their number.
 
     The counterfactual order is the same rule with the boost at 0. A pair is a swap where the winner stands above the
@@ -35,33 +44,42 @@ def swaps(ranked: Sequence[Contender], returned: Sequence[int], settings: Settin
     (boost difference) * authority_weight / relevance_weight.
 
     Args:
-        ranked: all contenders in their order.
-        returned: the indices of those that are returned, ascending.
+        contenders: all of them.
+        ranked: their rows in their order.
+        returned: the places in it, from 0 and ascending, of those that are returned.
 
     Returns:
         At most 200 swaps, those of the best-ranked winners first, and the true number.
     """
-    without = sorted(ranked, key=lambda one: (-one.relevance, one.tier, one.key))
-    rank_without = {one.key: rank for rank, one in enumerate(without, start=1)}
-    rank_with = {one.key: rank for rank, one in enumerate(ranked, start=1)}
+    without = _by_relevance(contenders)
+    places, places_without = _places(ranked), _places(without)
     found: list[Swap] = []
     count = 0
-    for rank, winner in ((index + 1, ranked[index]) for index in returned):
-        for loser in without[: rank_without[winner.key] - 1]:
-            if rank_with[loser.key] > rank:
+    for place in returned:
+        winner = ranked[place]
+        for loser in without[: places_without[winner]]:
+            if places[loser] > place:
                 count += 1
                 if len(found) < MAX_SWAPS:
-                    found.append(_swap(winner, loser, rank_with, rank_without))
+                    found.append(_swap(contenders, winner, loser, places, places_without))
     return found, count
 
 
-def _swap(winner: Contender, loser: Contender, with_: dict[Key, int], without: dict[Key, int]) -> Swap:
+def _places(rows: Sequence[int]) -> list[int]:
+    places = [0] * len(rows)
+    for place, row in enumerate(rows):
+        places[row] = place
+    return places
+
+
+def _swap(contenders: Contenders, winner: int, loser: int, places: Sequence[int], without: Sequence[int]) -> Swap:
+    keys, tiers, relevance, _ = contenders
     return Swap(
-        winner=winner.key,
-        loser=loser.key,
-        winner_tier=winner.tier,
-        loser_tier=loser.tier,
-        rank_with=(with_[winner.key], with_[loser.key]),
-        rank_without=(without[winner.key], without[loser.key]),
-        gap=loser.relevance - winner.relevance,
+        keys[winner],
+        keys[loser],
+        tiers[winner],
+        tiers[loser],
+        (places[winner] + 1, places[loser] + 1),
+        (without[winner] + 1, without[loser] + 1),
+        relevance[loser] - relevance[winner],
     )
