@@ -132,3 +132,73 @@ def test_sections_leave_no_gap():
 
 def test_an_empty_text_is_one_section():
     assert [(section.start, section.end) for section in outline("")] == [(0, 0)]
+
+
+def test_a_word_and_its_title_on_the_next_line():
+    text = "Article 1\nScope\nThis binds all staff.\n\nArticle 2\n\nTerms used\n\nA desk is a team."
+    sections = outline(text)
+    assert [(one.label, one.path) for one in sections] == [
+        ("Article 1", ("Article 1 Scope",)),
+        ("Article 2", ("Article 2 Terms used",)),
+    ]
+    assert text[sections[0].body :].strip().startswith("This binds")
+
+
+def test_parts_chapters_and_numbers_nest():
+    text = "PART 1: General\n\nChapter 1 Powers\n\n1. Functions\n\nx\n\n2. Rules\n\nx\n\nPart 2 Fees\n\n3. Amounts\n\nx"
+    assert labels(text) == [
+        ("Part 1", ("PART 1: General",)),
+        ("Chapter 1", ("PART 1: General", "Chapter 1 Powers")),
+        ("1", ("PART 1: General", "Chapter 1 Powers", "1. Functions")),
+        ("2", ("PART 1: General", "Chapter 1 Powers", "2. Rules")),
+        ("Part 2", ("Part 2 Fees",)),
+        ("3", ("Part 2 Fees", "3. Amounts")),
+    ]
+
+
+def test_roman_numerals_are_headings_where_they_run_on():
+    text = "I. Purpose\n\nx\n\nII. Scope\n\nx\n\nIII. Terms\n\nx"
+    assert [section.label for section in outline(text)] == ["I", "II", "III"]
+    assert [section.label for section in outline("I. Purpose\n\nx")] == [None]
+
+
+def test_letters_begin_anew_below_each_word():
+    text = "Section I\n\nA. Duty\n\nx\n\nB. Term\n\nx\n\nSection II\n\nA. Fee\n\nx\n\nB. Cost\n\nx"
+    assert [section.label for section in outline(text)] == ["I", "A", "B", "II", "A", "B"]
+
+
+def test_paragraphs_numbered_through_the_document_are_sections():
+    body = "The firm keeps the record. " * 8  # 216 characters
+    text = "\n\n".join(f"{number}) {body}" for number in range(1, 8))
+    assert [section.label for section in outline(text)] == list("1234567")
+
+
+def test_short_steps_are_a_list():
+    text = "\n\n".join(f"{number}) Turn the key. Press the button." for number in range(1, 8))
+    assert [section.label for section in outline(text)] == [None]
+
+
+def test_guidance_is_a_section_of_the_rule_above_it():
+    text = "1.1.1 A firm must act.\n\nGuidance\n1. A firm acts when it moves.\n\n1.1.2 A firm must stop."
+    assert labels(text) == [
+        ("1.1.1", ("1.1.1",)),
+        ("1.1.1.Guidance", ("1.1.1", "Guidance")),
+        ("1.1.2", ("1.1.2",)),
+    ]
+
+
+def test_a_closed_number_before_a_small_letter_goes_on_from_its_parent():
+    text = "6. Papers\n\n6.1. with regard to clients:\n\n6.2. with regard to staff:"
+    assert [section.label for section in outline(text)] == ["6", "6.1", "6.2"]
+
+
+def test_a_gap_in_the_numbers_does_not_end_the_headings():
+    text = "1. Scope\n\nx\n\n2. Terms\n\nx\n\n9. Fees\n\nx\n\n10. End\n\nx"
+    assert [section.label for section in outline(text)] == ["1", "2", "9", "10"]
+
+
+def test_a_line_of_wrapped_text_is_no_title():
+    line = "4 Notional amounts are measured at the price of the day on which the\n"
+    text = "1. Scope\n\n" + "words that fill the line of a page up to its end and go on below it now\n" * 9
+    assert [section.label for section in outline(f"{text}\n{line}Board met.")] == ["1"]
+    assert [section.label for section in outline(f"{text}\n2 Notional amounts\nThe Board met.")] == ["1", "2"]

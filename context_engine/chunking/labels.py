@@ -1,0 +1,138 @@
+"""What a section is cited by ("4.2.1(b)", "Article 5", "12)", "第三条"), read off the start of a line."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal, NamedTuple
+
+__all__ = ["NUMBER_RANK", "Label", "extends", "label_of", "values"]
+
+NUMBER_RANK: Final = 10
+_WORDS: Final = "article|clause|section|annex|appendix|app|schedule|part|chapter|title|rule|regulation|paragraph"
+_BARE: Final = ("section", "clause", "paragraph")  # "Section 4" is cited as "4", "Article 4" is not
+_RANK: Final = {"title": 1, "part": 1, "annex": 1, "appendix": 1, "app": 1, "schedule": 1, "chapter": 2} | {
+    sign: rank for signs, rank in (("编編편", 1), ("章장หมวด", 2), ("节節절", 3), ("款", 11)) for sign in signs
+}
+_WORD_RANK: Final = 4
+_ID: Final = r"(?:[A-Z]?\d{1,3}[A-Za-z]?|[IVXLC]{1,7}|[ivxlc]{1,7}|[A-Z])(?![\w-])"
+_STEP: Final = (
+    r"(?:\.?\(\w{1,5}\)"  # (b)
+    r"|\.[A-Z]?\d{1,3}[A-Z]?(?!\w)"  # .2  .6A  .A1
+    r"|\.[A-Za-z](?=[.)\s]|$)"  # .B
+    rf"|[ \t]?\.(?i:part|chapter|section|appendix|annex|schedule)[ \t]+{_ID}"  # .Chapter 3
+    r"|\.[A-Z][A-Za-z_][\w ,()&/’'-]{0,100}?(?=\.\(?[\da-z]{1,4}\)?(?:[.)\s]|$))"  # .Guidance on fees.1
+    r"|\.(?:Guidance|Introduction|Commentary|Notes?|Examples?)(?!\w))"  # .Guidance
+)
+_FIRST: Final = r"(?:\d{1,3}[A-Z]?(?!\w)|[A-Z]\d{0,2}(?=\.[A-Z]?\d|\.\())"
+_NUMBERED: Final = re.compile(rf"({_FIRST}(?:[).]?{_STEP})*)([.:)]*)(?:(?:[ \t\u3000]+|$)|(?=[\u3400-\u9fff]))(.*)")
+_NAMED: Final = re.compile(rf"((?i:({_WORDS}))(?:[ \t]+|(?=\d))({_ID}(?:{_STEP})*))[ \t]*([.:–—-]*)[ \t]*(.*)")
+_ASIAN: Final = re.compile(
+    r"(第[一二三四五六七八九十百千零〇\d]{1,6}([编編章节節条條款])(?:の[一二三四五六七八九十\d]{1,3})?"
+    r"|제 ?\d{1,4} ?([편장절조])|(?:มาตรา|หมวด|ข้อ|ส่วนที่) ?[\d๐-๙]{1,4})[ \t\u3000:：]*(.*)"
+)
+_LETTER: Final = re.compile(r"([IVXLC]{1,7}|[A-Z])[.)][ \t]+(\S.*)")
+_LISTED: Final = re.compile(r"([一二三四五六七八九十]{1,3})、[ \t\u3000]*(\S.*)")
+_ROMAN: Final = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
+_DIGITS: Final = "零一二三四五六七八九"
+
+Kind = Literal["number", "word", "letter"]
+
+
+class Label(NamedTuple):
+    """A label at the start of a line.
+
+    Attributes:
+        text: as it is cited, without the mark that closes it.
+        kind: a number; a word with a number; or a sign of its own: "A.", "IV.", "二、".
+        depth: how many numbers deep, 1 for "4" and "Article 4".
+        rank: smaller stands above larger.
+        closed: the mark that follows it: ".", ")", ":" or "".
+        rest: the line after it.
+    """
+
+    text: str
+    kind: Kind
+    depth: int
+    rank: int
+    closed: str
+    rest: str
+
+
+def label_of(line: str) -> Label | None:
+    """Return the label that a line without leading white space begins with, None where there is none.
+
+    >>> label_of("4.2.1(b) Threshold tests")[:3], label_of("ARTICLE 5: Scope")[:3]
+    (('4.2.1(b)', 'number', 4), ('Article 5', 'word', 1))
+    """
+    if not line:
+        return None
+    first = line[0]
+    if first.isascii():
+        if not (first.isdigit() or first.isalpha()):
+            return None
+        found = _named(line) or _numbered(line)
+        return found or (_lettered(line) if first.isupper() else None)
+    return _asian(line)
+
+
+def values(label: Label) -> tuple[int, ...]:
+    """Return the places in a series that a label of one sign may stand for: "C" is the third letter and roman 100."""
+    sign = label.text
+    if sign.isdecimal():
+        return (int(sign),)
+    if sign[0] in _DIGITS or sign[0] == "十":
+        return (_chinese(sign),)
+    letter = (ord(sign) - ord("A") + 1,) if len(sign) == 1 else ()
+    return letter + ((_roman(sign),) if all(char in _ROMAN for char in sign) else ())
+
+
+def extends(label: str | None, parent: str | None) -> bool:
+    """Return whether a label goes on where another ends: "4.1" and "4(a)" below "4"."""
+    return bool(label and parent and label != parent and label.startswith((f"{parent}.", f"{parent}(")))
+
+
+def _named(line: str) -> Label | None:
+    match = _NAMED.match(line)
+    if match is None:
+        return None
+    word = match[2].lower()
+    steps = _depth(match[3])
+    name = match[3] if word in _BARE else f"{word.capitalize()} {match[3]}"
+    rank = _RANK.get(word, _WORD_RANK) if steps == 1 else NUMBER_RANK + steps
+    return Label(name, "word", steps, rank, match[4][:1], match[5])
+
+
+def _numbered(line: str) -> Label | None:
+    match = _NUMBERED.match(line)
+    if match is None:
+        return None
+    depth = _depth(match[1])
+    return Label(match[1], "number", depth, NUMBER_RANK + depth, match[2][:1], match[3])
+
+
+def _lettered(line: str) -> Label | None:
+    match = _LETTER.match(line)
+    return Label(match[1], "letter", 1, NUMBER_RANK - 1, ".", match[2]) if match else None
+
+
+def _asian(line: str) -> Label | None:
+    if match := _ASIAN.match(line):
+        sign = match[2] or match[3] or ("หมวด" if line.startswith("หมวด") else "")
+        return Label(match[1], "word", 1, _RANK.get(sign[:1], NUMBER_RANK), "", match[4])
+    if match := _LISTED.match(line):
+        return Label(match[1], "letter", 1, NUMBER_RANK - 1, "、", match[2])
+    return None
+
+
+def _depth(label: str) -> int:
+    return 1 + len(re.findall(_STEP, label))
+
+
+def _roman(sign: str) -> int:
+    numbers = [_ROMAN[char] for char in sign]
+    return sum(-one if one < after else one for one, after in zip(numbers, [*numbers[1:], 0], strict=True))
+
+
+def _chinese(sign: str) -> int:
+    tens, ten, ones = sign.rpartition("十")
+    return (10 * (_DIGITS.find(tens) if tens else 1) if ten else 0) + (_DIGITS.find(ones) if ones else 0)
