@@ -6,7 +6,7 @@ rerank -> authority -> select -> tag. Every removal is a fate. Pure: the same in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 
 from context_engine.engine.survivors import Ranking, RerankStep, StageTwo, Survivor
 from context_engine.engine.tagging import ranked_chunk
@@ -17,7 +17,7 @@ from context_engine.policy.filters import chunk_fields, matches
 from context_engine.ranking.authority import final_scores
 from context_engine.ranking.candidates import pool
 from context_engine.ranking.dedup import deduplicate
-from context_engine.ranking.diversity import Choice, choose
+from context_engine.ranking.diversity import Choice, Passed, choose
 from context_engine.ranking.relevance import measure
 from context_engine.ranking.select import Contenders, order, swaps
 
@@ -266,10 +266,17 @@ class _StageTwoRun:
             row = rows[one]
             self.fates[row] = Fate(*contenders.keys[one], Outcome.RETURNED, "select", "returned", finals[one])
             chunks.append(ranked_chunk(self._survivor(row, boost[one], finals[one]), place, self.given, self.warnings))
-        for index, why in passed.items():
-            self._drop(rows[ranked[index]], "select", *why)
+        self._passed_over([rows[one] for one in ranked], set(chosen), passed)
         self.stages.append(StageTrace("select", len(rows), len(chunks), (self.tick() - started) * 1000.0))
         return tuple(chunks)
+
+    def _passed_over(self, ranked: Sequence[int], chosen: Set[int], passed: Mapping[int, Passed]) -> None:
+        limit = self.settings.stage2_top_k
+        for index, row in enumerate(ranked):
+            if index not in chosen:
+                source_id, chunk_id = self.candidates[row].key
+                why = passed.get(index) or ("beyond_top_k", index + 1, limit)
+                self.fates[row] = Fate(source_id, chunk_id, Outcome.DROPPED, "select", *why)
 
     def _ranking_tiers(self, rows: Sequence[int]) -> list[int]:
         """The tier each row ranks by; demoted content ranks as tier 5."""

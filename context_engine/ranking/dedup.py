@@ -34,6 +34,7 @@ _ENOUGH_TO_ASK: Final = 12
 _ENOUGH_TO_FILE: Final = 18
 _SHARE: Final = 0.5
 _RARE: Final = 8
+_NO_SPACE: Final = dict.fromkeys(map(ord, " \t\n\r\v\f\x1c\x1d\x1e\x1f"))
 _BLANK: Final = str.maketrans(dict.fromkeys("\t\n\r\v\f.,;:!?()[]\"'*#|", " "))
 
 
@@ -104,13 +105,12 @@ class _EqualTexts:
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self._texts = texts
+        self._texts, self._ends = texts, _ends(texts)
         self._by_end: dict[str, int | dict[str, int | dict[str, int]]] = {}
 
     def first(self, index: int) -> int | None:
         """Return the index of the first text equal to this one, None if that is itself or it is empty."""
-        text = self._texts[index]
-        end = _end(text)
+        text, end = self._texts[index], self._ends[index]
         alike = self._by_end.setdefault(end, index)
         if alike == index or not end:
             return None
@@ -128,13 +128,16 @@ class _EqualTexts:
         return found if found != index else None
 
 
+def _ends(texts: Sequence[str]) -> list[str]:
+    """Return the last characters of each that are not white space, as `normalize` has them: the same for equal text."""
+    tails = "\0".join([text[-_WINDOW:] for text in texts])
+    if tails.isascii() and tails.count("\0") == len(texts) - 1:
+        plain = tails.translate(_NO_SPACE).lower().split("\0")
+        return [end[-_END:] if len(end) >= _END else _end(text) for end, text in zip(plain, texts)]
+    return [_end(text) for text in texts]
+
+
 def _end(text: str) -> str:
-    """Return the last characters that are not white space, as `normalize` has them: the same for equal text."""
-    end = text[-_WINDOW:]
-    if end.isascii():
-        last = "".join(end.split())
-        if len(last) >= _END:
-            return last[-_END:].lower()
     return normalize(text).replace(" ", "")[-_END:]
 
 

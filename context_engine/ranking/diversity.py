@@ -15,9 +15,9 @@ class Passed(NamedTuple):
     """Why a chunk was not returned.
 
     Attributes:
-        reason: "beyond_top_k", "document_limit" (its document has as many already) or "too_similar" (a chunk ranked
-            lower says more that is new).
-        value, limit: the place and top_k; the document and its limit; the likeness to a returned chunk and lambda.
+        reason: "document_limit" (its document has as many already) or "too_similar" (a chunk ranked lower says more
+            that is new).
+        value, limit: the document and its limit; the likeness to a returned chunk and lambda.
     """
 
     reason: str
@@ -26,7 +26,7 @@ class Passed(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The indices returned, ascending, and why not the others."""
+    """The indices returned, ascending, and why better ones were not; all others stand beyond top_k."""
 
     chosen: list[int]
     passed: dict[int, Passed]
@@ -58,16 +58,11 @@ def choose(
         mmr_lambda: [0, 1]; 1 is the ranking alone, None does not compare texts.
     """
     if max_per_document is None and mmr_lambda is None:
-        places = range(min(top_k, len(finals)))
-        return Choice([*places], _beyond(range(len(places), len(finals)), top_k))
+        return Choice(list(range(min(top_k, len(finals)))), {})
     picking = _Picking(finals, documents, texts, max_per_document, mmr_lambda)
     while len(picking.chosen) < top_k and picking.left:
         picking.pick()
     return Choice(sorted(picking.chosen), picking.passed(top_k))
-
-
-def _beyond(indices: Sequence[int], top_k: int) -> dict[int, Passed]:
-    return {index: Passed("beyond_top_k", index + 1, top_k) for index in indices}
 
 
 class _Picking:
@@ -103,7 +98,7 @@ class _Picking:
     def passed(self, top_k: int) -> dict[int, Passed]:
         """Return why each chunk that was not chosen was passed over."""
         last = max(self.chosen, default=-1) if len(self.chosen) >= top_k else len(self.documents)
-        taken, out = set(self.chosen), _beyond(range(last + 1, len(self.documents)), top_k)
+        taken, out = set(self.chosen), dict[int, Passed]()
         for index, document in enumerate(self.documents[: last + 1]):
             if index in taken:
                 continue

@@ -12,13 +12,13 @@ A, B, C = ("s", "a"), ("s", "b"), ("s", "c")
 def test_without_limits_the_best_are_returned():
     chosen, passed = choose([0.7, 0.6, 0.5], [A, A, A], ["x", "x", "x"], top_k=2)
     assert chosen == [0, 1]
-    assert passed == {2: Passed("beyond_top_k", 3, 2)}
+    assert passed == {}
 
 
 def test_a_place_freed_by_the_document_limit_goes_to_the_next_chunk():
     chosen, passed = choose([0.7, 0.6, 0.5, 0.4], [A, A, B, C], list("wxyz"), top_k=2, max_per_document=1)
     assert chosen == [0, 2]
-    assert passed == {1: Passed("document_limit", "a", 1), 3: Passed("beyond_top_k", 4, 2)}
+    assert passed == {1: Passed("document_limit", "a", 1)}
 
 
 def test_fewer_come_back_when_there_are_no_other_documents():
@@ -60,11 +60,13 @@ def test_both_limits_together():
     st.none() | st.integers(1, 3),
     st.none() | st.floats(0, 1),
 )
-def test_every_chunk_is_chosen_or_told_why_not(rows, top_k, most, mmr):
+def test_every_chunk_above_the_last_chosen_is_chosen_or_told_why_not(rows, top_k, most, mmr):
     rows.sort(key=lambda row: -row[0])
     finals, documents, texts = ([row[part] for row in rows] for part in range(3))
     chosen, passed = choose(finals, documents, texts, top_k=top_k, max_per_document=most, mmr_lambda=mmr)
-    assert sorted([*chosen, *passed]) == list(range(len(rows)))
+    assert not {*chosen} & {*passed}
+    last = max(chosen) if len(chosen) == top_k else len(rows) - 1
+    assert sorted([*chosen, *passed]) == list(range(last + 1 if rows else 0))
     assert chosen == sorted(chosen) and len(chosen) <= top_k
     if most is None:
         assert len(chosen) == min(top_k, len(rows))
