@@ -26,6 +26,7 @@ from context_engine.models.enums import (
     default_trust,
 )
 from context_engine.models.filters import And, Condition, Filter, FilterOp, Not, Or, filter_to_dict
+from context_engine.models.query import Expansion, PreparedQuery
 from context_engine.models.registry import DocumentRule, DomainSpec, Registry, SourceSpec
 from context_engine.models.request import (
     MAX_QUERY_CHARS,
@@ -64,6 +65,7 @@ __all__ = [
     "DocumentRule",
     "DomainSpec",
     "EffectiveSettings",
+    "Expansion",
     "Fate",
     "FetchedAtBasis",
     "Filter",
@@ -73,6 +75,7 @@ __all__ = [
     "Not",
     "Or",
     "Outcome",
+    "PreparedQuery",
     "ProvenanceTag",
     "RankedChunk",
     "RawAnswer",

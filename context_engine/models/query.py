@@ -1,0 +1,65 @@
+"""A question as it was understood: what is searched for, and what was made of the user's words."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+__all__ = ["Expansion", "PreparedQuery"]
+
+
+class Expansion(NamedTuple):
+    """Other words for a term of the query.
+
+    Attributes:
+        term: as it stands in the query; "" where it belongs to the whole.
+        text: what it is also called.
+        weight: what a match counts against one of the user's own words, (0, 1].
+        by: where it is from: glossary, spelling or refiner.
+    """
+
+    term: str
+    text: str
+    weight: float
+    by: str = "glossary"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedQuery:
+    """What was asked and what is searched for. It only adds: `text` holds every word and code of `original`.
+
+    Attributes:
+        original: as the user wrote it.
+        text: cleaned; what every source is asked.
+        language: ISO 639-1 code, "und" where the text shows none.
+        codes: identifiers and named instruments (`NPA-001`, `MAS Notice 637`).
+        references: section numbers (`4.2.1(b)`).
+        phrases: what stands in quotes, of two words or more.
+        expansions: other words, which count less than the user's own.
+        sub_queries: parts or other wordings of the question that are searched for beside it.
+        concepts: what the question is about, as a refiner says.
+        suggestions: likely spellings, (as written, as the glossary has it); offered, never put in its place.
+        notes: what was done, or could not be, for a reader.
+        refiner: name of the refiner that was asked, None for none.
+    """
+
+    original: str
+    text: str
+    language: str = "und"
+    codes: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+    phrases: tuple[str, ...] = ()
+    expansions: tuple[Expansion, ...] = ()
+    sub_queries: tuple[str, ...] = ()
+    concepts: tuple[str, ...] = ()
+    suggestions: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+    refiner: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the published form."""
+        return {
+            **asdict(self),
+            "expansions": [expansion._asdict() for expansion in self.expansions],
+            "suggestions": [{"written": written, "known_as": known} for written, known in self.suggestions],
+        }

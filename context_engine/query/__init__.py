@@ -1,0 +1,27 @@
+"""Query processing: pure functions from the user's words to what is searched for."""
+
+from context_engine.query.acronyms import acronyms, glossary_of
+from context_engine.query.clean import clean
+from context_engine.query.exact import exact_first, names_held
+from context_engine.query.glossary import Glossary, Mention
+from context_engine.query.language import language
+from context_engine.query.prepare import prepare, variants
+from context_engine.query.references import codes, phrases, references
+from context_engine.query.split import sub_questions
+
+__all__ = [
+    "Glossary",
+    "Mention",
+    "acronyms",
+    "clean",
+    "codes",
+    "exact_first",
+    "glossary_of",
+    "language",
+    "names_held",
+    "phrases",
+    "prepare",
+    "references",
+    "sub_questions",
+    "variants",
+]
