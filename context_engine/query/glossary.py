@@ -64,11 +64,11 @@ class Glossary:
                 if words:
                     self._by_first[words[0].forms[0]].append(_Name(text, term, words, _is_common_word(text)))
         self._by_word: dict[str, list[tuple[_Name, int]]] = defaultdict(list)
-        names = [name for some in self._by_first.values() for name in some]
-        for one in names:
-            for offset, word in enumerate(one.words):
-                self._by_word[word.forms[0]].append((one, offset))
-        self._single = [one for one in names if len(one.words) == 1 and not _CAPITALS.fullmatch(one.text)]
+        all_names = [name for some in self._by_first.values() for name in some]
+        for name in all_names:
+            for offset, word in enumerate(name.words):
+                self._by_word[word.forms[0]].append((name, offset))
+        self._single = [one for one in all_names if len(one.words) == 1 and not _CAPITALS.fullmatch(one.text)]
 
     def mentions(self, text: str) -> list[Mention]:
         """Return what a query names, in its order; of two names at one place the longer."""
