@@ -11,22 +11,52 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
+from context_engine.testing.fake_dify.data import FakeDocument
 from context_engine.testing.fake_dify.describe import BUILT_IN_FIELDS, dataset_page, describe, metadata_fields
+from context_engine.testing.fake_dify.documents import document_page, segment_page
+from context_engine.testing.fake_dify.held import HeldDataset
 from context_engine.testing.fake_dify.refusals import NOT_FOUND_PAGE, RATE_LIMITED, Refusal
 from context_engine.testing.fake_dify.retrieve import Behaviour, retrieve
-from context_engine.testing.fake_dify.stored import StoredDataset
 from context_engine.testing.fake_dify.vector_search import Models
+from context_engine.testing.fake_dify.writes import Writer, Written
 
 __all__ = ["Answer", "Call", "DifyApp", "RateWindow", "Route", "json_answer", "route_of"]
 
 _UUID: Final = "[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
+_SET: Final = f"/v1/datasets/({_UUID})"
 _ROUTES: Final[Sequence[tuple[str, str, re.Pattern[str]]]] = [
-    ("list", "GET", re.compile("/v1/datasets")),
-    ("get", "GET", re.compile(f"/v1/datasets/({_UUID})")),
-    ("metadata", "GET", re.compile(f"/v1/datasets/({_UUID})/metadata")),
-    ("built_in", "GET", re.compile(f"/v1/datasets/({_UUID})/metadata/built-in")),
-    ("retrieve", "POST", re.compile(f"/v1/datasets/({_UUID})/(?:retrieve|hit-testing)")),
+    (name, method, re.compile(pattern))
+    for name, method, pattern in (
+        ("list", "GET", "/v1/datasets"),
+        ("create_dataset", "POST", "/v1/datasets"),
+        ("get", "GET", _SET),
+        ("delete_dataset", "DELETE", _SET),
+        ("metadata", "GET", f"{_SET}/metadata"),
+        ("create_field", "POST", f"{_SET}/metadata"),
+        ("built_in", "GET", f"{_SET}/metadata/built-in"),
+        ("set_built_in", "POST", f"{_SET}/metadata/built-in/(enable|disable)"),
+        ("retrieve", "POST", f"{_SET}/(?:retrieve|hit-testing)"),
+        ("create_by_text", "POST", f"{_SET}/document/create[-_]by[-_]text"),
+        ("documents", "GET", f"{_SET}/documents"),
+        ("assign_metadata", "POST", f"{_SET}/documents/metadata"),
+        ("document_status", "PATCH", f"{_SET}/documents/status/([^/]+)"),
+        ("indexing_status", "GET", f"{_SET}/documents/([^/]+)/indexing-status"),
+        ("delete_document", "DELETE", f"{_SET}/documents/({_UUID})"),
+        ("update_by_text", "POST", f"{_SET}/documents/({_UUID})/update[-_]by[-_]text"),
+        ("segments", "GET", f"{_SET}/documents/({_UUID})/segments"),
+        ("create_segments", "POST", f"{_SET}/documents/({_UUID})/segments"),
+        ("update_segment", "POST", f"{_SET}/documents/({_UUID})/segments/({_UUID})"),
+        ("delete_segment", "DELETE", f"{_SET}/documents/({_UUID})/segments/({_UUID})"),
+    )
 ]
+_IN_DOCUMENT: Final = (
+    "delete_document",
+    "update_by_text",
+    "segments",
+    "create_segments",
+    "update_segment",
+    "delete_segment",
+)
 _BAD_JSON: Final = "The browser (or proxy) sent a request that this server could not understand."
 _NO_JSON: Final = "Did not attempt to load JSON data because the request Content-Type was not 'application/json'."
 
@@ -49,11 +79,12 @@ class Answer(NamedTuple):
 
 
 class Route(NamedTuple):
-    """Where a call goes: the endpoint's name, its method, the dataset's id in lower case if there is one."""
+    """Where a call goes: the endpoint's name, its method, the dataset's id in lower case, the path's further parts."""
 
     name: str
     method: str
     dataset_id: str | None
+    parts: tuple[str, ...] = ()
 
 
 def json_answer(status: int, value: Any) -> Answer:
@@ -61,13 +92,20 @@ def json_answer(status: int, value: Any) -> Answer:
     return Answer(status, json.dumps(value).encode())
 
 
-def route_of(target: str) -> Route | None:
-    """Return where a call goes, None where nothing answers: an unknown path, a malformed id, a trailing slash."""
-    path = urlsplit(target).path
-    for name, method, pattern in _ROUTES:
+def route_of(target: str, method: str) -> Route | None:
+    """Return where a call goes, None where nothing answers: an unknown path, a malformed id, a trailing slash.
+
+    A method that the path does not have gives another method's route.
+    """
+    path, other = urlsplit(target).path, None
+    for name, wanted, pattern in _ROUTES:
         if match := pattern.fullmatch(path):
-            return Route(name, method, match[1].lower() if match.groups() else None)
-    return None
+            groups = match.groups()
+            found = Route(name, wanted, groups[0].lower() if groups else None, groups[1:])
+            if wanted == method:
+                return found
+            other = other or found
+    return other
 
 
 class RateWindow:
@@ -102,52 +140,80 @@ class RateWindow:
 class DifyApp:
     """Answers calls; `datasets` by id, in the order of creation."""
 
-    datasets: dict[str, StoredDataset]
+    datasets: dict[str, HeldDataset]
     api_key: str
     how: Behaviour
     models: Models
     window: RateWindow
+    writer: Writer
 
     def answer(self, call: Call) -> Answer:
         """Return Dify's answer: first the route, then dataset, its API switch, the key, the rate limit, the body."""
-        route = route_of(call.target)
+        route = route_of(call.target, call.method)
         if route is None:
             return Answer(404, NOT_FOUND_PAGE.encode(), (("Content-Type", "text/html; charset=utf-8"),))
         try:
-            return json_answer(200, self._value(route, call))
+            value = self._value(route, call)
         except Refusal as refusal:
             answer = json_answer(refusal.status, refusal.body())
             if refusal.status == 401:
                 answer = answer._replace(headers=(*answer.headers, ("WWW-Authenticate", 'Bearer realm="api"')))
             return answer
+        status, body = value if isinstance(value, Written) else (200, value)
+        return Answer(status, b"", ()) if status == 204 else json_answer(status, body)
 
     def _value(self, route: Route, call: Call) -> Any:
         if call.method != route.method:
             raise Refusal(405, "method_not_allowed", "The method is not allowed for the requested URL.")
-        stored = self._dataset(route)
+        held = self._dataset(route)
         self._authorise(call.headers.get("authorization", ""))
-        if stored is None:
-            return dataset_page(
-                list(self.datasets.values()), parse_qs(urlsplit(call.target).query), exact=self.how.typed
-            )
-        if route.name == "get":
-            return describe(stored, alone=True)
+        query = parse_qs(urlsplit(call.target).query)
+        if route.method == "GET":
+            return self._read(route, held, query)
+        self.window.admit()
+        if held is None:
+            return self.writer.create_dataset(_parsed(call))
+        if route.name == "retrieve":
+            return retrieve(held.stored, _parsed(call), self.how, self.models)
+        return self._write(route, held, call)
+
+    def _read(self, route: Route, held: HeldDataset | None, query: Mapping[str, Sequence[str]]) -> Any:
+        if held is None:
+            return dataset_page([one.stored for one in self.datasets.values()], query, exact=self.how.typed)
+        stored = held.stored
         if route.name == "metadata":
             return metadata_fields(stored)
         if route.name == "built_in":
             return {"fields": [{"name": name, "type": kind} for name, kind in BUILT_IN_FIELDS.items()]}
-        self.window.admit()
-        return retrieve(stored, _parsed(call), self.how, self.models)
+        if route.name == "documents":
+            return document_page(stored, query)
+        if route.name == "indexing_status":
+            return self.writer.indexing_status(held, route.parts[0])
+        if route.name == "segments":
+            document = _document(held, route)
+            return segment_page(stored, next(one for one in stored.documents if one.id == document.id), query)
+        return describe(stored, alone=True)
 
-    def _dataset(self, route: Route) -> StoredDataset | None:
+    def _write(self, route: Route, held: HeldDataset, call: Call) -> Written:
+        """Call the writer's method of the route's name with what it takes."""
+        change = getattr(self.writer, "built_in_fields" if route.name == "set_built_in" else route.name)
+        if route.name == "delete_dataset":
+            return _written(change(held))
+        given: list[Any] = [_document(held, route)] if route.name in _IN_DOCUMENT else []
+        given += route.parts[1:] if route.name in _IN_DOCUMENT else route.parts
+        if route.method != "DELETE" and route.name != "set_built_in":
+            given.append(_parsed(call))
+        return _written(change(held, *given))
+
+    def _dataset(self, route: Route) -> HeldDataset | None:
         if route.dataset_id is None:
             return None
-        stored = self.datasets.get(route.dataset_id)
-        if stored is None:
+        held = self.datasets.get(route.dataset_id)
+        if held is None:
             raise Refusal(404, "not_found", "Dataset not found.")
-        if not stored.dataset.enable_api:
+        if not held.dataset.enable_api:
             raise Refusal(403, "forbidden", "Dataset api access is not enabled.")
-        return stored
+        return held
 
     def knows_key(self, header: str) -> bool:
         """Whether an Authorization header carries the key."""
@@ -165,6 +231,18 @@ class DifyApp:
             raise Refusal(401, "unauthorized", "Authorization scheme must be 'Bearer'")
         if not hmac.compare_digest(token.strip().encode(), self.api_key.encode()):
             raise Refusal(401, "unauthorized", "Access token is invalid")
+
+
+def _document(held: HeldDataset, route: Route) -> FakeDocument:
+    document = held.document(route.parts[0].lower())
+    if document is None:
+        raise Refusal(404, "not_found", "Document not found.")
+    return document
+
+
+def _written(value: Any) -> Written:
+    assert isinstance(value, Written)
+    return value
 
 
 def _parsed(call: Call) -> Any:

@@ -47,6 +47,10 @@ class FakeDocument:
         segments: its chunks; a plain text is a chunk without further fields.
         metadata: flat names and values; None, as in Dify, where the document has none. Times are unix seconds.
         completed_at: when Dify finished indexing it, unix seconds.
+        indexing_status: waiting, parsing, cleaning, splitting, indexing, completed or error; found only if completed.
+        error: why indexing failed.
+        batch: what its indexing status is asked by; made up if None.
+        place: its number among the dataset's documents, from 1; its place in the declaration if None.
     """
 
     name: str
@@ -56,6 +60,10 @@ class FakeDocument:
     archived: bool = False
     completed_at: int = COMPLETED_AT
     id: str | None = None
+    indexing_status: str = "completed"
+    error: str | None = None
+    batch: str | None = None
+    place: int | None = None
 
 
 @dataclass(frozen=True)
@@ -73,6 +81,7 @@ class FakeDataset:
         enable_api: False answers 403.
         built_in_fields: whether Dify adds document_name, uploader and dates to the metadata.
         fields: metadata fields that are declared, with their type; those of the documents are added to them.
+        permission: who may see it in Dify; the API asks nobody.
     """
 
     name: str
@@ -88,6 +97,7 @@ class FakeDataset:
     enable_api: bool = True
     built_in_fields: bool = False
     fields: Mapping[str, Literal["string", "number", "time"]] = field(default_factory=dict)
+    permission: Literal["only_me", "all_team_members", "partial_members"] = "all_team_members"
 
     @cached_property
     def dataset_id(self) -> str:

@@ -9,7 +9,7 @@ from uuid import UUID, uuid5
 from context_engine.testing.fake_dify.refusals import Problem, validation_error
 from context_engine.testing.fake_dify.stored import OWNER, StoredDataset
 
-__all__ = ["BUILT_IN_FIELDS", "dataset_page", "describe", "metadata_fields"]
+__all__ = ["BUILT_IN_FIELDS", "dataset_page", "describe", "field_ids", "metadata_fields"]
 
 PAGE_LIMIT: Final = 100
 DEFAULT_LIMIT: Final = 20
@@ -29,11 +29,12 @@ _NEVER_SAVED: Final[Mapping[str, Any]] = {
 }
 
 
-def describe(stored: StoredDataset, *, alone: bool) -> dict[str, Any]:
+def describe(stored: StoredDataset, *, alone: bool, new: bool = False) -> dict[str, Any]:
     """Return the description of one dataset.
 
     Args:
         alone: asked for by its id; a list shows economy datasets with the search method of others, as Dify does.
+        new: just created; Dify has not looked for its embedding model yet.
     """
     dataset = stored.dataset
     external, provider_model = dataset.provider == "external", _embedding(stored)
@@ -43,7 +44,7 @@ def describe(stored: StoredDataset, *, alone: bool) -> dict[str, Any]:
         "name": dataset.name,
         "description": dataset.description,
         "provider": dataset.provider,
-        "permission": "all_team_members",
+        "permission": dataset.permission,
         "data_source_type": "upload_file" if stored.documents else None,
         "indexing_technique": None if external else dataset.indexing_technique,
         "app_count": 0,
@@ -56,13 +57,13 @@ def describe(stored: StoredDataset, *, alone: bool) -> dict[str, Any]:
         "updated_at": stored.created_at,
         "embedding_model": provider_model[1],
         "embedding_model_provider": provider_model[0],
-        "embedding_available": True,
+        "embedding_available": None if new else True,
         "retrieval_model_dict": _retrieval_model(stored, alone),
         "summary_index_setting": dict.fromkeys(("enable", "model_name", "model_provider_name", "summary_prompt")),
         "tags": [],
         "doc_form": dataset.doc_form if stored.documents else None,
         "external_knowledge_info": _external_info(external),
-        "external_retrieval_model": {"top_k": 2, "score_threshold": 0.0, "score_threshold_enabled": None},
+        "external_retrieval_model": _external_model(stored),
         "doc_metadata": _fields(stored),
         "built_in_field_enabled": dataset.built_in_fields,
         "pipeline_id": None,
@@ -85,6 +86,13 @@ def _external_info(external: bool) -> dict[str, Any]:
     names = ("id", "api_id", "api_name", "api_endpoint")
     values = ("fake-knowledge", OWNER, "fake", "https://knowledge.example/api") if external else (None,) * 4
     return {f"external_knowledge_{name}": value for name, value in zip(names, values)}
+
+
+def _external_model(stored: StoredDataset) -> dict[str, Any]:
+    saved = stored.dataset.saved_model
+    if saved is None:
+        return {"top_k": 2, "score_threshold": 0.0, "score_threshold_enabled": None}
+    return {name: saved.get(name) for name in ("top_k", "score_threshold", "score_threshold_enabled")}
 
 
 def _retrieval_model(stored: StoredDataset, alone: bool) -> dict[str, Any]:
@@ -113,11 +121,16 @@ def _own_fields(stored: StoredDataset) -> dict[str, str]:
     return out
 
 
-def _fields(stored: StoredDataset) -> list[dict[str, Any]]:
-    own = [
-        {"id": str(uuid5(UUID(stored.id), f"field:{name}")), "name": name, "type": kind}
+def field_ids(stored: StoredDataset) -> dict[str, dict[str, str]]:
+    """Return {name: {"id", "name", "type"}} of the dataset's own metadata fields."""
+    return {
+        name: {"id": str(uuid5(UUID(stored.id), f"field:{name}")), "name": name, "type": kind}
         for name, kind in _own_fields(stored).items()
-    ]
+    }
+
+
+def _fields(stored: StoredDataset) -> list[dict[str, Any]]:
+    own = list(field_ids(stored).values())
     built_in = BUILT_IN_FIELDS.items() if stored.dataset.built_in_fields else ()
     return own + [{"id": "built-in", "name": name, "type": kind} for name, kind in built_in]
 

@@ -15,10 +15,11 @@ from context_engine.testing.fake_dify.app import DifyApp, RateWindow
 from context_engine.testing.fake_dify.data import FakeDataset, Model
 from context_engine.testing.fake_dify.demo import demo_datasets
 from context_engine.testing.fake_dify.faults import FAULTS, Endpoint, Fault, Injection
+from context_engine.testing.fake_dify.held import HeldDataset
 from context_engine.testing.fake_dify.retrieve import Behaviour
 from context_engine.testing.fake_dify.server import FakeRequest, Server
-from context_engine.testing.fake_dify.stored import store
 from context_engine.testing.fake_dify.vector_search import Models
+from context_engine.testing.fake_dify.writes import Writer
 
 __all__ = ["FakeDify"]
 
@@ -42,8 +43,9 @@ class FakeDify:
         api_key: a random one if None.
         version: from "1.14" on, the retrieval model is checked by types (400, not 500) and lists are never null.
         seed: decides the order, and the cut among equals, of keyword search.
-        rate_limit: retrieve calls in 60 s, those it refuses included; None for no limit.
-        clock: seconds for the rate limit.
+        rate_limit: calls in 60 s that search or change something, those it refuses included; None for no limit.
+        clock: seconds for the rate limit and for indexing.
+        indexing_s: how long a new document is indexed before it can be found.
         drop_filters: metadata filters are ignored without a word, as in 1.13.x.
         cookies: set a cookie that holds the key, as one fork of Dify does.
         rerankers: models that work, beside those the datasets name.
@@ -59,6 +61,7 @@ class FakeDify:
         seed: int = 0,
         rate_limit: int | None = None,
         clock: Callable[[], float] = time.monotonic,
+        indexing_s: float = 0.05,
         drop_filters: bool = False,
         cookies: bool = False,
         rerankers: Collection[Model] = (),
@@ -66,12 +69,15 @@ class FakeDify:
     ) -> None:
         self.api_key = api_key or f"dataset-{secrets.token_urlsafe(18)}"
         typed = tuple(int(part) for part in version.split(".")[:2]) >= _TYPED_SINCE
+        self._clock = clock
+        datasets_by_id: dict[str, HeldDataset] = {}
         self._app = DifyApp(
-            datasets={},
+            datasets=datasets_by_id,
             api_key=self.api_key,
             how=Behaviour(typed=typed, drop_filters=drop_filters, seed=seed),
             models=Models(rerankers=frozenset(rerankers), embeddings=frozenset()),
             window=RateWindow(rate_limit, clock),
+            writer=Writer(datasets_by_id, clock, indexing_s, modern=typed),
         )
         for dataset in datasets:
             self.put(dataset)
@@ -103,7 +109,7 @@ class FakeDify:
         """Add a dataset, or replace the one with its id."""
         known = self._app.datasets
         created = known[dataset.dataset_id].created_at if dataset.dataset_id in known else _FIRST_CREATED + len(known)
-        known[dataset.dataset_id] = store(dataset, created)
+        known[dataset.dataset_id] = HeldDataset(dataset, created, self._clock)
         models = self._app.models
         reranker = {dataset.reranker} if dataset.reranker else set()
         self._app.models = Models(
@@ -114,7 +120,7 @@ class FakeDify:
     @property
     def dataset_ids(self) -> dict[str, str]:
         """The id of each dataset by its name."""
-        return {stored.dataset.name: stored.id for stored in self._app.datasets.values()}
+        return {held.dataset.name: identity for identity, held in self._app.datasets.items()}
 
     def dataset_id(self, name: str) -> str:
         """Return the id of the dataset with a name.

@@ -73,7 +73,7 @@ class Server(ThreadingHTTPServer):
 
     def call(self, call: Call) -> tuple[Callable[[], Answer], Fault]:
         """Log a call; return how to answer it and what goes wrong with it."""
-        route = route_of(call.target)
+        route = route_of(call.target, call.method)
         with self.lock:
             self.requests.append(_logged(call, self.app))
             fault = next((each.fault for each in self.injections if each.strikes(route)), _WHOLE)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid5
@@ -26,11 +27,13 @@ class StoredDocument:
     id: str
     document: FakeDocument
     metadata: Mapping[str, Any] | None
+    position: int
 
     @property
     def searchable(self) -> bool:
         """Whether its chunks may be found."""
-        return self.document.enabled and not self.document.archived
+        document = self.document
+        return document.enabled and not document.archived and document.indexing_status == "completed"
 
 
 @dataclass(frozen=True)
@@ -76,13 +79,17 @@ class StoredDataset:
     dataset: FakeDataset
     documents: Sequence[StoredDocument]
     segments: Sequence[StoredSegment]
-    units: Sequence[Unit] = field(repr=False)
     created_at: int
 
     @property
     def id(self) -> str:
         """The dataset's UUID."""
         return self.dataset.dataset_id
+
+    @cached_property
+    def units(self) -> Sequence[Unit]:
+        """What its vector store holds; nothing where it has none."""
+        return [unit for segment in self.segments for unit in _units(segment)] if _has_vectors(self.dataset) else []
 
 
 def store(dataset: FakeDataset, created_at: int) -> StoredDataset:
@@ -92,11 +99,11 @@ def store(dataset: FakeDataset, created_at: int) -> StoredDataset:
     segments: list[StoredSegment] = []
     for number, document in enumerate(dataset.documents):
         identity = document.id or str(uuid5(base, f"{number}:{document.name}"))
-        stored = StoredDocument(identity, document, _metadata(document, dataset.built_in_fields))
+        metadata, place = _metadata(document, dataset.built_in_fields), document.place or number + 1
+        stored = StoredDocument(identity, document, metadata, place)
         documents.append(stored)
         segments += [_segment(dataset, stored, place, each) for place, each in enumerate(document.segments, 1)]
-    units = [unit for segment in segments for unit in _units(segment)] if _has_vectors(dataset) else []
-    return StoredDataset(dataset, documents, segments, units, created_at)
+    return StoredDataset(dataset, documents, segments, created_at)
 
 
 def _has_vectors(dataset: FakeDataset) -> bool:
@@ -107,9 +114,14 @@ def _segment(dataset: FakeDataset, document: StoredDocument, place: int, given: 
     segment = FakeSegment(given) if isinstance(given, str) else given
     keywords: tuple[str, ...] | None = None
     if dataset.indexing_technique == "economy":
-        keywords = tuple(keywords_of(segment.content) if segment.keywords is None else segment.keywords)
+        keywords = _keywords(segment.content) if segment.keywords is None else tuple(segment.keywords)
     identity = segment.id or str(uuid5(UUID(document.id), str(place)))
     return StoredSegment(identity, segment.position or place, segment, document, keywords)
+
+
+@lru_cache(maxsize=65_536)
+def _keywords(text: str) -> tuple[str, ...]:
+    return tuple(keywords_of(text))
 
 
 def _units(segment: StoredSegment) -> list[Unit]:
@@ -120,6 +132,7 @@ def _units(segment: StoredSegment) -> list[Unit]:
     return [Unit(segment, child, text, vector_of(text), terms(text)) for child, text in texts]
 
 
+@lru_cache(maxsize=65_536)
 def vector_of(text: str) -> Mapping[int, float]:
     """Return the hashed vector of a text by the places that are not zero."""
     return {place: value for place, value in enumerate(_EMBEDDER.embed_query(text)) if value}

@@ -1,0 +1,182 @@
+"""How Dify describes documents and chunks where it is asked for them, not searched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from uuid import UUID, uuid5
+
+from context_engine.testing.fake_dify.data import FakeDocument, FakeSegment
+from context_engine.testing.fake_dify.describe import BUILT_IN_FIELDS, field_ids
+from context_engine.testing.fake_dify.stored import OWNER, StoredDataset, StoredDocument, StoredSegment
+
+__all__ = ["document_page", "document_row", "document_status", "segment_page", "segment_row", "whole_number"]
+
+PAGE_LIMIT: Final = 100
+DEFAULT_LIMIT: Final = 20
+_RUNNING: Final = ("parsing", "cleaning", "splitting", "indexing")
+_DONE_BY: Final = {
+    "processing_started_at": "parsing",
+    "parsing_completed_at": "cleaning",
+    "cleaning_completed_at": "splitting",
+    "splitting_completed_at": "indexing",
+    "completed_at": "completed",
+}
+_ORDER: Final = ("waiting", *_RUNNING, "completed")
+
+
+def document_row(stored: StoredDataset, document: StoredDocument) -> dict[str, Any]:
+    """Return the description of a document; nothing is counted before it is indexed."""
+    given = document.document
+    completed = given.indexing_status == "completed"
+    upload = str(uuid5(UUID(document.id), "upload"))
+    return {
+        "id": document.id,
+        "position": document.position,
+        "data_source_type": "upload_file",
+        "data_source_info": {"upload_file_id": upload},
+        "data_source_detail_dict": {"upload_file": _upload(upload, given)},
+        "dataset_process_rule_id": str(uuid5(UUID(document.id), "rule")),
+        "name": given.name,
+        "created_from": "api",
+        "created_by": OWNER,
+        "created_at": given.completed_at,
+        "tokens": 0 if completed else None,
+        "indexing_status": given.indexing_status,
+        "error": given.error,
+        "enabled": given.enabled,
+        "disabled_at": None if given.enabled else given.completed_at,
+        "disabled_by": None if given.enabled else OWNER,
+        "archived": given.archived,
+        "display_status": _display(given),
+        "word_count": sum(map(_length, given.segments)) if completed else None,
+        "hit_count": 0,
+        "doc_form": stored.dataset.doc_form,
+        "doc_metadata": _metadata(stored, document),
+        "summary_index_status": None,
+        "need_summary": False,
+    }
+
+
+def _upload(identity: str, document: FakeDocument) -> dict[str, Any]:
+    return {
+        "id": identity,
+        "name": document.name,
+        "size": sum(map(_length, document.segments)),
+        "extension": "txt",
+        "mime_type": "text/plain",
+        "created_by": OWNER,
+        "created_at": float(document.completed_at),
+    }
+
+
+def _length(segment: str | FakeSegment) -> int:
+    return len(segment if isinstance(segment, str) else segment.content)
+
+
+def _display(document: FakeDocument) -> str:
+    status = document.indexing_status
+    if status == "completed":
+        return "archived" if document.archived else "available" if document.enabled else "disabled"
+    return {"waiting": "queuing", "error": "error"}.get(status, "indexing")
+
+
+def _metadata(stored: StoredDataset, document: StoredDocument) -> list[dict[str, Any]] | None:
+    """Return metadata as a list, its values as text; None where there is none."""
+    if not document.metadata:
+        return None
+    fields = field_ids(stored)
+    return [
+        {"id": "built-in", "name": name, "type": BUILT_IN_FIELDS[name], "value": str(value)}
+        if name in BUILT_IN_FIELDS
+        else {**fields[name], "value": value if value is None else str(value)}
+        for name, value in document.metadata.items()
+    ]
+
+
+def document_page(stored: StoredDataset, query: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return a page of documents, newest first; 100 at most, whatever limit is asked for and shown."""
+    page, asked = whole_number(query, "page", 1), whole_number(query, "limit", DEFAULT_LIMIT)
+    keyword = (query.get("keyword") or [""])[0]
+    status = (query.get("status") or [""])[0]
+    found = [one for one in stored.documents if keyword in one.document.name and status in ("", _display(one.document))]
+    found.sort(key=lambda one: (one.document.completed_at, one.position), reverse=True)
+    size = min(asked, PAGE_LIMIT) if asked > 0 else DEFAULT_LIMIT
+    data = [document_row(stored, one) for one in found[(max(page, 1) - 1) * size :][:size]]
+    return {"data": data, "has_more": len(data) == asked, "limit": asked, "total": len(found), "page": page}
+
+
+def document_status(document: StoredDocument) -> dict[str, Any]:
+    """Return how far the indexing of a document has come."""
+    given = document.document
+    failed = given.indexing_status == "error"
+    reached = _ORDER.index("splitting" if failed else given.indexing_status)
+    moments = {name: given.completed_at if reached >= _ORDER.index(by) else None for name, by in _DONE_BY.items()}
+    return {
+        "id": document.id,
+        "indexing_status": given.indexing_status,
+        **moments,
+        "paused_at": None,
+        "error": given.error,
+        "stopped_at": given.completed_at if failed else None,
+        "completed_segments": len(given.segments),
+        "total_segments": len(given.segments),
+    }
+
+
+def segment_row(segment: StoredSegment) -> dict[str, Any]:
+    """Return the description of a chunk as the endpoints for chunks give it."""
+    moment, enabled = segment.document.document.completed_at, segment.segment.enabled
+    return {
+        "id": segment.id,
+        "position": segment.position,
+        "document_id": segment.document.id,
+        "content": segment.segment.content,
+        "sign_content": segment.segment.content,
+        "answer": segment.segment.answer,
+        "word_count": len(segment.segment.content),
+        "tokens": 0 if segment.keywords is not None else len(segment.segment.content) // 4,
+        "keywords": None if segment.keywords is None else list(segment.keywords),
+        "index_node_id": segment.node_id,
+        "index_node_hash": segment.hash,
+        "hit_count": 0,
+        "enabled": enabled,
+        "disabled_at": None if enabled else moment,
+        "disabled_by": None if enabled else OWNER,
+        "status": "completed",
+        "created_by": OWNER,
+        "created_at": moment,
+        "updated_at": moment,
+        "updated_by": None,
+        "indexing_at": moment,
+        "completed_at": moment,
+        "error": None,
+        "stopped_at": None,
+        "child_chunks": [],
+        "attachments": [],
+        "summary": None,
+    }
+
+
+def segment_page(stored: StoredDataset, document: StoredDocument, query: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return a page of a document's chunks in their order."""
+    page, asked = whole_number(query, "page", 1), whole_number(query, "limit", DEFAULT_LIMIT)
+    size = min(asked, PAGE_LIMIT) if asked > 0 else DEFAULT_LIMIT
+    found = sorted((one for one in stored.segments if one.document.id == document.id), key=lambda one: one.position)
+    start = (max(page, 1) - 1) * size
+    return {
+        "data": [segment_row(one) for one in found[start : start + size]],
+        "doc_form": stored.dataset.doc_form,
+        "total": len(found),
+        "has_more": start + size < len(found),
+        "limit": size,
+        "page": page,
+    }
+
+
+def whole_number(query: Mapping[str, Sequence[str]], name: str, default: int) -> int:
+    """Return a number of the query string; the default where it is none, as the lists of documents take it."""
+    try:
+        return int((query.get(name) or [str(default)])[0])
+    except ValueError:
+        return default

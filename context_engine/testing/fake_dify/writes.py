@@ -1,0 +1,275 @@
+"""The endpoints that change something: datasets, documents, chunks, metadata."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from math import inf
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
+
+from context_engine.testing.fake_dify.data import FakeDataset, FakeDocument, FakeSegment
+from context_engine.testing.fake_dify.describe import BUILT_IN_FIELDS, describe, field_ids
+from context_engine.testing.fake_dify.documents import document_row, document_status, segment_row
+from context_engine.testing.fake_dify.held import HeldDataset, Indexing
+from context_engine.testing.fake_dify.refusals import (
+    Problem,
+    Refusal,
+    invalid_param,
+    missing_field,
+    validation_error,
+    wrong_type,
+)
+from context_engine.testing.fake_dify.split import split_text
+from context_engine.testing.fake_dify.stored import StoredDocument, StoredSegment
+
+__all__ = ["Writer", "Written"]
+
+MOST_NAME: Final = 40
+MOST_FIELD: Final = 255
+_ACTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "enable": {"enabled": True},
+    "disable": {"enabled": False},
+    "archive": {"archived": True},
+    "un_archive": {"archived": False},
+}
+_QUEUED: Final = {"indexing_status": "waiting", "error": None, "display_status": "queuing"}
+_TECHNIQUES: Final = ("high_quality", "economy")
+
+
+class Written(NamedTuple):
+    """The status and body of an answer; a body of None is no body."""
+
+    status: int
+    body: Any
+
+
+class Writer:
+    """Changes the datasets of a server.
+
+    Args:
+        datasets: by their ids, in the order of creation.
+        clock: seconds that only grow.
+        indexing_s: how long indexing takes.
+        modern: DELETE answers 204 without a body, as newer versions do.
+    """
+
+    def __init__(
+        self, datasets: dict[str, HeldDataset], clock: Callable[[], float], indexing_s: float, *, modern: bool
+    ) -> None:
+        self._datasets, self._clock, self._indexing_s, self._modern = datasets, clock, indexing_s, modern
+
+    def create_dataset(self, body: Any) -> Written:
+        """Create an empty dataset."""
+        name = _text(body, "name", "DatasetCreatePayload", MOST_NAME)
+        if any(held.dataset.name == name for held in self._datasets.values()):
+            taken = "The dataset name already exists. Please modify your dataset name."
+            raise Refusal(409, "dataset_name_duplicate", taken)
+        technique = body.get("indexing_technique")
+        if technique not in (*_TECHNIQUES, None):
+            problem = Problem(
+                "indexing_technique", "Input should be 'high_quality' or 'economy'", "literal_error", name
+            )
+            raise validation_error("DatasetCreatePayload", [problem])
+        fields: dict[str, Any] = {
+            "description": body.get("description") or "",
+            "retrieval_model": body.get("retrieval_model"),
+            "permission": body.get("permission") or "only_me",
+        }
+        if body.get("embedding_model"):
+            fields["embedding_model"] = (str(body.get("embedding_model_provider")), str(body["embedding_model"]))
+        made = HeldDataset(FakeDataset(name, technique, id=str(uuid4()), **fields), int(time.time()), self._clock)
+        self._datasets[made.dataset.dataset_id] = made
+        return Written(200, describe(made.stored, alone=False, new=True))
+
+    def delete_dataset(self, held: HeldDataset) -> Written:
+        """Delete a dataset with all it holds."""
+        del self._datasets[held.dataset.dataset_id]
+        return self._deleted()
+
+    def create_by_text(self, held: HeldDataset, body: Any) -> Written:
+        """Create a document; one of the same name is written over in its place and keeps its id and metadata."""
+        missing = [missing_field(name, body) for name in ("name", "text") if name not in body]
+        if missing:
+            raise validation_error("DocumentTextCreatePayload", missing)
+        self._check_document(held, body)
+        same = next((one for one in held.documents if one.name == body["name"] and one.enabled), None)
+        if not held.documents:
+            technique = held.dataset.indexing_technique or body["indexing_technique"]
+            held.change(indexing_technique=technique, doc_form=body.get("doc_form") or "text_model")
+        place = max((one.place or 0 for one in held.documents), default=0) + 1
+        new = FakeDocument(body["name"], id=str(uuid4()), place=place) if same is None else same
+        document = replace(
+            new, segments=(), indexing_status="waiting", error=None, completed_at=int(time.time()), batch=_batch()
+        )
+        row = document_row(held.stored, _stored(document if same is None else same))
+        held.put(document, self._work(body["text"], body.get("process_rule")))
+        return Written(200, {"document": {**row, **_QUEUED}, "batch": document.batch})
+
+    def update_by_text(self, held: HeldDataset, document: FakeDocument, body: Any) -> Written:
+        """Begin an update that never ends: the worker locks itself out, and the document's chunks are gone."""
+        if "text" not in body and "process_rule" not in body:
+            raise invalid_param("Data source or Process rule is required")
+        renamed = replace(document, name=body.get("name", document.name), batch=_batch())
+        row = document_row(held.stored, _stored(renamed))
+        held.put(replace(renamed, indexing_status="indexing", segments=()), Indexing(self._clock(), inf, (), None, 0))
+        return Written(200, {"document": {**row, "created_from": "web", **_QUEUED}, "batch": renamed.batch})
+
+    def delete_document(self, held: HeldDataset, document: FakeDocument) -> Written:
+        """Delete a document, while it is indexed too; not one that is archived."""
+        if document.archived:
+            archived = "The archived document is not editable."
+            raise Refusal(403, "archived_document_immutable", archived)
+        assert document.id is not None
+        held.remove(document.id)
+        return self._deleted()
+
+    def document_status(self, held: HeldDataset, action: str, body: Any) -> Written:
+        """Enable, disable, archive or unarchive documents."""
+        if action not in _ACTIONS:
+            wording = f"Invalid action: {action}. Must be one of {list(_ACTIONS)}"
+            raise Refusal(400, "invalid_action", wording)
+        for identity in body.get("document_ids") or ():
+            document = held.document(identity)
+            if document is not None:
+                held.put(replace(document, **_ACTIONS[action]))
+        return Written(200, {"result": "success"})
+
+    def indexing_status(self, held: HeldDataset, batch: str) -> Written:
+        """Say how far the documents of a batch have come."""
+        found = [one for one in held.documents if one.batch == batch]
+        if not found:
+            raise Refusal(404, "not_found", "Documents not found.")
+        return Written(200, {"data": [document_status(_stored(one)) for one in found]})
+
+    def create_segments(self, held: HeldDataset, document: FakeDocument, body: Any) -> Written:
+        """Add chunks at the end of a document, word for word."""
+        if document.indexing_status != "completed":
+            raise Refusal(404, "not_found", "Document is not completed.")
+        if not document.enabled:
+            raise Refusal(404, "not_found", "Document is disabled.")
+        given = body.get("segments")
+        if given is None:
+            return Written(400, {"error": "Segments is required"})
+        if any(not str(one.get("content") or "").strip() for one in given):
+            raise invalid_param("Content is empty")
+        before = _segments(held, document)
+        first = max((one.position or 0 for one in before), default=0) + 1
+        added = [
+            FakeSegment(
+                one["content"], one.get("answer"), one.get("keywords"), id=str(uuid4()), position=first + number
+            )
+            for number, one in enumerate(given)
+        ]
+        held.put(replace(document, segments=[*before, *added]))
+        rows = [segment_row(_row_of(held, document, one)) for one in added]
+        return Written(200, {"data": rows, "doc_form": held.dataset.doc_form})
+
+    def update_segment(self, held: HeldDataset, document: FakeDocument, identity: str, body: Any) -> Written:
+        """Change a chunk."""
+        given, segments = body.get("segment") or {}, _segments(held, document)
+        found = _one(segments, identity)
+        changed = replace(found, **{name: given[name] for name in ("content", "keywords", "enabled") if name in given})
+        held.put(replace(document, segments=[changed if one is found else one for one in segments]))
+        return Written(200, {"data": segment_row(_row_of(held, document, changed)), "doc_form": held.dataset.doc_form})
+
+    def delete_segment(self, held: HeldDataset, document: FakeDocument, identity: str) -> Written:
+        """Delete a chunk."""
+        segments = _segments(held, document)
+        found = _one(segments, identity)
+        held.put(replace(document, segments=[one for one in segments if one is not found]))
+        return self._deleted()
+
+    def create_field(self, held: HeldDataset, body: Any) -> Written:
+        """Declare a metadata field."""
+        name, kind = _text(body, "name", "MetadataArgs", MOST_FIELD), body.get("type")
+        if kind not in ("string", "number", "time"):
+            problem = Problem("type", "Input should be 'string', 'number' or 'time'", "literal_error", kind)
+            raise validation_error("MetadataArgs", [problem])
+        if name in field_ids(held.stored):
+            raise invalid_param("Metadata name already exists.")
+        if name in BUILT_IN_FIELDS:
+            raise invalid_param("Metadata name already exists in Built-in fields.")
+        held.change(fields={**held.dataset.fields, name: kind})
+        made = field_ids(held.stored)[name]
+        return Written(201, {"id": made["id"], "type": made["type"], "name": made["name"]})
+
+    def built_in_fields(self, held: HeldDataset, action: str) -> Written:
+        """Turn the built-in fields on or off."""
+        held.change(built_in_fields=action == "enable")
+        return Written(200, {"result": "success"})
+
+    def assign_metadata(self, held: HeldDataset, body: Any) -> Written:
+        """Set the metadata of documents; what cannot be set is left out without a word, as in Dify."""
+        for operation in body.get("operation_data") or ():
+            document = held.document(str(operation.get("document_id")))
+            if document is not None:
+                given = {one["name"]: one.get("value") for one in operation.get("metadata_list") or ()}
+                kept = dict(document.metadata or {}) if operation.get("partial_update") else {}
+                held.put(replace(document, metadata={**kept, **given}))
+        return Written(200, {"result": "success"})
+
+    def _deleted(self) -> Written:
+        return Written(204, None) if self._modern else Written(200, 204)
+
+    def _work(self, text: str, rule: Mapping[str, Any] | None) -> Indexing:
+        moment, now = int(time.time()), self._clock()
+        try:
+            segments = [FakeSegment(one, id=str(uuid4())) for one in split_text(text, rule)]
+        except ValueError as error:
+            return Indexing(now, self._indexing_s, (), str(error), moment)
+        return Indexing(now, self._indexing_s, segments, None, moment)
+
+    def _check_document(self, held: HeldDataset, body: Mapping[str, Any]) -> None:
+        technique = body.get("indexing_technique")
+        if technique is None:
+            raise validation_error("KnowledgeConfig", [missing_field("indexing_technique", {**body})])
+        rule = body.get("process_rule") or {}
+        if rule.get("mode") == "custom" and not rule.get("rules"):
+            raise invalid_param("Process rule rules is required")
+        form = body.get("doc_form", "text_model")
+        if held.documents and form != held.dataset.doc_form:
+            raise invalid_param("doc_form is different from the dataset doc_form.")
+
+
+def _batch() -> str:
+    return f"{time.time_ns():020d}"
+
+
+def _text(body: Any, name: str, model: str, most: int) -> str:
+    value = body.get(name)
+    if name not in body:
+        raise validation_error(model, [missing_field(name, body)])
+    if not isinstance(value, str):
+        raise validation_error(model, [wrong_type(name, "string", "string_type", value)])
+    if len(value) > most:
+        wording = f"String should have at most {most} characters"
+        raise validation_error(model, [Problem(name, wording, "string_too_long", value)])
+    if not value:
+        raise validation_error(
+            model, [Problem(name, "String should have at least 1 character", "string_too_short", value)]
+        )
+    return value
+
+
+def _stored(document: FakeDocument) -> StoredDocument:
+    assert document.id is not None
+    return StoredDocument(document.id, document, document.metadata, document.place or 1)
+
+
+def _segments(held: HeldDataset, document: FakeDocument) -> list[FakeSegment]:
+    """Return the chunks of a document with their ids and positions."""
+    found = [one for one in held.stored.segments if one.document.id == document.id]
+    return [replace(one.segment, id=one.id, position=one.position) for one in found]
+
+
+def _one(segments: list[FakeSegment], identity: str) -> FakeSegment:
+    found = next((one for one in segments if one.id == identity), None)
+    if found is None:
+        raise Refusal(404, "not_found", "Segment not found.")
+    return found
+
+
+def _row_of(held: HeldDataset, document: FakeDocument, segment: FakeSegment) -> StoredSegment:
+    return next(one for one in held.stored.segments if one.id == segment.id and one.document.id == document.id)
