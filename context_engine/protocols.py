@@ -78,7 +78,8 @@ class Embedder(Protocol):
         dimension: length of a vector; reading it may load the model or ask the server.
     """
 
-    model_id: str
+    @property
+    def model_id(self) -> str: ...
 
     @property
     def dimension(self) -> int: ...

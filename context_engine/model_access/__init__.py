@@ -2,5 +2,6 @@
 
 from context_engine.model_access.context import EmbedderFactory, ModelContext, RerankerFactory
 from context_engine.model_access.options import Options, read_options
+from context_engine.model_access.server import ModelServer
 
-__all__ = ["EmbedderFactory", "ModelContext", "Options", "RerankerFactory", "read_options"]
+__all__ = ["EmbedderFactory", "ModelContext", "ModelServer", "Options", "RerankerFactory", "read_options"]

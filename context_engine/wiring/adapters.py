@@ -19,6 +19,10 @@ _OWN: Final = (
     EntryPoint("local", "context_engine.sources.factory:open_local", SOURCES),
     EntryPoint("dify", "context_engine.sources.dify:open_dify", SOURCES),
     EntryPoint("noop", "context_engine.rerankers:NoOpReranker", RERANKERS),
+    *(
+        EntryPoint(name, f"context_engine.embedders.{name}:open_{name}", EMBEDDERS)
+        for name in ("sentence_transformers", "onnx", "openai")
+    ),
 )
 """This package's own, found without its metadata too: a Dify plugin carries the package as a plain folder."""
 

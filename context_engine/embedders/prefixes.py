@@ -1,0 +1,33 @@
+"""What a model wants in front of a question and of a passage; without it, it finds less."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+__all__ = ["Prefixes", "known_prefixes"]
+
+
+class Prefixes(NamedTuple):
+    """Texts put in front, spaces and all."""
+
+    query: str = ""
+    document: str = ""
+
+
+_BGE: Final = Prefixes(query="Represent this sentence for searching relevant passages: ")
+_E5: Final = Prefixes(query="query: ", document="passage: ")
+_KNOWN: Final = {
+    **{f"bge-{size}-en{version}": _BGE for size in ("small", "base", "large") for version in ("", "-v1.5")},
+    **{f"multilingual-e5-{size}": _E5 for size in ("small", "base", "large")},
+    **{f"e5-{size}{version}": _E5 for size in ("small", "base", "large") for version in ("", "-v2")},
+}
+"""By the last part of the model's name, as the model cards give them."""
+
+
+def known_prefixes(model: str) -> Prefixes:
+    """Return the prefixes of a model by its name or the name of its folder; none where it is not known.
+
+    >>> known_prefixes("intfloat/multilingual-e5-large")
+    Prefixes(query='query: ', document='passage: ')
+    """
+    return _KNOWN.get(model.replace("\\", "/").rstrip("/").rpartition("/")[2].casefold(), Prefixes())
