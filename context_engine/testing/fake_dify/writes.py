@@ -103,7 +103,7 @@ class Writer:
         document = replace(
             new, segments=(), indexing_status="waiting", error=None, completed_at=int(time.time()), batch=_batch()
         )
-        row = document_row(held.stored, _stored(document if same is None else same))
+        row = document_row(held.stored, _stored(held, document if same is None else same))
         held.put(document, self._work(body["text"], body.get("process_rule")))
         return Written(200, {"document": {**row, **_QUEUED}, "batch": document.batch})
 
@@ -112,7 +112,7 @@ class Writer:
         if "text" not in body and "process_rule" not in body:
             raise invalid_param("Data source or Process rule is required")
         renamed = replace(document, name=body.get("name", document.name), batch=_batch())
-        row = document_row(held.stored, _stored(renamed))
+        row = document_row(held.stored, _stored(held, renamed))
         held.put(replace(renamed, indexing_status="indexing", segments=()), Indexing(self._clock(), inf, (), None, 0))
         return Written(200, {"document": {**row, "created_from": "web", **_QUEUED}, "batch": renamed.batch})
 
@@ -141,7 +141,7 @@ class Writer:
         found = [one for one in held.documents if one.batch == batch]
         if not found:
             raise Refusal(404, "not_found", "Documents not found.")
-        return Written(200, {"data": [document_status(_stored(one)) for one in found]})
+        return Written(200, {"data": [document_status(_stored(held, one)) for one in found]})
 
     def create_segments(self, held: HeldDataset, document: FakeDocument, body: Any) -> Written:
         """Add chunks at the end of a document, word for word."""
@@ -253,9 +253,12 @@ def _text(body: Any, name: str, model: str, most: int) -> str:
     return value
 
 
-def _stored(document: FakeDocument) -> StoredDocument:
+def _stored(held: HeldDataset, document: FakeDocument) -> StoredDocument:
+    """Return Dify's view of a document that need not be written yet."""
     assert document.id is not None
-    return StoredDocument(document.id, document, document.metadata, document.place or 1)
+    known = next((one for one in held.stored.documents if one.id == document.id), None)
+    metadata = document.metadata if known is None else known.metadata
+    return StoredDocument(document.id, document, metadata, document.place or 1)
 
 
 def _segments(held: HeldDataset, document: FakeDocument) -> list[FakeSegment]:
