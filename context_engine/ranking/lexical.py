@@ -7,7 +7,7 @@ from itertools import chain
 from math import log
 from typing import Final, NamedTuple
 
-from context_engine.text import bigrams, term_weights, terms, terms_of_word, words
+from context_engine.text import STOP_WORDS, bigrams, term_weights, terms, terms_of_word, words
 
 __all__ = ["LexicalScores", "lexical_scores"]
 
@@ -106,12 +106,21 @@ class _Finder:
 
 
 class _Marks(dict[str, tuple[str, ...]]):
-    """A word's terms, "" in the place of one that the query does not have; each word is looked up once a pool."""
+    """A word's terms, "" in the place of one that the query does not have; each word is looked up once a pool.
+
+    Most words of a pool are plain and start unlike every term of the query: their stems need not be known. A stem
+    starts with the first two letters of its word; with the first alone where it is a letter, and of dying, lying, tying.
+    """
 
     def __init__(self, wanted: Mapping[str, float]) -> None:
         self._wanted = wanted
+        self._starts = {start for term in wanted for start in (term[:2], f"{term[:1]}y")}
 
     def __missing__(self, word: str) -> tuple[str, ...]:
-        marks = tuple(term if term in self._wanted else "" for term in terms_of_word(word))
+        starts = self._starts
+        if word[:2] not in starts and word[:1] not in starts and word.isascii() and word.isalpha():
+            marks: tuple[str, ...] = () if word in STOP_WORDS else ("",)
+        else:
+            marks = tuple([term if term in self._wanted else "" for term in terms_of_word(word)])
         self[word] = marks
         return marks
