@@ -109,7 +109,7 @@ class _Marks(dict[str, tuple[str, ...]]):
     """A word's terms, "" in the place of one that the query does not have; each word is looked up once a pool.
 
     Most words of a pool are plain and start unlike every term of the query: their stems need not be known. A stem
-    starts with the first two letters of its word; with the first alone where it is a letter, and of dying, lying, tying.
+    starts with the first two letters of its word, or is the first of them, but for die, lie and tie (dying).
     """
 
     def __init__(self, wanted: Mapping[str, float]) -> None:
