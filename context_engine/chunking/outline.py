@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from context_engine.chunking.heading import Heading, marked_headings, text_lines
-from context_engine.chunking.labels import extends
+from context_engine.chunking.labels import extends, label_of
 from context_engine.chunking.unmarked import all_headings
 
-__all__ = ["Section", "headings", "outline"]
+__all__ = ["Section", "headings", "outline", "section_title"]
 
 
 class Section(NamedTuple):
@@ -53,6 +54,20 @@ def headings(text: str) -> list[Heading]:
     marked = marked_headings(rows)
     plain = len(marked) < 2 and not any(heading.label for heading in marked.values())
     return all_headings(rows, marked, weak=plain)
+
+
+def section_title(path: Sequence[str]) -> str | None:
+    """Return the innermost title of a heading path without its number, None where no heading has a title.
+
+    >>> section_title(("4 Approval", "4.1 New products", "4.1.2"))
+    'New products'
+    """
+    for heading in reversed(path):
+        label = label_of(heading)
+        title = label.rest.strip() if label else heading
+        if any(char.isalpha() for char in title):
+            return title
+    return None
 
 
 def _parents(above: list[Heading], heading: Heading) -> list[Heading]:

@@ -21,6 +21,7 @@ class Piece(NamedTuple):
         section: the section's number, None where it has none or the piece covers several.
         heading_path: headings from the top of the document down to the piece.
         position: 0-based place in the document.
+        heading_only: whether there is nothing below its heading.
     """
 
     content: str
@@ -28,3 +29,4 @@ class Piece(NamedTuple):
     section: str | None = None
     heading_path: tuple[str, ...] = ()
     position: int = 0
+    heading_only: bool = False

@@ -31,7 +31,8 @@ def section_pieces(text: str, size: int, overlap: int, count: Count) -> list[Pie
     pieces: list[Piece] = []
     for section in _siblings_joined(text, _openings_joined(text, outline(text)), size, count):
         for start, end in _cut(text, section, size, overlap, count):
-            pieces.append(Piece(text[start:end], (start, end), section.label, section.path, len(pieces)))
+            bare = end <= section.body
+            pieces.append(Piece(text[start:end], (start, end), section.label, section.path, len(pieces), bare))
     return pieces
 
 

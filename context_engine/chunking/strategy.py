@@ -9,7 +9,15 @@ from typing import Any, Final, Literal, cast, get_args
 
 from context_engine.errors import ConfigError, nearest
 
-__all__ = ["DEFAULT_STRATEGIES", "ChunkingStrategy", "Method", "get_strategy", "read_strategies"]
+__all__ = [
+    "DEFAULT_STRATEGIES",
+    "PROFILES",
+    "ChunkingStrategy",
+    "Method",
+    "get_profile",
+    "get_strategy",
+    "read_strategies",
+]
 
 Method = Literal["section_aware", "fixed_size", "field_level"]
 LEAST_SIZE: Final = 16
@@ -74,6 +82,31 @@ DEFAULT_STRATEGIES: Final[Mapping[str, ChunkingStrategy]] = MappingProxyType(
 )
 
 
+PROFILES: Final[Mapping[str, ChunkingStrategy]] = MappingProxyType(
+    {
+        "funnel": ChunkingStrategy(
+            "section_aware", 800, 150, ("source_file", "section", "heading", "chunk_index", "created_at")
+        )
+    }
+)
+"""Ways to cut that a source chooses by name, whatever the type of its documents."""
+
+
+def get_profile(name: str, table: Mapping[str, ChunkingStrategy] | None = None) -> ChunkingStrategy:
+    """Return the profile of that name: a row of the table, else a built-in one.
+
+    >>> get_profile("funnel").chunk_size
+    800
+
+    Raises:
+        ConfigError: there is none; the error lists those there are.
+    """
+    known = {**PROFILES, **(DEFAULT_STRATEGIES if table is None else table)}
+    if name not in known:
+        raise ConfigError(f"chunking profile {name!r} is not known.{nearest(name, known)}")
+    return known[name]
+
+
 def get_strategy(doc_type: str | None, table: Mapping[str, ChunkingStrategy] | None = None) -> ChunkingStrategy:
     """Return the row of a document type; an unknown type, or None, gets the `default` row.
 
@@ -85,7 +118,8 @@ def get_strategy(doc_type: str | None, table: Mapping[str, ChunkingStrategy] | N
 
 
 def read_strategies(rows: Mapping[str, Any], *, file: str | None = None) -> dict[str, ChunkingStrategy]:
-    """Return the built-in table with `rows` laid over it, field by field; a new type starts from `default`.
+    """Return the built-in table with `rows` laid over it, field by field; a new type starts from `default`, a
+    built-in profile from itself.
 
     Args:
         rows: {doc_type: {"method", "chunk_size", "overlap", "metadata_fields"}}, every field optional.
@@ -98,7 +132,7 @@ def read_strategies(rows: Mapping[str, Any], *, file: str | None = None) -> dict
         raise ConfigError(f"expected a table of strategies, got {rows!r}", file=file, key="chunking_strategies")
     table = dict(DEFAULT_STRATEGIES)
     for doc_type, row in rows.items():
-        base = table.get(doc_type, table["default"])
+        base = table.get(doc_type) or PROFILES.get(doc_type) or table["default"]
         try:
             table[doc_type] = _overlaid(base, row)
         except ConfigError as error:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from context_engine.chunking import (
@@ -12,9 +13,11 @@ from context_engine.chunking import (
     ChunkingStrategy,
     Piece,
     cut,
+    get_profile,
     get_strategy,
     outline,
 )
+from context_engine.ingest.chunk_fields import chunk_metadata, neighbours
 from context_engine.ingest.claims import ALIASES, CLAIMS, ID_FIELDS, Claims, json_value
 from context_engine.ingest.loaded import LoadedDocument
 from context_engine.models import (
@@ -23,20 +26,12 @@ from context_engine.models import (
     DocumentRule,
     FetchedAtBasis,
     canonical_json,
-    utc_text,
 )
 from context_engine.protocols import TokenCounter
 
 __all__ = ["PreparedDocument", "chunks_of", "prepare"]
 
 _MOST_TITLE: Final = 300
-_INSTEAD: Final[Mapping[str, tuple[str, ...]]] = {
-    "date": ("date", "effective_from"),
-    "id": ("id", "notice_id", "document_id"),
-    "template_id": ("template_id", "document_id"),
-    "entity_id": ("entity_id", "document_id"),
-}
-"""Fields of the chunking table and where each is found, first that is there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,15 +77,18 @@ def prepare(
         rule: the manifest's rule it came by; None takes the type from the document.
         counter: counts tokens.
         strategies: the chunking table, the built-in one if None.
-        max_chunk_tokens: no chunk is longer, whatever the table says.
+        max_chunk_tokens: no chunk is longer, whatever the table says; a profile that the rule names keeps its own size.
         document_id: an id to use instead of the file's name, where the document gives none.
+
+    Raises:
+        ConfigError: the rule names a profile that is not known.
     """
     fields = _fields(loaded)
     claims = Claims(fields)
     own_id = next((found for name in ID_FIELDS[loaded.record] if (found := claims.text(name))), None)
     identity = own_id or document_id or loaded.stem
     doc_type = _doc_type(loaded, rule, claims)
-    strategy = get_strategy(doc_type, strategies).capped(max_chunk_tokens)
+    strategy = _strategy(rule, doc_type, strategies, max_chunk_tokens)
     base = _base(loaded, rule, claims, identity, doc_type)._replace(metadata=_metadata(loaded, fields))
     return PreparedDocument(
         loaded=loaded,
@@ -105,39 +103,55 @@ def prepare(
     )
 
 
-def chunks_of(document: PreparedDocument, counter: TokenCounter) -> list[Chunk]:
+def chunks_of(document: PreparedDocument, counter: TokenCounter, *, now: datetime | None = None) -> list[Chunk]:
     """Return the document's chunks in order.
 
     A chunk's id is `document@version#section`, with the position where there is no section number, and `~2`, `~3` for
     the further parts of a section.
+
+    Args:
+        document: a prepared document.
+        counter: counts tokens.
+        now: stands in `created_at` where the strategy asks for it and the document does not say; the clock's if None.
     """
-    loaded, base = document.loaded, document.base
+    pieces = cut(document.loaded.text, document.strategy, counter.count)
+    chunk_ids = _chunk_ids(document, pieces)
+    return [_chunk(document, piece, chunk_ids, counter.count(piece.content), now) for piece in pieces]
+
+
+def _chunk(
+    document: PreparedDocument, piece: Piece, chunk_ids: Sequence[str], tokens: int, now: datetime | None
+) -> Chunk:
+    offset, base = document.loaded.offset, document.base
+    path = piece.heading_path[1:] if piece.heading_path[:1] == (base.title,) else piece.heading_path
+    return base._replace(
+        content=piece.content,
+        chunk_id=chunk_ids[piece.position],
+        section=piece.section,
+        heading_path=path,
+        position=piece.position,
+        span=(piece.span[0] + offset, piece.span[1] + offset),
+        metadata={
+            **base.metadata,
+            **chunk_metadata(piece, base, document.fields, document.strategy, tokens, now),
+            **neighbours(chunk_ids, piece.position),
+        },
+    )
+
+
+def _chunk_ids(document: PreparedDocument, pieces: Sequence[Piece]) -> list[str]:
     stem = f"{document.document_id}@{document.version}" if document.version else document.document_id
     used: set[str] = set()
-    out: list[Chunk] = []
-    for piece in cut(loaded.text, document.strategy, counter.count):
-        start, end = piece.span
-        path = piece.heading_path[1:] if piece.heading_path[:1] == (base.title,) else piece.heading_path
-        out.append(
-            base._replace(
-                content=piece.content,
-                chunk_id=_unused(f"{stem}#{piece.section or piece.position}".replace(" ", "-"), used),
-                section=piece.section,
-                heading_path=path,
-                position=piece.position,
-                span=(start + loaded.offset, end + loaded.offset),
-                metadata={**base.metadata, **_table_fields(document, piece), **_reference(document, piece)},
-            )
-        )
-    return out
+    return [_unused(f"{stem}#{one.section or one.position}".replace(" ", "-"), used) for one in pieces]
 
 
-def _reference(document: PreparedDocument, piece: Piece) -> dict[str, str]:
-    """Return what a clause of a notice is cited by: section 4 of notice 637 is found by `637(4)` and `637(4)(b)`."""
-    notice = str(document.fields.get("notice_id") or "")
-    if not piece.section or not notice.isalnum():
-        return {}
-    return {"reference": f"{notice}({piece.section})"}
+def _strategy(
+    rule: DocumentRule | None, doc_type: str, strategies: Mapping[str, ChunkingStrategy] | None, most: int
+) -> ChunkingStrategy:
+    """Return the profile that the rule names, else the row of the document's type."""
+    if rule is not None and rule.profile:
+        return get_profile(rule.profile, strategies)
+    return get_strategy(doc_type, strategies).capped(most)
 
 
 def _fields(loaded: LoadedDocument) -> dict[str, Any]:
@@ -205,24 +219,6 @@ def _title(loaded: LoadedDocument, identity: str) -> str:
 def _metadata(loaded: LoadedDocument, fields: Mapping[str, Any]) -> dict[str, Any]:
     other = {key: json_value(value) for key, value in fields.items() if key not in CLAIMS and value is not None}
     return {**other, "source_file": loaded.path}
-
-
-def _table_fields(document: PreparedDocument, piece: Piece) -> dict[str, Any]:
-    """Return the fields that the chunking table asks for, as far as the document gives them."""
-    base = document.base
-    known: dict[str, Any] = {
-        **document.fields,
-        "section_number": piece.section,
-        "version": base.document_version,
-        "document_id": base.document_id,
-        "fetched_at": utc_text(base.fetched_at) if base.fetched_at else None,
-    }
-    out: dict[str, Any] = {}
-    for name in document.strategy.metadata_fields:
-        value = next((known[one] for one in _INSTEAD.get(name, (name,)) if known.get(one) is not None), None)
-        if value is not None:
-            out[name] = json_value(value)
-    return out
 
 
 def _unused(chunk_id: str, used: set[str]) -> str:

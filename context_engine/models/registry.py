@@ -34,6 +34,7 @@ class DocumentRule(_Frozen):
 
     include: str = Field(description="Glob relative to the folder that is ingested, e.g. 'sops/**/*.md'.")
     doc_type: str = Field("default", description="Row of the chunking table.")
+    profile: str | None = Field(None, description="Cut by this profile, not by the row of doc_type; e.g. 'funnel'.")
     classification: Classification | None = Field(None, description="May raise the source's, never lower it.")
 
 

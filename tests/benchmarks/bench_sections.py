@@ -3,7 +3,8 @@
 `python tests/benchmarks/bench_sections.py CORPUS.jsonl [--layout labelled|printed] [--show DOC]`
 
 The corpus holds one passage a line with `doc`, `passage_id` (its label), `section` (the headings above it),
-`is_heading` and `text`. Each document is put together again from its passages in order, and `outline` reads it as plain text.
+`is_heading` and `text`. Each document is put together again from its passages in order, and `outline` reads it as
+plain text.
 
 A true border is the first character of a passage: there the label changes, or the headings above it do. Two layouts:
 

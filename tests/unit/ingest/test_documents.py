@@ -1,6 +1,7 @@
 """A16, A18: identity, claims, metadata and hash of documents and their chunks."""
 
 from datetime import UTC, date, datetime
+from hashlib import sha256
 
 import pytest
 
@@ -286,6 +287,8 @@ def test_A18_metadata_of_a_record_stays_typed():
         "live": True,
         "day": "2025-01-01",
         "source_file": "r.jsonl",
+        "token_count": COUNTER.count(chunk.content),
+        "content_sha256": sha256(b"Note (N-1)\nlimit: 5").hexdigest(),
     }
 
 
