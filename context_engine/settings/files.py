@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +12,7 @@ import yaml
 
 from context_engine.errors import ConfigError
 
-__all__ = ["Location", "dotted", "read_json", "read_yaml"]
+__all__ = ["Location", "dotted", "read_json", "read_yaml", "unreadable"]
 
 _MAX_BYTES: Final = 1_000_000
 _MAX_VALUES: Final = 50_000
@@ -86,7 +87,15 @@ def _text(path: Path, label: str) -> str:
     except UnicodeDecodeError as error:
         raise ConfigError(f"is not UTF-8 text (byte {error.start})", file=label) from None
     except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror}", file=label) from None
+        raise unreadable(error, path, label) from None
+
+
+def unreadable(error: OSError, path: Path, label: str) -> ConfigError:
+    """Return the error for a file or folder that the system does not let us read."""
+    if path.suffix and os.path.isdir(path):
+        return ConfigError("is a folder where a file is expected: rename it or move it away", file=label)
+    mend = ": let the user who runs this read it" if isinstance(error, PermissionError) else ""
+    return ConfigError(f"cannot be read ({error.strerror}){mend}", file=label)
 
 
 def _object(pairs: Sequence[tuple[str, Any]], label: str) -> dict[str, Any]:

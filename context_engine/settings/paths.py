@@ -9,7 +9,7 @@ The first place that holds anything wins, whole; places are never mixed:
 
 A folder is either a root (`DIR/config` and `DIR/manifests`) or holds the configuration files itself, with the manifests
 in `DIR/manifests`; for a folder named `config` the `manifests` beside it serve too. Files named `*.example.yaml` are
-samples and never loaded.
+samples and never loaded, nor are hidden ones.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from context_engine.errors import ConfigError
+from context_engine.settings.files import unreadable
 
 __all__ = ["CONFIG_FILES", "ConfigPaths", "find_config", "find_data_dir"]
 
@@ -53,7 +54,7 @@ class ConfigPaths:
     def config_file(self, name: str) -> Path | None:
         """Return the path of a configuration file that is there, None otherwise."""
         path = self.config_dir / name if self.config_dir else None
-        return path if path and path.is_file() else None
+        return path if path and _there(path) else None
 
     def manifests(self) -> tuple[Path, ...]:
         """Return the manifest files, sorted by name."""
@@ -87,7 +88,7 @@ def find_config(config_dir: str | Path | None = None, *, env: Mapping[str, str],
     if any(here):
         return ConfigPaths(origin="current directory", config_dir=here[0], manifest_dir=here[1], cwd=cwd)
     home = _user_folder(env, "XDG_CONFIG_HOME", "APPDATA", ".config")
-    if home and home.is_dir():
+    if home and os.path.isdir(home):
         config, manifests = _layout(home)
         if config or manifests:
             return ConfigPaths(origin="user's folder", config_dir=config, manifest_dir=manifests, cwd=cwd)
@@ -126,7 +127,7 @@ def _own_name(manifest_dir: Path) -> str:
 
 
 def _named(folder: Path, origin: str, cwd: Path) -> ConfigPaths:
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise ConfigError(f"{folder} is not a folder: name one that holds config/ and manifests/", key=origin)
     config, manifests = _layout(folder)
     if not (config or manifests):
@@ -141,11 +142,11 @@ def _named(folder: Path, origin: str, cwd: Path) -> ConfigPaths:
 def _layout(folder: Path) -> tuple[Path | None, Path | None]:
     """Return the configuration and manifest folders of a root, or of a folder that holds the files itself."""
     inner = folder / "config"
-    config = inner if inner.is_dir() else folder
+    config = inner if os.path.isdir(inner) else folder
     manifests = folder / "manifests"
-    if not manifests.is_dir() and folder.name == "config":
+    if not os.path.isdir(manifests) and folder.name == "config":
         manifests = folder.parent / "manifests"
-    return (config if _holds_config(config) else None, manifests if manifests.is_dir() else None)
+    return (config if _holds_config(config) else None, manifests if os.path.isdir(manifests) else None)
 
 
 def _here(cwd: Path) -> tuple[Path | None, Path | None]:
@@ -155,18 +156,40 @@ def _here(cwd: Path) -> tuple[Path | None, Path | None]:
 
 
 def _holds_config(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in CONFIG_FILES)
+    return any(_there(folder / name) for name in CONFIG_FILES)
+
+
+def _there(path: Path) -> bool:
+    """Whether there is anything under a name, a link to nothing included; a folder we may not look into is an error."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise unreadable(error, path, str(path)) from None
+    return True
 
 
 def _holds_manifest(folder: Path) -> bool:
-    return any(_DOMAIN_LINE.search(path.read_text("utf-8", errors="replace")) for path in _yaml_files(folder))
+    return any(map(_names_domain, _yaml_files(folder)))
+
+
+def _names_domain(path: Path) -> bool:
+    """Whether a file may be a manifest; of one that cannot be read, its reading says so later."""
+    try:
+        return _DOMAIN_LINE.search(path.read_text("utf-8", errors="replace")) is not None
+    except OSError:
+        return True
 
 
 def _yaml_files(folder: Path) -> tuple[Path, ...]:
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         return ()
-    found = (path for path in folder.iterdir() if path.suffix in (".yaml", ".yml") and path.is_file())
-    return tuple(sorted(path for path in found if not path.stem.endswith(".example")))
+    try:
+        found = [path for path in folder.iterdir() if path.suffix in (".yaml", ".yml")]
+    except OSError as error:
+        raise unreadable(error, folder, str(folder)) from None
+    return tuple(sorted(path for path in found if not path.stem.endswith(".example") and path.name[0] != "."))
 
 
 def _absolute(folder: str | Path, env: Mapping[str, str], cwd: Path) -> Path:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import hashlib
 from pathlib import Path
 
@@ -7,6 +8,10 @@ import pytest
 
 from context_engine.errors import ConfigError
 from context_engine.settings import find_config, find_data_dir
+from context_engine.wiring import load_setup
+
+
+MANIFEST = "version: 1\ndomain: NPA\nsources: [{id: s, type: bank_sop}]\n"
 
 
 def put(root: Path, *names: str, text: str = "{}") -> None:
@@ -133,3 +138,49 @@ def test_the_same_manifests_have_the_same_data_folder_however_they_are_named(tmp
         for name, cwd in (("a", tmp_path), ("link", tmp_path), (".", tmp_path / "a"))
     }
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("name", ["manifests/npa.yaml", "manifests/stages/uat.yaml", "config/connections.yaml"])
+def test_a_folder_in_place_of_a_file_is_an_error_that_says_so(tmp_path: Path, name: str) -> None:
+    put(tmp_path, "manifests/orm.yaml", text=MANIFEST)
+    (tmp_path / name).mkdir(parents=True)
+    with pytest.raises(ConfigError) as raised:
+        load_setup(env={}, cwd=tmp_path, stage="uat" if "stages" in name else None)
+    assert str(raised.value) == f"{name}: is a folder where a file is expected: rename it or move it away"
+
+
+def test_a_manifest_that_may_not_be_read_is_an_error_that_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path, "manifests/npa.yaml", text="domain: NPA\n")
+
+    def refuse(self: Path, *_: object, **__: object) -> str:
+        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    with pytest.raises(ConfigError) as raised:
+        load_setup(env={}, cwd=tmp_path)
+    wanted = "manifests/npa.yaml: cannot be read (Permission denied): let the user who runs this read it"
+    assert str(raised.value) == wanted
+
+
+@pytest.mark.parametrize("method", ["lstat", "iterdir"])
+def test_a_folder_that_may_not_be_looked_into_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    put(tmp_path, "config/rag-pipeline.json", "manifests/npa.yaml")
+
+    def refuse(self: Path) -> object:
+        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, method, refuse)
+    with pytest.raises(ConfigError, match=r"cannot be read \(Permission denied\)"):
+        find_config(env={}, cwd=tmp_path)
+
+
+def test_hidden_files_are_never_loaded_and_a_link_to_nothing_is_an_error(tmp_path: Path) -> None:
+    put(tmp_path, "manifests/npa.yaml", "manifests/.#npa.yaml", text=MANIFEST)
+    assert [path.name for path in find_config(env={}, cwd=tmp_path).manifests()] == ["npa.yaml"]
+    (tmp_path / "manifests/orm.yaml").symlink_to(tmp_path / "gone.yaml")
+    with pytest.raises(ConfigError, match=r"manifests/orm.yaml: cannot be read \(No such file or directory\)"):
+        load_setup(env={}, cwd=tmp_path)
