@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import yaml
@@ -29,22 +29,35 @@ _AS_WRITTEN: Final = (
 )
 
 _LABELS: Final[Mapping[str, tuple[str, ...]]] = {
-    "document_id": ("document no", "document number", "document id", "document ref", "文件编号"),
-    "version": ("version", "version no", "revision", "版本"),
-    "effective_from": ("effective date", "effective from", "date effective", "in force from", "生效日期"),
-    "effective_to": ("effective to",),
-    "date": ("date", "date of issue", "issue date", "issued on", "发布日期"),
+    "document_id": ("document no", "document number", "document id", "document ref", "doc no", "文件编号"),
+    "version": ("version", "version no", "version number", "revision", "rev", "版本", "版本号"),
+    "effective_from": (
+        *("effective date", "effective from", "effective", "date effective", "in force from", "with effect from"),
+        *("commencement date", "生效日期", "施行日期"),
+    ),
+    "effective_to": ("effective to", "effective until", "expiry date"),
+    "date": (
+        *("date", "date of issue", "issue date", "issued on", "date issued", "publication date", "published"),
+        *("last updated", "last revised", "发布日期", "发行日期"),
+    ),
     "classification": ("classification",),
     "superseded_by": ("superseded by",),
     "owner": ("owner", "document owner"),
-    "notice_id": ("notice no", "notice number", "circular no", "circular number"),
-    "template_id": ("template no", "template number", "template id"),
+    "notice_id": ("notice no", "notice number", "circular no", "circular number", "通知编号", "文号"),
+    "template_id": ("template no", "template number", "template id", "form no"),
     "jurisdiction": ("jurisdiction",),
-    "regulator": ("regulator", "issued by", "issuing authority"),
+    "regulator": ("regulator", "issued by", "issuing authority", "issuing body", "发布机构", "发文机关"),
 }
 _FIELD_OF: Final = {label: name for name, labels in _LABELS.items() for label in labels}
-_LINE: Final = re.compile(r"\s*(?:[-*]\s+)?[*_]*([^\W\d][\w ./-]{1,30}?)[*_]*\s*[:：][*_]*\s*(\S.*?)[*_]*\s*$")
+_LINE: Final = re.compile(r"\s*(?:[-*>]\s+)*[*_]*([^\W\d][\w ./-]{0,30}?)[*_]*\s*[:：][*_]*\s*(\S.*?)[*_]*\s*$")
 _ROW: Final = re.compile(r"\s*\|\s*[*_]*([^\W\d][\w ./-]{1,30}?)[*_:： ]*\|([^|]*[^|\s][^|]*)\|\s*$")
+_SPACED: Final = re.compile(  # "Version 3.2", "Notice No. 637", "Effective 1 January 2026": no colon, nothing else
+    r"\s*(?:[-*>]\s+)*[*_]*(?i:(version|rev(?:ision)?)\.?"
+    r"|((?:notice|circular|document|template|form) (?:no|number)\b)\.?"
+    r"|((?:effective|with effect from|in force from|last updated|issued on|date of issue)(?: date| from)?))\s+"
+    r"(\S*\d\S*(?: [^\W\d]{3,9}\.?,? \d{4})?|[^\W\d]{3,9} \d{1,2}, \d{4})[*_]*\s*$"
+)
+_SEVERAL: Final = re.compile(r"\s*[|•·;]\s*|\t+|\s{2,}(?=[*_]*[^\W\d][\w ./-]{1,30}[*_]*\s*[:：])")
 _LOWER_HEADING: Final = re.compile(r"\s{0,3}#{2,6}\s")
 
 
@@ -115,8 +128,9 @@ def _mapping(source: str) -> dict[str, Any]:
 def header_fields(text: str) -> dict[str, str]:
     """Return what labelled lines at the start of a text say, by the names that front matter uses.
 
-    Read are `Version: 3.2`, `**Version:** 3.2` and `| Version | 3.2 |` in the first 40 lines, up to the first heading
-    below the title. The first line of a kind counts.
+    Read are `Version: 3.2`, `**Version:** 3.2`, `| Version | 3.2 |`, `Version 3.2` alone on its line, and several on
+    one line between `|`, `;`, tabs or wide gaps, in the first 40 lines, up to the first heading below the title. The
+    first line of a kind counts.
 
     >>> header_fields("# Notice\\n\\nNotice No.: 637\\nEffective date: 2026-01-15\\n")
     {'notice_id': '637', 'effective_from': '2026-01-15'}
@@ -125,11 +139,30 @@ def header_fields(text: str) -> dict[str, str]:
     for line in text[: _MOST_LINES * _MOST_LINE].splitlines()[:_MOST_LINES]:
         if _LOWER_HEADING.match(line):
             break
-        match = (_ROW.match(line) or _LINE.match(line)) if len(line) <= _MOST_LINE else None
-        if match is None:
-            continue
-        name = _FIELD_OF.get(" ".join(match[1].casefold().replace(".", " ").split()))
-        value = match[2].strip().strip("*_").strip()
-        if name and len(value) <= _MOST_VALUE and any(char.isalnum() for char in value):
-            out.setdefault(name, value)
+        for label, value in _labelled(line) if len(line) <= _MOST_LINE else ():
+            name = _FIELD_OF.get(" ".join(label.casefold().replace(".", " ").split()))
+            value = value.strip().strip("*_").strip()
+            if name and len(value) <= _MOST_VALUE and any(char.isalnum() for char in value):
+                out.setdefault(name, value)
     return out
+
+
+def _labelled(line: str) -> Iterator[tuple[str, str]]:
+    """Yield (label, value) of a line: a row of a table, or its parts where each has a label, else the whole line."""
+    if row := _ROW.match(line):
+        yield row[1], row[2]
+        return
+    parts = [part for part in _SEVERAL.split(line) if part]
+    pairs = [_pair(part) for part in parts]
+    found = [pair for pair in pairs if pair]
+    if len(parts) > 1 and len(found) == len(parts):
+        yield from found
+    elif whole := _pair(line):
+        yield whole
+
+
+def _pair(part: str) -> tuple[str, str] | None:
+    if match := _LINE.match(part):
+        return match[1], match[2]
+    match = _SPACED.match(part)
+    return (match[1] or match[2] or match[3], match[4]) if match else None
