@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -175,7 +174,7 @@ class Connections:
             if path is not None:
                 filler = self._fields[name][key][0]
                 found[key] = filler.folder / path
-                if not os.path.isfile(found[key]):
+                if not found[key].is_file():
                     raise ConfigError(f"there is no file {found[key]}", file=filler.file, key=_below(name, key))
         return connection.model_copy(update=found) if found else connection
 

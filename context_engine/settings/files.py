@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -87,12 +86,12 @@ def _text(path: Path, label: str) -> str:
     except UnicodeDecodeError as error:
         raise ConfigError(f"is not UTF-8 text (byte {error.start})", file=label) from None
     except OSError as error:
-        raise unreadable(error, path, label) from None
+        raise unreadable(error, label) from None
 
 
-def unreadable(error: OSError, path: Path, label: str) -> ConfigError:
+def unreadable(error: OSError, label: str) -> ConfigError:
     """Return the error for a file or folder that the system does not let us read."""
-    if path.suffix and os.path.isdir(path):
+    if isinstance(error, IsADirectoryError):
         return ConfigError("is a folder where a file is expected: rename it or move it away", file=label)
     mend = ": let the user who runs this read it" if isinstance(error, PermissionError) else ""
     return ConfigError(f"cannot be read ({error.strerror}){mend}", file=label)

@@ -88,7 +88,7 @@ def find_config(config_dir: str | Path | None = None, *, env: Mapping[str, str],
     if any(here):
         return ConfigPaths(origin="current directory", config_dir=here[0], manifest_dir=here[1], cwd=cwd)
     home = _user_folder(env, "XDG_CONFIG_HOME", "APPDATA", ".config")
-    if home and os.path.isdir(home):
+    if home and _is_folder(home):
         config, manifests = _layout(home)
         if config or manifests:
             return ConfigPaths(origin="user's folder", config_dir=config, manifest_dir=manifests, cwd=cwd)
@@ -127,7 +127,7 @@ def _own_name(manifest_dir: Path) -> str:
 
 
 def _named(folder: Path, origin: str, cwd: Path) -> ConfigPaths:
-    if not os.path.isdir(folder):
+    if not _is_folder(folder):
         raise ConfigError(f"{folder} is not a folder: name one that holds config/ and manifests/", key=origin)
     config, manifests = _layout(folder)
     if not (config or manifests):
@@ -142,11 +142,11 @@ def _named(folder: Path, origin: str, cwd: Path) -> ConfigPaths:
 def _layout(folder: Path) -> tuple[Path | None, Path | None]:
     """Return the configuration and manifest folders of a root, or of a folder that holds the files itself."""
     inner = folder / "config"
-    config = inner if os.path.isdir(inner) else folder
+    config = inner if _is_folder(inner) else folder
     manifests = folder / "manifests"
-    if not os.path.isdir(manifests) and folder.name == "config":
+    if not _is_folder(manifests) and folder.name == "config":
         manifests = folder.parent / "manifests"
-    return (config if _holds_config(config) else None, manifests if os.path.isdir(manifests) else None)
+    return (config if _holds_config(config) else None, manifests if _is_folder(manifests) else None)
 
 
 def _here(cwd: Path) -> tuple[Path | None, Path | None]:
@@ -159,6 +159,14 @@ def _holds_config(folder: Path) -> bool:
     return any(_there(folder / name) for name in CONFIG_FILES)
 
 
+def _is_folder(path: Path) -> bool:
+    """Whether a folder is there, as far as we may look."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
 def _there(path: Path) -> bool:
     """Whether there is anything under a name, a link to nothing included; a folder we may not look into is an error."""
     try:
@@ -166,7 +174,7 @@ def _there(path: Path) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
-        raise unreadable(error, path, str(path)) from None
+        raise unreadable(error, str(path)) from None
     return True
 
 
@@ -183,12 +191,12 @@ def _names_domain(path: Path) -> bool:
 
 
 def _yaml_files(folder: Path) -> tuple[Path, ...]:
-    if not os.path.isdir(folder):
+    if not _is_folder(folder):
         return ()
     try:
         found = [path for path in folder.iterdir() if path.suffix in (".yaml", ".yml")]
     except OSError as error:
-        raise unreadable(error, folder, str(folder)) from None
+        raise unreadable(error, str(folder)) from None
     return tuple(sorted(path for path in found if not path.stem.endswith(".example") and path.name[0] != "."))
 
 
