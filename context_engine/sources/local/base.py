@@ -7,16 +7,23 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from context_engine.errors import StoreError
+from context_engine.errors import ConfigError, StoreError
 from context_engine.models import Chunk, Filter, SourceAnswer
+from context_engine.protocols import Embedder
 from context_engine.sources.local import schema
+from context_engine.sources.local.candidates import Question
+from context_engine.sources.local.options import SearchOptions
+from context_engine.sources.local.queries import text_query
 from context_engine.sources.local.reader import Pool, Viewer
 from context_engine.sources.local.records import decode
 from context_engine.sources.local.search import Scope, answer
 from context_engine.sources.local.verify import VerifyReport, verify
 from context_engine.sources.local.writer import Writer
+
+if TYPE_CHECKING:
+    from context_engine.sources.local.loading import VectorCache
 
 __all__ = ["BaseStats", "LocalBase", "SourceStats"]
 
@@ -63,28 +70,49 @@ class LocalBase:
     Args:
         path: folder of the base.
         now: the time, aware; stands in what is written.
+        embedder: gives texts and questions their vectors; None: text search alone.
+        options: how it is searched.
+
+    Raises:
+        ConfigError: an embedder without numpy.
     """
 
-    def __init__(self, path: Path, *, now: Callable[[], datetime] = utc_now) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        now: Callable[[], datetime] = utc_now,
+        embedder: Embedder | None = None,
+        options: SearchOptions | None = None,
+    ) -> None:
         self.path = Path(path)
-        self._now = now
+        self.options = options or SearchOptions()
+        self._now, self._embedder = now, embedder
         self._pool = Pool(self.path)
-        self._viewer = Viewer(self.path, self._pool)
+        self._viewer = Viewer(self.path, self._pool, None if embedder is None else _cache(embedder))
 
     @classmethod
-    def open(cls, path: Path, *, create: bool = False, now: Callable[[], datetime] = utc_now) -> LocalBase:
+    def open(
+        cls,
+        path: Path,
+        *,
+        create: bool = False,
+        now: Callable[[], datetime] = utc_now,
+        embedder: Embedder | None = None,
+        options: SearchOptions | None = None,
+    ) -> LocalBase:
         """Return the base in a folder, after a look at its state.
 
         Args:
             path: folder of the base.
             create: make an empty one where there is none.
-            now: the time, aware.
+            now, embedder, options: see the class.
 
         Raises:
             StoreError: there is none, or it cannot be opened.
             StoreVersionMismatch: the tables are of another version.
         """
-        base = cls(path, now=now)
+        base = cls(path, now=now, embedder=embedder, options=options)
         if create and not base.exists():
             base.writer().close()
         with base._pool.snapshot() as connection:
@@ -102,7 +130,7 @@ class LocalBase:
             StoreLocked: another writer is at work.
             StoreError: the base cannot be written.
         """
-        return Writer(self.path, now=self._now)
+        return Writer(self.path, now=self._now, embedder=self._embedder)
 
     def rebuild(self) -> int:
         """Build the index anew from the rows; readers use the old one until it is done.
@@ -118,7 +146,7 @@ class LocalBase:
         """
         if not self.exists():
             raise schema.missing(self.path)
-        writer = Writer(self.path, now=self._now, rebuild=True)
+        writer = Writer(self.path, now=self._now, embedder=self._embedder, rebuild=True)
         writer.close()
         return writer.given_up
 
@@ -136,7 +164,7 @@ class LocalBase:
         return list(self.answer(query_text, top_k=top_k, scope=scope).chunks)
 
     def answer(self, query_text: str, *, top_k: int, scope: Scope) -> SourceAnswer:
-        """Return the best chunks of one source by BM25, and notes on the search.
+        """Return the best chunks of one source, and notes on the search: by BM25, with an embedder by both legs merged.
 
         Args:
             query_text: any text; its terms are searched for, nothing in it is syntax.
@@ -146,13 +174,18 @@ class LocalBase:
         Returns:
             Chunks, best first, scores comparable over all sources of this base. Notes: no_search_terms (nothing to
             search for), query_shortened (more than MOST_TERMS terms), index_lag (the latest commit is not searchable
-            yet), source_unknown (the base has never held the source).
+            yet), no_vectors (an embedder is configured, the base was written without), source_unknown (the base has
+            never held the source).
 
         Raises:
+            EmbedderError: the model gave no vector for the query.
+            StoreVersionMismatch: the base's vectors are of another model.
             StoreError: the base cannot be read.
         """
+        vector = None if self._embedder is None else self._embedder.embed_query(query_text)
+        question = Question(text_query(query_text, self.options), vector, self.options)
         with self._viewer.view() as view:
-            return answer(view, query_text, top_k, scope)
+            return answer(view, question, top_k, scope)
 
     def get(self, source_id: str, chunk_id: str) -> Chunk | None:
         """Return a chunk by its id, None where the source has none of it."""
@@ -216,6 +249,14 @@ class LocalBase:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _cache(embedder: Embedder) -> VectorCache:
+    try:
+        from context_engine.sources.local.loading import VectorCache  # only here: it needs numpy
+    except ImportError as error:
+        raise ConfigError("an embedder needs numpy: pip install 'context-engine[vectors]'") from error
+    return VectorCache(embedder.model_id)
 
 
 def _size(root: Path) -> int:

@@ -8,6 +8,8 @@ import shutil
 import sqlite3
 import uuid
 from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +22,6 @@ from context_engine.sources.local.attributes import Dictionary
 from context_engine.sources.local.damage import give_up
 from context_engine.sources.local.records import decode
 from context_engine.sources.local.schema import State
-from context_engine.text import ANALYSER_VERSION
 
 __all__ = ["Follower"]
 
@@ -29,7 +30,7 @@ _HEAP_BYTES: Final = 100_000_000
 _PENDING: Final = """
 SELECT rid, documents.doc_key, source_key, indexed_at, chunk_id, content, fields
 FROM documents CROSS JOIN chunks ON chunks.doc_key = documents.doc_key WHERE generation > ? AND removed IS NULL
-AND rid NOT IN (SELECT value FROM json_each(?))
+AND rid NOT IN (SELECT value FROM json_each(?)) ORDER BY documents.doc_key, rid
 """
 
 
@@ -83,8 +84,9 @@ class Follower:
         if not schema.exists(self._root):
             state = self._created()
         else:
+            schema.upgrade(self._connection)
             state = schema.read_state(self._connection, self._root)
-            held = None if rebuild or state.analyser != ANALYSER_VERSION else self._readable(state)
+            held = None if rebuild or state.analyser != indexing.INDEX_VERSION else self._readable(state)
             if held is not None:
                 return state, held
             state = self._rebuilt(state)
@@ -104,7 +106,7 @@ class Follower:
         return mark.generation
 
     def _created(self) -> State:
-        state = State(uuid.uuid4().hex, 0, 1, ANALYSER_VERSION)
+        state = State(uuid.uuid4().hex, 0, 1, indexing.INDEX_VERSION)
         self._clear_old(None)
         self._build(state, ())
         with schema.transaction(self._connection):
@@ -117,7 +119,7 @@ class Follower:
         Rows that are not as they were written are left out.
         """
         self._clear_old(old.index_number)
-        state = old._replace(index_number=old.index_number + 1, analyser=ANALYSER_VERSION)
+        state = old._replace(index_number=old.index_number + 1, analyser=indexing.INDEX_VERSION)
         with schema.transaction(self._connection):
             self._connection.execute("DELETE FROM attributes")
             changed, self.given_up = give_up(self._connection)
@@ -146,9 +148,12 @@ class Follower:
 
     def _pending(self, held: int, without: Iterable[int] = ()) -> Iterator[tantivy.Document]:
         rows = self._connection.execute(_PENDING, (held, json.dumps(sorted(without))))
-        for rid, doc_key, source_key, indexed_at, *row in rows:
-            chunk = decode((row[0], row[1], row[2]), indexed_at)
-            yield indexing.document(rid, doc_key, source_key, chunk, self._dictionary.numbers(chunk))
+        for (doc_key, source_key), group in groupby(rows, key=itemgetter(1, 2)):
+            document = []
+            for rid, _, _, indexed_at, *row in group:
+                chunk = decode((row[0], row[1], row[2]), indexed_at)
+                document.append(indexing.Row(rid, chunk, self._dictionary.numbers(chunk)))
+            yield from indexing.documents(doc_key, source_key, document)
 
     def _open_writer(self) -> tantivy.IndexWriter:
         if self._writer is None:

@@ -3,53 +3,60 @@
 Every text is analysed here by `text.terms` and handed over as words between spaces; tantivy only splits at them. So no
 analyser has to be registered at each opening, and the query meets exactly the terms that were written. Queries are
 built from term queries; the query parser never sees a user's text.
-
-Field weights were measured on 2 788 questions over 13 012 passages of financial regulation, R@10 / MAP@10:
-body alone .779 / .635, with pairs at .5 .792 / .652, with headings at .2 as well .792 / .655.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import tantivy
-from tantivy import Occur, Query
+from tantivy import Query
 
 from context_engine.models import Chunk
-from context_engine.text import bigrams, term_weights, terms
+from context_engine.text import ANALYSER_VERSION, bigrams, terms
 
 __all__ = [
-    "MOST_TERMS",
+    "INDEX_OPTION",
+    "INDEX_VERSION",
+    "JOINT",
+    "MOST_DEFINED",
     "SCHEMA",
     "Mark",
-    "TextQuery",
+    "Row",
     "create",
     "directory",
-    "document",
+    "documents",
     "mark",
+    "mark_query",
     "opened",
-    "text_query",
+    "read_mark",
 ]
 
-MOST_TERMS: Final = 256
-"""Most different terms of one query; the rest of a longer one is not searched for."""
+INDEX_VERSION: Final = f"{ANALYSER_VERSION}.2"
+"""The analysis and the fields an index was built with; another one must be rebuilt."""
 
-_PAIRS_WEIGHT: Final = 0.5
-_HEAD_WEIGHT: Final = 0.2
-_CODE_WEIGHT: Final = 2.0
+INDEX_OPTION: Final = "freq"
+JOINT: Final = "_"
+MOST_DEFINED: Final = 6
+"""Most words of a defined term; the rest of a longer one is not read."""
+
 _MARK: Final = "generation"
-_INDEX_OPTION: Final = "freq"
 
 
 def _schema() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
-    for name in ("body", "pairs", "head"):
-        builder.add_text_field(name, tokenizer_name="whitespace", index_option=_INDEX_OPTION)
+    for name in ("body", "pairs", "head", "section"):
+        builder.add_text_field(name, tokenizer_name="whitespace", index_option=INDEX_OPTION)
+    for name in ("title", "defines"):
+        builder.add_text_field(name, tokenizer_name="whitespace", index_option="basic")
     builder.add_unsigned_field("rid", indexed=True, fast=True)
-    for name in ("doc", "source", "attr"):
+    builder.add_unsigned_field("doc", indexed=True, fast=True)
+    builder.add_unsigned_field("group", fast=True)
+    for name in ("source", "attr"):
         builder.add_unsigned_field(name, indexed=True)
     for name in ("from_day", "to_day"):
         builder.add_unsigned_field(name, fast=True)
@@ -67,11 +74,12 @@ class Mark(NamedTuple):
     generation: int
 
 
-class TextQuery(NamedTuple):
-    """A query ready to run; `shortened` if it had more than MOST_TERMS terms."""
+class Row(NamedTuple):
+    """A chunk with its row number and the numbers of its field values."""
 
-    query: Query
-    shortened: bool
+    rid: int
+    chunk: Chunk
+    attributes: Iterable[int]
 
 
 def directory(root: Path, number: int) -> Path:
@@ -96,28 +104,60 @@ def opened(path: Path) -> tantivy.Index:
     return index
 
 
-def document(rid: int, doc_key: int, source_key: int, chunk: Chunk, attributes: Iterable[int]) -> tantivy.Document:
-    """Return what is indexed of a chunk. A bare heading is no body: its section ranks above it."""
-    out = tantivy.Document()
-    out.add_unsigned("rid", rid)
-    out.add_unsigned("doc", doc_key)
-    out.add_unsigned("source", source_key)
-    for attribute in attributes:
+def documents(doc_key: int, source_key: int, rows: Sequence[Row]) -> Iterator[tantivy.Document]:
+    """Yield what is indexed of one document's chunks.
+
+    The text of a section stands at its first chunk (`group` points there). A bare heading counts in it, and in the
+    headings of its chunks, but has no source: no search of a source finds it, unless the document is nothing else.
+    """
+    texts = [terms(row.chunk.content) for row in rows]
+    headings = [_words(_joined((row.chunk.title, row.chunk.section, *row.chunk.heading_path))) for row in rows]
+    bare = [
+        row.chunk.metadata.get("is_heading") is True or above.issuperset(body)
+        for row, above, body in zip(rows, headings, texts)
+    ]
+    sections: dict[Hashable, list[int]] = {}
+    for place, row in enumerate(rows):
+        sections.setdefault(row.chunk.heading_path or row.chunk.section or place, []).append(place)
+    first = {place: places[0] for places in sections.values() for place in places}
+    whole = {places[0]: chain.from_iterable(texts[place] for place in places) for places in sections.values()}
+    for place, row in enumerate(rows):
+        out = tantivy.Document()
+        out.add_unsigned("rid", row.rid)
+        out.add_unsigned("doc", doc_key)
+        out.add_unsigned("group", rows[first[place]].rid)
+        if place in whole:
+            out.add_text("section", " ".join(whole[place]))
+        if not bare[place] or all(bare):
+            out.add_unsigned("source", source_key)
+        _add_fields(out, row, headings[place], texts[place], bare=bare[place])
+        yield out
+
+
+def _add_fields(out: tantivy.Document, row: Row, headings: frozenset[str], body: list[str], *, bare: bool) -> None:
+    chunk = row.chunk
+    for attribute in row.attributes:
         out.add_unsigned("attr", attribute)
     if chunk.effective_from is not None:
         out.add_unsigned("from_day", chunk.effective_from.toordinal())
     if chunk.effective_to is not None:
         out.add_unsigned("to_day", chunk.effective_to.toordinal())
-    headings = _words(_joined((chunk.title, chunk.section, *chunk.heading_path)))
     head = headings | _words(_joined((chunk.document_id, chunk.doc_type, *_leaves(chunk.metadata))))
-    body = terms(chunk.content)
-    if chunk.metadata.get("is_heading") is True or headings.issuperset(body):
+    out.add_text("title", " ".join(headings))
+    out.add_text("defines", " ".join(_defined(chunk.metadata.get("defines"))))
+    if bare:
         out.add_text("head", " ".join(head.union(body)))
     else:
         out.add_text("head", " ".join(head))
         out.add_text("body", " ".join(body))
         out.add_text("pairs", " ".join(bigrams(body)))
-    return out
+
+
+def _defined(names: Any) -> Iterator[str]:
+    """Yield each defined term as one word."""
+    for name in names if isinstance(names, list | tuple) else ():
+        if isinstance(name, str) and (found := terms(name)):
+            yield JOINT.join(found[:MOST_DEFINED])
 
 
 def mark(base_id: str, generation: int) -> tantivy.Document:
@@ -140,32 +180,6 @@ def read_mark(searcher: tantivy.Searcher) -> Mark | None:
         return None
     _, base_id, generation = searcher.doc(hits[0][1]).get_all("mark")
     return Mark(base_id, int(generation))
-
-
-def text_query(text: str) -> TextQuery | None:
-    """Return the query for a user's text, None if there is nothing in it to search for.
-
-    Words count in the body fully and in headings and metadata by _HEAD_WEIGHT; a term with a digit (a code, a clause
-    number) counts there by _CODE_WEIGHT, for a document is more its own than another's that cites it. A piece of a code
-    counts less (`text.term_weights`).
-    """
-    weights = term_weights(text)
-    if not weights:
-        return None
-    kept = dict(list(weights.items())[:MOST_TERMS])
-    words = [word for word in terms(text) if word in kept]
-    pairs = dict.fromkeys(bigrams(words), _PAIRS_WEIGHT)
-    head = {
-        word: weight * (_CODE_WEIGHT if any(map(str.isdigit, word)) else _HEAD_WEIGHT) for word, weight in kept.items()
-    }
-    clauses = [*_clauses("body", kept), *_clauses("pairs", pairs), *_clauses("head", head)]
-    return TextQuery(Query.boolean_query(clauses), len(weights) > MOST_TERMS)
-
-
-def _clauses(field: str, weights: Mapping[str, float]) -> Iterator[tuple[Occur, Query]]:
-    for word, weight in sorted(weights.items()):
-        query = Query.term_query(SCHEMA, field, word, _INDEX_OPTION)
-        yield Occur.Should, query if weight == 1.0 else Query.boost_query(query, weight)
 
 
 def _joined(parts: Iterable[Any]) -> str:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import tantivy
 
@@ -15,7 +15,10 @@ from context_engine.errors import StoreCorrupt, StoreVersionMismatch
 from context_engine.sources.local import index as indexing
 from context_engine.sources.local import schema
 from context_engine.sources.local.schema import State
-from context_engine.text import ANALYSER_VERSION
+
+if TYPE_CHECKING:
+    from context_engine.sources.local.loading import VectorCache
+    from context_engine.sources.local.matrix import Matrix
 
 __all__ = ["Pool", "View", "Viewer"]
 
@@ -28,6 +31,7 @@ class View(NamedTuple):
 
     Attributes:
         held: the generation the searcher holds.
+        vectors: of the rows the searcher holds; None without an embedder, or where the base has none.
         resolved: conditions that were turned into queries for this searcher before; shared by all its views.
     """
 
@@ -36,6 +40,7 @@ class View(NamedTuple):
     searcher: tantivy.Searcher
     held: int
     resolved: dict[str, tantivy.Query]
+    vectors: Matrix | None
 
 
 class Pool:
@@ -101,10 +106,11 @@ class Viewer:
     Args:
         root: folder of the base.
         pool: its connections.
+        vectors: where an embedder is configured, its vectors.
     """
 
-    def __init__(self, root: Path, pool: Pool) -> None:
-        self._root, self._pool = root, pool
+    def __init__(self, root: Path, pool: Pool, vectors: VectorCache | None = None) -> None:
+        self._root, self._pool, self._vectors = root, pool, vectors
         self._opened: _Opened | None = None
         self._lock = threading.Lock()
 
@@ -136,16 +142,20 @@ class Viewer:
         """Let the index go; the next view opens it again."""
         with self._lock:
             self._opened = None
+        if self._vectors is not None:
+            self._vectors.close()
 
     def _view(self, connection: sqlite3.Connection) -> View:
         state = schema.read_state(connection, self._root)
-        if state.analyser != ANALYSER_VERSION:
+        if state.analyser != indexing.INDEX_VERSION:
             raise StoreVersionMismatch(
-                f"the index in {self._root} was built by text analysis version {state.analyser}, this program has "
-                f"{ANALYSER_VERSION}: {_REBUILD}"
+                f"the index in {self._root} was built by index version {state.analyser}, this program has "
+                f"{indexing.INDEX_VERSION}: {_REBUILD}"
             )
         opened = self._current(state)
-        return View(connection, state, opened.searcher, opened.held, opened.resolved)
+        cache = self._vectors
+        vectors = None if cache is None else cache.matrix(connection, state, opened.held, self._root)
+        return View(connection, state, opened.searcher, opened.held, opened.resolved, vectors)
 
     def _current(self, state: State) -> _Opened:
         path = indexing.directory(self._root, state.index_number)

@@ -18,6 +18,7 @@ from context_engine.errors import StoreCorrupt, StoreError, StoreVersionMismatch
 __all__ = [
     "DATABASE",
     "SCHEMA_VERSION",
+    "Model",
     "State",
     "anew",
     "connect",
@@ -25,14 +26,19 @@ __all__ = [
     "exists",
     "is_damage",
     "missing",
+    "model_of",
     "read_state",
     "transaction",
     "unusable",
+    "upgrade",
     "write_state",
 ]
 
 DATABASE: Final = "base.sqlite3"
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
+_UPGRADED: Final = 1
+"""The version that a writer turns into the current one: it lacks _VECTOR_TABLES."""
+
 _DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _TABLES: Final = """
 CREATE TABLE state(
@@ -60,6 +66,18 @@ CREATE TABLE attributes(
 """
 
 
+_VECTOR_TABLES: Final = """
+CREATE TABLE embedding(
+    one INTEGER PRIMARY KEY CHECK (one = 1), model_id TEXT NOT NULL, dimension INTEGER NOT NULL
+);
+CREATE TABLE vectors(
+    rid INTEGER PRIMARY KEY REFERENCES chunks ON DELETE CASCADE, vector BLOB NOT NULL, digest BLOB NOT NULL
+);
+CREATE TABLE centroids(one INTEGER PRIMARY KEY CHECK (one = 1), trained_on INTEGER NOT NULL, matrix BLOB NOT NULL);
+CREATE TABLE cells(rid INTEGER PRIMARY KEY REFERENCES vectors ON DELETE CASCADE, cells BLOB NOT NULL)
+"""
+
+
 class State(NamedTuple):
     """What the base says of itself.
 
@@ -74,6 +92,13 @@ class State(NamedTuple):
     generation: int
     index_number: int
     analyser: str
+
+
+class Model(NamedTuple):
+    """The model of the base's vectors, and their length."""
+
+    model_id: str
+    dimension: int
 
 
 def exists(root: Path) -> bool:
@@ -120,10 +145,19 @@ def connect(root: Path, *, write: bool) -> sqlite3.Connection:
 
 def create(connection: sqlite3.Connection, state: State) -> None:
     """Make the tables; the caller holds the transaction, so that a base is there wholly or not at all."""
-    for statement in _TABLES.split(";"):
+    for statement in (_TABLES + _VECTOR_TABLES).split(";"):
         connection.execute(statement)
     connection.execute("INSERT INTO state VALUES (1, ?, ?, ?, ?)", state)
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def upgrade(connection: sqlite3.Connection) -> None:
+    """Bring the tables of the version before up to this one; the index is renewed by its own version."""
+    with transaction(connection):
+        if _version(connection) == _UPGRADED:
+            for statement in _VECTOR_TABLES.split(";"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 def read_state(connection: sqlite3.Connection, root: Path) -> State:
@@ -135,6 +169,10 @@ def read_state(connection: sqlite3.Connection, root: Path) -> State:
     """
     try:
         version = _version(connection)
+        if version == _UPGRADED:
+            raise StoreVersionMismatch(
+                f"{root} was written by an older version: run 'context-engine kb rebuild', or ingest again"
+            )
         if version != SCHEMA_VERSION:
             raise StoreVersionMismatch(
                 f"{root} has schema version {version}, this program reads {SCHEMA_VERSION}: ingest into a new folder "
@@ -147,6 +185,12 @@ def read_state(connection: sqlite3.Connection, root: Path) -> State:
     if row is None:
         raise StoreCorrupt(f"{root} has lost its record of itself: {anew(root)}")
     return State(*row)
+
+
+def model_of(connection: sqlite3.Connection) -> Model | None:
+    """Return the model that made the base's vectors, None where there are none."""
+    row = connection.execute("SELECT model_id, dimension FROM embedding").fetchone()
+    return None if row is None else Model(*row)
 
 
 @contextmanager

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Final
 
-import tantivy
 from tantivy import Occur, Query
 
-from context_engine.models import Chunk, Filter, Score, ScoreKind, SourceAnswer
+from context_engine.models import Chunk, Filter, SourceAnswer
 from context_engine.policy.filters import matches, own_fields
 from context_engine.sources.local import index as indexing
+from context_engine.sources.local.candidates import Question, Scoped, candidates
 from context_engine.sources.local.pushdown import ENGINE_FIELDS, Pushdown, Standing, in_force, relaxed
+from context_engine.sources.local.queries import constant
 from context_engine.sources.local.reader import View
 from context_engine.sources.local.records import decode
 
@@ -44,20 +45,29 @@ class Scope:
     standing: Standing | None = None
 
 
-def answer(view: View, text: str, top_k: int, scope: Scope) -> SourceAnswer:
-    """Return the best chunks for a text, and notes on the search (see `LocalBase.answer`)."""
-    notes = ["index_lag"] if view.held < view.state.generation else []
+def answer(view: View, question: Question, top_k: int, scope: Scope) -> SourceAnswer:
+    """Return the best chunks for a question, and notes on the search (see `LocalBase.answer`)."""
+    notes = list(_notes(view, question))
     found = view.connection.execute("SELECT source_key FROM sources WHERE source_id = ?", (scope.source_id,)).fetchone()
     if found is None:
         return SourceAnswer(notes=(*notes, "source_unknown"))
-    query = indexing.text_query(text)
-    if query is None:
+    if question.query is None and (question.vector is None or view.vectors is None):
         return SourceAnswer(notes=(*notes, "no_search_terms"))
-    notes += ["query_shortened"] if query.shortened else []
-    clauses = [(Occur.Must, query.query), (Occur.Must, _term("source", int(found[0])))]
+    key = int(found[0])
+    clauses = [(Occur.Must, constant(Query.term_query(indexing.SCHEMA, "source", key), 0.0))]
     clauses += in_force(scope.as_of) if scope.as_of is not None else []
     test = _filtered(view, scope, clauses) if scope.filters is not None else None
-    return SourceAnswer(chunks=_found(view, Query.boolean_query(clauses), test, top_k), notes=tuple(notes))
+    scoped = Scoped(Query.boolean_query(clauses), key, scope.filters is not None)
+    return SourceAnswer(chunks=_found(view, question, scoped, test, top_k), notes=tuple(notes))
+
+
+def _notes(view: View, question: Question) -> Iterator[str]:
+    if view.held < view.state.generation:
+        yield "index_lag"
+    if question.query is not None and question.query.shortened:
+        yield "query_shortened"
+    if question.vector is not None and view.vectors is None:
+        yield "no_vectors"
 
 
 def _filtered(view: View, scope: Scope, clauses: list[tuple[Occur, Query]]) -> Callable[[Chunk], bool] | None:
@@ -68,7 +78,7 @@ def _filtered(view: View, scope: Scope, clauses: list[tuple[Occur, Query]]) -> C
     if stand is None:
         filters = relaxed(filters, ENGINE_FIELDS - constants.keys())
     pushdown = Pushdown(view.connection, view.resolved, constants, stand)
-    clauses.append((Occur.Must, Query.const_score_query(pushdown.query(filters), 0.0)))
+    clauses.append((Occur.Must, constant(pushdown.query(filters), 0.0)))
 
     def test(chunk: Chunk) -> bool:
         return matches(filters, {**own_fields(chunk), **(stand(chunk) if stand else {}), **constants})
@@ -76,32 +86,23 @@ def _filtered(view: View, scope: Scope, clauses: list[tuple[Occur, Query]]) -> C
     return None if pushdown.exact else test
 
 
-def _term(name: str, value: int) -> Query:
-    return Query.const_score_query(Query.term_query(indexing.SCHEMA, name, value), 0.0)
-
-
-def _found(view: View, query: Query, test: Callable[[Chunk], bool] | None, top_k: int) -> list[Chunk]:
+def _found(
+    view: View, question: Question, scope: Scoped, test: Callable[[Chunk], bool] | None, top_k: int
+) -> list[Chunk]:
     """Return the best top_k chunks; asks for more while rows are gone or fail the test."""
-    limit, known = top_k, dict[int, Chunk | None]()
-    scorer = f"local:{view.state.base_id}"
+    limit, known = max(top_k, question.options.depth), dict[int, Chunk | None]()
     while True:
-        hits = _hits(view.searcher, query, limit)
-        known |= _chunks(view.connection, [rid for rid, _ in hits if rid not in known], test)
-        found = [
-            chunk._replace(scores=(Score(ScoreKind.BM25, score, scorer),))
-            for rid, score in hits
-            if (chunk := known[rid]) is not None
-        ]
-        if len(found) >= top_k or len(hits) < limit or limit >= _MOST_HITS:
-            return found[:top_k]
+        hits, more = candidates(view, question, scope, limit)
+        found: list[Chunk] = []
+        for start in range(0, len(hits), top_k):
+            batch = hits[start : start + top_k]
+            known |= _chunks(view.connection, [hit.rid for hit in batch if hit.rid not in known], test)
+            found += (chunk._replace(scores=hit.scores) for hit in batch if (chunk := known[hit.rid]) is not None)
+            if len(found) >= top_k:
+                return found[:top_k]
+        if not more or limit >= _MOST_HITS:
+            return found
         limit = min(4 * limit, _MOST_HITS)
-
-
-def _hits(searcher: tantivy.Searcher, query: Query, limit: int) -> list[tuple[int, float]]:
-    """Return (rid, score), best first, of equal scores the older row first."""
-    hits = searcher.search(query, limit=limit, count=False).hits
-    rids = searcher.fast_field_values("rid", [address for _, address in hits])
-    return sorted(zip((int(rid or 0) for rid in rids), (score for score, _ in hits)), key=lambda hit: (-hit[1], hit[0]))
 
 
 def _chunks(

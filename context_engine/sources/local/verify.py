@@ -108,7 +108,7 @@ def _index(view: View, indexed: int, changed: frozenset[int]) -> Iterator[str]:
     (highest,) = view.connection.execute("SELECT coalesce(max(rid), 0) FROM chunks").fetchone()
     while low <= highest:
         rows = _rows(view, low)
-        inside = _rids(view.searcher, low)
+        inside = _inside(view.searcher, low)
         seen += len(inside)
         lost = sorted(rows - changed - set(inside))
         yield from _named("is not in the index: run 'context-engine kb rebuild'", iter(lost))
@@ -130,7 +130,7 @@ def _rows(view: View, low: int) -> set[int]:
     return {rid for (rid,) in rows}
 
 
-def _rids(searcher: tantivy.Searcher, low: int) -> list[int]:
+def _inside(searcher: tantivy.Searcher, low: int) -> list[int]:
     query = Query.range_query(
         indexing.SCHEMA, "rid", FieldType.Unsigned, lower_bound=low, upper_bound=low + _STEP, include_upper=False
     )

@@ -17,7 +17,9 @@ from types import TracebackType
 
 from context_engine.errors import InvalidRequest, StoreError
 from context_engine.models import Chunk
+from context_engine.protocols import Embedder
 from context_engine.sources.local import schema
+from context_engine.sources.local.embedding import EmbeddingWriter
 from context_engine.sources.local.follower import Follower
 from context_engine.sources.local.lock import WriterLock
 from context_engine.sources.local.records import encode
@@ -37,7 +39,8 @@ class Writer:
     Args:
         root: folder of the base.
         now: the time, aware.
-        rebuild: build the index anew from the rows.
+        embedder: gives new rows their vectors, and rows of old that have none; None: rows get none.
+        rebuild: build the index anew from the rows, and the vectors too where another model made them.
 
     Attributes:
         given_up: damaged documents that a rebuild has found; the next ingestion writes them anew.
@@ -48,7 +51,9 @@ class Writer:
         StoreError: the base cannot be opened or written.
     """
 
-    def __init__(self, root: Path, *, now: Callable[[], datetime], rebuild: bool = False) -> None:
+    def __init__(
+        self, root: Path, *, now: Callable[[], datetime], embedder: Embedder | None = None, rebuild: bool = False
+    ) -> None:
         self._root, self._now = root, now
         self._changed = False
         root.mkdir(parents=True, exist_ok=True)
@@ -59,6 +64,9 @@ class Writer:
                 with _told(root):
                     self._index = Follower(root, self._connection, rebuild=rebuild)
                     self.given_up = self._index.given_up
+                    self._vectors = EmbeddingWriter(self._connection, embedder, root, anew=rebuild)
+                if rebuild:
+                    self.commit()
             except BaseException:
                 self._connection.close()
                 raise
@@ -85,7 +93,8 @@ class Writer:
             self._remove(source_key, document_id, version)
             self._insert(source_key, document_id, version, content_hash, chunks)
             self._changed = True
-            return True
+        self._vectors.wait(len(chunks))
+        return True
 
     def delete(self, source_id: str, document_id: str, version: str) -> bool:
         """Remove a document; return whether it was there."""
@@ -110,18 +119,28 @@ class Writer:
             StoreError: the disk refused; what SQLite has taken is kept, and indexed by the next commit or writer.
         """
         with _told(self._root):
+            self._embed()
             state = self._index.state
             if self._changed:
                 state = state._replace(generation=state.generation + 1)
                 schema.write_state(self._connection, state)
                 self._connection.execute("COMMIT")
+                self._vectors.committed()
             self.rollback()
             self._index.follow(state)
+
+    def _embed(self) -> None:
+        """Give vectors to all rows that lack them; that alone is a change too."""
+        if self._vectors.missing():
+            self._begin()
+            self._vectors.flush()
+            self._changed = True
 
     def rollback(self) -> None:
         """Forget everything written since the last commit."""
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
+            self._vectors.rolled_back()
         self._changed = False
 
     def close(self) -> None:
@@ -152,8 +171,7 @@ class Writer:
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        if not self._connection.in_transaction:
-            self._connection.execute("BEGIN IMMEDIATE")
+        self._begin()
         self._connection.execute("SAVEPOINT document")
         try:
             yield
@@ -162,6 +180,10 @@ class Writer:
             raise
         finally:
             self._connection.execute("RELEASE document")
+
+    def _begin(self) -> None:
+        if not self._connection.in_transaction:
+            self._connection.execute("BEGIN IMMEDIATE")
 
     def _source_key(self, source_id: str) -> int:
         self._connection.execute("INSERT OR IGNORE INTO sources(source_id) VALUES (?)", (source_id,))

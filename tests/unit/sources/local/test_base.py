@@ -14,6 +14,7 @@ import pytest
 from context_engine.errors import StoreCorrupt, StoreError, StoreVersionMismatch
 from context_engine.models import Chunk, Classification, FetchedAtBasis, ScoreKind, SourceType, TrustClass
 from context_engine.sources.local import LocalBase, SourceStats
+from context_engine.sources.local.index import INDEX_VERSION
 from context_engine.sources.local.search import Scope
 
 Fill = Callable[..., None]
@@ -227,8 +228,7 @@ class TestOpening:
 
     def test_another_analyser(self, fill: Fill, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         fill({"c": "text"})
-        for module in ("reader", "follower"):
-            monkeypatch.setattr(f"context_engine.sources.local.{module}.ANALYSER_VERSION", "99")
+        monkeypatch.setattr("context_engine.sources.local.index.INDEX_VERSION", "99")
         with LocalBase.open(folder) as base:
             with pytest.raises(StoreVersionMismatch, match="context-engine kb rebuild"):
                 base.search("text", source_id="sop", top_k=1)
@@ -272,7 +272,7 @@ class TestStats:
         assert stats.sources == {"s1": SourceStats(2, 2), "s2": SourceStats(1, 1)}
         assert (stats.documents, stats.chunks) == (3, 3)
         assert (stats.generation, stats.index_generation, stats.lag) == (2, 2, 0)
-        assert (stats.schema_version, stats.analyser_version) == (1, "1")
+        assert (stats.schema_version, stats.analyser_version) == (2, INDEX_VERSION)
         assert stats.bytes > (folder / "base.sqlite3").stat().st_size
 
 
