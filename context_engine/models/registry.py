@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from context_engine.errors import UnknownDomain
 from context_engine.models.enums import TIER_OF, Classification, SourceType, TrustClass, default_trust
@@ -22,6 +22,14 @@ def _zone(name: str) -> str:
     return name
 
 
+def _names(given: Any) -> Any:
+    """One name may stand without a list around it."""
+    return (given,) if isinstance(given, str) else given
+
+
+Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+Listed = Annotated[tuple[Name, ...], Field(min_length=1)]
+Names = Annotated[Listed, BeforeValidator(_names, json_schema_input_type=Name | Listed)]
 SourceId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$")]
 
 
@@ -86,6 +94,10 @@ class DomainSpec(_Frozen):
     description: str = ""
     timezone: Annotated[str, AfterValidator(_zone)] = "UTC"
     sources: Annotated[tuple[SourceSpec, ...], Field(min_length=1)]
+    glossary: Annotated[Mapping[Name, Names], Field(max_length=10_000)] = Field(
+        default_factory=dict,
+        description="Terms and what else they are called, e.g. {NPA: New Product Approval}; searches look for both.",
+    )
     settings: Mapping[str, Any] = Field(default_factory=dict, description="Pipeline settings for this domain.")
 
     @model_validator(mode="after")

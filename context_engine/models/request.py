@@ -11,6 +11,7 @@ from context_engine.errors import InvalidFilter, InvalidRequest, SourceError
 from context_engine.models.chunk import Chunk
 from context_engine.models.enums import TIERS
 from context_engine.models.filters import And, Condition, Filter, Not, Or
+from context_engine.models.query import Expansion
 
 __all__ = [
     "MAX_QUERY_CHARS",
@@ -131,6 +132,7 @@ class SourceQuery:
 
     Attributes:
         text: the query.
+        expansions: other words for it, to be searched for as well with their weights where the source can.
         top_k: most chunks wanted; a longer answer is cut.
         filters, as_of: to be pushed down where the source can; the engine checks them again.
         timeout_s: seconds the engine will wait.
@@ -139,6 +141,7 @@ class SourceQuery:
     text: str
     domain: str
     top_k: int
+    expansions: tuple[Expansion, ...] = ()
     filters: Filter | None = None
     as_of: date | None = None
     timeout_s: float = 10.0

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from context_engine.models.chunk import Chunk, Key, RankedChunk, utc_text
 from context_engine.models.enums import Decision, Outcome, Status
 from context_engine.models.filters import filter_to_dict
+from context_engine.models.query import PreparedQuery
 from context_engine.models.registry import SourceSpec
 from context_engine.models.request import Caller, SearchRequest
 from context_engine.models.settings import EffectiveSettings
@@ -131,6 +132,7 @@ class SearchResult:
         stages: stage 1 and every step of stage 2 with counts and times.
         settings: what the search ran with.
         now, as_of: the clock reading and the day used; `today`: that day is not past in the domain's time zone.
+        prepared: how the query was understood and what was searched for.
         request, specs: what was asked, and the sources as declared at that time.
         raw: the stage-1 answers; `rerank_scores`: the reranker's scores by identity. With them stage 2 can be
             recomputed to the same bytes.
@@ -154,6 +156,7 @@ class SearchResult:
     now: datetime
     as_of: date
     today: bool = True
+    prepared: PreparedQuery | None = None
     request: SearchRequest | None = None
     specs: tuple[SourceSpec, ...] = ()
     raw: tuple[RawAnswer, ...] = ()
@@ -171,6 +174,7 @@ class SearchResult:
             "now": utc_text(self.now),
             "caller": asdict(self.caller),
             "asked": _asked(self.request),
+            "searched": None if self.prepared is None else self.prepared.to_dict(),
             "status": str(self.status),
             "decision": str(self.decision),
             "chunks": [chunk.to_dict() for chunk in self.chunks],

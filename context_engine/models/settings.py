@@ -80,6 +80,21 @@ class Settings(BaseModel):
     mmr_lambda: Unit | None = Field(
         None, description="Maximal marginal relevance: 1 is the ranking alone, less prefers what is new; null: off."
     )
+    query_expansion: Flag = Field(True, description="Search too for what the domain's glossary calls a term.")
+    query_expansion_weight: Unit = Field(0.2, description="What a word of the glossary counts against a user's own.")
+    multi_query: Flag = Field(False, description="Search too for each part of a question of several.")
+    exact_first: Flag = Field(
+        True, description="Chunks with the quoted phrase or the code that is asked for come first."
+    )
+    query_max_chars: Annotated[int, Field(strict=True, ge=16, le=10_000)] = Field(
+        4000, description="A longer query is cut, and says so."
+    )
+    query_refinement: Flag = Field(True, description="Let the query refiner run, where one is configured.")
+    query_refiner: str = Field("none", description="Name of the query refiner; 'none' is none.")
+    query_refiner_options: Mapping[str, Any] = Field(
+        default_factory=dict, description="The refiner's own options, e.g. its connection and model."
+    )
+    query_refiner_timeout_s: Seconds = Field(3.0, description="Time for the query refiner; later, the query stands.")
     expired: Literal["flag", "demote", "refuse"] = Field("flag", description="What happens to content past its TTL.")
     sources: Annotated[tuple[str, ...] | None, Field(strict=False)] = Field(
         None, description="Only these sources of the domain; all of them if null."

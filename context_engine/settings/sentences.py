@@ -36,7 +36,6 @@ _NOT_ENFORCED: Final = frozenset(
         "retention",
         "redact",
         "pii",
-        "glossary",
         "synonyms",
         "expand",
         "expansion",

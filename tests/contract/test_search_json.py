@@ -18,6 +18,7 @@ SCHEMA = json.loads((Path(__file__).parents[2] / "config/schemas/search-result-v
 
 RESULT_KEYS = {
     "asked",
+    "searched",
     "schema_version",
     "search_id",
     "request_id",
