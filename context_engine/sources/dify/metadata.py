@@ -6,14 +6,36 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from context_engine.models import TIERS, Classification, FetchedAtBasis, SourceType, TrustClass, to_date, to_moment
 from context_engine.sources.dify.settings import DifySettings
 
-__all__ = ["MetadataReader"]
+__all__ = ["CLAIMS", "MARKED", "MARKS", "Marks", "MetadataReader"]
 
+
+class Marks(NamedTuple):
+    """Names of the metadata fields by which a document that this package wrote is known."""
+
+    source_id: str = "ce_source"
+    document_id: str = "ce_document_id"
+    version: str = "ce_version"
+    title: str = "ce_title"
+    content_hash: str = "ce_hash"
+
+
+MARKS: Final = Marks()
+MARKED: Final = MARKS.document_id
+"""A document that has this field was written by this package."""
+
+CLAIMS: Final = (
+    "authority_tier", "source_type", "trust_class", "classification", "document_version", "effective_from",
+    "effective_to", "superseded_by", "fetched_at", "ttl_seconds", "doc_type",
+)  # fmt: skip
+"""What a document that this package wrote says of itself, under these names where the manifest gives no others."""
+
+_OUR_NAMES: Final = {name: name for name in CLAIMS}
 _TIER: Final = re.compile(r"(?:tier)?[\s_-]*([1-5])", re.IGNORECASE)
 _DAY: Final = re.compile(r"(\d{4})(\d{2})(\d{2})")
 
@@ -45,7 +67,8 @@ class MetadataReader:
     def claims(self, metadata: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
         """Return fields of a chunk; a value that cannot be read counts as not known and is noted."""
         found: dict[str, Any] = {}
-        for ours, name in self._names.items():
+        names = _OUR_NAMES | self._names if MARKED in metadata else self._names
+        for ours, name in names.items():
             value = metadata.get(name)
             if value is None or value == "":
                 continue

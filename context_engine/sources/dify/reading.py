@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from context_engine.errors import SourceProtocolError
 from context_engine.models import NOTHING, Chunk, FetchedAtBasis, to_moment
-from context_engine.sources.dify.metadata import MetadataReader
+from context_engine.sources.dify.metadata import MARKED, MARKS, MetadataReader
 from context_engine.sources.dify.method import SearchMethod
 
 __all__ = ["Records", "read_chunks", "read_records"]
@@ -87,19 +87,34 @@ def _chunk(
     if indexed is not None:
         fields = {"fetched_at": indexed, "fetched_at_basis": FetchedAtBasis.INDEXED}
     fields |= claims.claims(metadata, notes)
+    document_id, title = _identity(metadata, segment)
     text, extra = _text(record, segment)
     return Chunk(
         content=text,
         chunk_id=segment["id"],
         scores=method.scores(record.get("score")),
-        document_id=_words(segment.get("document_id")) or _words(document.get("id")),
+        document_id=document_id,
         dataset_id=dataset_id,
-        title=_words(document.get("name")),
+        title=title,
         position=_place(segment.get("position")),
         metadata=metadata or NOTHING,
         extra=extra or NOTHING,
         **fields,
     )
+
+
+def _identity(metadata: dict[str, Any], segment: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Return id and title of a document, its own where this package wrote it; its marks leave the metadata."""
+    document = segment["document"]
+    given = _words(segment.get("document_id")) or _words(document.get("id"))
+    own = _words(metadata.get(MARKED))
+    if own is None:
+        return given, _words(document.get("name"))
+    title = _words(metadata.get(MARKS.title))
+    for name in MARKS:
+        metadata.pop(name, None)
+    metadata["dify_document_id"] = given
+    return own, title
 
 
 def _text(record: Mapping[str, Any], segment: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

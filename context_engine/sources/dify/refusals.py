@@ -44,6 +44,14 @@ _OUTAGE: Final = re.compile(
     r"unreachable|timed? ?out|temporar(?:y|ily)|name or service not known|bad gateway|service unavailable",
     re.IGNORECASE,
 )
+_HARMLESS: Final = re.compile(
+    r"Content is empty|Exceeded maximum segments limit of \d+|Metadata name already exists|"
+    r"The dataset name already exists|Process rule rules is required|Document is not completed|Document is disabled|"
+    r"doc_form is different from the dataset doc_form|Documents? not found|Segment not found|"
+    r"indexing_technique is required"
+)
+"""What Dify says of a write, as far as it holds nothing but Dify's own words."""
+
 _MODEL_CODES: Final = frozenset(
     {"provider_not_initialize", "provider_quota_exceeded", "model_currently_not_support", "completion_request_error"}
 )
@@ -92,7 +100,8 @@ def _bad_request(code: str, message: str) -> SourceError:
     if code in _MODEL_CODES or _MODEL.search(message):
         problem = "Dify cannot use the embedding or rerank model of the dataset: set it up in Dify"
         return SourceUnavailable(problem)
-    return _unexpected("400")
+    said = _HARMLESS.search(message)
+    return _unexpected("400") if said is None else SourceProtocolError(f"Dify refused the request: {said[0]}")
 
 
 def _unauthorised(_code: str, _message: str) -> SourceError:
@@ -100,7 +109,9 @@ def _unauthorised(_code: str, _message: str) -> SourceError:
     return SourceAuthError(problem)
 
 
-def _forbidden(_code: str, message: str) -> SourceError:
+def _forbidden(code: str, message: str) -> SourceError:
+    if code == "archived_document_immutable":
+        return SourceForbidden("the document is archived in Dify, where it cannot be changed: unarchive it")
     if _RATE.search(message):
         problem = "the workspace's rate limit is used up: set rate_per_minute in the connection to the plan's number"
         return SourceRateLimited(problem, retryable=True, retry_after_s=RATE_WINDOW_S)
@@ -109,7 +120,10 @@ def _forbidden(_code: str, message: str) -> SourceError:
     return SourceForbidden("the key has no access to the dataset: it belongs to another workspace, or was withdrawn")
 
 
-def _not_found(code: str, _message: str) -> SourceError:
+def _not_found(code: str, message: str) -> SourceError:
+    said = _HARMLESS.search(message)
+    if said is not None:
+        return SourceNotFound(f"Dify refused the request: {said[0]}")
     if code == "not_found":
         return SourceNotFound("no such dataset in the key's workspace: correct dataset_ids")
     return SourceNotFound("Dify's API is not at base_url: correct it in the connection")

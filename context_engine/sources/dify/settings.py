@@ -12,7 +12,7 @@ from context_engine.errors import ConfigError
 from context_engine.models import SourceSpec, SourceType
 from context_engine.settings.sentences import config_error
 
-__all__ = ["COSINE_STORES", "DifySettings", "MetadataNames", "check_dify"]
+__all__ = ["COSINE_STORES", "DifySettings", "MetadataNames", "check_dify", "read_settings"]
 
 COSINE_STORES: Final = frozenset({"pgvector", "weaviate", "qdrant"})
 """Vector stores whose scores Dify gives as cosine similarity; the others give distances, products or BM25."""
@@ -105,18 +105,26 @@ def check_dify(spec: SourceSpec) -> DifySettings:
     Raises:
         ConfigError: no connection, no dataset, an id that is no UUID, or a setting that cannot be used.
     """
+    settings = read_settings(spec)
+    if not spec.dataset_ids:
+        problem = "adapter 'dify' needs at least one dataset id ('context-engine domains import' lists them)"
+        raise ConfigError(problem, key=f"sources.{spec.id}.dataset_ids")
+    return settings
+
+
+def read_settings(spec: SourceSpec) -> DifySettings:
+    """Return the settings of a Dify source that need not have a dataset yet.
+
+    Raises:
+        ConfigError: no connection, an id that is no UUID, or a setting that cannot be used.
+    """
     where = f"sources.{spec.id}"
     if spec.connection is None:
         raise ConfigError("adapter 'dify' needs a connection: name one of connections.yaml", key=f"{where}.connection")
-    if not spec.dataset_ids:
-        problem = "adapter 'dify' needs at least one dataset id ('context-engine domains import' lists them)"
-        raise ConfigError(problem, key=f"{where}.dataset_ids")
     for one in spec.dataset_ids:
         if not _UUID.fullmatch(one):
             problem = f"{one!r} is no dataset id: copy the UUID from the dataset's address in Dify"
             raise ConfigError(problem, key=f"{where}.dataset_ids")
-    if spec.documents:
-        raise ConfigError("adapter 'dify' does not use this key: remove it", key=f"{where}.documents")
     try:
         return DifySettings.model_validate(dict(spec.settings))
     except ValidationError as error:

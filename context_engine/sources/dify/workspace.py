@@ -42,6 +42,7 @@ _EMPTY_TTL_S: Final = 30.0
 
 _NOT_AGAIN_S: Final = 10.0
 _FOREVER: Final = 10.0**9
+_GOOD: Final = (200, 201, 204)
 
 T = TypeVar("T")
 
@@ -167,6 +168,17 @@ class Workspace:
         call = Call("GET", f"datasets?page={number}&limit=100")
         return self._retried(lambda: self._ask(call, access, ticket), ticket, Calls(attempts, attempts)).json()
 
+    def ask(self, call: Call, access: Access, ticket: Ticket, *, most_s: float = 0.0) -> Response:
+        """Make one call of any kind and return the good answer.
+
+        Args:
+            most_s: the longest silence borne, where it is longer than the connection's own.
+
+        Raises:
+            SourceError: Dify gave no good answer.
+        """
+        return self._ask(call, access, ticket, most_s)
+
     def close(self) -> None:
         """Close the clients; a later search opens new ones."""
         with self._lock:
@@ -199,16 +211,16 @@ class Workspace:
         finally:
             breaker.note(failure, self._clock.monotonic())
 
-    def _ask(self, call: Call, access: Access, ticket: Ticket) -> Response:
+    def _ask(self, call: Call, access: Access, ticket: Ticket, most_s: float = 0.0) -> Response:
         """Make one call; after a refused key read the connection again, and ask once more if the key has changed."""
         refused: SourceAuthError
         try:
-            return self._answer(call, access, ticket)
+            return self._answer(call, access, ticket, most_s)
         except SourceAuthError as error:
             refused = error
         fresh = self._fresh(access, refused)
         access.connection, access.key = fresh.connection, fresh.key
-        return self._answer(call, access, ticket)
+        return self._answer(call, access, ticket, most_s)
 
     def _fresh(self, access: Access, refused: SourceAuthError) -> Access:
         try:
@@ -219,18 +231,18 @@ class Workspace:
             raise refused
         return fresh
 
-    def _answer(self, call: Call, access: Access, ticket: Ticket) -> Response:
+    def _answer(self, call: Call, access: Access, ticket: Ticket, most_s: float) -> Response:
         connection, key = access.connection, access.key
         slot = shared_gate(access.server).enter(connection.max_connections, ticket.left())
         ticket.hold(slot)
         try:
             budget = shared_budget(access.server, key.fingerprint)
-            if call.method == "POST":
+            if call.method != "GET":
                 budget.take(access.limit, self._clock.monotonic(), access.since)
-            response = send(self._client(connection), call, key, ticket.left, connection.timeout_s)
+            response = send(self._client(connection), call, key, ticket.left, max(connection.timeout_s, most_s))
         finally:
             slot.release()
-        if response.status == 200:
+        if response.status in _GOOD:
             return response
         error = refusal(response, key, self._clock.now())
         if isinstance(error, SourceRateLimited) and response.status == 403:

@@ -12,8 +12,7 @@ from typing import Any, Final, Self
 
 from context_engine.errors import nearest
 from context_engine.testing.fake_dify.app import DifyApp, RateWindow
-from context_engine.testing.fake_dify.data import FakeDataset, Model
-from context_engine.testing.fake_dify.demo import demo_datasets
+from context_engine.testing.fake_dify.data import FakeDataset, FakeDocument, Model
 from context_engine.testing.fake_dify.faults import FAULTS, Endpoint, Fault, Injection
 from context_engine.testing.fake_dify.held import HeldDataset
 from context_engine.testing.fake_dify.retrieve import Behaviour
@@ -103,6 +102,8 @@ class FakeDify:
         Args:
             options: those of FakeDify, but for the datasets.
         """
+        from context_engine.testing.fake_dify.demo import demo_datasets
+
         return cls(demo_datasets(), **options)
 
     def put(self, dataset: FakeDataset) -> None:
@@ -132,6 +133,18 @@ class FakeDify:
         if name not in ids:
             raise KeyError(f"no dataset {name!r}.{nearest(name, ids)}")
         return ids[name]
+
+    def documents(self, name: str) -> list[FakeDocument]:
+        """Return the documents that the dataset with a name holds now, in the order of creation.
+
+        Raises:
+            KeyError: there is no such dataset.
+        """
+        held = self._app.datasets[self.dataset_id(name)]
+        if self._server is None:
+            return held.documents
+        with self._server.lock:
+            return held.documents
 
     def inject(
         self,

@@ -29,7 +29,6 @@ def test_the_defaults():
         ({"dataset_ids": ()}, "sources.s.dataset_ids", "at least one"),
         ({"dataset_ids": ("not-a-uuid",)}, "sources.s.dataset_ids", "copy the UUID"),
         ({"dataset_ids": (ID.replace("-", ""),)}, "sources.s.dataset_ids", "copy the UUID"),
-        ({"documents": ({"include": "*"},)}, "sources.s.documents", "remove it"),
         ({"settings": {"max_call": 1}}, "sources.s.settings.max_call", "max_calls"),
         ({"settings": {"max_calls": 0}}, "sources.s.settings.max_calls", "at least 1"),
         ({"settings": {"legs": ["semantic"]}}, "sources.s.settings.legs", "[semantic, full_text]"),
