@@ -9,6 +9,7 @@ from context_engine.cli.app import App, with_debug
 from context_engine.cli.config import config, init
 from context_engine.cli.doctor import doctor
 from context_engine.cli.domains import domains
+from context_engine.cli.eval import eval_
 from context_engine.cli.import_datasets import import_datasets
 from context_engine.cli.ingest import ingest
 from context_engine.cli.kb import kb
@@ -39,6 +40,6 @@ def main() -> None:
     """Retrieval for a bank's knowledge: ranked by relevance and authority, every chunk with its provenance."""
 
 
-for command in (search, domains, doctor, config, init, ingest, kb, tags, plugin):
+for command in (search, domains, doctor, config, init, ingest, kb, eval_, tags, plugin):
     main.add_command(command)
 domains.add_command(import_datasets)

@@ -19,7 +19,7 @@ from context_engine.models import And, Caller, Decision, Filter, SearchRequest, 
 if TYPE_CHECKING:
     from context_engine.settings import Layer
 
-__all__ = ["outcome_code", "search"]
+__all__ = ["Day", "outcome_code", "search"]
 
 _MOST_BYTES: Final = 1_000_000
 EPILOG: Final = """\b
@@ -38,7 +38,9 @@ else:  # not generic before click 8.2
     _DayType = click.ParamType
 
 
-class _Day(_DayType):
+class Day(_DayType):
+    """A day as an option, written 2025-06-30."""
+
     name = "date"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:
@@ -54,7 +56,7 @@ class _Day(_DayType):
 @click.option("--domain", "-d", required=True, metavar="NAME", help="Domain to search; 'domains' lists them.")
 @click.option("--top-k", "-k", type=click.IntRange(1, 1000), metavar="N", help="Chunks returned [default: 8].")
 @click.option("--filter", "-f", "filters", multiple=True, metavar="FILTER", help='e.g. "version=3.2; year>=2024".')
-@click.option("--as-of", type=_Day(), metavar="DAY", help="Answer as of this day, e.g. 2025-06-30 [default: today].")
+@click.option("--as-of", type=Day(), metavar="DAY", help="Answer as of this day, e.g. 2025-06-30 [default: today].")
 @click.option("--require-tier", type=click.IntRange(1, 5), multiple=True, metavar="TIER", help="Evidence needed.")
 @click.option("--require-source", multiple=True, metavar="ID", help="A source that must be among the evidence.")
 @click.option("--strict", is_flag=True, help="Fail when required evidence is missing.")

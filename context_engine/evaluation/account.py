@@ -1,0 +1,90 @@
+"""What a run cost and gave beside its measures: stages, latency, context tokens, tiers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from context_engine.evaluation.corpus import Corpus
+from context_engine.evaluation.gold import Hit
+from context_engine.evaluation.run import Run
+from context_engine.evaluation.statistics import percentile
+
+__all__ = ["Latency", "Stage", "Tokens", "latency", "stages", "tier_shares", "token_efficiency"]
+
+
+class Latency(NamedTuple):
+    """Times of a search in milliseconds, questions asked one after the other."""
+
+    p50: float
+    p95: float
+    mean: float
+    most: float
+
+
+class Stage(NamedTuple):
+    """One stage over all questions: candidates in and out on average, and its time in milliseconds."""
+
+    name: str
+    entered: float
+    left: float
+    p50: float
+    p95: float
+
+
+class Tokens(NamedTuple):
+    """Context tokens beside those of the whole corpus of the domain asked.
+
+    Attributes:
+        context: mean tokens of a context; p95 of them.
+        corpus: mean tokens of the domain's corpus over the questions; None where it cannot be listed.
+        share: context / corpus, mean over the questions.
+    """
+
+    context: float
+    p95: float
+    corpus: float | None
+    share: float | None
+
+
+def latency(run: Run) -> Latency:
+    """Return the times of a run's searches."""
+    times = [answer.elapsed_ms for answer in run.answers]
+    average = sum(times) / len(times) if times else 0.0
+    return Latency(percentile(times, 0.5), percentile(times, 0.95), average, max(times, default=0.0))
+
+
+def stages(run: Run) -> list[Stage]:
+    """Return the funnel: each stage in its order with its means."""
+    held: dict[str, list[tuple[int, int, float]]] = {}
+    for answer in run.answers:
+        for stage in answer.stages:
+            held.setdefault(stage.name, []).append((stage.entered, stage.left, stage.elapsed_ms))
+    out = []
+    for name, rows in held.items():
+        times = [row[2] for row in rows]
+        entered, left = (sum(row[place] for row in rows) / len(rows) for place in (0, 1))
+        out.append(Stage(name, entered, left, percentile(times, 0.5), percentile(times, 0.95)))
+    return out
+
+
+def tier_shares(rankings: Sequence[Sequence[Hit]], top_k: int) -> Mapping[int, float]:
+    """Return the share of each tier among the first top_k chunks of all rankings; {} where nothing is returned."""
+    counts = Counter(hit.identity.tier for hits in rankings for hit in hits[:top_k] if hit.identity.tier)
+    total = sum(counts.values())
+    return {tier: counts[tier] / total for tier in range(1, 6)} if total else {}
+
+
+def token_efficiency(run: Run, corpus: Corpus) -> Tokens:
+    """Return how long the contexts are, and which part of the whole corpus that is."""
+    sizes = [answer.context_tokens for answer in run.answers if not answer.failed]
+    listed = {name: tokens for name, tokens in corpus.tokens.items() if tokens}
+    pairs = [(one.context_tokens, listed[one.domain]) for one in run.answers if one.domain in listed and not one.failed]
+    whole = not corpus.unlisted and bool(pairs)
+    return Tokens(
+        context=sum(sizes) / len(sizes) if sizes else 0.0,
+        p95=percentile([float(size) for size in sizes], 0.95),
+        corpus=sum(total for _, total in pairs) / len(pairs) if whole else None,
+        share=sum(used / total for used, total in pairs) / len(pairs) if whole else None,
+    )

@@ -1,0 +1,87 @@
+"""Everything the embedded base holds for some domains: who is there to be found, and how long it is altogether."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from context_engine.evaluation.gold import Identity, identity_of
+from context_engine.models import Chunk, SourceSpec
+from context_engine.policy.trust import standing
+from context_engine.protocols import TokenCounter
+from context_engine.sources.factory import base_path
+from context_engine.sources.local import schema
+from context_engine.sources.local.records import decode
+from context_engine.wiring import Setup
+
+__all__ = ["Corpus", "read_corpus"]
+
+_ROWS: Final = (
+    "SELECT chunk_id, content, fields, indexed_at FROM chunks JOIN documents USING (doc_key)"
+    " JOIN sources USING (source_key) WHERE source_id = ? AND removed IS NULL"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corpus:
+    """What is there to be found.
+
+    Attributes:
+        identities: the chunks of all sources that can be listed, by (source id, chunk id).
+        tokens, chunks: by domain.
+        unlisted: sources that cannot be listed: those that are not in the embedded base.
+    """
+
+    identities: Mapping[tuple[str, str], Identity] = field(default_factory=dict)
+    tokens: Mapping[str, int] = field(default_factory=dict)
+    chunks: Mapping[str, int] = field(default_factory=dict)
+    unlisted: tuple[str, ...] = ()
+
+    def by_chunk_id(self) -> Mapping[str, Identity]:
+        """Return the identities by chunk id alone."""
+        return {chunk_id: one for (_, chunk_id), one in self.identities.items()}
+
+
+def read_corpus(setup: Setup, data_dir: Path, domains: Iterable[str], counter: TokenCounter) -> Corpus:
+    """Return what the sources of some domains hold.
+
+    Raises:
+        StoreError: the embedded base cannot be read.
+    """
+    identities: dict[tuple[str, str], Identity] = {}
+    tokens: dict[str, int] = {}
+    chunks: dict[str, int] = {}
+    unlisted: set[str] = set()
+    lengths: dict[str, tuple[int, int]] = {}
+    for name in domains:
+        for spec in setup.registry.domain(name).sources:
+            if spec.adapter != "local":
+                unlisted.add(spec.id)
+                continue
+            if spec.id not in lengths:
+                held = list(_chunks(base_path(data_dir), spec.id))
+                identities.update({(spec.id, chunk.chunk_id): _identity(spec, chunk) for chunk in held})
+                lengths[spec.id] = (sum(counter.count(chunk.content) for chunk in held), len(held))
+            tokens[name] = tokens.get(name, 0) + lengths[spec.id][0]
+            chunks[name] = chunks.get(name, 0) + lengths[spec.id][1]
+    return Corpus(identities=identities, tokens=tokens, chunks=chunks, unlisted=tuple(sorted(unlisted)))
+
+
+def _identity(spec: SourceSpec, chunk: Chunk) -> Identity:
+    return identity_of(spec.id, chunk.chunk_id, chunk, standing(chunk, spec).tier)
+
+
+def _chunks(base: Path, source_id: str) -> Iterator[Chunk]:
+    if not schema.exists(base):
+        raise schema.missing(base)
+    connection = schema.connect(base, write=False)
+    try:
+        for chunk_id, content, fields, indexed_at in connection.execute(_ROWS, (source_id,)):
+            yield decode((chunk_id, content, fields), indexed_at)
+    except sqlite3.DatabaseError as error:
+        raise schema.unusable(base, error) from error
+    finally:
+        connection.close()

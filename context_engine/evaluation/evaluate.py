@@ -1,0 +1,94 @@
+"""Evaluate a set-up, alone or against a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from context_engine.evaluation.groups import grouped
+from context_engine.evaluation.metrics import cutoff, read_measures
+from context_engine.evaluation.report import Compared
+from context_engine.evaluation.run import Depth, Progress
+from context_engine.evaluation.score import Scored, rankings_of, score_rankings, score_run
+from context_engine.evaluation.session import Session
+from context_engine.evaluation.trec import read_run
+from context_engine.evaluation.variant import Variant
+
+__all__ = ["compare_files", "evaluate", "primary_of"]
+
+_LEAST_DEPTH = 40
+
+
+def evaluate(
+    session: Session,
+    variant: Variant,
+    *,
+    baseline: Variant | Path | None = None,
+    measures: Sequence[str],
+    top_k: int | None = None,
+    by: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> Compared:
+    """Return a set-up's evaluation.
+
+    Args:
+        baseline: another set-up, or a run file.
+        measures: names that ir_measures reads; the first nDCG, else the first of all, orders the questions.
+        top_k: chunks a reader is given; None takes the domain's stage2_top_k.
+        by: labels to group by.
+
+    Raises:
+        InvalidRequest, ConfigError: a measure, a label, a set-up or a file that cannot be used.
+    """
+    names = read_measures(measures)
+    groups = grouped(session, by)
+    other = _file(session, baseline, names) if isinstance(baseline, Path) else None
+    depth = _depth(session, variant, names, top_k)
+    run = session.run(variant, depth, progress=progress)
+    if isinstance(baseline, Variant):
+        second = _depth(session, baseline, names, top_k)
+        other = score_run(session.run(baseline, second, progress=progress), session.qrels, names)
+    plain = {answer.question.id: answer.without_authority for answer in run.answers}
+    return Compared(
+        session=session,
+        ours=score_run(run, session.qrels, names),
+        baseline=other,
+        groups=groups,
+        primary=primary_of(names),
+        without_authority=score_rankings("without authority", plain, session.qrels, names),
+    )
+
+
+def compare_files(
+    session: Session, ours: Path, theirs: Path, *, measures: Sequence[str], by: Sequence[str] = ()
+) -> Compared:
+    """Return the comparison of two run files; nothing is asked.
+
+    Raises:
+        InvalidRequest, ConfigError: a measure, a label or a file that cannot be used.
+    """
+    names = read_measures(measures)
+    first, second = (_file(session, path, names) for path in (ours, theirs))
+    return Compared(
+        session=session, ours=first, baseline=second, groups=grouped(session, by), primary=primary_of(names)
+    )
+
+
+def primary_of(measures: Sequence[str]) -> str:
+    """Return the measure by which questions are sorted and settings chosen: the first nDCG, else the first."""
+    return next((name for name in measures if name.startswith("nDCG")), measures[0])
+
+
+def _depth(session: Session, variant: Variant, measures: Sequence[str], top_k: int | None) -> Depth:
+    if top_k is None:
+        from context_engine.evaluation.variant import with_variant
+
+        changed = with_variant(session.setup, variant)
+        domain = changed.registry.domain(session.questions[0][1])
+        top_k = changed.resolver.base(domain).values.stage2_top_k
+    return Depth(top_k=top_k, ranked=max(top_k, _LEAST_DEPTH, *map(cutoff, measures)))
+
+
+def _file(session: Session, path: Path, measures: Sequence[str]) -> Scored:
+    hits = rankings_of(read_run(path), session.corpus.by_chunk_id())
+    return score_rankings(path.name, hits, session.qrels, measures)

@@ -1,0 +1,100 @@
+"""Judgements: which text answers which question, read from JSON Lines, tab-separated or TREC files, and added to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from context_engine.errors import ConfigError
+from context_engine.evaluation.questions import json_lines, lines_of, rejected
+
+__all__ = ["Qrels", "append_judgement", "positive", "read_qrels"]
+
+Qrels = Mapping[str, Mapping[str, int]]
+"""Question id to gold id to grade; a grade above 0 is relevant."""
+
+_QUESTION: Final = ("query_id", "qid", "query-id", "id")
+_GOLD: Final = ("gold", "chunk_id", "passage_id", "doc_id", "document_id", "corpus-id", "content_sha256")
+_GRADE: Final = ("grade", "relevance", "score", "rel")
+_MOST_GRADE: Final = 1000
+
+
+def read_qrels(path: Path) -> Qrels:
+    """Return the judgements of a file.
+
+    Forms: JSON Lines (`query_id`, one of `gold`, `chunk_id`, `document_id`, `content_sha256`, and `grade`); lines of
+    question, gold id and grade; TREC's lines of question, 0, gold id and grade. In JSON Lines, which people add to, the
+    last judgement of a pair counts; elsewhere a pair with two grades is an error.
+
+    Raises:
+        ConfigError: the file or a line of it cannot be used, or there is no judgement.
+    """
+    by_hand = path.suffix in (".jsonl", ".json", ".ndjson")
+    found: dict[str, dict[str, int]] = {}
+    for number, question, gold, grade in _from_json(path) if by_hand else _from_columns(path):
+        held = found.setdefault(question, {})
+        if not by_hand and held.get(gold, grade) != grade:
+            raise rejected(path, number, f"{question} {gold} was graded {held[gold]} above and is {grade} here")
+        held[gold] = grade
+    if not found:
+        raise ConfigError("holds no judgement", file=str(path))
+    return found
+
+
+def positive(qrels: Qrels) -> Qrels:
+    """Return what is relevant: grades above 0, of questions that have any."""
+    kept = {question: {gold: grade for gold, grade in held.items() if grade > 0} for question, held in qrels.items()}
+    return {question: held for question, held in kept.items() if held}
+
+
+def append_judgement(path: Path, judgement: Mapping[str, Any]) -> None:
+    """Add one judgement at the end of a JSON Lines file, making the file where there is none.
+
+    Raises:
+        ConfigError: the file is of another form, or cannot be written.
+    """
+    if path.suffix != ".jsonl":
+        raise ConfigError("judgements are kept as JSON Lines: name a file that ends in .jsonl", file=str(path))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        broken_off = path.exists() and path.stat().st_size > 0 and path.read_bytes()[-1:] != b"\n"
+        with path.open("a", encoding="utf-8") as file:
+            file.write("\n" * broken_off + json.dumps(judgement, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise ConfigError(f"cannot be written: {error.strerror}", file=str(path)) from None
+
+
+def _from_json(path: Path) -> Iterator[tuple[int, str, str, int]]:
+    for number, row in json_lines(path):
+        question = next((row[name] for name in _QUESTION if row.get(name) not in (None, "")), None)
+        gold = next((row[name] for name in _GOLD if row.get(name) not in (None, "")), None)
+        grade = next((row[name] for name in _GRADE if name in row), 1)
+        if question is None or gold is None:
+            lacks = "query_id" if question is None else "gold, chunk_id or document_id"
+            raise rejected(path, number, f"the judgement lacks {lacks}")
+        yield number, str(question), str(gold), _grade(path, number, grade)
+
+
+def _from_columns(path: Path) -> Iterator[tuple[int, str, str, int]]:
+    for number, line in lines_of(path):
+        columns = [part.strip() for part in line.split("\t")] if "\t" in line else line.split()
+        if len(columns) not in (3, 4):
+            form = "question, gold id and grade, or TREC's question, 0, gold id and grade"
+            raise rejected(path, number, f"has {len(columns)} columns: write {form}")
+        if number == 1 and not _is_number(columns[-1]):
+            continue
+        yield number, columns[0], columns[-2], _grade(path, number, columns[-1])
+
+
+def _is_number(text: str) -> bool:
+    return text.lstrip("+-").isdecimal()
+
+
+def _grade(path: Path, number: int, value: Any) -> int:
+    if isinstance(value, str) and _is_number(value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not -_MOST_GRADE <= value <= _MOST_GRADE:
+        raise rejected(path, number, f"the grade must be a whole number, 0 for not relevant, got {value!r}")
+    return value

@@ -1,0 +1,188 @@
+"""Ask an engine every question and keep what evaluation needs of each answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import Any, Final
+
+from context_engine.context import from_result
+from context_engine.engine import Engine
+from context_engine.engine.recompute import recompute
+from context_engine.errors import RetrievalFailed
+from context_engine.evaluation.gold import Hit, Identity, identity_of
+from context_engine.evaluation.questions import Question
+from context_engine.models import Fate, Key, RankedChunk, SearchRequest, SearchResult, StageTrace
+from context_engine.protocols import TokenCounter
+from context_engine.settings import Setting
+from context_engine.settings.layers import with_layer
+from context_engine.text import content_sha256
+
+__all__ = ["Answer", "Depth", "Progress", "Run", "answer_of", "ask", "run_questions", "with_settings"]
+
+Progress = Callable[[int, int, str], None]
+"""Told of (questions done, questions in all, id of the question)."""
+
+_NO_AUTHORITY: Final = {"authority_weight": Setting(0.0, "evaluation"), "relevance_weight": Setting(1.0, "evaluation")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Depth:
+    """How far down the ranking one looks.
+
+    Attributes:
+        top_k: what a reader is given: tokens, tiers and losses are counted on it.
+        ranked: what is ranked for the measures, at least top_k.
+    """
+
+    top_k: int
+    ranked: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came of one question.
+
+    Attributes:
+        hits: the ranking, `Depth.ranked` deep; `without_authority` the same with the boost at 0.
+        pool: every stage-1 candidate by identity of the fate.
+        elapsed_ms: wall time of the search.
+        context_tokens: of the context a model would read, made of the first top_k.
+        failed: no source answered.
+    """
+
+    question: Question
+    domain: str
+    hits: tuple[Hit, ...] = ()
+    without_authority: tuple[Hit, ...] = ()
+    pool: Mapping[Key, Identity] = field(default_factory=dict)
+    fates: tuple[Fate, ...] = ()
+    stages: tuple[StageTrace, ...] = ()
+    elapsed_ms: float = 0.0
+    context_tokens: int = 0
+    status: str = ""
+    decision: str = ""
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """The answers of one set-up to all questions, in their order.
+
+    Attributes:
+        settings: of each domain asked, with their origins.
+    """
+
+    name: str
+    depth: Depth
+    answers: tuple[Answer, ...]
+    settings: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+
+
+def run_questions(
+    engine: Engine,
+    questions: Sequence[tuple[Question, str]],
+    *,
+    name: str,
+    depth: Depth,
+    counter: TokenCounter,
+    as_of: date | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Return the answers of an engine; the first question is asked once more beforehand, so that sources are open.
+
+    Args:
+        questions: each with its domain.
+        as_of: the day asked about where a question names none; None is today.
+
+    Raises:
+        InvalidRequest, ConfigError: as `Engine.search`.
+    """
+    answers: list[Answer] = []
+    settings: dict[str, Mapping[str, Mapping[str, Any]]] = {}
+    if questions:
+        ask(engine, *questions[0], depth=depth, as_of=as_of)
+    for number, (question, domain) in enumerate(questions, start=1):
+        started = time.perf_counter()
+        result, failed = ask(engine, question, domain, depth=depth, as_of=as_of)
+        elapsed = (time.perf_counter() - started) * 1000.0
+        if result is None:
+            answers.append(Answer(question=question, domain=domain, elapsed_ms=elapsed, failed=True))
+        else:
+            kept = answer_of(result, question, depth=depth, counter=counter)
+            answers.append(replace(kept, elapsed_ms=elapsed, failed=failed))
+            settings.setdefault(domain, result.settings.to_dict())
+        if progress is not None:
+            progress(number, len(questions), question.id)
+    return Run(name=name, depth=depth, answers=tuple(answers), settings=settings)
+
+
+def ask(
+    engine: Engine, question: Question, domain: str, *, depth: Depth, as_of: date | None = None
+) -> tuple[SearchResult | None, bool]:
+    """Return what an engine answers, and whether every source failed."""
+    request = SearchRequest(
+        query=question.text,
+        domain=domain,
+        as_of=question.as_of or as_of,
+        overrides={"stage2_top_k": depth.ranked},
+    )
+    try:
+        return engine.search(request), False
+    except RetrievalFailed as error:
+        return (error.result if isinstance(error.result, SearchResult) else None), True
+
+
+def answer_of(result: SearchResult, question: Question, *, depth: Depth, counter: TokenCounter | None = None) -> Answer:
+    """Return what evaluation keeps of a result; without a counter neither tokens nor the order without authority."""
+    pool = _pool(result)
+    tokens, plain = 0, tuple[Hit, ...]()
+    if counter is not None:
+        tokens = from_result(replace(result, chunks=result.chunks[: depth.top_k]), counter=counter).tokens
+        plain = _hits(recompute(with_settings(result, _NO_AUTHORITY)).chunks, pool)
+    return Answer(
+        question=question,
+        domain=result.domain,
+        hits=_hits(result.chunks, pool),
+        without_authority=plain,
+        pool=pool,
+        fates=result.fates,
+        stages=result.stages,
+        context_tokens=tokens,
+        status=str(result.status),
+        decision=str(result.decision),
+    )
+
+
+def with_settings(result: SearchResult, layer: Mapping[str, Setting]) -> SearchResult:
+    """Return a result as if it had been asked with other settings; stage 2 is still to be computed again."""
+    changed = replace(result, settings=with_layer(result.settings, layer))
+    return changed if changed.settings.values.reranking_enabled else replace(changed, rerank_scores={})
+
+
+def _pool(result: SearchResult) -> dict[Key, Identity]:
+    """Return the identity of every candidate; its tier is known where it was returned."""
+    pool: dict[Key, Identity] = {}
+    for answer in result.raw:
+        for chunk in answer.chunks:
+            chunk_id = chunk.chunk_id or content_sha256(chunk.content)[:32]
+            for source_id in {answer.source_id, chunk.source_id or answer.source_id}:
+                pool[source_id, chunk_id] = identity_of(source_id, chunk_id, chunk)
+    return pool
+
+
+def _hits(chunks: Iterable[RankedChunk], pool: Mapping[Key, Identity]) -> tuple[Hit, ...]:
+    return tuple(_hit(chunk, pool) for chunk in chunks)
+
+
+def _hit(chunk: RankedChunk, pool: Mapping[Key, Identity]) -> Hit:
+    own = pool.get((chunk.source_id, chunk.chunk_id)) or identity_of(chunk.source_id, chunk.chunk_id, chunk.chunk)
+    copies = [
+        pool.get((one.source_id, one.chunk_id))
+        or Identity(one.source_id, one.chunk_id, frozenset({one.chunk_id}), one.content_sha256)
+        for one in chunk.also_in
+    ]
+    copies = [one._replace(tier=member.authority_tier) for one, member in zip(copies, chunk.also_in)]
+    return Hit(own._replace(tier=chunk.authority_tier), chunk.final, tuple(copies))

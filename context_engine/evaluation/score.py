@@ -1,0 +1,149 @@
+"""A run against the judgements: measures per question, their means, and where each gold answer was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from context_engine.evaluation.gold import Hit, Identity, gold_of, ranked_ids
+from context_engine.evaluation.metrics import Scores, mean, measured
+from context_engine.evaluation.qrels import Qrels
+from context_engine.evaluation.run import Answer, Run
+from context_engine.evaluation.statistics import Interval, Paired, bootstrap, paired_bootstrap
+from context_engine.models import Outcome
+
+__all__ = ["NOT_FOUND", "RETURNED", "GoldFate", "Scored", "gold_fates", "rankings_of", "score_rankings", "score_run"]
+
+RETURNED: Final = "returned"
+NOT_FOUND: Final = "recall"
+_STAGES: Final = ("filter", "as_of", "expiry", "relevance", "dedup", "threshold", "scope", "rerank", "select")
+_STAGE_ORDER: Final = {name: place for place, name in enumerate(_STAGES)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """A run with its measures.
+
+    Attributes:
+        run: None where the rankings came out of a file.
+        rankings: question id to names, best first; a gold answer stands under its gold id.
+        places: the same with the chunk ids and scores, to be written as a run file.
+        scores: for each question of the judgements.
+    """
+
+    name: str
+    measures: tuple[str, ...]
+    rankings: Mapping[str, Sequence[str]]
+    places: Mapping[str, Sequence[tuple[str, float]]]
+    scores: Scores
+    run: Run | None = None
+
+    def mean(self, measure: str, questions: Sequence[str] | None = None) -> float:
+        """Return the mean of a measure over some questions, or all."""
+        return mean(self.scores, measure, questions)
+
+    def interval(self, measure: str) -> Interval:
+        """Return the mean of a measure with its 95 % interval."""
+        return bootstrap([held[measure] for held in self.scores.values()])
+
+    def against(self, baseline: Scored, measure: str) -> Paired:
+        """Return the paired difference of a measure to another run on the same judgements."""
+        questions = list(self.scores)
+        ours, theirs = ([one.scores[question][measure] for question in questions] for one in (self, baseline))
+        return paired_bootstrap(ours, theirs)
+
+
+class GoldFate(NamedTuple):
+    """The end of one gold answer.
+
+    Attributes:
+        stage: "returned", "recall" (no source gave it) or the stage that dropped it.
+        rank: of the chunk that holds it, where it is returned.
+    """
+
+    question: str
+    gold: str
+    stage: str
+    rank: int | None = None
+    tier: int = 0
+
+
+def score_run(run: Run, qrels: Qrels, measures: Sequence[str]) -> Scored:
+    """Return the measures of a run; a question it does not answer counts 0."""
+    return score_rankings(run.name, {answer.question.id: answer.hits for answer in run.answers}, qrels, measures, run)
+
+
+def score_rankings(
+    name: str, hits: Mapping[str, Sequence[Hit]], qrels: Qrels, measures: Sequence[str], run: Run | None = None
+) -> Scored:
+    """Return the measures of rankings."""
+    named = {question: ranked_ids(found, qrels.get(question, {})) for question, found in hits.items()}
+    rankings = {question: [place for place, _ in places] for question, places in named.items()}
+    scores = {question: _scores(found) for question, found in hits.items()}
+    places = {question: [(one, scores[question][one]) for _, one in held] for question, held in named.items()}
+    unique = {question: list(dict(held).items()) for question, held in places.items()}
+    return Scored(
+        name=name,
+        measures=tuple(measures),
+        rankings=rankings,
+        places=unique,
+        scores=measured(rankings, qrels, measures),
+        run=run,
+    )
+
+
+def _scores(hits: Iterable[Hit]) -> dict[str, float]:
+    """Return the score of each chunk id; a merged copy has its survivor's."""
+    out: dict[str, float] = {}
+    for hit in hits:
+        for one in (hit.identity, *hit.copies):
+            out.setdefault(one.chunk_id, hit.score)
+    return out
+
+
+def rankings_of(
+    file: Mapping[str, Sequence[tuple[str, float]]], known: Mapping[str, Identity]
+) -> dict[str, tuple[Hit, ...]]:
+    """Return the rankings of a run file, each chunk with all it can be called by, as far as it is known."""
+
+    def hit(name: str, score: float) -> Hit:
+        return Hit(known.get(name) or Identity("", name, frozenset({name})), score)
+
+    return {question: tuple(hit(*place) for place in places) for question, places in file.items()}
+
+
+def gold_fates(run: Run, qrels: Qrels) -> list[GoldFate]:
+    """Return what became of each gold answer among the first `top_k`; a merged copy ends as its survivor does."""
+    return [
+        fate for answer in run.answers for fate in _fates(answer, qrels.get(answer.question.id, {}), run.depth.top_k)
+    ]
+
+
+def _fates(answer: Answer, gold: Mapping[str, int], top_k: int) -> list[GoldFate]:
+    ranks: dict[str, tuple[int, int]] = {}
+    for rank, hit in enumerate(answer.hits[:top_k], start=1):
+        for one in (hit.identity, *hit.copies):
+            for name in gold_of(one, gold):
+                ranks.setdefault(name, (rank, one.tier))
+    dropped = {name: _furthest(answer, name) for name in gold if name not in ranks}
+    return [
+        GoldFate(answer.question.id, name, RETURNED, *ranks[name])
+        if name in ranks
+        else GoldFate(answer.question.id, name, dropped[name])
+        for name in gold
+    ]
+
+
+def _furthest(answer: Answer, gold: str) -> str:
+    """Return the stage up to which the best candidate of a gold answer came."""
+    fates = {(fate.source_id, fate.chunk_id): fate for fate in answer.fates}
+    stages = []
+    for key, identity in answer.pool.items():
+        fate = fates.get(key)
+        if fate is None or not gold_of(identity, (gold,)):
+            continue
+        if fate.outcome is Outcome.MERGED and fate.into is not None:
+            fate = fates.get(fate.into, fate)
+        stages.append("select" if fate.outcome is Outcome.RETURNED else fate.stage)
+    return max(stages, key=lambda stage: _STAGE_ORDER.get(stage, 0), default=NOT_FOUND)

@@ -1,0 +1,170 @@
+"""What an evaluation works on: questions with their domains, judgements that name something, the corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Final
+
+from context_engine.context import ApproxTokenCounter
+from context_engine.errors import ConfigError, InvalidRequest
+from context_engine.evaluation.corpus import Corpus, read_corpus
+from context_engine.evaluation.gold import GoldIndex
+from context_engine.evaluation.qrels import Qrels, positive, read_qrels
+from context_engine.evaluation.questions import Question, read_questions
+from context_engine.evaluation.run import Depth, Progress, Run, run_questions
+from context_engine.evaluation.variant import Variant, open_variant
+from context_engine.protocols import TokenCounter
+from context_engine.wiring import Setup
+
+__all__ = ["Session", "labelled", "open_session", "with_domains"]
+
+_MOST_NAMED: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """What an evaluation works on.
+
+    Attributes:
+        questions: each with its domain.
+        qrels: what is relevant, of these questions alone.
+        corpus: what there is to be found.
+        notes: what a reader of the results should know.
+    """
+
+    setup: Setup
+    data_dir: Path
+    questions: tuple[tuple[Question, str], ...]
+    qrels: Qrels
+    corpus: Corpus
+    counter: TokenCounter
+    as_of: date | None = None
+    notes: tuple[str, ...] = ()
+
+    def run(self, variant: Variant, depth: Depth, *, name: str | None = None, progress: Progress | None = None) -> Run:
+        """Ask a set-up every question.
+
+        Raises:
+            ConfigError, InvalidRequest: the set-up cannot be used.
+        """
+        with open_variant(self.setup, variant, self.data_dir) as engine:
+            return run_questions(
+                engine,
+                self.questions,
+                name=name or variant.name,
+                depth=depth,
+                counter=self.counter,
+                as_of=self.as_of,
+                progress=progress,
+            )
+
+
+def open_session(
+    setup: Setup,
+    data_dir: Path,
+    *,
+    queries: Path | None,
+    qrels: Path | None,
+    domain: str | None = None,
+    as_of: date | None = None,
+) -> Session:
+    """Read questions and judgements and check them against the corpus.
+
+    Args:
+        queries: None takes them from the file of judgements, as `eval judge` writes it.
+        qrels: None takes the answers that stand in the file of questions.
+        domain: of questions that name none.
+        as_of: the day of questions that name none.
+
+    Raises:
+        ConfigError: a file or a line that cannot be used, or a gold id that names nothing.
+        InvalidRequest: a question without a domain, or of one that is not registered.
+    """
+    source = queries or qrels
+    if source is None:
+        raise InvalidRequest("there is nothing to evaluate: give --queries FILE and --qrels FILE")
+    asked = with_domains(read_questions(source), setup, domain, source)
+    given = read_qrels(qrels) if qrels is not None else {one.id: one.gold for one, _ in asked}
+    judged = positive(given)
+    known = {question.id for question, _ in asked}
+    kept = {question: gold for question, gold in judged.items() if question in known}
+    if not kept:
+        problem = "no question of it is judged: " if judged else "there is no judgement above 0: "
+        problem += "the ids of questions and judgements must be the same" if judged else "give --qrels FILE"
+        raise ConfigError(problem, file=str(qrels or source))
+    counter = ApproxTokenCounter()
+    corpus = read_corpus(setup, data_dir, sorted({name for _, name in asked}), counter)
+    notes = [*_unasked(judged, kept), *_without_gold(asked, kept)]
+    notes += _check_gold(kept, corpus, qrels or source)
+    return Session(
+        setup=setup,
+        data_dir=data_dir,
+        questions=asked,
+        qrels=kept,
+        corpus=corpus,
+        counter=counter,
+        as_of=as_of,
+        notes=tuple(notes),
+    )
+
+
+def with_domains(
+    questions: Sequence[Question], setup: Setup, domain: str | None, file: Path
+) -> tuple[tuple[Question, str], ...]:
+    """Return each question with the domain it is asked in: its own, else the one given, else the only one there is.
+
+    Raises:
+        InvalidRequest: there is none, or it is not registered.
+    """
+    names = setup.registry.names
+    otherwise = domain or (names[0] if len(names) == 1 else None)
+    lost = [one.id for one in questions if not (one.domain or otherwise)]
+    if lost:
+        raise InvalidRequest(
+            f"{file}: question {lost[0]!r} names no domain, and there are {', '.join(names)}: give --domain, "
+            'or write "domain" beside the question'
+        )
+    asked = tuple((one, one.domain or otherwise or "") for one in questions)
+    for name in sorted({name for _, name in asked}):
+        setup.registry.domain(name)
+    return asked
+
+
+def _unasked(judged: Qrels, kept: Qrels) -> list[str]:
+    count = len(judged) - len(kept)
+    return [f"{count} judged question(s) are not in the file of questions and were not asked"] if count else []
+
+
+def _without_gold(asked: Sequence[tuple[Question, str]], kept: Qrels) -> list[str]:
+    count = sum(question.id not in kept for question, _ in asked)
+    return [f"{count} question(s) have no relevant answer and are left out of the measures"] if count else []
+
+
+def _check_gold(qrels: Qrels, corpus: Corpus, file: Path) -> list[str]:
+    """Refuse gold ids that name nothing; where a source cannot be listed, only say so."""
+    index = GoldIndex(corpus.identities.values())
+    unknown = list(dict.fromkeys(gold for held in qrels.values() for gold in held if not index.knows(gold)))
+    if not unknown:
+        return []
+    named = ", ".join(unknown[:_MOST_NAMED]) + (" ..." if len(unknown) > _MOST_NAMED else "")
+    if corpus.unlisted:
+        sources = ", ".join(corpus.unlisted)
+        return [f"{len(unknown)} gold id(s) could not be checked, as {sources} cannot be listed: {named}"]
+    raise ConfigError(
+        f"{len(unknown)} gold id(s) name no chunk of the base: {named}. A gold id is a chunk id, a document id "
+        "(NPA-SOP-001), a version or section of it (NPA-SOP-001@3.2#4.2.1), or the first 12 or more hex digits of a "
+        "text's SHA-256",
+        file=str(file),
+    )
+
+
+def labelled(questions: Sequence[tuple[Question, str]], label: str) -> Mapping[str, Sequence[str]]:
+    """Return question ids by the value of a label; "domain" is one."""
+    groups: dict[str, list[str]] = {}
+    for question, domain in questions:
+        value = domain if label == "domain" else question.labels.get(label, "")
+        groups.setdefault(value, []).append(question.id)
+    return groups

@@ -1,0 +1,143 @@
+"""A set-up under test: the configuration with some settings changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from context_engine.engine import Engine
+from context_engine.errors import ConfigError, InvalidRequest, nearest
+from context_engine.models import Settings
+from context_engine.registry import LoadedRegistry
+from context_engine.settings import ALIASES
+from context_engine.settings.interpolate import FromVariable
+from context_engine.wiring import Setup, build_engine
+
+__all__ = ["Variant", "assignment", "open_variant", "read_variant", "with_variant"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """Changes to a configuration.
+
+    Attributes:
+        settings: keys of `Settings` with values, or with texts to be read by their key.
+        sources: settings of an adapter's sources, or of one source, by the name of either.
+    """
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    sources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The changes on one line; "as configured" where there are none."""
+        parts = [f"{key}={_text(value)}" for key, value in self.settings.items()]
+        parts += [f"{name}.{key}={_text(value)}" for name, held in self.sources.items() for key, value in held.items()]
+        return " ".join(parts) or "as configured"
+
+    def over(self, below: Variant) -> Variant:
+        """Return the changes of both; this one's win."""
+        names = {**below.sources, **self.sources}
+        sources = {name: {**below.sources.get(name, {}), **self.sources.get(name, {})} for name in names}
+        return Variant(settings={**below.settings, **self.settings}, sources=sources)
+
+
+def _text(value: Any) -> str:
+    return str(value) if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def assignment(text: str) -> tuple[str, str]:
+    """Return the two sides of KEY=VALUE.
+
+    Raises:
+        InvalidRequest: it is of another form.
+    """
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise InvalidRequest(f"a setting is written KEY=VALUE, got {text!r}")
+    return key.strip(), value.strip()
+
+
+def read_variant(assignments: Iterable[str | tuple[str, str]], setup: Setup) -> Variant:
+    """Return the changes that KEY=VALUE texts ask for; ADAPTER.KEY and SOURCE.KEY are settings of sources.
+
+    Raises:
+        InvalidRequest: an unknown key, or one given twice.
+        ConfigError: a value that cannot be used.
+    """
+    settings: dict[str, Any] = {}
+    sources: dict[str, dict[str, Any]] = {}
+    for one in assignments:
+        key, value = assignment(one) if isinstance(one, str) else one
+        head, _, rest = key.rpartition(".")
+        held, name = (sources.setdefault(head, {}), rest) if head else (settings, ALIASES.get(key, key))
+        if name in held:
+            raise InvalidRequest(f"setting {key} is given twice")
+        if head:
+            _check_source(head, setup)
+        elif name not in Settings.model_fields:
+            raise InvalidRequest(f"unknown setting {key!r}.{nearest(key, [*Settings.model_fields, *ALIASES])}")
+        held[name] = _value(value) if head else value
+    if settings:
+        setup.resolver.with_pipeline(_as_texts(settings))
+    return Variant(settings=settings, sources=sources)
+
+
+def _as_texts(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: FromVariable(value) if isinstance(value, str) else value for key, value in settings.items()}
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _names(setup: Setup) -> set[str]:
+    specs = [spec for domain in setup.registry.domains.values() for spec in domain.sources]
+    return {spec.id for spec in specs} | {spec.adapter for spec in specs}
+
+
+def _check_source(name: str, setup: Setup) -> None:
+    known = _names(setup)
+    if name not in known:
+        raise InvalidRequest(f"no source or adapter is called {name!r}.{nearest(name, known)}")
+
+
+def with_variant(setup: Setup, variant: Variant) -> Setup:
+    """Return a configuration with changes in force.
+
+    Raises:
+        ConfigError: a value that cannot be used.
+    """
+    changed = setup.with_pipeline(_as_texts(variant.settings)) if variant.settings else setup
+    return replace(changed, registry=_with_sources(setup.registry, variant.sources)) if variant.sources else changed
+
+
+def _with_sources(registry: LoadedRegistry, changes: Mapping[str, Mapping[str, Any]]) -> LoadedRegistry:
+    domains = {}
+    for name, domain in registry.domains.items():
+        specs = []
+        for spec in domain.sources:
+            changed = {**changes.get(spec.adapter, {}), **changes.get(spec.id, {})}
+            specs.append(spec.model_copy(update={"settings": {**spec.settings, **changed}}) if changed else spec)
+        domains[name] = domain.model_copy(update={"sources": tuple(specs)})
+    return registry.model_copy(update={"domains": domains})
+
+
+def open_variant(setup: Setup, variant: Variant, data_dir: Path) -> Engine:
+    """Return an engine over a configuration with changes in force; it is to be closed.
+
+    Raises:
+        ConfigError: a value that cannot be used, or a reranker that is not installed.
+    """
+    try:
+        return build_engine(with_variant(setup, variant), data_dir=data_dir)
+    except ConfigError as error:
+        raise ConfigError(
+            f"{error.problem} (in the set-up {variant.name!r})", file=error.file, key=error.key
+        ) from error

@@ -1,0 +1,136 @@
+"""`context-engine eval` as its user has it: on the demo bank, in-process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from context_engine import demo
+from context_engine.cli import main
+
+SIX = ("--queries", "six.jsonl", "--as-of", "2026-03-02")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("eval-home")
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """No configuration of one's own; the demo's base is built once."""
+    for name in ("CONTEXT_ENGINE_CONFIG_DIR", "CONTEXT_ENGINE_STAGE", "COLUMNS", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("CONTEXT_ENGINE_DATA_DIR", str(home / "data"))
+    monkeypatch.chdir(tmp_path)
+    lines = demo.QUESTIONS.read_text("utf-8").splitlines(keepends=True)
+    Path("six.jsonl").write_text("".join(lines[4:34:6] + lines[40:41]), "utf-8")
+    yield tmp_path
+
+
+def run(*args: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(main, ["eval", *args], input=stdin)
+
+
+def ok(*args: str, stdin: str | None = None) -> str:
+    result = run(*args, stdin=stdin)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def refused(*args: str, stdin: str | None = None) -> str:
+    result = run(*args, stdin=stdin)
+    assert result.exit_code == 2, result.output
+    return " ".join(result.stderr.split())
+
+
+def found(*args: str) -> Any:
+    return json.loads(ok(*args, "--json"))
+
+
+def test_without_arguments_the_demo_is_evaluated_and_reported() -> None:
+    shown = ok("run", "--report", "r/report.md", "--html", "r/report.html")
+    assert "40 judged questions" in shown
+    assert "nDCG@10" in shown
+    markdown, page = (Path("r", name).read_text("utf-8") for name in ("report.md", "report.html"))
+    for title in (
+        "Measures",
+        "Where gold answers are lost",
+        "By domain",
+        "Authority",
+        "Context tokens",
+        "Worst questions",
+    ):
+        assert f"## {title}" in markdown
+        assert f"<h2>{title}</h2>" in page
+    assert page.count("<svg") >= 7
+    assert "src=" not in page.replace("default-src", "")
+    assert "href=" not in page
+
+
+def test_a_run_in_json_beside_a_baseline_of_settings() -> None:
+    out = found("run", *SIX, "--set", "authority_weight=0.2", "--baseline", "default", "-m", "R@8", "-k", "5")
+    assert out["schema_version"] == "1.0"
+    assert out["demo"] is True
+    assert (out["questions"], out["judged"], out["top_k"]) == (6, 5, 5)
+    difference = out["difference"]["R@8"]
+    assert difference["mean"] == pytest.approx(
+        out["measures"]["R@8"]["mean"] - out["baseline"]["measures"]["R@8"]["mean"]
+    )
+    assert difference["wins"] + difference["losses"] + difference["ties"] == 5
+    assert len(out["per_question"]) == 5
+
+
+def test_a_saved_run_is_compared_with_another() -> None:
+    ok("run", *SIX, "--save-run", "a.run")
+    ok("run", *SIX, "--set", "stage1_top_k=1", "--save-run", "b.run")
+    same = found("run", *SIX, "--baseline", "a.run")
+    assert {one["mean"] for one in same["difference"].values()} == {0.0}
+    out = found("compare", *SIX, "b.run", "a.run", "--report", "ab.md")
+    assert out["difference"]["R@10"]["mean"] < 0
+    assert "## Lost most" in Path("ab.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["run", "--set", "authority_wight=1"], "unknown setting 'authority_wight'. Did you mean 'authority_weight'?"),
+        (["run", "-m", "Goodness@9"], "unknown measure 'Goodness@9'"),
+        (
+            ["run", "--baseline", "nowhere.run"],
+            "--baseline takes a run file, KEY=VALUE or 'default', got 'nowhere.run'",
+        ),
+        (["run", "--qrels", "none.tsv", "--queries", "none.tsv"], "none.tsv: cannot be read"),
+        (["run", "--by", "colour"], "no question has a field 'colour' to group by"),
+        (["compare", "x.run", "y.run"], "x.run: cannot be read"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line(args: list[str], said: str) -> None:
+    assert said in refused(*args)
+
+
+def test_a_broken_line_and_an_unknown_gold_id_are_named() -> None:
+    Path("q.tsv").write_text("a\tmaterial change\n", "utf-8")
+    Path("r.tsv").write_text("a\tNPA-SOP-001\t1\na\tNPA-SOP-001\n", "utf-8")
+    given = ("--queries", "q.tsv", "--qrels", "r.tsv", "-d", "NPA")
+    assert "r.tsv: line 2: has 2 columns" in refused("run", *given)
+    Path("r.tsv").write_text("a\tNPA-SOP-999\t1\n", "utf-8")
+    assert "r.tsv: 1 gold id(s) name no chunk of the base: NPA-SOP-999" in refused("run", *given)
+
+
+def test_with_a_configuration_of_ones_own_there_is_nothing_to_evaluate_by_itself(tmp_path: Path) -> None:
+    manifest = tmp_path / "manifests" / "orm.yaml"
+    manifest.parent.mkdir()
+    manifest.write_text("version: 1\ndomain: ORM\nsources: [{id: sops, type: bank_sop}]\n", "utf-8")
+    assert "give --queries FILE and --qrels FILE, or judge some results" in refused("run")
+
+
+def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "ir_measures", None)
+    assert "pip install 'context-engine[eval]'" in refused("run")

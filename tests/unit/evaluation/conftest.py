@@ -1,0 +1,47 @@
+"""The demo bank for evaluation: built once a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from context_engine import demo
+from context_engine.evaluation.gold import Hit, Identity
+from context_engine.evaluation.session import Session, open_session
+from context_engine.wiring import load_setup
+
+
+@pytest.fixture(scope="session")
+def demo_session(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    """The demo's forty questions with their answers."""
+    home = tmp_path_factory.mktemp("evaluation")
+    setup = load_setup(manifest_dir=demo.MANIFESTS, env={"HOME": str(home)}, cwd=home)
+    place = demo.ensure_base(home / "data", setup.registry)
+    return open_session(setup, place, queries=demo.QUESTIONS, qrels=None, as_of=date(2026, 3, 2))
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Callable[[str, str], Path]:
+    """Writes a text to a file of that name and returns the path."""
+
+    def write(name: str, text: str) -> Path:
+        path = tmp_path / name
+        path.write_text(text, "utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def hit() -> Callable[..., Hit]:
+    """A hit with a chunk id, further names and copies."""
+
+    def make(chunk_id: str, *names: str, copies: tuple[Any, ...] = (), score: float = 1.0, tier: int = 2) -> Hit:
+        own = Identity("s", chunk_id, frozenset({chunk_id, *names}), tier=tier)
+        return Hit(own, score, tuple(one.identity for one in copies))
+
+    return make

@@ -1,0 +1,73 @@
+"""The measures, with their arithmetic written out, against what ir_measures says."""
+
+from math import log2
+
+import pytest
+
+from context_engine.errors import InvalidRequest, MissingExtra
+from context_engine.evaluation import metrics
+from context_engine.evaluation.metrics import cutoff, mean, measured, read_measures
+
+QRELS = {"q1": {"a": 1, "b": 1, "c": 1}, "q2": {"d": 1}, "q3": {"e": 2, "f": 1}}
+RANKINGS = {"q1": ["a", "x", "b", "y"], "q3": ["f", "e"], "not judged": ["z"]}
+
+
+def test_recall_counts_the_gold_that_is_found():
+    scores = measured(RANKINGS, QRELS, read_measures(["R@1", "R@3"]))
+    assert scores["q1"] == pytest.approx({"R@1": 1 / 3, "R@3": 2 / 3})
+    assert scores["q3"] == pytest.approx({"R@1": 1 / 2, "R@3": 1.0})
+
+
+def test_average_precision_divides_by_all_gold():
+    scores = measured(RANKINGS, QRELS, read_measures(["MAP@10"]))
+    assert scores["q1"]["AP@10"] == pytest.approx((1 / 1 + 2 / 3) / 3)
+
+
+def test_ndcg_discounts_by_rank_and_weighs_by_grade():
+    scores = measured(RANKINGS, QRELS, read_measures(["nDCG@10"]))
+    ideal = 1 / log2(2) + 1 / log2(3) + 1 / log2(4)
+    assert scores["q1"]["nDCG@10"] == pytest.approx((1 / log2(2) + 1 / log2(4)) / ideal)
+    assert scores["q3"]["nDCG@10"] == pytest.approx((1 / log2(2) + 2 / log2(3)) / (2 / log2(2) + 1 / log2(3)))
+
+
+def test_reciprocal_rank_is_of_the_first_gold():
+    rankings = {"q1": ["x", "y", "c"], "q2": ["d"], "q3": ["x"] * 1}
+    scores = measured(rankings, QRELS, read_measures(["MRR@10"]))
+    assert [scores[name]["RR@10"] for name in QRELS] == pytest.approx([1 / 3, 1.0, 0.0])
+
+
+def test_a_question_without_a_ranking_counts_nothing_and_is_in_the_mean():
+    scores = measured(RANKINGS, QRELS, ("R@3",))
+    assert set(scores) == set(QRELS)
+    assert scores["q2"]["R@3"] == 0.0
+    assert mean(scores, "R@3") == pytest.approx((2 / 3 + 0 + 1) / 3)
+    assert mean(scores, "R@3", ["q3"]) == 1.0
+    assert mean(scores, "R@3", []) == 0.0
+
+
+def test_an_empty_ranking_counts_nothing():
+    assert measured({"q2": []}, {"q2": {"d": 1}}, ("R@3", "nDCG@10")) == {"q2": {"R@3": 0.0, "nDCG@10": 0.0}}
+
+
+def test_the_order_given_is_the_ranking():
+    many = [f"x{number}" for number in range(300)]
+    assert measured({"q2": [*many, "d"]}, {"q2": {"d": 1}}, ("RR",))["q2"]["RR"] == pytest.approx(1 / 301)
+
+
+def test_measures_by_their_other_names():
+    assert read_measures(["MAP@10", "mrr@5", "ndcg@3", "recall@8", "Success@1", "AP@10"]) == (
+        "AP@10", "RR@5", "nDCG@3", "R@8", "Success@1",
+    )  # fmt: skip
+    assert [cutoff(name) for name in ("R@8", "RR", "nDCG@10")] == [8, 1, 10]
+
+
+@pytest.mark.parametrize("name", ["Goodness@10", "R@", "R@ten", "", "__import__('os')"])
+def test_what_is_no_measure_is_refused(name):
+    with pytest.raises(InvalidRequest, match="unknown measure"):
+        read_measures([name])
+
+
+def test_without_the_extra_the_error_names_it(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "ir_measures", None)
+    with pytest.raises(MissingExtra, match=r"context-engine\[eval\]"):
+        metrics.read_measures(["R@8"])

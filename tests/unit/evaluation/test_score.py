@@ -1,0 +1,197 @@
+"""Runs on the demo bank: measures, where gold is lost, what it costs."""
+
+import pytest
+
+from context_engine.errors import ConfigError, InvalidRequest
+from context_engine.evaluation.account import latency, stages, tier_shares, token_efficiency
+from context_engine.evaluation.evaluate import compare_files, evaluate
+from context_engine.evaluation.gold import Identity
+from context_engine.evaluation.groups import grouped, tier_of_gold
+from context_engine.evaluation.questions import Question
+from context_engine.evaluation.run import Answer, Depth, Run
+from context_engine.evaluation.score import gold_fates, rankings_of, score_rankings, score_run
+from context_engine.evaluation.session import open_session
+from context_engine.evaluation.trec import read_run, write_run
+from context_engine.evaluation.variant import Variant, read_variant
+from context_engine.models import Fate, Outcome
+
+MEASURES = ("R@8", "AP@10", "nDCG@10")
+
+
+@pytest.fixture(scope="module")
+def compared(demo_session):
+    return evaluate(
+        demo_session, Variant(), baseline=read_variant(["authority_weight=0"], demo_session.setup), measures=MEASURES
+    )
+
+
+def test_the_demo_is_answered_well(compared):
+    assert set(compared.ours.scores) == set(compared.session.qrels)
+    assert compared.ours.mean("R@8") > 0.84
+    assert compared.primary == "nDCG@10"
+
+
+def test_every_gold_answer_ends_once_and_the_returned_make_the_recall(compared):
+    session, run = compared.session, compared.ours.run
+    fates = gold_fates(run, session.qrels)
+    assert sorted((fate.question, fate.gold) for fate in fates) == sorted(
+        (question, gold) for question, held in session.qrels.items() for gold in held
+    )
+    returned = {fate[:2] for fate in fates if fate.stage == "returned"}
+    recall = [
+        sum((question, gold) in returned for gold in held) / len(held) for question, held in session.qrels.items()
+    ]
+    assert sum(recall) / len(recall) == pytest.approx(compared.ours.mean("R@8"), abs=0.02)
+
+
+def test_without_the_boost_is_the_set_up_without_authority(compared):
+    for measure in MEASURES:
+        assert compared.without_authority.mean(measure) == pytest.approx(compared.baseline.mean(measure))
+
+
+def test_the_boost_raises_the_share_of_the_first_tiers(compared):
+    run = compared.ours.run
+    with_ = tier_shares([answer.hits for answer in run.answers], 8)
+    without = tier_shares([answer.without_authority for answer in run.answers], 8)
+    assert sum(with_.values()) == pytest.approx(1.0)
+    assert with_[1] + with_[2] > without[1] + without[2]
+
+
+def test_a_context_is_a_small_part_of_the_corpus(compared):
+    used = token_efficiency(compared.ours.run, compared.session.corpus)
+    assert 0 < used.context < used.corpus
+    assert used.share == pytest.approx(used.context / used.corpus, rel=0.2)
+
+
+def test_stages_and_times_are_accounted_for(compared):
+    names = [stage.name for stage in stages(compared.ours.run)]
+    assert names[0] == "recall"
+    assert names[-1] == "select"
+    time = latency(compared.ours.run)
+    assert 0 < time.p50 <= time.p95 <= time.most
+
+
+def test_a_saved_run_measures_the_same(compared, tmp_path):
+    path = tmp_path / "a.run"
+    write_run(path, compared.ours.places, "a")
+    again = compare_files(compared.session, path, path, measures=MEASURES)
+    assert again.ours.scores == compared.ours.scores
+    assert again.ours.against(again.baseline, "R@8").ties == len(compared.session.qrels)
+    hits = rankings_of(read_run(path), compared.session.corpus.by_chunk_id())
+    assert score_rankings("a", hits, compared.session.qrels, MEASURES).scores == compared.ours.scores
+
+
+def test_groups_are_by_tier_and_domain(compared):
+    groups = grouped(compared.session)
+    assert {name: len(held) for name, held in groups["domain"].items()} == {"DCE": 10, "DESK": 10, "NPA": 10, "ORM": 10}
+    assert sum(map(len, groups["tier of the answer"].values())) == 40
+    with pytest.raises(InvalidRequest, match="no question has a field 'colour'"):
+        grouped(compared.session, ["colour"])
+
+
+def test_the_tier_of_a_question_is_the_best_of_its_gold():
+    identities = [
+        Identity("s", "a", frozenset({"a", "D"}), "f" * 64, 3),
+        Identity("s", "b", frozenset({"b", "D"}), "e" * 64, 2),
+    ]
+    qrels = {"q1": {"D": 1}, "q2": {"a": 1}, "q3": {"f" * 12: 1}, "q4": {"z": 1}, "q5": {"a": 1, "sha256:eeeeeeee": 1}}
+    assert tier_of_gold(qrels, identities) == {"q1": 2, "q2": 3, "q3": 3, "q5": 2}
+
+
+def test_a_lost_answer_is_lost_where_its_best_candidate_was(hit):
+    def candidate(name, outcome, stage, into=None):
+        return Fate("s", name, outcome, stage, "", into=into)
+
+    pool = {
+        ("s", one): Identity("s", one, frozenset({one, *more}))
+        for one, more in {"a": ["D"], "b": ["D"], "m": [], "n": []}.items()
+    }
+    fates = (
+        candidate("a", Outcome.DROPPED, "as_of"),
+        candidate("b", Outcome.DROPPED, "relevance"),
+        candidate("m", Outcome.MERGED, "dedup", ("s", "b")),
+        candidate("n", Outcome.RETURNED, "select"),
+    )
+    answer = Answer(
+        question=Question(id="q", text="?"), domain="NPA", hits=(hit("x"), hit("n")), pool=pool, fates=fates
+    )
+    run = Run(name="r", depth=Depth(top_k=1, ranked=2), answers=(answer,))
+    gold = {"D": 1, "m": 1, "n": 1, "z": 1, "x": 1}
+    assert {fate.gold: fate.stage for fate in gold_fates(run, {"q": gold})} == {
+        "D": "relevance", "m": "relevance", "n": "select", "z": "recall", "x": "returned",
+    }  # fmt: skip
+
+
+def test_a_search_that_failed_counts_nothing():
+    run = Run(
+        name="r",
+        depth=Depth(top_k=8, ranked=10),
+        answers=(Answer(question=Question(id="q", text="?"), domain="D", failed=True),),
+    )
+    assert score_run(run, {"q": {"a": 1}}, MEASURES).scores == {"q": dict.fromkeys(MEASURES, 0.0)}
+
+
+# -- what an evaluation is given --------------------------------------------------------------------------------------
+
+
+def opened(session, **given):
+    return open_session(session.setup, session.data_dir, **{"queries": None, "qrels": None, **given})
+
+
+def test_gold_ids_that_name_nothing_are_named(demo_session, written):
+    queries = written("q.tsv", "a\tmaterial change\nb\tlimits\n")
+    qrels = written("r.tsv", "a\tNPA-SOP-001\t1\na\tNPA-SOP-999\t1\nb\tnowhere\t1\n")
+    with pytest.raises(ConfigError, match=r"r\.tsv: 2 gold id\(s\) name no chunk of the base: NPA-SOP-999, nowhere\."):
+        opened(demo_session, queries=queries, qrels=qrels, domain="NPA")
+
+
+def test_questions_need_a_domain_that_is_registered(demo_session, written):
+    queries, qrels = written("q.tsv", "a\tmaterial change\n"), written("r.tsv", "a\tNPA-SOP-001\t1\n")
+    with pytest.raises(InvalidRequest, match="question 'a' names no domain"):
+        opened(demo_session, queries=queries, qrels=qrels)
+    with pytest.raises(InvalidRequest, match="unknown domain 'NPX'"):
+        opened(demo_session, queries=queries, qrels=qrels, domain="NPX")
+
+
+def test_questions_and_judgements_must_meet(demo_session, written):
+    queries, qrels = written("q.tsv", "a\tmaterial change\n"), written("r.tsv", "z\tNPA-SOP-001\t1\n")
+    with pytest.raises(ConfigError, match="no question of it is judged"):
+        opened(demo_session, queries=queries, qrels=qrels, domain="NPA")
+    with pytest.raises(ConfigError, match="there is no judgement above 0"):
+        opened(demo_session, queries=queries, domain="NPA")
+    with pytest.raises(InvalidRequest, match="nothing to evaluate"):
+        opened(demo_session)
+
+
+def test_what_is_left_out_is_said(demo_session, written):
+    queries = written("q.tsv", "a\tmaterial change\nb\tlimits\n")
+    qrels = written("r.tsv", "a\tNPA-SOP-001\t1\nz\tNPA-SOP-001\t1\n")
+    session = opened(demo_session, queries=queries, qrels=qrels, domain="NPA")
+    assert session.qrels == {"a": {"NPA-SOP-001": 1}}
+    assert session.notes == (
+        "1 judged question(s) are not in the file of questions and were not asked",
+        "1 question(s) have no relevant answer and are left out of the measures",
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["authority_wight=0"], "unknown setting 'authority_wight'. Did you mean 'authority_weight'?"),
+        (["authority_weight=much"], "authority_weight: must be"),
+        (["authority_weight"], "a setting is written KEY=VALUE"),
+        (["top_k=3", "stage2_top_k=4"], "setting stage2_top_k is given twice"),
+        (["lokal.weight=1"], "no source or adapter is called 'lokal'. Did you mean 'local'?"),
+    ],
+)
+def test_settings_that_cannot_be_used(demo_session, given, said):
+    with pytest.raises((InvalidRequest, ConfigError)) as error:
+        read_variant(given, demo_session.setup)
+    assert said in str(error.value)
+
+
+def test_a_variant_names_its_changes_and_can_be_laid_over_another(demo_session):
+    below = read_variant(["min_relevance=0.2", "local.a=1"], demo_session.setup)
+    above = read_variant(["min_relevance_score=0.3", "local.b=[1,2]"], demo_session.setup)
+    assert above.over(below).name == "min_relevance_score=0.3 local.a=1 local.b=[1,2]"
+    assert Variant().name == "as configured"
