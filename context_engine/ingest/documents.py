@@ -70,7 +70,7 @@ def prepare(
     """Return a document with its identity, claims and hash; nothing is cut yet.
 
     Claims are kept as they are made: whether one may raise authority or lower a classification is decided when the
-    chunk is retrieved. The rule's classification is the least the document gets.
+    chunk is retrieved. The rule's classification is the least the document gets, the rule's tier the highest.
 
     Args:
         loaded: the document.
@@ -184,7 +184,7 @@ def _base(loaded: LoadedDocument, rule: DocumentRule | None, claims: Claims, ide
         title=claims.text("title", _MOST_TITLE) or _title(loaded, identity),
         doc_type=doc_type,
         source_type=claims.source_type("source_type"),
-        authority_tier=claims.tier("authority_tier"),
+        authority_tier=_tier(rule, claims),
         trust_class=claims.trust("trust_class"),
         classification=_classification(rule, claims),
         fetched_at=fetched_at,
@@ -197,6 +197,12 @@ def _base(loaded: LoadedDocument, rule: DocumentRule | None, claims: Claims, ide
     if base.effective_from and base.effective_to and base.effective_from >= base.effective_to:
         claims.warnings.append(f"effective_to {base.effective_to} is not after effective_from: never in force")
     return base
+
+
+def _tier(rule: DocumentRule | None, claims: Claims) -> int | None:
+    """Return the lower of what the rule and the document say: the higher number."""
+    given = [claims.tier("authority_tier"), rule.tier if rule else None]
+    return max((one for one in given if one), default=None)
 
 
 def _classification(rule: DocumentRule | None, claims: Claims) -> Classification | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -20,21 +20,34 @@ class Assigned(NamedTuple):
     path: str
 
 
-def assigned(paths: Sequence[str], specs: Sequence[SourceSpec]) -> Iterator[Assigned]:
-    """Yield the sources that include a file; within a source the first rule that matches counts.
+def assigned(paths: Sequence[str], specs: Sequence[SourceSpec]) -> list[Assigned]:
+    """Return the sources that include a file; within a source the first rule that matches counts.
+
+    A rule marked `otherwise` counts only where no other rule of any of the sources includes the file.
 
     Args:
         paths: the names the file may go by, the first that matches counts: its path relative to the folder, or, for
             a file given alone, the ends of its full path.
         specs: the sources.
     """
-    for spec in specs:
-        found = next(
-            (Assigned(spec.id, rule, path) for rule in spec.documents for path in paths if matches(path, rule.include)),
+    return _taken(paths, specs, otherwise=False) or _taken(paths, specs, otherwise=True)
+
+
+def _taken(paths: Sequence[str], specs: Sequence[SourceSpec], *, otherwise: bool) -> list[Assigned]:
+    found = (
+        next(
+            (
+                Assigned(spec.id, rule, path)
+                for rule in spec.documents
+                if rule.otherwise is otherwise
+                for path in paths
+                if matches(path, rule.include)
+            ),
             None,
         )
-        if found:
-            yield found
+        for spec in specs
+    )
+    return [one for one in found if one is not None]
 
 
 def matches(path: str, glob: str) -> bool:

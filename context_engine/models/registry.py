@@ -44,6 +44,18 @@ class DocumentRule(_Frozen):
     doc_type: str = Field("default", description="Row of the chunking table.")
     profile: str | None = Field(None, description="Cut by this profile, not by the row of doc_type; e.g. 'funnel'.")
     classification: Classification | None = Field(None, description="May raise the source's, never lower it.")
+    tier: Annotated[int, Field(ge=1, le=5)] | None = Field(
+        None, description="1-5; may lower the source's authority (a higher number), never raise it."
+    )
+    otherwise: bool = Field(
+        False, description="Take only files that no other rule of the domain includes; what they hold is tier 5."
+    )
+
+    @model_validator(mode="after")
+    def _unknown(self) -> DocumentRule:
+        if self.otherwise and self.tier is None:
+            object.__setattr__(self, "tier", 5)
+        return self
 
 
 class SourceSpec(_Frozen):
@@ -75,6 +87,12 @@ class SourceSpec(_Frozen):
             raise ValueError(
                 f"type {self.type.value!r} is tier {expected}, but tier {self.tier} is given: correct one of the two"
             )
+        for rule in self.documents:
+            if rule.tier is not None and rule.tier < self.tier:
+                raise ValueError(
+                    f"the rule for {rule.include!r} gives tier {rule.tier}, but its source is tier {self.tier}: a rule "
+                    "may lower authority, never raise it"
+                )
         if self.trust_class is None:
             object.__setattr__(self, "trust_class", default_trust(self.tier))
         return self
