@@ -21,6 +21,7 @@ ContextEngineError
 │   └── EvidenceIncomplete    strict search, and required evidence is missing
 ├── RerankerError             a reranker failed; the engine degrades instead of raising it
 ├── EmbedderError             an embedder failed (retryable)
+├── RefinerError              a query refiner failed; the query is searched as it stands instead
 └── StoreError                the embedded base cannot be used
     ├── StoreLocked           another process is writing
     ├── StoreCorrupt          what is on disk does not hold together; says how to rebuild
@@ -46,6 +47,7 @@ __all__ = [
     "InvalidRequest",
     "MissingExtra",
     "MissingVariable",
+    "RefinerError",
     "RerankerError",
     "RetrievalFailed",
     "SourceAuthError",
@@ -261,6 +263,12 @@ class RerankerError(ContextEngineError):
     """A reranker failed."""
 
     code = "reranker_error"
+
+
+class RefinerError(ContextEngineError):
+    """A query refiner failed or gave something unusable."""
+
+    code = "refiner_error"
 
 
 class EmbedderError(ContextEngineError):

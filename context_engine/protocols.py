@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from context_engine.models import Chunk, ScoreKind, SearchResult, SourceAnswer, SourceQuery
+from context_engine.models import Chunk, Refinement, ScoreKind, SearchResult, SourceAnswer, SourceQuery
 
 __all__ = [
     "Clock",
     "DocumentSink",
     "Embedder",
     "IdSource",
+    "QueryRefiner",
     "Recorder",
     "Reranker",
     "Source",
@@ -62,6 +63,29 @@ class Reranker(Protocol):
 
         Raises:
             RerankerError: the model failed; the search goes on without it and says so.
+        """
+        ...
+
+
+@runtime_checkable
+class QueryRefiner(Protocol):
+    """A model that words a question better for search. Safe for several threads at once.
+
+    Attributes:
+        name: stands in the result and the record.
+    """
+
+    name: str
+
+    def refine(self, query: str, language: str) -> Refinement:
+        """Return another wording of a question and what it is about.
+
+        Args:
+            query: cleaned.
+            language: ISO 639-1 code; "und" where it is not known.
+
+        Raises:
+            RefinerError: the model failed; the query is searched as it stands.
         """
         ...
 

@@ -12,9 +12,12 @@ from zoneinfo import ZoneInfo
 
 from pydantic import ValidationError
 
+from context_engine.engine.checks import check_threshold, chosen_sources
 from context_engine.engine.clock import SystemClock, TimeSortedIds
 from context_engine.engine.outcome import assemble, source_statuses, stage_two
+from context_engine.engine.parts import one_answer
 from context_engine.engine.recall import Call, Lane, Reply, as_source_error, ask_all
+from context_engine.engine.refining import RefineLane, prepared_query
 from context_engine.engine.reranking import RerankLane, rerank_step
 from context_engine.engine.stage2 import rank
 from context_engine.errors import (
@@ -30,9 +33,9 @@ from context_engine.models import (
     Decision,
     DomainSpec,
     EffectiveSettings,
+    PreparedQuery,
     RawAnswer,
     Registry,
-    ScoreKind,
     SearchRequest,
     SearchResult,
     Settings,
@@ -40,7 +43,7 @@ from context_engine.models import (
     SourceSpec,
     Status,
 )
-from context_engine.protocols import Clock, IdSource, Recorder, Reranker, Source
+from context_engine.protocols import Clock, IdSource, QueryRefiner, Recorder, Reranker, Source
 
 __all__ = ["Engine"]
 
@@ -73,6 +76,7 @@ class Engine:
         open_source: opens a source, called once per source on its first use; it must not wait for the network.
         resolve: the settings of a search; the built-in defaults and the call's overrides where left out.
         reranker: a model reranker; None for none.
+        refiner: a query refiner; None for none.
         clock, ids: the time and the search ids; passed in so that a search can be repeated.
         recorder: takes every result.
     """
@@ -84,6 +88,7 @@ class Engine:
         *,
         resolve: Resolve = _defaults,
         reranker: Reranker | None = None,
+        refiner: QueryRefiner | None = None,
         clock: Clock | None = None,
         ids: IdSource | None = None,
         recorder: Recorder | None = None,
@@ -93,6 +98,7 @@ class Engine:
         self._reranker, self._recorder = reranker, recorder
         self._clock: Clock = clock or SystemClock()
         self._rerank_lane = None if reranker is None else RerankLane(reranker, self._clock)
+        self._refine_lane = None if refiner is None else RefineLane(refiner, self._clock)
         self._ids: IdSource = ids or TimeSortedIds()
         self._lanes: dict[tuple[str, str], Lane] = {}
         self._lock = threading.Lock()
@@ -135,12 +141,13 @@ class Engine:
         started = self._clock.monotonic()
         domain = self.registry.domain(request.domain)
         effective = self._resolve(domain, request)
-        specs = _chosen(domain, effective.values, request)
+        specs = chosen_sources(domain, effective.values, request)
         now = self._clock.now()
         search_id = self._ids.new(now)
         day = now.astimezone(ZoneInfo(domain.timezone)).date()
         as_of = request.as_of or day
-        replies = self._recall(domain, specs, request, effective.values, as_of, search_id)
+        prepared = prepared_query(request.query, domain.glossary, effective.values, self._refine_lane)
+        replies = self._recall(domain, specs, request, prepared, effective.values, as_of, search_id)
         recall_ms = (self._clock.monotonic() - started) * 1000.0
         raw = [
             RawAnswer(source_id=spec.id, chunks=reply.admitted.chunks, retrieved_at=reply.retrieved_at)
@@ -154,6 +161,7 @@ class Engine:
             given,
             rank(given, step, self._clock.monotonic),
             request=request,
+            prepared=prepared,
             settings=effective,
             specs=specs,
             statuses=source_statuses(specs, replies),
@@ -167,20 +175,24 @@ class Engine:
         domain: DomainSpec,
         specs: Sequence[SourceSpec],
         request: SearchRequest,
+        prepared: PreparedQuery,
         settings: Settings,
         as_of: date,
         search_id: str,
     ) -> list[Reply]:
+        """Ask every source for the question and for its parts, and return one reply per source."""
         opened = [self._lane(domain, spec) for spec in specs]
         lanes = [lane for lane in opened if isinstance(lane, Lane)]
-        _check_threshold(lanes, settings)
+        check_threshold(lanes, settings)
+        texts = (prepared.text, *prepared.sub_queries)
         calls = [
             Call(
                 lane,
                 SourceQuery(
-                    text=request.query,
+                    text=text,
                     domain=domain.domain,
                     top_k=settings.stage1_top_k,
+                    expansions=prepared.expansions,
                     filters=request.filters,
                     as_of=as_of,
                     timeout_s=min(spec.timeout_s or settings.source_timeout_s, settings.deadline_s),
@@ -190,10 +202,16 @@ class Engine:
             )
             for spec, lane in zip(specs, opened)
             if isinstance(lane, Lane)
+            for text in texts
         ]
         bounds = {lane.source_id: settings.source_concurrency for lane in lanes}
         asked = iter(ask_all(calls, bounds=bounds, clock=self._clock))
-        return [next(asked) if isinstance(lane, Lane) else Reply(None, lane, 0.0) for lane in opened]
+        return [
+            one_answer([next(asked) for _ in texts], source_id=lane.source_id, top_k=settings.stage1_top_k)
+            if isinstance(lane, Lane)
+            else Reply(None, lane, 0.0)
+            for lane in opened
+        ]
 
     def _lane(self, domain: DomainSpec, spec: SourceSpec) -> Lane | SourceError:
         """Return the source's lane, opening it on first use; one that cannot be opened is tried again next time."""
@@ -252,32 +270,6 @@ def _close(lane: Lane) -> None:
         lane.source.close()
     except Exception:
         logger.exception("source %s could not be closed", lane.source_id)
-
-
-def _chosen(domain: DomainSpec, settings: Settings, request: SearchRequest) -> list[SourceSpec]:
-    """Return the sources to ask: all of the domain, or those the settings name."""
-    known = [source.id for source in domain.sources]
-    for name in (*(settings.sources or ()), *request.require_sources):
-        if name not in known:
-            raise InvalidRequest(f"domain {domain.domain!r} has no source {name!r}.{nearest(name, known)}")
-    if settings.sources is None:
-        return list(domain.sources)
-    if not settings.sources:
-        raise InvalidRequest(f"sources is empty: name some of {', '.join(known)}, or leave it out for all of them")
-    return [source for source in domain.sources if source.id in settings.sources]
-
-
-def _check_threshold(lanes: Sequence[Lane], settings: Settings) -> None:
-    """Refuse a threshold that no source (or, strictly, that some source) can be tested on."""
-    if settings.similarity_threshold is None or not lanes:
-        return
-    kind = ScoreKind(settings.similarity_kind)
-    without = [lane.source_id for lane in lanes if kind not in lane.source.score_kinds]
-    if len(without) == len(lanes) or (without and settings.strict_thresholds):
-        raise InvalidRequest(
-            f"similarity_threshold is a {kind} threshold, and source(s) {', '.join(without)} give no {kind} score: "
-            "set similarity_kind to a kind they give, or leave the threshold out and use min_relevance_score"
-        )
 
 
 def _judged(result: SearchResult) -> SearchResult:

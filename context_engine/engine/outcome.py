@@ -12,6 +12,7 @@ from context_engine.engine.survivors import Ranking, StageTwo
 from context_engine.errors import SourceError
 from context_engine.models import (
     EffectiveSettings,
+    PreparedQuery,
     RawAnswer,
     SearchRequest,
     SearchResult,
@@ -86,6 +87,7 @@ def assemble(
     request: SearchRequest,
     settings: EffectiveSettings,
     specs: Sequence[SourceSpec],
+    prepared: PreparedQuery | None = None,
     statuses: tuple[SourceStatus, ...],
     recall_ms: float,
 ) -> SearchResult:
@@ -110,13 +112,14 @@ def assemble(
         sources=statuses,
         stages=(StageTrace("recall", recalled, len(ranking.fates), recall_ms), *ranking.stages),
         settings=settings,
-        warnings=_warnings(statuses, ranking, missing),
+        warnings=(*(prepared.notes if prepared else ()), *_warnings(statuses, ranking, missing)),
         search_id=given.search_id,
         request_id=request.request_id,
         caller=request.caller,
         now=given.now,
         as_of=given.as_of,
         today=given.today,
+        prepared=prepared,
         request=request,
         specs=tuple(specs),
         raw=tuple(answer for _, answer in given.answers),

@@ -32,11 +32,22 @@ class Reply(NamedTuple):
     retrieved_at: Any = None
 
 
+Replies = SimpleQueue[tuple[object, Reply]]
+"""Where calls leave their replies, each under its token."""
+
+
 class Call(NamedTuple):
     """One source to ask."""
 
     lane: Lane
     query: SourceQuery
+
+
+class _Waiting(NamedTuple):
+    place: int
+    source_id: str
+    due: float
+    limit: float
 
 
 class Lane:
@@ -48,8 +59,8 @@ class Lane:
         self._lock = threading.Lock()
         self._due: dict[object, float] = {}
 
-    def start(self, query: SourceQuery, due: float, bound: int, replies: SimpleQueue[tuple[Lane, Reply]]) -> None:
-        """Ask in a thread of its own; the reply goes to the queue. The call is overdue from `due` on.
+    def start(self, query: SourceQuery, due: float, bound: int, replies: Replies) -> object:
+        """Ask in a thread of its own; the reply goes to the queue under the token returned. Overdue from `due` on.
 
         Raises:
             SourceBusy: at the bound, stuck in an overdue call, or no thread is to be had.
@@ -71,8 +82,9 @@ class Lane:
             with self._lock:
                 del self._due[token]
             raise SourceBusy("no thread could be started", source_id=self.source_id, retryable=True) from None
+        return token
 
-    def _run(self, token: object, query: SourceQuery, replies: SimpleQueue[tuple[Lane, Reply]]) -> None:
+    def _run(self, token: object, query: SourceQuery, replies: Replies) -> None:
         started = self._clock.monotonic()
         try:
             answer = self.source.search(query)
@@ -83,7 +95,7 @@ class Lane:
         finally:
             with self._lock:
                 self._due.pop(token, None)
-        replies.put((self, reply))
+        replies.put((token, reply))
 
     def _ms(self, started: float) -> float:
         return (self._clock.monotonic() - started) * 1000.0
@@ -100,32 +112,33 @@ def as_source_error(error: BaseException, source_id: str) -> SourceError:
 
 
 def ask_all(calls: Sequence[Call], *, bounds: Mapping[str, int], clock: Clock) -> list[Reply]:
-    """Ask all sources at once and return one reply each, in the order given, when the last is in or its time is up."""
-    replies: SimpleQueue[tuple[Lane, Reply]] = SimpleQueue()
+    """Make all calls at once and return one reply each, in the order given, when the last is in or its time is up."""
+    replies: Replies = SimpleQueue()
     done: dict[int, Reply] = {}
-    waiting: dict[Lane, tuple[int, float, float]] = {}
+    waiting: dict[object, _Waiting] = {}
     started = clock.monotonic()
     for index, (lane, query) in enumerate(calls):
         try:
-            lane.start(query, started + query.timeout_s, bounds[lane.source_id], replies)
-            waiting[lane] = (index, started + query.timeout_s, query.timeout_s)
+            due = started + query.timeout_s
+            token = lane.start(query, due, bounds[lane.source_id], replies)
+            waiting[token] = _Waiting(index, lane.source_id, due, query.timeout_s)
         except SourceBusy as error:
             done[index] = Reply(None, error, 0.0)
     while waiting:
-        patience = min(due for _, due, _ in waiting.values()) - clock.monotonic()
+        patience = min(one.due for one in waiting.values()) - clock.monotonic()
         try:
-            lane, reply = replies.get(timeout=max(patience, 0.0))
-            if lane in waiting:
-                done[waiting.pop(lane)[0]] = reply
+            token, reply = replies.get(timeout=max(patience, 0.0))
+            if token in waiting:
+                done[waiting.pop(token).place] = reply
         except Empty:
             _give_up(waiting, done, clock)
     return [done[index] for index in range(len(calls))]
 
 
-def _give_up(waiting: dict[Lane, tuple[int, float, float]], done: dict[int, Reply], clock: Clock) -> None:
+def _give_up(waiting: dict[object, _Waiting], done: dict[int, Reply], clock: Clock) -> None:
     now = clock.monotonic()
-    for lane, (index, due, limit) in list(waiting.items()):
+    for token, (place, source_id, due, limit) in list(waiting.items()):
         if due <= now:
-            error = SourceTimeout(f"no answer within {limit:g} s", source_id=lane.source_id, retryable=True)
-            done[index] = Reply(None, error, limit * 1000.0)
-            del waiting[lane]
+            error = SourceTimeout(f"no answer within {limit:g} s", source_id=source_id, retryable=True)
+            done[place] = Reply(None, error, limit * 1000.0)
+            del waiting[token]

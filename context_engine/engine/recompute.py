@@ -48,6 +48,7 @@ def recompute(result: SearchResult) -> SearchResult:
         request=result.request,
         settings=result.settings,
         specs=result.specs,
+        prepared=result.prepared,
         statuses=result.sources,
         recall_ms=0.0,
     )

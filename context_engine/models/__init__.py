@@ -26,7 +26,7 @@ from context_engine.models.enums import (
     default_trust,
 )
 from context_engine.models.filters import And, Condition, Filter, FilterOp, Not, Or, filter_to_dict
-from context_engine.models.query import Expansion, PreparedQuery
+from context_engine.models.query import Expansion, PreparedQuery, Refinement
 from context_engine.models.registry import DocumentRule, DomainSpec, Registry, SourceSpec
 from context_engine.models.request import (
     MAX_QUERY_CHARS,
@@ -79,6 +79,7 @@ __all__ = [
     "ProvenanceTag",
     "RankedChunk",
     "RawAnswer",
+    "Refinement",
     "Registry",
     "Score",
     "ScoreKind",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-__all__ = ["Expansion", "PreparedQuery"]
+__all__ = ["Expansion", "PreparedQuery", "Refinement"]
 
 
 class Expansion(NamedTuple):
@@ -22,6 +22,18 @@ class Expansion(NamedTuple):
     text: str
     weight: float
     by: str = "glossary"
+
+
+class Refinement(NamedTuple):
+    """What a refiner makes of a question.
+
+    Attributes:
+        text: the question in words that are easier to find; "" for none.
+        concepts: what it is about, the most telling first.
+    """
+
+    text: str
+    concepts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
