@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -13,6 +13,7 @@ TopK = Annotated[int, Field(strict=True, ge=1, le=1000)]
 Unit = Annotated[float, Field(strict=True, ge=0.0, le=1.0, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(strict=True, gt=0.0, le=600.0, allow_inf_nan=False)]
 Flag = Annotated[bool, Field(strict=True)]
+_TOLERANCE: Final = 1e-9
 
 
 class AuthorityBoosts(BaseModel):
@@ -59,8 +60,12 @@ class Settings(BaseModel):
         0.85, description="Word-set Jaccard from which two texts are near-duplicates."
     )
     dedup_method: Literal["near", "exact", "off"] = Field("near", description="Near-duplicates, equal text only, none.")
-    relevance_weight: Unit = Field(0.6, description="Weight of relevance in the final score.")
-    authority_weight: Unit = Field(0.4, description="Weight of the authority boost in the final score.")
+    relevance_weight: Unit = Field(
+        0.6, description="Weight of relevance in the final score; with authority_weight at most 1."
+    )
+    authority_weight: Unit = Field(
+        0.4, description="Weight of the authority boost in the final score; with relevance_weight at most 1."
+    )
     authority_boosts: AuthorityBoosts = Field(
         default_factory=lambda: AuthorityBoosts(), description="Boost of each tier."
     )
@@ -107,6 +112,27 @@ class Settings(BaseModel):
     context_max_tokens: Annotated[int, Field(strict=True, ge=64, le=1_000_000)] = Field(
         6000, description="Token budget of the context text."
     )
+
+    def model_post_init(self, _context: Any) -> None:
+        """Refuse weights that add up to more than 1: a final score would leave [0, 1]."""
+        problem = self.weights_problem(self.model_fields_set)
+        if problem:
+            raise ValueError(problem)
+
+    def weights_problem(self, given: Collection[str]) -> str | None:
+        """Return what is wrong with the two weights together, None if they can be used.
+
+        Args:
+            given: the keys that were set; the advice is to set the other one too.
+        """
+        weights = {"relevance_weight": self.relevance_weight, "authority_weight": self.authority_weight}
+        if sum(weights.values()) <= 1.0 + _TOLERANCE:
+            return None
+        both = " and ".join(f"{key} {value:g}" for key, value in weights.items())
+        left = [key for key in weights if key not in given]
+        kept = sum(weights[key] for key in weights if key not in left)
+        mend = f"set {left[0]} to {1.0 - kept:g} or less too" if len(left) == 1 else "lower one of them"
+        return f"{both} add up to more than 1: {mend}"
 
     @property
     def scope(self) -> float:

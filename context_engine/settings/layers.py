@@ -165,10 +165,20 @@ def effective_settings(
 
 
 def with_layer(base: EffectiveSettings, layer: Layer) -> EffectiveSettings:
-    """Return `base` with a checked layer laid over it; values are not checked again."""
+    """Return `base` with a checked layer laid over it; of its values only the sum of the weights is checked again.
+
+    Raises:
+        InvalidRequest: the weights of a call add up to more than 1.
+        ConfigError: those of a file or the environment do.
+    """
     if not layer:
         return base
     values = base.values.model_copy(update={key: setting.value for key, setting in layer.items()})
+    problem = values.weights_problem(layer.keys())
+    if problem:
+        key = next(key for key in ("relevance_weight", "authority_weight") if key in layer)
+        origin = layer[key].origin
+        raise InvalidRequest(problem) if origin == "call" else ConfigError(problem, file=origin, key=key)
     origins = {**base.origins, **{key: setting.origin for key, setting in layer.items()}}
     return EffectiveSettings.model_construct(values=values, origins=origins)
 

@@ -106,6 +106,8 @@ def read_config(
         stage=overlay,
         warnings=(*environment_warnings(env), *connections.warnings()),
     )
+    if not problems:
+        attempt(config.resolver().base, None)
     return config, problems
 
 

@@ -94,3 +94,11 @@ def test_effective_settings_tell_value_and_origin_of_every_key():
     assert shown["stage2_top_k"] == {"value": 10, "origin": "call"}
     assert shown["stage1_top_k"] == {"value": 40, "origin": "default"}
     assert shown["authority_boosts"]["value"]["tier_1"] == 0.4
+
+
+def test_the_two_weights_are_together_at_most_one():
+    assert Settings(relevance_weight=0.9, authority_weight=0.1 + 1e-10).authority_weight > 0.1
+    with pytest.raises(ValidationError, match=r"relevance_weight 0.9 and authority_weight 0.4 .* set authority_weight"):
+        Settings(relevance_weight=0.9)
+    with pytest.raises(ValidationError, match="lower one of them"):
+        Settings(relevance_weight=0.5, authority_weight=0.5 + 1e-8)

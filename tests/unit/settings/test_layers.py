@@ -20,7 +20,7 @@ OTHER: dict[str, Any] = {
     "max_chunk_tokens": 256,
     "dedup_threshold": 0.9,
     "dedup_method": "exact",
-    "relevance_weight": 0.7,
+    "relevance_weight": 0.5,
     "authority_weight": 0.3,
     "authority_boosts": {"tier_1": 0.5},
     "reranking_enabled": False,
@@ -200,3 +200,24 @@ def test_a_layer_over_settings_changes_only_its_keys() -> None:
     assert (over.values.stage1_top_k, over.values.min_chunks, over.values.stage2_top_k) == (50, 1, 3)
     assert over.origins == {"stage1_top_k": "f", "min_chunks": "f", "stage2_top_k": "call"}
     assert base.values.stage2_top_k == 8 and "stage2_top_k" not in base.origins
+
+
+def test_weights_that_add_up_to_more_than_one_are_refused_with_the_other_one_to_set() -> None:
+    """0.9 + 0.4 = 1.3; 0.9 leaves 0.1, and 0.9 + 0.1 is 1 however floats round."""
+    both = "relevance_weight 0.9 and authority_weight 0.4 add up to more than 1: "
+    with pytest.raises(InvalidRequest) as asked:
+        effective_settings(call=call_layer({"relevance_weight": 0.9}))
+    assert str(asked.value) == f"{both}set authority_weight to 0.1 or less too"
+    file = config_layer({"relevance_weight": 0.9}, "config/authority.json", file="config/authority.json")
+    with pytest.raises(ConfigError) as written:
+        effective_settings(files=file)
+    assert (
+        str(written.value) == f"config/authority.json: relevance_weight: {both}set authority_weight to 0.1 or less too"
+    )
+    given = {"relevance_weight": 0.9, "authority_weight": 0.4}
+    with pytest.raises(InvalidRequest, match="lower one of them"):
+        effective_settings(call=call_layer(given))
+    mended = effective_settings(files=file, call=call_layer({"authority_weight": 0.1}))
+    assert (mended.values.relevance_weight, mended.values.authority_weight) == (0.9, 0.1)
+    with pytest.raises(InvalidRequest, match=r"set relevance_weight to 0\.3 or less too"):
+        effective_settings(call=call_layer({"authority_weight": 0.7}))

@@ -152,3 +152,11 @@ def test_reading_goes_on_after_a_problem(write: Write) -> None:
         ("config/personas.json", "p.x"),
         ("config/chunking.json", None),
     ]
+
+
+def test_weights_of_the_files_are_checked_together_with_those_of_the_environment(write: Write) -> None:
+    paths = write({"config/authority.json": {"relevance_weight": 0.9}})
+    with pytest.raises(ConfigError, match=r"^config/authority.json: relevance_weight: .* set authority_weight to 0.1"):
+        load_config(paths, env={})
+    config = load_config(paths, env={"CONTEXT_ENGINE_AUTHORITY_WEIGHT": "0.05"})
+    assert config.resolver().base().values.authority_weight == 0.05
