@@ -6,6 +6,7 @@ import click
 
 from context_engine import __version__
 from context_engine.cli.app import App, with_debug
+from context_engine.cli.chunk import chunk
 from context_engine.cli.config import config, init
 from context_engine.cli.doctor import doctor
 from context_engine.cli.domains import domains
@@ -40,6 +41,6 @@ def main() -> None:
     """Retrieval for a bank's knowledge: ranked by relevance and authority, every chunk with its provenance."""
 
 
-for command in (search, domains, doctor, config, init, ingest, kb, eval_, tags, plugin):
+for command in (search, domains, doctor, config, init, chunk, ingest, kb, eval_, tags, plugin):
     main.add_command(command)
 domains.add_command(import_datasets)
