@@ -16,7 +16,8 @@ notice_id: "637"
 
 ## 4 Access
 
-Keys are held by two people of different desks, who never meet, never lend their key to a third person, and report the loss of a key to the vault office within one hour of learning of it.
+Keys are held by two people of different desks, who never meet, never lend their key to a
+third person, and report the loss of a key to the vault office within one hour of learning of it.
 
 ## 5 Forms
 
