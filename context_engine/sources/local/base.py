@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 
 from context_engine.errors import ConfigError, StoreError
-from context_engine.models import Chunk, Filter, SourceAnswer
+from context_engine.models import Chunk, Expansion, Filter, SourceAnswer
 from context_engine.protocols import Embedder
 from context_engine.sources.local import schema
 from context_engine.sources.local.candidates import Question
@@ -163,13 +163,16 @@ class LocalBase:
         scope = Scope(source_id=source_id, filters=filters, as_of=as_of)
         return list(self.answer(query_text, top_k=top_k, scope=scope).chunks)
 
-    def answer(self, query_text: str, *, top_k: int, scope: Scope) -> SourceAnswer:
+    def answer(
+        self, query_text: str, *, top_k: int, scope: Scope, expansions: Sequence[Expansion] = ()
+    ) -> SourceAnswer:
         """Return the best chunks of one source, and notes on the search: by BM25, with an embedder by both legs merged.
 
         Args:
             query_text: any text; its terms are searched for, nothing in it is syntax.
             top_k: most chunks returned, >= 1.
             scope: where to look.
+            expansions: other words for the text, searched for with their weights.
 
         Returns:
             Chunks, best first, scores comparable over all sources of this base. Notes: no_search_terms (nothing to
@@ -183,7 +186,7 @@ class LocalBase:
             StoreError: the base cannot be read.
         """
         vector = None if self._embedder is None else self._embedder.embed_query(query_text)
-        question = Question(text_query(query_text, self.options), vector, self.options)
+        question = Question(text_query(query_text, self.options, expansions), vector, self.options)
         with self._viewer.view() as view:
             return answer(view, question, top_k, scope)
 

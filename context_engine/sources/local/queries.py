@@ -5,11 +5,12 @@ Queries are built from term queries; the query parser never sees a user's text.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from tantivy import Occur, Query
 
+from context_engine.models import Expansion
 from context_engine.sources.local.index import INDEX_OPTION, JOINT, MOST_DEFINED, SCHEMA
 from context_engine.sources.local.options import SearchOptions
 from context_engine.text import bigrams, term_weights, terms
@@ -43,15 +44,16 @@ class TextQuery(NamedTuple):
     shortened: bool
 
 
-def text_query(text: str, options: SearchOptions) -> TextQuery | None:
-    """Return the query for a user's text, None if there is nothing in it to search for.
+def text_query(text: str, options: SearchOptions, expansions: Sequence[Expansion] = ()) -> TextQuery | None:
+    """Return the query for a user's text and other words for it, None if there is nothing in them to search for.
 
     Words count in the body fully and in headings and metadata by `head_weight`; a term with a digit (a code, a clause
     number) counts there by _CODE_WEIGHT, for a document is more its own than another's that cites it. A piece of a code
-    counts less (`text.term_weights`).
+    counts less (`text.term_weights`). An expansion of several words counts where they stand side by side.
     """
     weights = term_weights(text)
-    if not weights:
+    others = list(_others(expansions))
+    if not weights and not others:
         return None
     kept = dict(list(weights.items())[:MOST_TERMS])
     words = [word for word in terms(text) if word in kept]
@@ -60,11 +62,11 @@ def text_query(text: str, options: SearchOptions) -> TextQuery | None:
         word: weight * (_CODE_WEIGHT if any(map(str.isdigit, word)) else options.head_weight)
         for word, weight in kept.items()
     }
-    share = 1.0 / len(kept)
+    share = 1.0 / max(len(kept), 1)
     title = [(Occur.Should, constant(_term("title", word), share)) for word in sorted(kept)]
     names = _names(words)
     return TextQuery(
-        Query.boolean_query([*_clauses("body", kept), *_clauses("pairs", pairs), *_clauses("head", head)]),
+        Query.boolean_query([*_clauses("body", kept), *_clauses("pairs", pairs), *_clauses("head", head), *others]),
         Query.boolean_query(list(_clauses("section", kept))),
         Query.boolean_query(title),
         constant(Query.term_set_query(SCHEMA, "defines", names), 1.0) if names else None,
@@ -97,6 +99,13 @@ def _clauses(field: str, weights: Mapping[str, float]) -> Iterator[tuple[Occur, 
         if weight > 0.0:
             query = _term(field, word)
             yield Occur.Should, query if weight == 1.0 else Query.boost_query(query, weight)
+
+
+def _others(expansions: Sequence[Expansion]) -> Iterator[tuple[Occur, Query]]:
+    for expansion in expansions:
+        words = terms(expansion.text)
+        field, sought = ("pairs", bigrams(words)) if len(words) > 1 else ("body", words)
+        yield from _clauses(field, dict.fromkeys(sought, expansion.weight))
 
 
 def _codes(kept: Mapping[str, float]) -> Query | None:

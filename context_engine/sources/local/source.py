@@ -39,7 +39,9 @@ class LocalSource:
             SourceUnavailable: the base cannot be read; says how to mend it.
         """
         try:
-            answer = self._base.answer(query.text, top_k=query.top_k, scope=self._scope(query))
+            answer = self._base.answer(
+                query.text, top_k=query.top_k, scope=self._scope(query), expansions=query.expansions
+            )
         except StoreError as error:
             kind = SourceUnavailable if self._base.exists() else SourceNotFound
             raise kind(str(error), source_id=self.source_id) from error
