@@ -2,7 +2,7 @@
 
 from context_engine.query.acronyms import acronyms, glossary_of
 from context_engine.query.clean import clean
-from context_engine.query.exact import exact_first, names_held
+from context_engine.query.exact import exact_first
 from context_engine.query.glossary import Glossary, Mention
 from context_engine.query.language import language
 from context_engine.query.prepare import prepare, variants
@@ -18,7 +18,6 @@ __all__ = [
     "exact_first",
     "glossary_of",
     "language",
-    "names_held",
     "phrases",
     "prepare",
     "references",

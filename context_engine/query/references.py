@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
-from context_engine.text import STOP_WORDS, tokens
+from context_engine.text import STOP_WORDS, terms, tokens
 
-__all__ = ["codes", "phrases", "references"]
+__all__ = ["codes", "names_sections_only", "phrases", "references"]
 
 _IDENTIFIER: Final = re.compile(r"(?<![\w.-])(?=[\w./-]*\d)([A-Za-z]{2,12}(?:[-/][A-Za-z0-9]+)+)(?![\w-])")
 _INSTRUMENT: Final = re.compile(
@@ -20,6 +21,7 @@ _SECTION_WORD: Final = (
     r"(?:§+|\b(?:sections?|clauses?|rules?|articles?|paragraphs?|paras?|chapters?|parts?|annex(?:es)?|"
     r"appendix|appendices|schedules?|subsections?)\b\.?)"
 )
+_SECTION: Final = re.compile(_SECTION_WORD, re.IGNORECASE)
 _BRACKETS: Final = r"(?:\(\w{1,4}\))"
 _NUMBER: Final = rf"[A-Za-z]?\d+[A-Za-z]?(?:\.\d+[A-Za-z]?)*{_BRACKETS}*"
 _LISTED: Final = re.compile(
@@ -78,6 +80,14 @@ def references(text: str) -> tuple[str, ...]:
                 found.append((listed.start(1) + number.start(), number[0]))
     found += [(match.start(), match[0]) for match in _BARE.finditer(text)]
     return tuple(dict.fromkeys(name for _, name in sorted(found)))
+
+
+def names_sections_only(text: str, numbers: Sequence[str]) -> bool:
+    """Return whether a text is nothing but section numbers and words such as "section": "Rules 3.5 and 8.4.1"."""
+    rest = text
+    for number in sorted(numbers, key=len, reverse=True):
+        rest = rest.replace(number, " ")
+    return bool(numbers) and not terms(_SECTION.sub(" ", rest))
 
 
 def phrases(text: str) -> tuple[str, ...]:
