@@ -230,7 +230,7 @@ class _Pipeline:
         setup = self._loaded()
         with self._lock:
             if self._engines is None:
-                self._engines = FunctionEngines(RerankerChoice.of(setup.resolver))
+                self._engines = FunctionEngines(RerankerChoice.of(setup.resolver, models=setup.models()))
             return self._engines
 
     def _request(self, query: str, domain: str, options: dict[str, Any]) -> SearchRequest:

@@ -11,6 +11,7 @@ __all__ = ["AuthorityBoosts", "EffectiveSettings", "Settings"]
 
 TopK = Annotated[int, Field(strict=True, ge=1, le=1000)]
 Unit = Annotated[float, Field(strict=True, ge=0.0, le=1.0, allow_inf_nan=False)]
+Weight = Annotated[float, Field(strict=True, ge=0.0, le=10.0, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(strict=True, gt=0.0, le=600.0, allow_inf_nan=False)]
 Flag = Annotated[bool, Field(strict=True)]
 _TOLERANCE: Final = 1e-9
@@ -71,6 +72,9 @@ class Settings(BaseModel):
     )
     reranking_enabled: Flag = Field(True, description="Let the model reranker run, where one is configured.")
     reranker: str = Field("noop", description="Name of the reranker; 'noop' is none.")
+    reranker_options: Mapping[str, Any] = Field(
+        default_factory=dict, description="The reranker's own options, e.g. its model or connection."
+    )
     rerank_weight: Unit = Field(0.5, description="Share of stage-1 relevance in the blend with the reranker.")
     similarity_threshold: Annotated[float, Field(strict=True, ge=-1.0, le=1.0, allow_inf_nan=False)] | None = Field(
         None, description="Least score of the kind similarity_kind; candidates without it pass, marked."
@@ -100,6 +104,25 @@ class Settings(BaseModel):
         default_factory=dict, description="The refiner's own options, e.g. its connection and model."
     )
     query_refiner_timeout_s: Seconds = Field(3.0, description="Time for the query refiner; later, the query stands.")
+    embedder: str | None = Field(None, description="Name of the embedder; null: the embedded base searches text alone.")
+    embedder_options: Mapping[str, Any] = Field(
+        default_factory=dict, description="The embedder's own options, e.g. its model or connection."
+    )
+    merge_method: Literal["weighted", "rrf", "rrf_rerank"] = Field(
+        "weighted",
+        description="How text and vectors become one ranking: the sum of their scores, or of reciprocal ranks; "
+        "rrf_rerank: ranks, and the reranker after them for questions in English.",
+    )
+    keyword_weight: Unit = Field(0.5, description="Weight of the text score in the weighted merge.")
+    vector_weight: Unit = Field(0.5, description="Weight of the cosine in the weighted merge.")
+    rrf_k: Annotated[int, Field(strict=True, ge=0, le=10_000)] = Field(60, description="k of reciprocal rank fusion.")
+    pairs_weight: Weight = Field(0.5, description="Text score: weight of pairs of neighbouring words.")
+    head_weight: Weight = Field(0.2, description="Text score: weight of titles, headings and metadata.")
+    section_weight: Weight = Field(0.2, description="Text score: weight of the whole section a chunk stands in.")
+    sibling_weight: Weight = Field(0.4, description="Text score: weight of the best candidate in the same section.")
+    neighbour_weight: Weight = Field(0.0, description="Text score: weight of the chunks before and after.")
+    title_boost: Weight = Field(0.0, description="Added where title and headings hold the words of the query.")
+    definition_boost: Weight = Field(0.0, description="Added where a chunk defines a term of the query.")
     expired: Literal["flag", "demote", "refuse"] = Field("flag", description="What happens to content past its TTL.")
     sources: Annotated[tuple[str, ...] | None, Field(strict=False)] = Field(
         None, description="Only these sources of the domain; all of them if null."

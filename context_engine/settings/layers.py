@@ -40,16 +40,14 @@ _SEED_NAMES: Final[Mapping[str, str]] = {
     "RAG_MIN_CHUNKS": "min_chunks",
     "RAG_RERANKER_ENABLED": "reranking_enabled",
     "RAG_RERANKER_TYPE": "reranker",
+    "HYBRID_MERGE_METHOD": "merge_method",
+    "HYBRID_VECTOR_WEIGHT": "vector_weight",
+    "HYBRID_KEYWORD_WEIGHT": "keyword_weight",
+    "RRF_K": "rrf_k",
 }
 _SEED_RERANKERS: Final = ("noop", "cross_encoder", "llm")
-_SEED_WITHOUT_EFFECT: Final = (
-    "HYBRID_SEARCH_ENABLED",
-    "HYBRID_MERGE_METHOD",
-    "HYBRID_VECTOR_WEIGHT",
-    "HYBRID_KEYWORD_WEIGHT",
-    "RRF_K",
-    "RAG_COMPARE_MODE",
-)
+_SEED_WITHOUT_EFFECT: Final = ("RAG_COMPARE_MODE",)
+_HYBRID: Final = "HYBRID_SEARCH_ENABLED"
 _WORDS: Final = {
     "true": True,
     "1": True,
@@ -124,7 +122,7 @@ def environment_layer(env: Mapping[str, str]) -> Layer:
 
 
 def seed_layer(env: Mapping[str, str]) -> Layer:
-    """Return the layer of the older names: RAG_MIN_SIMILARITY, RAG_MIN_CHUNKS, RAG_RERANKER_ENABLED, RAG_RERANKER_TYPE.
+    """Return the layer of the older names (_SEED_NAMES); HYBRID_SEARCH_ENABLED=false stands for no embedder.
 
     Raises:
         ConfigError: a value that cannot be read.
@@ -132,7 +130,13 @@ def seed_layer(env: Mapping[str, str]) -> Layer:
     kind = env.get("RAG_RERANKER_TYPE")
     if kind and kind not in _SEED_RERANKERS:
         raise ConfigError(f"must be one of {', '.join(_SEED_RERANKERS)}, got {kind!r}", key="RAG_RERANKER_TYPE")
-    return {key: Setting(_parsed(key, env[name], name), name) for name, key in _SEED_NAMES.items() if env.get(name)}
+    layer = {key: Setting(_parsed(key, env[name], name), name) for name, key in _SEED_NAMES.items() if env.get(name)}
+    hybrid = env.get(_HYBRID, "").strip().casefold()
+    if hybrid and hybrid not in _WORDS:
+        raise ConfigError(f"must be true or false, got {env[_HYBRID]!r}", key=_HYBRID)
+    if hybrid and not _WORDS[hybrid]:
+        layer["embedder"] = Setting(None, _HYBRID)
+    return layer
 
 
 def environment_warnings(env: Mapping[str, str]) -> tuple[str, ...]:

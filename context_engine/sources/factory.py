@@ -7,16 +7,19 @@ An adapter is a function `(spec, context) -> Source`, published by its package i
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from context_engine.errors import ConfigError
-from context_engine.models import SourceSpec
-from context_engine.protocols import Clock, Source
+from context_engine.models import Settings, SourceSpec
+from context_engine.protocols import Clock, Embedder, Source
 from context_engine.settings.connections import Connection
 
-__all__ = ["SourceContext", "SourceFactory", "base_path", "check_local", "open_local"]
+if TYPE_CHECKING:
+    from context_engine.sources.local import LocalBase
+
+__all__ = ["SourceContext", "SourceFactory", "base_path", "check_local", "open_base", "open_local"]
 
 _NOT_LOCAL: Final = ("connection", "dataset_ids", "settings")
 
@@ -27,6 +30,8 @@ class SourceContext:
 
     Attributes:
         domain: the domain the source is opened for.
+        settings: those of the pipeline, as they are without a call's own.
+        embedder: returns the one embedder of the configuration, None where it names none.
         timezone: IANA name of the zone in which the domain's dates are days.
         data_dir: returns the folder of the embedded base.
         connection: returns a connection by name, its variables and files read at the call; call it again after a 401.
@@ -41,6 +46,8 @@ class SourceContext:
     clock: Clock
     shared: Callable[[Hashable, Callable[[], Any]], Any]
     timezone: str = "UTC"
+    settings: Settings = field(default_factory=lambda: Settings())
+    embedder: Callable[[], Embedder | None] = lambda: None
 
 
 SourceFactory = Callable[[SourceSpec, SourceContext], Source]
@@ -55,6 +62,17 @@ Raises:
 def base_path(data_dir: Path) -> Path:
     """Return where the embedded base lies below the data folder."""
     return data_dir / "base"
+
+
+def open_base(path: Path, settings: Settings, embedder: Embedder | None, clock: Clock) -> LocalBase:
+    """Return the embedded base in a folder, which need not exist yet, to be searched and written as the settings say.
+
+    Raises:
+        ConfigError: weights that merge nothing, or an embedder without numpy.
+    """
+    from context_engine.sources.local import LocalBase, SearchOptions
+
+    return LocalBase(path, now=clock.now, embedder=embedder, options=SearchOptions.of(settings))
 
 
 def check_local(spec: SourceSpec) -> None:
@@ -74,9 +92,9 @@ def open_local(spec: SourceSpec, context: SourceContext) -> Source:
     Raises:
         ConfigError: the source names a connection, dataset ids or settings.
     """
-    from context_engine.sources.local import LocalBase, LocalSource
+    from context_engine.sources.local import LocalSource
 
     check_local(spec)
     path = base_path(context.data_dir())
-    base = context.shared(("local", path), lambda: LocalBase(path, now=context.clock.now))
+    base = context.shared(("local", path), lambda: open_base(path, context.settings, context.embedder(), context.clock))
     return LocalSource(base, spec.id, spec=spec)

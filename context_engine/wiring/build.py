@@ -14,7 +14,7 @@ from typing import Any
 from context_engine.engine import Engine, SystemClock
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.models import DomainSpec, EffectiveSettings, SearchRequest, SourceSpec
-from context_engine.protocols import Clock, IdSource, Recorder, Reranker, Source
+from context_engine.protocols import Clock, Embedder, IdSource, Recorder, Reranker, Source
 from context_engine.registry import LoadedRegistry, load_registry
 from context_engine.settings import (
     Config,
@@ -27,7 +27,9 @@ from context_engine.settings import (
 )
 from context_engine.settings.layers import with_layer
 from context_engine.sources.factory import SourceContext, SourceFactory
-from context_engine.wiring.adapters import RERANKERS, SOURCES, find_adapter, load_adapter
+from context_engine.wiring.adapters import SOURCES, find_adapter, load_adapter
+from context_engine.wiring.hybrid import hybrid
+from context_engine.wiring.models import Models
 
 __all__ = ["RerankerChoice", "Setup", "build_engine", "load_setup", "source_opener"]
 
@@ -54,6 +56,15 @@ class Setup:
     def data_dir(self, data_dir: str | Path | None = None) -> Path:
         """Return the folder of the embedded base; see `find_data_dir`."""
         return find_data_dir(data_dir, env=self.env, cwd=self.cwd, paths=self.config.paths)
+
+    def models(self, data_dir: str | Path | None = None, clock: Clock | None = None) -> Models:
+        """Return the embedder and the reranker that the settings name, to be opened when they are asked for."""
+        return Models(
+            self.resolver.base,
+            connection=self.config.connections.get,
+            data_dir=partial(self.data_dir, data_dir),
+            clock=clock or SystemClock(),
+        )
 
     def with_pipeline(self, pipeline: Mapping[str, Any]) -> Setup:
         """Return the same with a pipeline config in force.
@@ -127,10 +138,11 @@ def build_engine(
     loaded = loaded.with_pipeline(pipeline) if pipeline else loaded
     factories = _factories(loaded.registry)
     clock = clock or SystemClock()
-    choice = RerankerChoice.of(loaded.resolver, reranker)
+    models = loaded.models(data_dir, clock)
+    choice = RerankerChoice.of(loaded.resolver, reranker, models=models)
     return Engine(
         loaded.registry,
-        _Opener(loaded, factories, clock, data_dir).open,
+        _Opener(loaded, factories, clock, data_dir, models.embedder).open,
         resolve=choice.resolve,
         reranker=choice.reranker,
         clock=clock,
@@ -147,7 +159,8 @@ def source_opener(
     Raises:
         ConfigError: an adapter that is not installed; what is returned raises it for a source that cannot be used.
     """
-    return _Opener(setup, _factories(setup.registry), clock or SystemClock(), data_dir).open
+    clock = clock or SystemClock()
+    return _Opener(setup, _factories(setup.registry), clock, data_dir, setup.models(data_dir, clock).embedder).open
 
 
 def _factories(registry: LoadedRegistry) -> dict[str, Callable[[], SourceFactory]]:
@@ -169,6 +182,7 @@ class _Opener:
     factories: Mapping[str, Callable[[], SourceFactory]]
     clock: Clock
     given_data_dir: str | Path | None
+    embedder: Callable[[], Embedder | None]
     kept: dict[Hashable, Any] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -180,6 +194,8 @@ class _Opener:
             clock=self.clock,
             shared=self.shared,
             timezone=domain.timezone,
+            settings=self.setup.resolver.base().values,
+            embedder=self.embedder,
         )
         file = self.setup.registry.files.get(domain.domain)
         try:
@@ -202,25 +218,24 @@ class RerankerChoice:
 
     resolver: SettingsResolver
     name: str
+    options: Mapping[str, Any]
     reranker: Reranker | None
     given: bool
 
     @classmethod
-    def of(cls, resolver: SettingsResolver, given: Reranker | None = None) -> RerankerChoice:
-        """Return the reranker that is given, else the one the settings name.
+    def of(
+        cls, resolver: SettingsResolver, given: Reranker | None = None, *, models: Models | None = None
+    ) -> RerankerChoice:
+        """Return the reranker that is given, else the one the settings name, opened by `models`.
 
         Raises:
-            ConfigError: it is not installed.
+            ConfigError: it is not installed, or its options cannot be used.
         """
         if given is not None:
-            return cls(resolver, given.name, given, True)
-        base = resolver.base()
-        name = base.values.reranker if base.values.reranking_enabled else "noop"
-        if name == "noop":
-            return cls(resolver, name, None, False)
-        origin = base.origins.get("reranker", "default")
-        point = find_adapter(RERANKERS, name, file=origin, key="reranker")
-        return cls(resolver, name, load_adapter(point)(), False)
+            return cls(resolver, given.name, {}, given, True)
+        reranker = models.reranker() if models else None
+        base = resolver.base().values
+        return cls(resolver, base.reranker if reranker else "noop", base.reranker_options, reranker, False)
 
     def resolve(self, domain: DomainSpec | None, request: SearchRequest) -> EffectiveSettings:
         """Return the settings of a search.
@@ -229,12 +244,15 @@ class RerankerChoice:
             InvalidRequest: an option that cannot be used, or another reranker than the engine's.
             ConfigError: the same of a file.
         """
-        settings = self.resolver.resolve(domain, request)
+        asked = self.resolver.resolve(domain, request)
+        settings = hybrid(self.resolver.base(), asked, request.query, has_reranker=self.reranker is not None)
         wanted, origin = settings.values.reranker, settings.origins.get("reranker", "default")
         if self.given:
             return with_layer(settings, {"reranker": Setting(self.name, "code")})
-        if wanted == self.name or not settings.values.reranking_enabled:
+        if not settings.values.reranking_enabled:
             return settings
+        if wanted == self.name:
+            return self._with_options(settings)
         if wanted == "noop":
             return with_layer(settings, {"reranking_enabled": Setting(False, origin)})
         problem = (
@@ -242,3 +260,12 @@ class RerankerChoice:
             "CONTEXT_ENGINE_RERANKER or in the pipeline config, and build a new engine"
         )
         raise InvalidRequest(problem) if origin == "call" else ConfigError(problem, file=origin, key="reranker")
+
+    def _with_options(self, settings: EffectiveSettings) -> EffectiveSettings:
+        """Return the settings, if they ask for the reranker as it was opened."""
+        origin = settings.origins.get("reranker_options", "default")
+        if settings.values.reranker_options == self.options:
+            return settings
+        problem = "this engine's reranker was opened with other options: name them in rag-pipeline.json or in the "
+        problem += "pipeline config, and build a new engine"
+        raise InvalidRequest(problem) if origin == "call" else ConfigError(problem, file=origin, key="reranker_options")

@@ -1,16 +1,21 @@
-"""Embedders and rerankers by name, through the entry points of their packages."""
+"""Embedders and rerankers by name, through the entry points of their packages, and the models of one engine."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from context_engine.errors import ConfigError
 from context_engine.model_access import ModelContext
-from context_engine.protocols import Embedder, Reranker
+from context_engine.models import EffectiveSettings
+from context_engine.protocols import Clock, Embedder, Reranker
+from context_engine.settings.connections import Connection
 from context_engine.wiring.adapters import EMBEDDERS, RERANKERS, find_adapter, load_adapter
 
-__all__ = ["open_embedder", "open_reranker"]
+__all__ = ["Models", "open_embedder", "open_reranker"]
 
 
 def open_embedder(
@@ -40,9 +45,84 @@ def open_reranker(
 def _open(group: str, name: str, options: Mapping[str, Any], context: ModelContext, file: str | None, key: str) -> Any:
     factory = load_adapter(find_adapter(group, name, file=file, key=key))
     try:
-        return factory(options, context)
+        if _takes(factory, options, context):
+            return factory(options, context)
+        if options:
+            raise ConfigError(f"{name!r} takes no options: remove {', '.join(sorted(options))}")
+        return factory()
     except ConfigError as error:
-        if error.file is not None:
+        if error.file is not None or (file is None and error.key == key):
             raise
         where = f"{key}_options" + (f".{error.key}" if error.key else "")
         raise ConfigError(error.problem, file=file, key=where) from error
+
+
+def _takes(factory: Callable[..., Any], *arguments: Any) -> bool:
+    """Whether a factory wants options and context; one that needs neither may be a class without arguments."""
+    try:
+        inspect.signature(factory).bind(*arguments)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+class Models:
+    """The models of one engine: its embedder, opened once and at its first use, and rerankers that may use it.
+
+    Args:
+        settings: the settings without a domain's or a call's own: models are one for all searches.
+        connection: returns a connection by name.
+        data_dir: returns the folder for what is kept between runs.
+        clock: the time.
+    """
+
+    def __init__(
+        self,
+        settings: Callable[[], EffectiveSettings],
+        *,
+        connection: Callable[[str], Connection],
+        data_dir: Callable[[], Path],
+        clock: Clock,
+    ) -> None:
+        self._settings = settings
+        self._lock = threading.RLock()
+        self._embedder: Embedder | None = None
+        self.context = ModelContext(
+            connection=connection, clock=clock, data_dir=data_dir, embedder=self._required, reranker=self._inner
+        )
+
+    def embedder(self) -> Embedder | None:
+        """Return the embedder that the settings name, the same each time; None where they name none.
+
+        Raises:
+            ConfigError: it is not installed, or its options cannot be used.
+        """
+        with self._lock:
+            settings = self._settings()
+            name = settings.values.embedder
+            if self._embedder is None and name is not None:
+                origin = settings.origins.get("embedder", "default")
+                self._embedder = open_embedder(name, settings.values.embedder_options, self.context, file=origin)
+            return self._embedder
+
+    def reranker(self) -> Reranker | None:
+        """Return a reranker as the settings name it; None where they name none or switch reranking off.
+
+        Raises:
+            ConfigError: it is not installed, or its options cannot be used.
+        """
+        settings = self._settings()
+        name = settings.values.reranker
+        if name == "noop" or not settings.values.reranking_enabled:
+            return None
+        origin = settings.origins.get("reranker", "default")
+        return open_reranker(name, settings.values.reranker_options, self.context, file=origin)
+
+    def _required(self) -> Embedder:
+        found = self.embedder()
+        if found is None:
+            raise ConfigError("it needs an embedder, and none is configured: name one as 'embedder'")
+        return found
+
+    def _inner(self, name: str, options: Mapping[str, Any]) -> Reranker:
+        return open_reranker(name, options, self.context)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
+
+from context_engine.errors import ConfigError
+from context_engine.models import Settings
 
 __all__ = ["MergeMethod", "SearchOptions"]
 
@@ -37,11 +40,23 @@ class SearchOptions:
     sibling_weight: float = 0.4
     neighbour_weight: float = 0.0
     merge_method: MergeMethod = "weighted"
-    keyword_weight: float = 0.4
-    vector_weight: float = 0.6
+    keyword_weight: float = 0.5
+    vector_weight: float = 0.5
     rrf_k: int = 60
     title_boost: float = 0.0
     definition_boost: float = 0.0
     depth: int = 100
     approximate_from: int = 200_000
     probe: float = 0.05
+
+    def __post_init__(self) -> None:
+        """Refuse weights that merge nothing."""
+        if not self.keyword_weight + self.vector_weight > 0.0:
+            raise ConfigError("keyword_weight and vector_weight are both 0: give one of them a weight")
+
+    @classmethod
+    def of(cls, settings: Settings) -> SearchOptions:
+        """Return what the settings say."""
+        return cls(
+            **{one.name: getattr(settings, one.name) for one in fields(cls) if one.name in Settings.model_fields}
+        )

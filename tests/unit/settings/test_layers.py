@@ -25,6 +25,7 @@ OTHER: dict[str, Any] = {
     "authority_boosts": {"tier_1": 0.5},
     "reranking_enabled": False,
     "reranker": "acme",
+    "reranker_options": {"model": "m"},
     "rerank_weight": 0.25,
     "similarity_threshold": 0.75,
     "similarity_kind": "weighted",
@@ -40,6 +41,19 @@ OTHER: dict[str, Any] = {
     "query_refiner": "openai",
     "query_refiner_options": {"connection": "llm"},
     "query_refiner_timeout_s": 1.5,
+    "embedder": "onnx",
+    "embedder_options": {"model": "m"},
+    "merge_method": "rrf",
+    "keyword_weight": 0.4,
+    "vector_weight": 0.6,
+    "rrf_k": 10,
+    "pairs_weight": 0.3,
+    "head_weight": 0.1,
+    "section_weight": 0.3,
+    "sibling_weight": 0.1,
+    "neighbour_weight": 0.05,
+    "title_boost": 0.3,
+    "definition_boost": 0.4,
     "expired": "refuse",
     "sources": ["sops"],
     "deadline_s": 5,
@@ -185,13 +199,29 @@ def test_C4_C6_the_older_names() -> None:
 
 
 def test_names_that_change_nothing_are_told() -> None:
-    found = environment_warnings(
-        {"RRF_K": "60", "HYBRID_MERGE_METHOD": "rrf", "CONTEXT_ENGINE_DIFY_KEY": "k", "X": "1"}
-    )
-    assert len(found) == 3
-    assert [name in text for name, text in zip(("HYBRID_MERGE_METHOD", "RRF_K", "CONTEXT_ENGINE_DIFY_KEY"), found)] == [
-        True
-    ] * 3
+    found = environment_warnings({"RAG_COMPARE_MODE": "on", "CONTEXT_ENGINE_DIFY_KEY": "k", "X": "1"})
+    assert len(found) == 2
+    assert [name in text for name, text in zip(("RAG_COMPARE_MODE", "CONTEXT_ENGINE_DIFY_KEY"), found)] == [True] * 2
+
+
+def test_the_seeds_names_of_hybrid_search() -> None:
+    given = {
+        "HYBRID_SEARCH_ENABLED": "true",
+        "HYBRID_MERGE_METHOD": "rrf",
+        "HYBRID_VECTOR_WEIGHT": "0.4",
+        "HYBRID_KEYWORD_WEIGHT": "0.6",
+        "RRF_K": "10",
+    }
+    values = {key: setting.value for key, setting in seed_layer(given).items()}
+    assert values == {"merge_method": "rrf", "vector_weight": 0.4, "keyword_weight": 0.6, "rrf_k": 10}
+
+
+def test_hybrid_search_switched_off_means_no_embedder() -> None:
+    layer = seed_layer({"HYBRID_SEARCH_ENABLED": "false"})
+    found = effective_settings(seeds=layer, files=config_layer({"embedder": "onnx"}, "f", file="f"))
+    assert found.values.embedder is None and found.origins["embedder"] == "HYBRID_SEARCH_ENABLED"
+    with pytest.raises(ConfigError, match="HYBRID_SEARCH_ENABLED: must be true or false"):
+        seed_layer({"HYBRID_SEARCH_ENABLED": "maybe"})
 
 
 def test_a_layer_over_settings_changes_only_its_keys() -> None:
