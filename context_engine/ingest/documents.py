@@ -19,7 +19,7 @@ from context_engine.chunking import (
 )
 from context_engine.ingest.chunk_fields import chunk_metadata, neighbours
 from context_engine.ingest.claims import ALIASES, CLAIMS, ID_FIELDS, Claims, json_value
-from context_engine.ingest.loaded import LoadedDocument
+from context_engine.ingest.loaded import LoadedDocument, page_at
 from context_engine.models import (
     Chunk,
     Classification,
@@ -44,7 +44,7 @@ class PreparedDocument:
         named: whether the document itself gives its id.
         content_hash: SHA-256 over everything its chunks are made of.
         base: a chunk with all that the document's chunks have in common.
-        warnings: claims that could not be read.
+        warnings: what the loader guessed or left out, and claims that could not be read.
     """
 
     loaded: LoadedDocument
@@ -95,11 +95,11 @@ def prepare(
         document_id=identity,
         version=base.document_version or "",
         named=own_id is not None,
-        content_hash=_content_hash(loaded.text, base, strategy, counter),
+        content_hash=_content_hash(loaded, base, strategy, counter),
         strategy=strategy,
         base=base,
         fields=fields,
-        warnings=tuple(claims.warnings),
+        warnings=(*loaded.warnings, *claims.warnings),
     )
 
 
@@ -133,10 +133,19 @@ def _chunk(
         span=(piece.span[0] + offset, piece.span[1] + offset),
         metadata={
             **base.metadata,
+            **_pages(document.loaded, piece),
             **chunk_metadata(piece, base, document.fields, document.strategy, tokens, now),
             **neighbours(chunk_ids, piece.position),
         },
     )
+
+
+def _pages(loaded: LoadedDocument, piece: Piece) -> dict[str, int]:
+    """Return the page a piece begins on, and the one it ends on where that is another."""
+    first, last = page_at(loaded.pages, piece.span[0]), page_at(loaded.pages, piece.span[1] - 1)
+    if first is None or last is None:
+        return {}
+    return {"page": first} if first == last else {"page": first, "page_to": last}
 
 
 def _chunk_ids(document: PreparedDocument, pieces: Sequence[Piece]) -> list[str]:
@@ -237,6 +246,6 @@ def _unused(chunk_id: str, used: set[str]) -> str:
     return free
 
 
-def _content_hash(text: str, base: Chunk, strategy: ChunkingStrategy, counter: TokenCounter) -> str:
-    parts = [CHUNKER_VERSION, counter.name, strategy.to_dict(), base.to_dict(), text]
+def _content_hash(loaded: LoadedDocument, base: Chunk, strategy: ChunkingStrategy, counter: TokenCounter) -> str:
+    parts = [CHUNKER_VERSION, counter.name, strategy.to_dict(), base.to_dict(), loaded.text, *loaded.pages]
     return hashlib.sha256(canonical_json(parts).encode("utf-8", "surrogatepass")).hexdigest()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-__all__ = ["LoadedDocument", "Skipped"]
+__all__ = ["LoadedDocument", "Skipped", "page_at"]
 
 
 class Skipped(NamedTuple):
@@ -38,7 +39,10 @@ class LoadedDocument:
         fields: front matter, or the record; values are JSON values, dates and moments.
         header: what the first lines of the text say about the document ("Version: 3.2"); `fields` goes before it.
         record: whether the document is an entity record.
-        line: 1-based line of the record in its file.
+        line: 1-based line or row of the record in its file; in a JSON array its number.
+        part: the sheet a record stands in, where the file has several.
+        pages: (offset in `text` where a page begins, its 1-based number), ascending; empty where there are no pages.
+        warnings: what of the file is not in `text`, or was guessed.
     """
 
     path: str
@@ -48,10 +52,34 @@ class LoadedDocument:
     header: Mapping[str, str] = field(default_factory=dict)
     record: bool = False
     line: int | None = None
+    part: str = ""
+    pages: tuple[tuple[int, int], ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def stem(self) -> str:
-        """The file's name without its suffix; for a record with its line."""
+        """The file's name without its suffix; for a record with its sheet and line."""
         name = self.path.rsplit("/", 1)[-1]
-        stem = name.rsplit(".", 1)[0] or name
-        return f"{stem}:{self.line}" if self.line else stem
+        return self._placed(name.rsplit(".", 1)[0] or name)
+
+    @property
+    def place(self) -> str:
+        """The file's path; for a record with its sheet and line."""
+        return self._placed(self.path)
+
+    def _placed(self, name: str) -> str:
+        return ":".join(str(one) for one in (name, self.part, self.line) if one)
+
+
+def page_at(pages: Sequence[tuple[int, int]], offset: int) -> int | None:
+    """Return the page that a character stands on, None where there are no pages or it stands before the first.
+
+    Args:
+        pages: (offset where a page begins, its number), ascending.
+        offset: of the character.
+
+    >>> page_at(((0, 1), (900, 2)), 899), page_at(((0, 1), (900, 2)), 900), page_at((), 5)
+    (1, 2, None)
+    """
+    index = bisect_right(pages, offset, key=lambda page: page[0])
+    return pages[index - 1][1] if index else None

@@ -1,0 +1,115 @@
+"""Files as documents, one module a format; what a format's loader reads and leaves out stands on top of its module.
+
+Nothing that a file holds is run or fetched: no macro, formula, script, link or external entity. A file that cannot be
+read gives one error, and whatever a parser raises ends at the file.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from context_engine.errors import MissingExtra
+from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.loaders.csv_file import load_csv
+from context_engine.ingest.loaders.docx_file import load_docx
+from context_engine.ingest.loaders.html_file import load_html
+from context_engine.ingest.loaders.json_file import load_json, load_jsonl
+from context_engine.ingest.loaders.kinds import mismatch
+from context_engine.ingest.loaders.pdf_file import load_pdf
+from context_engine.ingest.loaders.source_file import Loader, SourceFile
+from context_engine.ingest.loaders.text_file import load_text
+from context_engine.ingest.loaders.xlsx_file import load_xlsx
+
+__all__ = ["LOADERS", "MOST_BYTES", "MOST_STREAMED_BYTES", "STREAMED", "Loader", "SourceFile", "load"]
+
+logger = logging.getLogger(__name__)
+
+MOST_BYTES: Final = 50 * 1024 * 1024
+"""Most bytes of a document, which is held in memory as a whole."""
+MOST_STREAMED_BYTES: Final = 2 * 1024 * 1024 * 1024
+"""Most bytes of a file of records, which is read piece by piece."""
+
+LOADERS: Final[Mapping[str, Loader]] = {
+    ".csv": load_csv,
+    ".docx": load_docx,
+    ".htm": load_html,
+    ".html": load_html,
+    ".json": load_json,
+    ".jsonl": load_jsonl,
+    ".markdown": load_text,
+    ".md": load_text,
+    ".ndjson": load_jsonl,
+    ".pdf": load_pdf,
+    ".tsv": load_csv,
+    ".txt": load_text,
+    ".xlsx": load_xlsx,
+}
+STREAMED: Final = frozenset((".csv", ".jsonl", ".ndjson", ".tsv", ".xlsx"))
+"""Formats whose records are read one by one."""
+_WITH_MACROS: Final = {".docm": ".docx", ".xlsm": ".xlsx"}
+
+
+def load(
+    path: Path,
+    root: Path,
+    *,
+    most_bytes: int = MOST_BYTES,
+    most_streamed_bytes: int = MOST_STREAMED_BYTES,
+    name: str | None = None,
+) -> Iterator[LoadedDocument | Skipped]:
+    """Yield the documents of one file, and a `Skipped` for whatever could not be read.
+
+    Args:
+        path: the file.
+        root: the folder that is ingested; a link that leads out of it is refused.
+        most_bytes: documents above are refused.
+        most_streamed_bytes: files of records above are refused.
+        name: the path to give the documents; relative to `root` if None.
+    """
+    file = SourceFile(path, path.relative_to(root).as_posix() if name is None else name)
+    suffix = path.suffix.lower()
+    loader = LOADERS.get(suffix)
+    if loader is None:
+        yield _unknown(file.name, path.suffix)
+        return
+    try:
+        refused = _refused(file, root, suffix, most_streamed_bytes if suffix in STREAMED else most_bytes)
+        if refused:
+            yield Skipped(file.name, refused)
+            return
+        yield from loader(file)
+    except OSError as error:
+        yield Skipped(file.name, f"cannot be opened: {error.strerror or error}")
+    except MissingExtra as error:
+        yield Skipped(file.name, str(error))
+    except UnicodeDecodeError as error:
+        yield Skipped(file.name, f"is not {error.encoding} all through: save it as UTF-8")
+    except Exception as error:
+        logger.debug("a loader failed", exc_info=True)
+        yield Skipped(file.name, f"is damaged, or not what its suffix says: {_said(error)}")
+
+
+def _unknown(name: str, suffix: str) -> Skipped:
+    plain = _WITH_MACROS.get(suffix.lower())
+    if plain:
+        return Skipped(name, f"may hold macros, which are not read: save it as {plain}")
+    kind = suffix or "files without a suffix"
+    return Skipped(name, f"{kind} cannot be read; supported: {', '.join(sorted(LOADERS))}", error=False)
+
+
+def _refused(file: SourceFile, root: Path, suffix: str, most_bytes: int) -> str | None:
+    if not file.path.resolve().is_relative_to(root.resolve()):
+        return "is a link that leads out of the folder: copy the file there instead"
+    size = file.path.stat().st_size
+    if size > most_bytes:
+        return f"has {size:,} bytes, at most {most_bytes:,} are read: split it or raise the limit"
+    with file.open() as stream:
+        return mismatch(stream.read(2048), suffix)
+
+
+def _said(error: Exception) -> str:
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    return f"{type(error).__name__}: {first[:160]}" if first else type(error).__name__

@@ -1,0 +1,182 @@
+"""Which encoding a text is in: a byte order mark, else UTF-8, else UTF-16 by its NUL bytes, else a guess that is told.
+
+A guess needs `charset-normalizer` (extra `documents`), except for Western European text, in which the few bytes that
+are not ASCII are letters and typographic marks of Windows-1252: there it takes curly quotes for box-drawing marks.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+from itertools import pairwise
+from typing import Final, NamedTuple, TextIO
+
+from context_engine.errors import MissingExtra
+from context_engine.ingest.loaded import Skipped
+from context_engine.ingest.loaders.source_file import SourceFile
+
+__all__ = ["Decoded", "decoded", "encoding_of", "open_text"]
+
+_MARKS: Final = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_BLOCK: Final = 1 << 20
+_SAMPLE: Final = 1 << 16
+_WESTERN: Final = frozenset(
+    "ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜÝßàáâãäåæçèéêëìíîïñòóôõöøùúûüýÿŒœŠšŽž€£¥§©®°±²«»·–—‘’‚“”„•…™¡¿½¼%\u00a0"
+)
+_MOST_WESTERN: Final = 0.2  # of the bytes; in a text of another script nearly all are above ASCII
+_SPARSE: Final = 0.02
+_LEAST: Final = 20  # bytes that a guess needs
+
+
+class Decoded(NamedTuple):
+    """A text with "\\n" for every line end, and what was guessed about its encoding."""
+
+    text: str
+    warnings: tuple[str, ...]
+
+
+class _Encoding(NamedTuple):
+    name: str
+    warnings: tuple[str, ...] = ()
+
+
+def decoded(data: bytes, name: str, *, declared: str | None = None) -> Decoded | Skipped:
+    """Return the text of a file.
+
+    Args:
+        data: the file's bytes.
+        name: the file's name.
+        declared: the encoding the file itself names, tried after UTF-8 and before a guess.
+    """
+    found = _marked(data) or _whole(data, name, declared)
+    if isinstance(found, Skipped):
+        return found
+    try:
+        text = data.decode(found.name).removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        return Skipped(name, f"is not {found.name} all through (byte {error.start:,}): save it as UTF-8")
+    if "\x00" in text:
+        return _nul(name, text[: text.index("\x00")].count("\n") + 1)
+    return Decoded(text.replace("\r\n", "\n").replace("\r", "\n"), found.warnings)
+
+
+def open_text(file: SourceFile) -> tuple[TextIO, tuple[str, ...]] | Skipped:
+    """Open a file as text that is read line by line, every line end as "\\n"; the caller closes it.
+
+    The file is read through once to find its encoding; memory does not grow with it.
+    """
+    found = encoding_of(file)
+    if isinstance(found, Skipped):
+        return found
+    return io.TextIOWrapper(file.open(), encoding=found.name, newline=None), found.warnings
+
+
+def encoding_of(file: SourceFile) -> _Encoding | Skipped:
+    """Return the encoding that all of a file can be read in."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    lines = 0
+    with file.open() as stream:
+        block = stream.read(_BLOCK)
+        known = _marked(block) or _utf16(block)
+        if known:
+            return known
+        while block:
+            if b"\x00" in block:
+                return _nul(file.name, lines + block[: block.index(b"\x00")].count(b"\n") + 1)
+            try:
+                decoder.decode(block)
+            except UnicodeDecodeError as error:
+                return _guessed(_around(block, error.start), file.name, lines + _line(block, error))
+            lines += block.count(b"\n")
+            block = stream.read(_BLOCK)
+    return _Encoding("utf-8")
+
+
+def _marked(data: bytes) -> _Encoding | None:
+    return next((_Encoding(name) for mark, name in _MARKS if data.startswith(mark)), None)
+
+
+def _utf16(data: bytes) -> _Encoding | None:
+    """Return UTF-16 without a mark: every other byte of the ASCII characters in it is NUL."""
+    sample = data[: _SAMPLE - _SAMPLE % 2]
+    if b"\x00" not in sample:
+        return None
+    even, odd = sample[0::2].count(0), sample[1::2].count(0)
+    for name, zeros, others in (("utf-16-le", odd, even), ("utf-16-be", even, odd)):
+        if zeros * 2 > len(sample) // 2 and not others:
+            return _Encoding(name)
+    return None
+
+
+def _whole(data: bytes, name: str, declared: str | None) -> _Encoding | Skipped:
+    if b"\x00" in data:
+        return _utf16(data) or _nul(name, data[: data.index(b"\x00")].count(b"\n") + 1)
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if declared and _decodes(data, declared):
+            return _Encoding(declared)
+        return _guessed(data if len(data) <= _BLOCK else _around(data, error.start), name, _line(data, error))
+    return _Encoding("utf-8")
+
+
+def _guessed(sample: bytes, name: str, line: int) -> _Encoding | Skipped:
+    found = None if len(sample) < _LEAST else "cp1252" if _western(sample) else _detected(sample)
+    if isinstance(found, MissingExtra):
+        return Skipped(name, f"is not UTF-8: save it as UTF-8. {found}", line)
+    if found is None:
+        return Skipped(name, "is not UTF-8, and its encoding is not known: save it as UTF-8", line)
+    return _Encoding(found, (f"is not UTF-8 (line {line}): read as {found}, which is a guess",))
+
+
+def _western(sample: bytes) -> bool:
+    high = bytes(byte for byte in sample if byte > 127)
+    return (
+        _decodes(sample, "cp1252")
+        and len(high) <= _MOST_WESTERN * len(sample)
+        and set(high.decode("cp1252")) <= _WESTERN
+        and not (len(high) > _SPARSE * len(sample) and _pairs(sample) > len(high) // 2)
+    )
+
+
+def _pairs(sample: bytes) -> int:
+    """Return how many bytes above ASCII follow one: two-byte scripts are made of such pairs."""
+    return sum(1 for first, second in pairwise(sample) if first > 127 and second > 127)
+
+
+def _detected(sample: bytes) -> str | MissingExtra | None:
+    try:
+        from charset_normalizer import from_bytes
+    except ImportError:
+        return MissingExtra("guessing the encoding", "documents")
+    best = from_bytes(sample).best()
+    return best.encoding if best else None
+
+
+def _decodes(data: bytes, encoding: str) -> bool:
+    try:
+        data.decode(encoding)
+    except (UnicodeDecodeError, LookupError):
+        return False
+    return True
+
+
+def _around(data: bytes, place: int) -> bytes:
+    """Return the lines around a byte, so that no character is cut at the ends."""
+    start = data.rfind(b"\n", 0, max(0, place - _SAMPLE // 2)) + 1
+    end = data.find(b"\n", min(len(data), place + _SAMPLE // 2))
+    return data[start : end if end > 0 else len(data)]
+
+
+def _line(data: bytes, error: UnicodeDecodeError) -> int:
+    return data[: error.start].count(b"\n") + 1
+
+
+def _nul(name: str, line: int) -> Skipped:
+    return Skipped(name, "holds NUL bytes, so it is not text", line)

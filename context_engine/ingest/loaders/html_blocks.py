@@ -1,0 +1,236 @@
+"""The elements of a page as Markdown blocks, walked without recursion, because pages may nest deep."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final, cast
+
+from context_engine.ingest.loaders.markdown import Block, heading, one_line, pipe_table
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborNode
+
+__all__ = ["HtmlBlocks"]
+
+_NO_CONTENT: Final = (
+    "script style noscript template nav aside footer svg iframe frame button select input textarea dialog head object "
+    "embed canvas audio video img picture map datalist progress meter"
+)
+_NO_CONTENT_ROLES: Final = "navigation banner contentinfo complementary search dialog menu"
+_NO_CONTENT_NAMES: Final = (
+    "nav navbar navigation menu breadcrumb breadcrumbs sidebar footer cookie-banner cookie-notice skip-link pagination "
+    "social-share"
+)
+_BLOCK_TAGS: Final = (
+    "address article blockquote body center dd details div dl dt fieldset figcaption figure footer form header hr html "
+    "legend li main ol p pre section summary table ul caption thead tbody tfoot tr td th"
+)
+_DROPPED: Final = frozenset(_NO_CONTENT.split())
+_DROPPED_ROLES: Final = frozenset(_NO_CONTENT_ROLES.split())
+_FURNITURE: Final = frozenset(_NO_CONTENT_NAMES.split())
+_BLOCKS: Final = frozenset(_BLOCK_TAGS.split())
+_HIDDEN: Final = re.compile(r"(?i)display\s*:\s*none|visibility\s*:\s*hidden")
+_HEADING: Final = re.compile(r"h([1-6])")
+_STRUCTURED: Final = "table, h1, h2, h3, h4, h5, h6"
+_MOST_SPAN: Final = 100
+
+
+class HtmlBlocks:
+    """Turns one element into blocks.
+
+    Args:
+        root: the element.
+        whole_page: whether it is the page, whose `<header>` is no content.
+    """
+
+    def __init__(self, root: LexborNode, *, whole_page: bool) -> None:
+        self._root = root
+        self._dropped = _DROPPED | {"header"} if whole_page else _DROPPED
+        self._inline: list[str] = []
+        self._lists: list[int | None] = []  # the last number of each open list, None for bullets
+        self._mark = ""  # what the next block of a list item begins with
+        self._bold = 0
+        self._out: list[Block] = []
+
+    def blocks(self) -> list[Block]:
+        """Return the blocks of the element."""
+        for event, node in _walk(self._root, self._is_dropped, _is_leaf):
+            if event == "text":
+                self._inline.append((node.text_content or "").replace("\n", " ").replace("\x00", ""))
+            elif event == "open":
+                self._opened(node, node.tag or "")
+            else:
+                self._closed(node, node.tag or "")
+        self._flush()
+        return self._out
+
+    def _opened(self, node: LexborNode, tag: str) -> None:
+        if tag in _BLOCKS or _HEADING.fullmatch(tag):
+            self._flush()
+        if tag == "table" and _is_table(node):
+            caption = node.css_first("caption")
+            self._out += [Block(one_line(caption.text()))] if caption is not None and caption.text().strip() else []
+            table = pipe_table(_rows(node, self._is_dropped))
+            self._out += [table] if table else []
+        elif tag in ("ul", "ol"):
+            start = (node.attributes.get("start") or "1")[:6]
+            first = int(start) if start.isascii() and start.isdecimal() else 1
+            self._lists.append(first - 1 if tag == "ol" else None)
+        elif tag == "li":
+            self._mark = self._next_mark()
+        elif tag == "br":
+            self._inline.append("\n")
+        elif tag == "pre":
+            self._out.append(Block(f"```\n{(node.text() or '').strip()}\n```"))
+        elif tag in ("b", "strong", "dt"):
+            self._inline.append("\x00" if self._bold == 0 else "")
+            self._bold += 1
+
+    def _closed(self, node: LexborNode, tag: str) -> None:
+        if tag in ("b", "strong", "dt"):
+            self._bold = max(0, self._bold - 1)
+            self._inline.append("\x00" if self._bold == 0 else "")
+        if match := _HEADING.fullmatch(tag):
+            text = one_line("".join(self._inline).replace("\x00", ""))
+            self._inline = []
+            self._out += [heading(int(match[1]), text)] if text else []
+        elif tag in _BLOCKS:
+            self._flush()
+        if tag in ("ul", "ol") and self._lists:
+            self._lists.pop()
+        if tag == "li":
+            self._mark = ""
+
+    def _flush(self) -> None:
+        text = _lines("".join(self._inline))
+        self._inline = ["\x00"] if self._bold else []
+        if not text:
+            return
+        depth = max(0, len(self._lists) - 1)
+        indent = "  " * min(depth, 8)
+        if self._mark:
+            self._out.append(Block(f"{indent}{self._mark} {text}", item=True))
+            self._mark = ""
+        elif self._lists:
+            self._out.append(Block(f"{indent}  {text}", item=True))
+        else:
+            self._out.append(Block(text))
+
+    def _next_mark(self) -> str:
+        last = self._lists[-1] if self._lists else None
+        if last is None:
+            return "-"
+        self._lists[-1] = last + 1
+        return f"{last + 1}."
+
+    def _is_dropped(self, node: LexborNode) -> bool:
+        tag = node.tag or ""
+        if tag in self._dropped or tag in ("-comment", "!doctype"):
+            return True
+        given = node.attributes
+        if not given:
+            return False
+        if "hidden" in given or given.get("aria-hidden") == "true" or given.get("role") in _DROPPED_ROLES:
+            return True
+        names = f"{given.get('id') or ''} {given.get('class') or ''}".lower().split()
+        return not _FURNITURE.isdisjoint(names) or _HIDDEN.search(given.get("style") or "") is not None
+
+
+def _walk(
+    root: LexborNode, is_dropped: Callable[[LexborNode], bool], is_leaf: Callable[[LexborNode], bool]
+) -> Iterator[tuple[str, LexborNode]]:
+    """Yield ("open" | "text" | "close", node) in the order of the page; what is dropped or a leaf is not entered."""
+    node = root
+    while True:
+        below = None
+        if node.is_text_node:
+            yield "text", node
+        elif node.mem_id == root.mem_id or not is_dropped(node):
+            yield "open", node
+            below = None if is_leaf(node) else node.child
+            if below is None:
+                yield "close", node
+        if below is not None:
+            node = below
+            continue
+        while node.mem_id != root.mem_id and node.next is None:
+            node = cast("LexborNode", node.parent)
+            yield "close", node
+        if node.mem_id == root.mem_id:
+            return
+        node = cast("LexborNode", node.next)
+
+
+def _is_leaf(node: LexborNode) -> bool:
+    return node.tag == "pre" or (node.tag == "table" and _is_table(node))
+
+
+def _is_table(node: LexborNode) -> bool:
+    """Whether a table holds data; one with headings or tables in it, or a single column, lays out a page."""
+    if any(one.mem_id != node.mem_id for one in node.css(_STRUCTURED)):
+        return False
+    return any(len(_cells(row)) > 1 for row in node.css("tr"))
+
+
+def _rows(table: LexborNode, is_dropped: Callable[[LexborNode], bool]) -> list[list[str]]:
+    """Return the cells of a table; one over several rows stands in each, one over several columns in the first."""
+    out: list[list[str]] = []
+    lasting: dict[int, tuple[str, int]] = {}  # column -> (text, rows it goes on for)
+    for row in table.css("tr"):
+        cells: list[str] = []
+        given = [] if is_dropped(row) else [cell for cell in _cells(row) if not is_dropped(cell)]
+        while given or len(cells) in lasting:
+            column = len(cells)
+            if column in lasting:
+                text, rows = lasting.pop(column)
+                if rows > 1:
+                    lasting[column] = (text, rows - 1)
+                cells.append(text)
+                continue
+            cell = given.pop(0)
+            text = _cell_text(cell, is_dropped)
+            rows = _span(cell, "rowspan")
+            if rows > 1:
+                lasting[column] = (text, rows - 1)
+            cells += [text, *[""] * (_span(cell, "colspan") - 1)]
+        out.append(cells)
+    return out
+
+
+def _cells(row: LexborNode) -> list[LexborNode]:
+    return [cell for cell in row.iter() if cell.tag in ("td", "th")]
+
+
+def _cell_text(cell: LexborNode, is_dropped: Callable[[LexborNode], bool]) -> str:
+    parts = []
+    for event, node in _walk(cell, is_dropped, lambda _: False):
+        if event == "text":
+            parts.append(node.text_content or "")
+        elif node.tag == "br" or node.tag in _BLOCKS:
+            parts.append(" ")
+    return one_line("".join(parts))
+
+
+def _span(cell: LexborNode, name: str) -> int:
+    given = (cell.attributes.get(name) or "1").strip()[:4]
+    return min(max(int(given), 1), _MOST_SPAN) if given.isascii() and given.isdecimal() else 1
+
+
+def _lines(text: str) -> str:
+    """Return inline text with single spaces, its line breaks kept and its bold words marked."""
+    spans = text.split("\x00")
+    inner = [span for span in spans[1::2] if span.strip()]
+    if inner and "".join(spans[0::2]).strip(" .:;\n\t"):
+        text = "".join(_bold(span) if index % 2 else span for index, span in enumerate(spans))
+    else:
+        text = "".join(spans)
+    return "\n".join(line for line in map(one_line, text.split("\n")) if line)
+
+
+def _bold(span: str) -> str:
+    bare = span.strip()
+    if not any(char.isalnum() for char in bare):
+        return span
+    start = span.index(bare)
+    return f"{span[:start]}**{bare}**{span[start + len(bare) :]}"

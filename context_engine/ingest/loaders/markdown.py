@@ -1,0 +1,55 @@
+"""Blocks of a document as Markdown: what every loader of a formatted document writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+__all__ = ["Block", "heading", "joined", "one_line", "pipe_table"]
+
+_MOST_LEVEL: Final = 6
+
+
+class Block(NamedTuple):
+    """A paragraph, heading or table; items of one list stand on lines that follow each other."""
+
+    text: str
+    item: bool = False
+
+
+def joined(blocks: Iterable[Block]) -> str:
+    """Return the blocks as one text, with a blank line between any two that are not items of a list."""
+    out: list[str] = []
+    before = False
+    for block in blocks:
+        if out:
+            out.append("\n" if before and block.item else "\n\n")
+        out.append(block.text)
+        before = block.item
+    return "".join(out)
+
+
+def heading(level: int, text: str) -> Block:
+    """Return a heading; levels below the sixth are the sixth."""
+    return Block(f"{'#' * min(level, _MOST_LEVEL)} {one_line(text)}")
+
+
+def pipe_table(rows: Sequence[Sequence[str]]) -> Block | None:
+    """Return rows of cells as a table whose head is the first row; None where every cell is empty.
+
+    Empty rows and columns are left out, short rows filled up.
+    """
+    kept = [[one_line(cell).replace("|", "\\|") for cell in row] for row in rows if any(cell.strip() for cell in row)]
+    width = max((len(row) for row in kept), default=0)
+    full = [row + [""] * (width - len(row)) for row in kept]
+    columns = [index for index in range(width) if any(row[index] for row in full)]
+    if not columns:
+        return None
+    lines = ["| " + " | ".join(row[index] for index in columns) + " |" for row in full]
+    lines.insert(1, "|" + " --- |" * len(columns))
+    return Block("\n".join(lines))
+
+
+def one_line(text: str) -> str:
+    """Return a text with single spaces and no line end."""
+    return " ".join(text.split())

@@ -1,0 +1,199 @@
+"""From the lines of pages to paragraphs, headings and the offsets where pages begin."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from statistics import median
+from typing import Final, NamedTuple
+
+from context_engine.ingest.loaders.pdf_page import PdfLine, PdfPage
+
+__all__ = ["laid_out"]
+
+_MARGIN: Final = 0.12  # of a page's height: where heads and feet stand
+_MOST_FURNITURE: Final = 4  # lines of a head or a foot
+_OFTEN: Final = 0.4  # of the pages; heads of left and right pages differ
+_PAGE_NUMBER: Final = re.compile(
+    r"(?i)(?:page|seite|p\.)?\s*[-–|]?\s*\d{1,4}\s*[-–|]?(?:\s*(?:of|/|von)\s*\d{1,4})?|第\s*\d+\s*页.*"
+)
+_DIGITS: Final = re.compile(r"\d+")
+_LARGER: Final = 1.12  # times the type of the text
+_MOST_HEADING: Final = 120
+_MOST_LEVELS: Final = 4
+_WIDER: Final = 1.35  # times the usual distance of two lines: a new paragraph
+_LABEL: Final = re.compile(
+    r"(?i)(?:[•▪●◦‣–—*-]|\(?(?:\d{1,3}|[a-z]|[ivxlc]{1,5})[.)]|\d{1,3}(?:\.\d{1,3})+\.?"
+    r"|(?:article|section|annex|clause)\s+\w{1,5}[.:]?)\s"
+)
+_NUMBERED: Final = re.compile(
+    r"(?i)(?:\d{1,3}(?:\.\d{1,3})*\.?|(?:article|section|annex|appendix|clause|part|chapter)\s+\w{1,5}\b.?)\s+\S"
+)
+_BULLET: Final = re.compile(r"[•▪●◦‣]\s*")
+_STOPS: Final = (".", ";", ",", ":", "。")
+_ENDS: Final = (".", "!", "?", ":", ";", "。", "！", "？")
+_CUT: Final = re.compile(r"(\w+)(\u00ad|-) ([^\W\d_]\w*)")
+
+
+class _Paragraph(NamedTuple):
+    lines: list[PdfLine]
+    page: int
+    heading: int | None
+
+
+def laid_out(
+    pages: Sequence[PdfPage], bookmarks: Mapping[int, Mapping[str, int]]
+) -> tuple[str, tuple[tuple[int, int], ...], list[str]]:
+    """Return (the text, (offset, number) of each page that has text, the heads and feet that are left out).
+
+    Args:
+        pages: in order.
+        bookmarks: {page index: {title in small letters: level from 0}}.
+    """
+    furniture = _furniture(pages)
+    kept = [[line for line in page.lines if not _is_furniture(line, page, furniture)] for page in pages]
+    body = _body_size(kept)
+    levels = _levels(kept, body)
+    words = Counter(word for lines in kept for line in lines for word in re.findall(r"[\w-]+", line.text.lower()))
+    out: list[str] = []
+    starts: list[tuple[int, int]] = []
+    length = 0
+    before: _Paragraph | None = None
+    for paragraph in _paragraphs(kept, body, levels, bookmarks):
+        text = _text(paragraph, words)
+        gap = "" if before is None else " " if _goes_on(before, paragraph, text) else "\n\n"
+        if not starts or starts[-1][1] != paragraph.page + 1:
+            starts.append((length + len(gap), paragraph.page + 1))
+        out += [gap, text]
+        length += len(gap) + len(text)
+        before = paragraph
+    left_out = dict.fromkeys(line.text for page in pages for line in page.lines if _is_furniture(line, page, furniture))
+    return "".join(out), tuple(starts), list(left_out)
+
+
+def _key(text: str) -> str:
+    return _DIGITS.sub("#", " ".join(text.lower().split()))
+
+
+def _at_margin(line: PdfLine, page: PdfPage) -> bool:
+    return line.bottom > page.height * (1 - _MARGIN) or line.top < page.height * _MARGIN
+
+
+def _furniture(pages: Sequence[PdfPage]) -> frozenset[str]:
+    """Return the lines, with # for numbers, that stand at the edge of many pages."""
+    counts: Counter[str] = Counter()
+    for page in pages:
+        edge = [*page.lines[:_MOST_FURNITURE], *page.lines[-_MOST_FURNITURE:]]
+        counts.update({_key(line.text) for line in edge if _at_margin(line, page)})
+    least = max(2, _OFTEN * len(pages))
+    return frozenset(key for key, count in counts.items() if count >= least)
+
+
+def _is_furniture(line: PdfLine, page: PdfPage, furniture: frozenset[str]) -> bool:
+    if not _at_margin(line, page):
+        return False
+    return _key(line.text) in furniture or _PAGE_NUMBER.fullmatch(line.text) is not None
+
+
+def _body_size(pages: Sequence[Sequence[PdfLine]]) -> float:
+    """Return the size of type that most characters are set in."""
+    sizes: Counter[float] = Counter()
+    for lines in pages:
+        for line in lines:
+            sizes[line.size] += len(line.text)
+    return sizes.most_common(1)[0][0] if sizes else 0.0
+
+
+def _levels(pages: Sequence[Sequence[PdfLine]], body: float) -> dict[float, int]:
+    """Return {size of type: level of heading}, from the largest; sizes within half a point are one."""
+    sizes = sorted({line.size for lines in pages for line in lines if _is_large(line, body)}, reverse=True)
+    levels: dict[float, int] = {}
+    level = 0
+    for above, size in pairwise([0.0, *sizes]):
+        level += above - size > 0.5 or not levels
+        levels[size] = min(level, _MOST_LEVELS)
+    return levels
+
+
+def _is_large(line: PdfLine, body: float) -> bool:
+    return line.size >= body * _LARGER > 0 and len(line.text) <= _MOST_HEADING and any(map(str.isalpha, line.text))
+
+
+def _paragraphs(
+    pages: Sequence[Sequence[PdfLine]],
+    body: float,
+    levels: Mapping[float, int],
+    bookmarks: Mapping[int, Mapping[str, int]],
+) -> Iterator[_Paragraph]:
+    usual = _usual_distance(pages, body)
+    for number, lines in enumerate(pages):
+        marks = bookmarks.get(number, {})
+        group: list[PdfLine] = []
+        level: int | None = None
+        for line in lines:
+            own = _heading_level(line, body, levels, marks)
+            if group and (own != level or _opens(group[-1], line, usual, level)):
+                yield _Paragraph(group, number, level)
+                group = []
+            if not group:
+                level = own
+            group.append(line)
+        if group:
+            yield _Paragraph(group, number, level)
+
+
+def _usual_distance(pages: Sequence[Sequence[PdfLine]], body: float) -> float:
+    gaps = [
+        above.bottom - below.bottom
+        for lines in pages
+        for above, below in pairwise(lines)
+        if above.size == below.size == body and 0 < above.bottom - below.bottom < 4 * body
+    ]
+    return median(gaps) if gaps else body * 1.2
+
+
+def _heading_level(line: PdfLine, body: float, levels: Mapping[float, int], marks: Mapping[str, int]) -> int | None:
+    marked = marks.get(" ".join(line.text.split()).lower())
+    if marked is not None:
+        return min(marked + 1, _MOST_LEVELS + 1)
+    if line.text.endswith(_STOPS):
+        return None
+    if _is_large(line, body):
+        return levels.get(line.size)
+    if line.bold and line.size >= body and len(line.text) <= _MOST_HEADING and _NUMBERED.match(line.text):
+        return max(levels.values(), default=0) + 1
+    return None
+
+
+def _opens(above: PdfLine, line: PdfLine, usual: float, level: int | None) -> bool:
+    """Whether a line opens a paragraph, by its place or by the label it begins with."""
+    distance = above.bottom - line.bottom
+    wide = max(usual, line.size * 1.1 if level is not None else 0.0) * _WIDER
+    return not -0.5 < distance < wide or abs(above.size - line.size) > 1 or _LABEL.match(line.text) is not None
+
+
+def _goes_on(before: _Paragraph, paragraph: _Paragraph, text: str) -> bool:
+    """Whether a paragraph is the rest of the one that the page before ends with."""
+    if before.page == paragraph.page or before.heading or paragraph.heading:
+        return False
+    return text[:1].islower() and not before.lines[-1].text.endswith(_ENDS) and not _LABEL.match(text)
+
+
+def _text(paragraph: _Paragraph, words: Mapping[str, int]) -> str:
+    text = " ".join(line.text for line in paragraph.lines)
+
+    def whole(match: re.Match[str]) -> str:
+        first, sign, rest = match.groups()
+        hyphened = f"{first}-{rest}"
+        one = first + rest
+        if sign == "-" and words.get(one.lower(), 0) <= words.get(hyphened.lower(), 0):
+            return hyphened if rest[:1].isupper() or words.get(hyphened.lower()) or len(first) < 2 else one
+        return one if words.get(hyphened.lower(), 0) == 0 else hyphened
+
+    text = _CUT.sub(whole, text) if len(paragraph.lines) > 1 else text
+    text = " ".join(text.replace("\u00ad", "").split())
+    if paragraph.heading:
+        return f"{'#' * paragraph.heading} {text}"
+    return _BULLET.sub("- ", text, count=1) if _BULLET.match(text) else text

@@ -1,0 +1,98 @@
+"""Entity records as documents, whatever file they come from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from context_engine.chunking import record_text
+from context_engine.ingest.claims import ID_FIELDS, RECORD_CLAIMS, json_value
+from context_engine.ingest.loaded import LoadedDocument, Skipped
+
+__all__ = ["MOST_LINE", "bounded", "parsed", "record_document", "until_hopeless"]
+
+MOST_LINE: Final = 16 << 20
+"""Most characters of a line; a longer one is no line of a record file."""
+_MOST_BAD: Final = 100
+
+
+def record_document(
+    record: Any,
+    path: str,
+    number: int,
+    *,
+    title: str | None = None,
+    part: str = "",
+    warnings: tuple[str, ...] = (),
+    what: str = "the line",
+) -> LoadedDocument | Skipped:
+    """Return a record as a document whose text has a line a field; claims (version, tier, …) stand on it, not in it.
+
+    Args:
+        record: anything read from a file; only a mapping with fields is a record.
+        path: the file's name.
+        number: 1-based line, row or number of the record.
+        title: what the text begins with; from the fields `title` or `name` and the id if None.
+        part: the sheet.
+        warnings: what was guessed about the file.
+        what: what an error calls the record's place.
+    """
+    if not isinstance(record, Mapping) or not record:
+        return Skipped(path, f"{what} is not an object with fields", number)
+    shown = {key: value for key, value in record.items() if key not in RECORD_CLAIMS}
+    body = record_text(_title(record) if title is None else title, shown)
+    if not body.strip():
+        return Skipped(path, "the record has no fields to show", number)
+    return LoadedDocument(path=path, text=body, fields=record, record=True, line=number, part=part, warnings=warnings)
+
+
+def parsed(text: str, path: str, number: int, what: str = "the line") -> Any:
+    """Return the value of a JSON text, or a `Skipped` that says why it is none that can be kept."""
+    try:
+        value = json.loads(text, parse_constant=_refused)
+        json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError:
+        return Skipped(path, "the record is nested too deep", number)
+    except UnicodeEncodeError:
+        return Skipped(path, "the record holds a lone surrogate (\\ud800-\\udfff), which is no character", number)
+    except ValueError as error:
+        return Skipped(path, f"{what} is not JSON: {error}", number)
+    return value
+
+
+def bounded(stream: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of an open text file; raises ValueError for one that is too long to be a line.
+
+    Args:
+        stream: a text file; its `readline` is used, so that a long line is not held in memory.
+    """
+    read = stream.readline  # type: ignore[attr-defined]
+    while line := read(MOST_LINE):
+        if len(line) == MOST_LINE and not line.endswith("\n"):
+            raise ValueError(f"has a line of over {MOST_LINE:,} characters, so it is no file of records")
+        yield line
+
+
+def until_hopeless(found: Iterable[LoadedDocument | Skipped], path: str) -> Iterator[LoadedDocument | Skipped]:
+    """Yield what was found, and stop with an error where hardly anything in the file can be read."""
+    good = bad = 0
+    for one in found:
+        yield one
+        good, bad = good + (not isinstance(one, Skipped)), bad + isinstance(one, Skipped)
+        if bad >= _MOST_BAD and bad > good:
+            reason = f"{bad} of the first {good + bad} records cannot be read: the rest of the file is left"
+            yield Skipped(path, reason)
+            return
+
+
+def _title(record: Mapping[str, Any]) -> str:
+    title = str(record.get("title") or record.get("name") or "").strip()
+    identity = next((str(json_value(record[name])).strip() for name in ID_FIELDS[True] if record.get(name)), "")
+    if not title or not identity or identity in title:
+        return title or identity
+    return f"{title} ({identity})"
+
+
+def _refused(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON number")

@@ -1,0 +1,36 @@
+"""Markdown and plain text: `.md`, `.markdown`, `.txt`.
+
+Read: the text as it stands, in any encoding that can be told (see `encoding`), every line end as one; YAML front
+matter between two lines `---` at the start, and labelled lines below the title ("Version: 3.2"). Not read: nothing is
+rendered or left out; HTML inside Markdown stays as it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from context_engine.ingest.header import BrokenFrontMatter, front_matter, header_fields
+from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.loaders.encoding import decoded
+from context_engine.ingest.loaders.source_file import SourceFile
+
+__all__ = ["load_text"]
+
+
+def load_text(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
+    """Yield the document of a Markdown or text file."""
+    found = decoded(file.read(), file.name)
+    if isinstance(found, Skipped):
+        yield found
+        return
+    try:
+        fields, end = front_matter(found.text)
+    except BrokenFrontMatter as error:
+        yield Skipped(file.name, str(error), error.line)
+        return
+    body = found.text[end:]
+    if not body.strip():
+        yield Skipped(file.name, "has no text")
+        return
+    header = header_fields(body)
+    yield LoadedDocument(path=file.name, text=body, offset=end, fields=fields, header=header, warnings=found.warnings)
