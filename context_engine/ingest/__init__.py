@@ -3,8 +3,9 @@
 from context_engine.ingest.documents import PreparedDocument, chunks_of, prepare
 from context_engine.ingest.loaded import LoadedDocument, Skipped
 from context_engine.ingest.loaders import LOADERS, MOST_BYTES, load
-from context_engine.ingest.report import IngestReport
-from context_engine.ingest.run import IngestOptions, Progress, ingest
+from context_engine.ingest.reading import IngestOptions
+from context_engine.ingest.report import IngestReport, Refused
+from context_engine.ingest.run import Progress, RefusingSink, ingest
 
 __all__ = [
     "LOADERS",
@@ -14,6 +15,8 @@ __all__ = [
     "LoadedDocument",
     "PreparedDocument",
     "Progress",
+    "Refused",
+    "RefusingSink",
     "Skipped",
     "chunks_of",
     "ingest",

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from context_engine.ingest.loaded import Skipped
+from context_engine.models import Chunk
 
-__all__ = ["IngestReport"]
+__all__ = ["IngestReport", "Refused"]
+
+
+class Refused(NamedTuple):
+    """A document that the target did not take, and why; what it held of it before is still there."""
+
+    source_id: str
+    document_id: str
+    version: str
+    reason: str
+
+    def __str__(self) -> str:
+        version = f" version {self.version}" if self.version else ""
+        return f"document {self.document_id}{version} of source {self.source_id}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,9 +33,11 @@ class IngestReport:
         documents: documents found, unchanged ones among them.
         chunks: chunks written.
         unchanged, replaced, removed: documents left as they were, written over, taken out; the other
-            documents are new.
+            documents are new, or refused.
+        refused: documents that the target did not take, and why.
         skipped: files and lines that gave no document, and why.
         warnings: claims that could not be read and the like, each with its file.
+        samples: of a dry run, the first chunks that would be written.
         elapsed_s: seconds.
     """
 
@@ -34,12 +50,14 @@ class IngestReport:
     skipped: tuple[Skipped, ...]
     warnings: tuple[str, ...]
     elapsed_s: float
+    refused: tuple[Refused, ...] = ()
+    samples: tuple[Chunk, ...] = ()
     dry_run: bool = False
 
     @property
     def added(self) -> int:
         """Documents that were not there before."""
-        return self.documents - self.unchanged - self.replaced
+        return self.documents - self.unchanged - self.replaced - len(self.refused)
 
     @property
     def errors(self) -> tuple[Skipped, ...]:
@@ -56,8 +74,10 @@ class IngestReport:
             "replaced": self.replaced,
             "removed": self.removed,
             "chunks": self.chunks,
+            "refused": [one._asdict() for one in self.refused],
             "skipped": [one._asdict() for one in self.skipped],
             "warnings": list(self.warnings),
+            "samples": [chunk.to_dict() for chunk in self.samples],
             "elapsed_s": round(self.elapsed_s, 3),
             "dry_run": self.dry_run,
         }

@@ -5,49 +5,43 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Protocol
 
-from context_engine.chunking import ChunkingStrategy
-from context_engine.context.tokens import ApproxTokenCounter
+from context_engine.chunking import DEFAULT_STRATEGIES
 from context_engine.errors import InvalidRequest, nearest
-from context_engine.ingest.documents import PreparedDocument, chunks_of, prepare
-from context_engine.ingest.loaded import LoadedDocument, Skipped
-from context_engine.ingest.loaders import MOST_BYTES, load
-from context_engine.ingest.report import IngestReport
+from context_engine.ingest.documents import PreparedDocument, chunks_of
+from context_engine.ingest.loaded import Skipped
+from context_engine.ingest.reading import CutDocument, FileJob, IngestOptions, prepared
+from context_engine.ingest.report import IngestReport, Refused
 from context_engine.ingest.rules import Assigned, assigned
-from context_engine.models import SourceSpec
-from context_engine.protocols import DocumentSink, TokenCounter
+from context_engine.ingest.workers import Item, read_all
+from context_engine.models import Chunk, SourceSpec
+from context_engine.protocols import DocumentSink
 
-__all__ = ["IngestOptions", "Progress", "ingest"]
+__all__ = ["IngestOptions", "Progress", "RefusingSink", "ingest"]
 
 logger = logging.getLogger(__name__)
 
-BATCH: Final = 200
+MOST_SAMPLES: Final = 5
+_NO_RULE: Final = "no rule of the sources given includes it"
+
+
+class RefusingSink(DocumentSink, Protocol):
+    """A sink that may refuse single documents; a refused document is as it was.
+
+    Attributes:
+        refusals: (source id, document id, version, why) of each.
+    """
+
+    refusals: Sequence[tuple[str, str, str, str]]
+
 
 Progress = Callable[[int, int, str], None]
 """Called before each file and once at the end: files done, files in all, the path of the file."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IngestOptions:
-    """How documents are cut and written.
-
-    Attributes:
-        strategies: the chunking table; the built-in one if None.
-        max_chunk_tokens: no chunk is longer.
-        counter: counts tokens.
-        most_bytes: files above are refused.
-        batch: documents written between two commits.
-    """
-
-    strategies: Mapping[str, ChunkingStrategy] | None = None
-    max_chunk_tokens: int = 512
-    counter: TokenCounter = field(default_factory=ApproxTokenCounter)
-    most_bytes: int = MOST_BYTES
-    batch: int = BATCH
 
 
 def ingest(
@@ -88,17 +82,26 @@ def ingest(
     started = time.monotonic()
     root = place if place.is_dir() else place.resolve().parent
     files = list(_files(place, run)) if place.is_dir() else [place]
-    for number, file in enumerate(files):
-        names = _names(file, root, alone=not place.is_dir())
+    jobs = [_job(file, root, wanted, source_id, alone=not place.is_dir()) for file in files]
+    run.look(sorted({taker.source_id for job in jobs for taker in job.takers}))
+    for number, (job, items) in enumerate(read_all(jobs, run.options, run.before)):
         if progress:
-            progress(number, len(files), names[0])
-        run.file(file, root, names, source_id)
+            progress(number, len(jobs), job.names[0])
+        run.file(job, items)
+    run.commit()
     if prune:
         run.prune(wanted if source_id is None else [spec for spec in wanted if spec.id == source_id])
     run.commit()
     if progress:
         progress(len(files), len(files), "")
     return run.report(len(files), time.monotonic() - started)
+
+
+def _job(file: Path, root: Path, specs: Sequence[SourceSpec], source_id: str | None, *, alone: bool) -> FileJob:
+    names = _names(file, root, alone=alone)
+    if source_id is None:
+        return FileJob(file, root, tuple(names), tuple(assigned(names, specs)))
+    return FileJob(file, root, tuple(names), (Assigned(source_id, None, names[0]),))
 
 
 def _check(place: Path, specs: Sequence[SourceSpec], source_id: str | None, prune: bool) -> None:
@@ -133,10 +136,6 @@ def _names(file: Path, root: Path, *, alone: bool) -> list[str]:
     return ["/".join(parts[-length:]) for length in range(1, len(parts) + 1)]
 
 
-def _place(loaded: LoadedDocument) -> str:
-    return f"{loaded.path}:{loaded.line}" if loaded.line else loaded.path
-
-
 @dataclass(slots=True)
 class _Run:
     """The counts of one run, and what of each source was there before and has been seen since."""
@@ -153,21 +152,27 @@ class _Run:
     uncommitted: int = 0
     skipped: dict[Skipped, None] = field(default_factory=dict)  # in order, each once
     warnings: list[str] = field(default_factory=list)
+    untyped: dict[str, Counter[str]] = field(default_factory=dict)
+    samples: list[Chunk] = field(default_factory=list)
     broken: set[str] = field(default_factory=set)
     before: dict[str, Mapping[tuple[str, str], str]] = field(default_factory=dict)
     seen: dict[str, dict[tuple[str, str], str]] = field(default_factory=dict)
+    written: dict[tuple[str, str, str], int] = field(default_factory=dict)  # chunks, where a sink may refuse
 
-    def file(self, file: Path, root: Path, names: Sequence[str], source_id: str | None) -> None:
-        """Load one file for every source that takes it."""
-        takers = [Assigned(source_id, None, names[0])] if source_id else list(assigned(names, self.specs))
-        if not takers:
-            self.skipped[Skipped(names[0], "no rule of the sources given includes it", error=False)] = None
-        for taker in takers:
-            for loaded in load(file, root, most_bytes=self.options.most_bytes, name=taker.path):
-                if isinstance(loaded, Skipped):
-                    self._skip(taker.source_id, loaded)
-                else:
-                    self._document(taker, loaded)
+    def look(self, source_ids: Sequence[str]) -> None:
+        """Read what the sources hold."""
+        for source_id in source_ids:
+            self.before[source_id] = dict(self.sink.documents(source_id))
+
+    def file(self, job: FileJob, items: Iterator[Item]) -> None:
+        """Take what one file gave."""
+        if not job.takers:
+            self.skipped[Skipped(job.names[0], _NO_RULE, error=False)] = None
+        for item in items:
+            if isinstance(item, CutDocument):
+                self._document(item)
+            else:
+                self._skip(*item)
 
     def unread(self, error: OSError, root: Path) -> None:
         """Report a folder that cannot be listed; whose documents it holds is not known, so every source is broken."""
@@ -183,45 +188,52 @@ class _Run:
             self.broken.add(source_id)
             logger.warning("skipped %s", skipped)
 
-    def _document(self, taker: Assigned, loaded: LoadedDocument) -> None:
-        seen = self.seen.setdefault(taker.source_id, {})
-        document = self._prepared(taker, loaded, None)
+    def _document(self, cut: CutDocument) -> None:
+        taker, document, chunks = cut
+        seen, loaded = self.seen.setdefault(taker.source_id, {}), document.loaded
         if not document.named and (document.document_id, document.version) in seen:
-            document = self._prepared(taker, loaded, _place(loaded))
+            document, chunks = prepared(taker, loaded, self.options, loaded.place), None
         key = (document.document_id, document.version)
         if key in seen:
             name = f"{key[0]!r} version {key[1]!r}" if key[1] else repr(key[0])
             reason = f"document {name} stands already in {seen[key]}: give it another document_id or version"
             self._skip(taker.source_id, Skipped(loaded.path, reason, loaded.line))
             return
-        seen[key] = _place(loaded)
-        self.warnings += [f"{seen[key]}: {warning}" for warning in document.warnings]
+        seen[key] = loaded.place
+        self._tell(taker, document, seen[key])
         self.documents += 1
-        self._write(taker.source_id, key, document)
+        self._write(taker.source_id, key, document, chunks)
 
-    def _prepared(self, taker: Assigned, loaded: LoadedDocument, document_id: str | None) -> PreparedDocument:
-        options = self.options
-        return prepare(
-            loaded,
-            taker.rule,
-            options.counter,
-            strategies=options.strategies,
-            max_chunk_tokens=options.max_chunk_tokens,
-            document_id=document_id,
-        )
+    def _tell(self, taker: Assigned, document: PreparedDocument, place: str) -> None:
+        """Note what is to be said of a document: what could not be read of it, and a type that is not known."""
+        self.warnings += [f"{place}: {warning}" for warning in document.warnings]
+        doc_type = document.base.doc_type or "default"
+        table = DEFAULT_STRATEGIES if self.options.strategies is None else self.options.strategies
+        if doc_type not in table:
+            self.warnings.append(f"{place}: doc_type {doc_type!r} is not in the chunking table: cut as 'default'")
+        if taker.rule is None and doc_type == "default":
+            self.untyped.setdefault(taker.source_id, Counter())["no rule gives a type: cut as 'default'"] += 1
+        if taker.rule is not None and taker.rule.otherwise:
+            tier = document.base.authority_tier
+            self.untyped.setdefault(taker.source_id, Counter())[
+                f"no other rule includes them: taken as {doc_type!r}, tier {tier}"
+            ] += 1
 
-    def _write(self, source_id: str, key: tuple[str, str], document: PreparedDocument) -> None:
-        if source_id not in self.before:
-            self.before[source_id] = dict(self.sink.documents(source_id))
+    def _write(
+        self, source_id: str, key: tuple[str, str], document: PreparedDocument, chunks: list[Chunk] | None
+    ) -> None:
         before = self.before[source_id].get(key)
         if before == document.content_hash:
             self.unchanged += 1
             return
-        chunks = chunks_of(document, self.options.counter)
+        chunks = chunks_of(document, self.options.counter) if chunks is None else chunks
         self.replaced += before is not None
         self.chunks += len(chunks)
         if self.dry_run:
+            self.samples += chunks[: max(MOST_SAMPLES - len(self.samples), 0)][:2]
             return
+        if hasattr(self.sink, "refusals"):
+            self.written[source_id, *key] = len(chunks)
         self.sink.put(source_id, *key, document.content_hash, chunks)
         self.uncommitted += 1
         if self.uncommitted >= self.options.batch:
@@ -249,7 +261,13 @@ class _Run:
             self.uncommitted = 0
 
     def report(self, files: int, elapsed_s: float) -> IngestReport:
-        """Return the counts."""
+        """Return the counts; what the sink refused counts as refused alone."""
+        given: Any = getattr(self.sink, "refusals", ())
+        refused = tuple(Refused(*one) for one in given)
+        for one in refused:
+            key = (one.document_id, one.version)
+            self.chunks -= self.written.get((one.source_id, *key), 0)
+            self.replaced -= key in self.before.get(one.source_id, {})
         return IngestReport(
             files=files,
             documents=self.documents,
@@ -257,8 +275,15 @@ class _Run:
             unchanged=self.unchanged,
             replaced=self.replaced,
             removed=self.removed,
+            refused=refused,
             skipped=tuple(self.skipped),
-            warnings=tuple(self.warnings),
+            warnings=(*self.warnings, *self._untyped()),
+            samples=tuple(self.samples),
             elapsed_s=elapsed_s,
             dry_run=self.dry_run,
         )
+
+    def _untyped(self) -> Iterator[str]:
+        for source_id, reasons in sorted(self.untyped.items()):
+            for reason, count in reasons.items():
+                yield f"source {source_id}: {count} {'document' if count == 1 else 'documents'}: {reason}"

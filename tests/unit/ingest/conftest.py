@@ -40,6 +40,11 @@ def sink():
 
 
 @pytest.fixture
+def make_sink():
+    return MemorySink
+
+
+@pytest.fixture
 def folder(tmp_path):
     """Write {relative path: text or bytes} below a new folder; call it to get the folder."""
 

@@ -255,9 +255,55 @@ def test_the_report_as_a_dict(folder, source, sink):
         "replaced": 0,
         "removed": 0,
         "chunks": 2,
+        "refused": [],
         "skipped": [
             {"path": "x.md", "reason": "no rule of the sources given includes it", "line": None, "error": False}
         ],
         "warnings": [],
+        "samples": [],
         "dry_run": False,
     }
+
+
+def test_a_dry_run_shows_some_chunks(folder, source, sink):
+    report = ingest(folder(FILES), source(RULES), sink, dry_run=True)
+    assert 1 <= len(report.samples) <= 5
+    assert report.samples[0].document_id == "E1"
+    assert report.to_dict()["samples"][0]["content"] == report.samples[0].content
+
+
+def test_an_unknown_document_type_is_cut_as_default_and_said(folder, source, sink):
+    root = folder({"a.md": "---\ndoc_type: memo\n---\nText.", "b.md": "Text."})
+    report = ingest(root, source(RULES), sink, source_id="sops")
+    assert report.warnings == (
+        "a.md: doc_type 'memo' is not in the chunking table: cut as 'default'",
+        "source sops: 1 document: no rule gives a type: cut as 'default'",
+    )
+
+
+def test_what_no_rule_includes_goes_where_a_rule_for_the_rest_says_as_tier_5_and_is_said(folder, source, sink):
+    rest = source({"**/*": "default"}, "web", "general_web", otherwise=True)
+    report = ingest(folder({"sops/a.md": A, "x.md": "Note.", "y/z.md": "Note two."}), [source(RULES), rest], sink)
+    assert set(sink.documents("web")) == {("x", ""), ("z", "")}
+    (chunk,) = sink.chunks("x")
+    assert (chunk.authority_tier, chunk.doc_type) == (5, "default")
+    assert report.warnings == ("source web: 2 documents: no other rule includes them: taken as 'default', tier 5",)
+
+
+def test_what_the_target_refuses_is_reported_and_the_rest_counts(folder, source, make_sink):
+    class RefusingSink(make_sink):
+        """Refuses document b, when it is committed."""
+
+        refusals = ()
+
+        def commit(self):
+            for key in [key for key in self.held if key[1] == "b"]:
+                del self.held[key]
+                self.refusals = ((*key, "does not fit"),)
+            super().commit()
+
+    sink = RefusingSink()
+    report = ingest(folder(FILES), source(RULES), sink)
+    assert [str(one) for one in report.refused] == ["document b of source sops: does not fit"]
+    assert (report.documents, report.added, report.chunks) == (4, 3, 4)
+    assert set(sink.documents("sops")) == {("E1", ""), ("E2", ""), ("A", "1")}
