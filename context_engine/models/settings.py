@@ -99,7 +99,7 @@ class Settings(BaseModel):
         4000, description="A longer query is cut, and says so."
     )
     query_refinement: Flag = Field(True, description="Let the query refiner run, where one is configured.")
-    query_refiner: str = Field("none", description="Name of the query refiner; 'none' is none.")
+    query_refiner: str | None = Field(None, description="Name of the query refiner; null is none.")
     query_refiner_options: Mapping[str, Any] = Field(
         default_factory=dict, description="The refiner's own options, e.g. its connection and model."
     )

@@ -8,12 +8,13 @@ from typing import Any, Final
 
 from context_engine.errors import ConfigError, nearest
 
-__all__ = ["EMBEDDERS", "RERANKERS", "SOURCES", "find_adapter", "installed", "load_adapter"]
+__all__ = ["EMBEDDERS", "REFINERS", "RERANKERS", "SOURCES", "find_adapter", "installed", "load_adapter"]
 
 SOURCES: Final = "context_engine.sources"
 RERANKERS: Final = "context_engine.rerankers"
 EMBEDDERS: Final = "context_engine.embedders"
-_WHAT: Final = {SOURCES: "adapter", RERANKERS: "reranker", EMBEDDERS: "embedder"}
+REFINERS: Final = "context_engine.refiners"
+_WHAT: Final = {SOURCES: "adapter", RERANKERS: "reranker", EMBEDDERS: "embedder", REFINERS: "query refiner"}
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _OWN: Final = (
     EntryPoint("local", "context_engine.sources.factory:open_local", SOURCES),
@@ -29,6 +30,7 @@ _OWN: Final = (
         EntryPoint(name, f"context_engine.embedders.{name}:open_{name}", EMBEDDERS)
         for name in ("sentence_transformers", "onnx", "openai")
     ),
+    EntryPoint("openai", "context_engine.refiners.openai:open_openai", REFINERS),
 )
 """This package's own, found without its metadata too: a Dify plugin carries the package as a plain folder."""
 

@@ -14,7 +14,7 @@ from typing import Any
 from context_engine.engine import Engine, SystemClock
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.models import DomainSpec, EffectiveSettings, SearchRequest, SourceSpec
-from context_engine.protocols import Clock, Embedder, IdSource, Recorder, Reranker, Source
+from context_engine.protocols import Clock, Embedder, IdSource, QueryRefiner, Recorder, Reranker, Source
 from context_engine.registry import LoadedRegistry, load_registry
 from context_engine.settings import (
     Config,
@@ -117,6 +117,7 @@ def build_engine(
     cwd: Path | None = None,
     pipeline: Mapping[str, Any] | None = None,
     reranker: Reranker | None = None,
+    refiner: QueryRefiner | None = None,
     clock: Clock | None = None,
     ids: IdSource | None = None,
     recorder: Recorder | None = None,
@@ -128,7 +129,7 @@ def build_engine(
         config_dir, stage, env, cwd: see `load_setup`.
         data_dir: the folder of the embedded base; see `find_data_dir`.
         pipeline: settings above persona, domain, environment and files.
-        reranker: used in place of the one the settings name.
+        reranker, refiner: used in place of those the settings name.
         clock, ids, recorder: see `Engine`.
 
     Raises:
@@ -145,6 +146,7 @@ def build_engine(
         _Opener(loaded, factories, clock, data_dir, models.embedder).open,
         resolve=choice.resolve,
         reranker=choice.reranker,
+        refiner=refiner or models.refiner(),
         clock=clock,
         ids=ids,
         recorder=recorder,

@@ -26,8 +26,10 @@ FIXED: Final = (
     "neighbour_weight",
     "title_boost",
     "definition_boost",
+    "query_refiner",
+    "query_refiner_options",
 )
-"""Settings of the embedded base: one for all searches of an engine, so that its scores stay comparable."""
+"""One for all searches of an engine: models, and how the embedded base searches, so that its scores stay comparable."""
 _READ_BY_RERANKERS: Final = ("en", UNKNOWN)
 
 

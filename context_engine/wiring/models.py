@@ -11,9 +11,9 @@ from typing import Any
 from context_engine.errors import ConfigError
 from context_engine.model_access import ModelContext
 from context_engine.models import EffectiveSettings
-from context_engine.protocols import Clock, Embedder, Reranker
+from context_engine.protocols import Clock, Embedder, QueryRefiner, Reranker
 from context_engine.settings.connections import Connection
-from context_engine.wiring.adapters import EMBEDDERS, RERANKERS, find_adapter, load_adapter
+from context_engine.wiring.adapters import EMBEDDERS, REFINERS, RERANKERS, find_adapter, load_adapter
 
 __all__ = ["Models", "open_embedder", "open_reranker"]
 
@@ -67,7 +67,7 @@ def _takes(factory: Callable[..., Any], *arguments: Any) -> bool:
 
 
 class Models:
-    """The models of one engine: its embedder, opened once and at its first use, and rerankers that may use it.
+    """The models of one engine: its embedder, opened once and at its first use, rerankers that may use it, its refiner.
 
     Args:
         settings: the settings without a domain's or a call's own: models are one for all searches.
@@ -117,6 +117,19 @@ class Models:
             return None
         origin = settings.origins.get("reranker", "default")
         return open_reranker(name, settings.values.reranker_options, self.context, file=origin)
+
+    def refiner(self) -> QueryRefiner | None:
+        """Return a query refiner as the settings name it; None where they name none or switch refinement off.
+
+        Raises:
+            ConfigError: it is not installed, or its options cannot be used.
+        """
+        settings = self._settings()
+        name = settings.values.query_refiner
+        if name is None or not settings.values.query_refinement:
+            return None
+        origin, key = settings.origins.get("query_refiner", "default"), "query_refiner"
+        return _open(REFINERS, name, settings.values.query_refiner_options, self.context, origin, key)  # type: ignore[no-any-return]
 
     def _required(self) -> Embedder:
         found = self.embedder()
