@@ -47,7 +47,8 @@ class AdaptiveOptions(Options):
 class AdaptiveReranker:
     """Has no opinion where there are few chunks or one that clearly leads; else asks another reranker.
 
-    The lead is read from a score that every chunk carries from one scorer; without one the reranker is asked.
+    The lead is read from a score that every chunk carries from one named scorer, or as declared relevance; without one
+    the reranker is asked.
 
     Args:
         reranker: asked.
@@ -70,7 +71,9 @@ def _lead(chunks: Sequence[Chunk]) -> float:
     for kind in _KINDS:
         scores = [next((score for score in chunk.scores if score.kind is kind), None) for chunk in chunks]
         values = [score.value for score in scores if score is not None]
-        if len(values) == len(chunks) and len({score.scorer for score in scores if score is not None}) == 1:
+        scorers = {score.scorer for score in scores if score is not None}
+        one_scale = kind is ScoreKind.RELEVANCE or (len(scorers) == 1 and None not in scorers)
+        if len(values) == len(chunks) and one_scale:
             best, second, *_ = sorted(normalise_pool(values), reverse=True)
             return best - second
     return 0.0
