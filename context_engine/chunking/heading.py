@@ -11,7 +11,7 @@ from context_engine.chunking.spans import lines
 
 __all__ = ["Heading", "Line", "marked_headings", "text_lines"]
 
-_FENCE: Final = re.compile(r"\s*(?:```|~~~)")
+_FENCES: Final = ("```", "~~~")
 _ATX: Final = re.compile(r" {0,3}(#{1,6})[ \t]+([^\s#].*)")
 _SETEXT: Final = re.compile(r" {0,3}(=+|-{3,})[ \t]*$")
 _STOPS: Final = tuple(".!?。！？")
@@ -57,21 +57,20 @@ class Line(NamedTuple):
 
 def text_lines(text: str) -> Iterator[Line]:
     """Yield the lines outside of code that are not blank."""
-    fenced, above = False, ""
-    held: Line | None = None
-    for start, stop in lines(text, 0, len(text)):
-        line = text[start:stop].rstrip()
-        fence = _FENCE.match(line) is not None
-        fenced ^= fence
-        if fenced or fence:
-            line = ""
-        if held is not None:
-            yield held._replace(below=line)
-        opens = not above or _ATX.match(above) is not None
-        held = Line(start, start + len(line), line, opens, above[-1:] in _STOPS, "") if line else None
-        above = line
-    if held is not None:
-        yield held
+    fenced = opens = stopped = False
+    start, line = 0, ""
+    for first, stop in (*lines(text, 0, len(text)), (len(text), len(text))):
+        below = text[first:stop].rstrip()
+        if below.lstrip()[:3] in _FENCES:
+            fenced = not fenced
+            below = ""
+        elif fenced:
+            below = ""
+        if line:
+            yield Line(start, start + len(line), line, opens, stopped, below)
+        opens = not line or _ATX.match(line) is not None
+        stopped = line[-1:] in _STOPS
+        start, line = first, below
 
 
 def marked_headings(rows: Sequence[Line]) -> dict[int, Heading]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Final
 
 from context_engine.chunking.outline import Section, outline
@@ -29,20 +31,25 @@ def section_pieces(text: str, size: int, overlap: int, count: Count) -> list[Pie
         count: counts tokens.
     """
     pieces: list[Piece] = []
-    for section in _siblings_joined(text, _openings_joined(text, outline(text)), size, count):
-        for start, end in _cut(text, section, size, overlap, count):
+    tokens = cache(partial(_tokens, text, count))
+    for section in _siblings_joined(_openings_joined(text, outline(text)), size, tokens):
+        span = stripped(text, section.start, section.end)
+        whole = tokens(section.start, section.end) <= size
+        for start, end in [span] if whole else _cut(text, span, size, overlap, count):
+            if start == end:
+                continue
             bare = end <= section.body
             pieces.append(Piece(text[start:end], (start, end), section.label, section.path, len(pieces), bare))
     return pieces
 
 
-def _cut(text: str, section: Section, size: int, overlap: int, count: Count) -> list[Span]:
-    start, end = stripped(text, section.start, section.end)
-    if start == end:
-        return []
-    if count(text[start:end]) <= size:
-        return [(start, end)]
-    return pack(text, fit(text, atoms(text, start, end), size, count), size, overlap, count)
+def _cut(text: str, span: Span, size: int, overlap: int, count: Count) -> list[Span]:
+    return pack(text, fit(text, atoms(text, *span), size, count), size, overlap, count)
+
+
+def _tokens(text: str, count: Count, start: int, end: int) -> int:
+    """Return the tokens between two offsets, without the white space at the ends."""
+    return count(text[slice(*stripped(text, start, end))])
 
 
 def _openings_joined(text: str, sections: list[Section]) -> list[Section]:
@@ -61,19 +68,15 @@ def _below(section: Section, upper: Section) -> bool:
     return bool(upper.path) and len(section.path) > len(upper.path) and section.path[: len(upper.path)] == upper.path
 
 
-def _siblings_joined(text: str, sections: list[Section], size: int, count: Count) -> list[Section]:
+def _siblings_joined(sections: list[Section], size: int, tokens: Callable[[int, int], int]) -> list[Section]:
     out: list[Section] = []
     run: tuple[str, ...] | None = None  # the heading above the tiny sections that the last one is made of
     for section in sections:
-        parent = section.path[:-1] if section.path and _tokens(text, section, count) * _TINY <= size else None
-        joined = out[-1]._replace(end=section.end, path=section.path[:-1]) if out else section
-        if parent is not None and parent == run and _tokens(text, joined, count) * _JOINED <= size:
-            out[-1] = joined
+        tiny = section.path and tokens(section.start, section.end) * _TINY <= size
+        parent = section.path[:-1] if tiny else None
+        if parent is not None and parent == run and tokens(out[-1].start, section.end) * _JOINED <= size:
+            out[-1] = out[-1]._replace(end=section.end, path=parent)
         else:
             out.append(section)
         run = parent
     return out
-
-
-def _tokens(text: str, section: Section, count: Count) -> int:
-    return count(text[slice(*stripped(text, section.start, section.end))])

@@ -18,20 +18,23 @@ _PERCENT_GAP: Final = 80
 
 _MOST_WORDS: Final = 50_000
 _LONGEST_WORD: Final = 32
-_known: dict[str, int] = {}
 
 
-def _percent(word: str) -> int:
-    """Return hundredths of a token for a run without white space. A full memo is replaced: readers keep theirs."""
-    global _known
-    found = _PIECE.findall(word)
-    others = found.count("")
-    percent = _PERCENT_CJK * (len(found) - others) + 100 * others
-    if len(word) <= _LONGEST_WORD:
-        if len(_known) >= _MOST_WORDS:
-            _known = {}
-        _known[word] = percent
-    return percent
+class _Memo(dict[str, int]):
+    """Hundredths of a token by run without white space; emptied when full."""
+
+    def __missing__(self, word: str) -> int:
+        found = _PIECE.findall(word)
+        others = found.count("")
+        percent = _PERCENT_CJK * (len(found) - others) + 100 * others
+        if len(word) <= _LONGEST_WORD:
+            if len(self) >= _MOST_WORDS:
+                self.clear()
+            self[word] = percent
+        return percent
+
+
+_percents: Final = _Memo()
 
 
 class ApproxTokenCounter:
@@ -69,9 +72,7 @@ class ApproxTokenCounter:
         """Return the estimated number of tokens, >= 0; 0 only for empty text."""
         if not text:
             return 0
-        percent = _PERCENT_GAP * len(_GAP.findall(text))
-        known = _known.get
-        for word in text.split():
-            found = known(word)
-            percent += _percent(word) if found is None else found
+        percent = sum(map(_percents.__getitem__, text.split()))
+        if "\n" in text or "  " in text or "\t" in text:
+            percent += _PERCENT_GAP * len(_GAP.findall(text))
         return max(1, -(-percent // 100))

@@ -1,5 +1,7 @@
 """A17: windows of fixed size. One token is one word here."""
 
+from unicodedata import category
+
 from context_engine.chunking import fixed_pieces
 
 
@@ -52,3 +54,21 @@ def test_a_word_over_the_limit_is_cut_because_nothing_else_helps():
 
 def test_white_space_gives_nothing():
     assert fixed_pieces("", 16, 4, count) == fixed_pieces(" \n ", 16, 4, count) == []
+
+
+def test_thai_is_cut_where_a_syllable_begins_and_no_mark_leaves_its_letter():
+    text = "ธนาคารต้องรายงานธุรกรรมที่เกินกำหนดแก่หน่วยงานกำกับดูแลเสมอ"
+    pieces = [piece.content for piece in fixed_pieces(text, 24, 0, len)]
+    assert "".join(pieces) == text
+    assert all(category(piece[0])[0] != "M" for piece in pieces)
+
+
+def test_korean_is_cut_between_words():
+    text = "이사회는 위험 한도를 매년 승인하고 감독 기관에 보고하여야 한다"
+    pieces = [piece.content for piece in fixed_pieces(text, 16, 0, len)]
+    assert [word for piece in pieces for word in piece.split()] == text.split()
+
+
+def test_a_mark_stays_on_its_letter_inside_a_word_over_the_limit():
+    word = "e\u0301" * 40
+    assert all(piece.content[0] == "e" for piece in fixed_pieces(word, 17, 0, len))

@@ -81,9 +81,9 @@ def test_a_full_memo_changes_no_count(monkeypatch: pytest.MonkeyPatch):
 
     before = count("alpha beta gamma alpha")
     monkeypatch.setattr(tokens, "_MOST_WORDS", 1)
-    monkeypatch.setattr(tokens, "_known", {})
+    monkeypatch.setattr(tokens, "_percents", tokens._Memo())
     assert count("alpha beta gamma alpha") == before == 4
-    assert len(tokens._known) == 1
+    assert len(tokens._percents) == 1
 
 
 def test_a_long_run_without_white_space_is_not_remembered():
@@ -91,4 +91,4 @@ def test_a_long_run_without_white_space_is_not_remembered():
 
     run = "q" * 5000
     assert count(run) == 500
-    assert run not in tokens._known
+    assert run not in tokens._percents
