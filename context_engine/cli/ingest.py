@@ -1,24 +1,23 @@
-"""`context-engine ingest`: documents into the embedded base."""
+"""`context-engine ingest`: documents into the embedded base or into Dify."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from context_engine.cli.app import DEGRADED
-from context_engine.cli.console import clean, note, out, print_json_line, show
+from context_engine.cli.console import error_line, note, out, print_json_line
+from context_engine.cli.ingest_report import print_report
+from context_engine.cli.ingest_target import TARGETS, dify_sink, local_sink, takers
 from context_engine.cli.workspace import Place, Workspace, open_workspace, placed, progress_bar
-from context_engine.errors import ConfigError, InvalidRequest
-from context_engine.models import Chunk, SourceSpec
+from context_engine.errors import ConfigError, InvalidRequest, SourceError
 
 if TYPE_CHECKING:
     from context_engine.ingest import IngestReport
@@ -26,135 +25,142 @@ if TYPE_CHECKING:
 
 __all__ = ["ingest"]
 
-_MOST_SHOWN: Final = 10
+INTERVAL_S: Final = 2.0
 EPILOG: Final = """\b
 Examples:
   context-engine ingest documents --domain HANDBOOK --dry-run
   context-engine ingest documents --domain HANDBOOK --prune
+  context-engine ingest documents --domain HANDBOOK --to dify --watch
   context-engine ingest notice.md --domain NPA --source npa_external_official
 """
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """What is asked for."""
+
+    path: Path
+    domain: str
+    to: str
+    source_id: str | None
+    prune: bool
+    dry_run: bool
+    jobs: int
 
 
 @click.command(epilog=EPILOG)
 @click.argument("path")
 @click.option("--domain", "-d", required=True, metavar="NAME", help="The domain whose sources take the documents.")
+@click.option("--to", type=click.Choice(TARGETS), default="local", show_default=True, help="Where to write.")
 @click.option("--source", "source_id", metavar="ID", help="Put every file into this source, whatever the rules say.")
 @click.option("--prune", is_flag=True, help="Remove documents that the folder no longer holds.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done; write nothing.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done and show some chunks; write nothing.")
+@click.option("--watch", is_flag=True, help="Go on until Ctrl-C: run again whenever a file has changed.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(0, 64),
+    default=0,
+    metavar="N",
+    help="Processes that read and cut; 0 (the default) takes as many as pay.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Write the report as one JSON object.")
 @placed
 def ingest(
-    path: str, place: Place, domain: str, source_id: str | None, prune: bool, dry_run: bool, as_json: bool
+    path: str,
+    place: Place,
+    domain: str,
+    to: str,
+    source_id: str | None,
+    prune: bool,
+    dry_run: bool,
+    watch: bool,
+    jobs: int,
+    as_json: bool,
 ) -> None:
-    """Bring the Markdown, text and JSONL files of PATH into the embedded knowledge base.
+    """Cut the documents of PATH into chunks and write them to the embedded knowledge base, or to Dify.
 
-    What did not change is left alone. Exit code 3: some files or folders could not be read.
+    What did not change is left alone, so a run that was broken off is run again. Exit code 3: some files or folders
+    could not be read, or Dify did not take some documents.
     """
     workspace = open_workspace(place, build_demo=False)
     if workspace.demo:
         raise ConfigError("there is no domain of your own to ingest for. Write one with 'context-engine init DIR'.")
-    report = _run(Path(path), workspace, domain, source_id, prune=prune, dry_run=dry_run)
-    if as_json:
-        print_json_line(json.dumps(report.to_dict(), ensure_ascii=False))
+    order = _Order(Path(path), domain, to, source_id, prune, dry_run, jobs)
+    if watch:
+        _watch(workspace, order, as_json=as_json)
+        return
+    report = _once(workspace, order, as_json=as_json)
+    click.get_current_context().exit(DEGRADED if report.errors or report.refused else 0)
+
+
+def _once(workspace: Workspace, order: _Order, *, as_json: bool) -> IngestReport:
+    """Run once and show what came of it."""
+    spec = workspace.setup.registry.domain(order.domain)
+    specs = takers(order.domain, spec.sources, order.to, order.source_id)
+    dify: Mapping[str, Any] | None = None
+    if order.to == "dify":
+        with dify_sink(workspace, specs, dry_run=order.dry_run) as to_dify:
+            report = _run(workspace, order, specs, to_dify)
+            dify = to_dify.summary()
     else:
-        _print(out(), report, workspace.base)
-    click.get_current_context().exit(DEGRADED if report.errors else 0)
+        with local_sink(workspace, dry_run=order.dry_run) as base:
+            report = _run(workspace, order, specs, base)
+    if as_json:
+        shown = {**report.to_dict(), "to": order.to, **({"dify": dify} if dify is not None else {})}
+        print_json_line(json.dumps(shown, ensure_ascii=False))
+    else:
+        print_report(out(), report, str(workspace.base) if dify is None else "Dify", dify)
+    return report
 
 
-def _run(
-    path: Path, workspace: Workspace, domain: str, source_id: str | None, *, prune: bool, dry_run: bool
-) -> IngestReport:
+def _run(workspace: Workspace, order: _Order, specs: Any, sink: DocumentSink) -> IngestReport:
     from context_engine.ingest import IngestOptions
     from context_engine.ingest import ingest as run
 
-    spec = workspace.setup.registry.domain(domain)
-    local = [source for source in spec.sources if source.adapter == "local"]
-    if not local:
-        raise InvalidRequest(f"domain {domain!r} has no source of the embedded base (adapter: local)")
-    settings = workspace.setup.resolver.base(spec).values
-    options = IngestOptions(strategies=workspace.setup.config.chunking, max_chunk_tokens=settings.max_chunk_tokens)
-    with progress_bar("Ingesting …") as progress, _sink(workspace.base, dry_run=dry_run) as sink:
-        return run(
-            path, _wanted(local, source_id), sink,
-            source_id=source_id, options=options, prune=prune, dry_run=dry_run, progress=progress,
-        )  # fmt: skip
-
-
-def _wanted(local: Sequence[SourceSpec], source_id: str | None) -> Sequence[SourceSpec]:
-    return [source for source in local if source.id == source_id] or local
-
-
-class _Nothing:
-    """An empty sink for a dry run where there is no base yet."""
-
-    def put(self, source_id: str, document_id: str, version: str, content_hash: str, chunks: Sequence[Chunk]) -> bool:
-        return True
-
-    def delete(self, source_id: str, document_id: str, version: str) -> bool:
-        return False
-
-    def documents(self, source_id: str) -> Mapping[tuple[str, str], str]:
-        return {}
-
-    def commit(self) -> None:
-        return None
-
-
-@contextmanager
-def _sink(base: Path, *, dry_run: bool) -> Iterator[DocumentSink]:
-    from context_engine.sources.local.base import LocalBase
-
-    with LocalBase(base) as opened:
-        if dry_run and not opened.exists():
-            yield _Nothing()
-            return
-        try:
-            writer = opened.writer()
-        except OSError as error:
-            raise ConfigError(
-                f"the knowledge base cannot be written to {base}: {error.strerror or error}. Name a folder that can be "
-                "written to with --data-dir or CONTEXT_ENGINE_DATA_DIR."
-            ) from error
-        with writer:
-            yield writer
-
-
-def _print(console: Console, report: IngestReport, base: Path) -> None:
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column()
-    table.add_column(justify="right")
-    rows = (
-        ("files", report.files),
-        ("documents", report.documents),
-        ("  new", report.added),
-        ("  replaced", report.replaced),
-        ("  unchanged", report.unchanged),
-        ("removed", report.removed),
-        ("chunks written", report.chunks),
-        ("skipped", len(report.skipped)),
+    settings = workspace.setup.resolver.base(workspace.setup.registry.domain(order.domain)).values
+    options = IngestOptions(
+        strategies=workspace.setup.config.chunking, max_chunk_tokens=settings.max_chunk_tokens, jobs=order.jobs
     )
-    for name, count in rows:
-        table.add_row(name, Text(str(count), "" if count else "dim"))
-    show(console, table)
-    _skipped(console, report)
-    for warning in report.warnings[:_MOST_SHOWN]:
-        show(console, Text(f"warning: {clean(warning)}", "yellow"))
-    if len(report.warnings) > _MOST_SHOWN:
-        show(console, Text(f"and {len(report.warnings) - _MOST_SHOWN} more warnings (--json has all)", "dim"))
-    done = "Dry run: nothing was written." if report.dry_run else f"{report.elapsed_s:.1f} s, {base}"
-    note(done)
+    try:
+        with progress_bar("Ingesting …") as progress:
+            return run(
+                order.path, specs, sink,
+                source_id=order.source_id, options=options, prune=order.prune, dry_run=order.dry_run,
+                progress=progress,
+            )  # fmt: skip
+    except SourceError:
+        note("What was written stays: run the command again to go on.")
+        raise
 
 
-def _skipped(console: Console, report: IngestReport) -> None:
-    """Print what should have worked file by file, the rest by reason."""
-    if report.skipped:
-        console.print()
-    for one in report.errors[:_MOST_SHOWN]:
-        show(console, Text(f"could not be read: {clean(str(one))}", "red"))
-    if len(report.errors) > _MOST_SHOWN:
-        show(console, Text(f"and {len(report.errors) - _MOST_SHOWN} more (--json has all)", "dim"))
-    reasons = Counter(one.reason for one in report.skipped if not one.error)
-    for reason, count in reasons.most_common(_MOST_SHOWN):
-        example = next(one.path for one in report.skipped if one.reason == reason)
-        told = f"{count} skipped: {reason} (e.g. {example})" if count > 1 else f"{example} skipped: {reason}"
-        show(console, Text(clean(told), "dim"))
+def _watch(workspace: Workspace, order: _Order, *, as_json: bool) -> None:
+    """Run whenever the files differ from those of the last run; an outage is tried again, Ctrl-C is the end."""
+    if not order.path.exists():
+        raise InvalidRequest(f"{order.path} does not exist: give a folder or a file to ingest")
+    seen: frozenset[tuple[str, int, int]] | None = None
+    try:
+        while True:
+            now = _state(order.path)
+            if now != seen:
+                try:
+                    _once(workspace, order, as_json=as_json)
+                    seen = now
+                except SourceError as error:
+                    error_line(str(error))
+                note(f"Watching {order.path}; Ctrl-C ends it.")
+            time.sleep(INTERVAL_S)
+    except KeyboardInterrupt:
+        note("Stopped.")
+
+
+def _state(path: Path) -> frozenset[tuple[str, int, int]]:
+    """Return name, size and time of change of every file."""
+    files = [path] if not path.is_dir() else [Path(at, name) for at, _, names in os.walk(path) for name in names]
+    found = set()
+    for file in files:
+        try:
+            known = file.stat()
+        except OSError:
+            continue
+        found.add((str(file), known.st_size, known.st_mtime_ns))
+    return frozenset(found)

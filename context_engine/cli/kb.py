@@ -19,7 +19,7 @@ from context_engine.cli.words import counted
 from context_engine.cli.workspace import Place, open_workspace, placed
 
 if TYPE_CHECKING:
-    from context_engine.sources.local.base import BaseStats, LocalBase
+    from context_engine.sources.local import BaseStats, LocalBase
 
 __all__ = ["kb"]
 
@@ -76,8 +76,8 @@ def verify(place: Place, as_json: bool) -> None:
 @kb.command(epilog="\b\nExample:\n  context-engine kb rebuild")
 @placed
 def rebuild(place: Place) -> None:
-    """Build the index anew from the rows; searches go on meanwhile."""
-    with _base(place) as base:
+    """Build the index anew from the rows, and vectors that another embedder made; searches go on meanwhile."""
+    with _base(place, embedder=True) as base:
         with _busy("Rebuilding the index …"):
             damaged = base.rebuild()
         found = base.stats()
@@ -87,15 +87,26 @@ def rebuild(place: Place) -> None:
 
 
 @contextmanager
-def _base(place: Place) -> Iterator[LocalBase]:
+def _base(place: Place, *, embedder: bool = False) -> Iterator[LocalBase]:
     """Yield the base of the data folder; the demo's where there is neither a base nor a domain."""
     from context_engine.sources.local.base import LocalBase
     from context_engine.sources.local.schema import missing
 
-    with LocalBase(_path(place)) as base:
+    path = _path(place)
+    with _configured(path, place) if embedder else LocalBase(path) as base:
         if not base.exists():
             raise missing(base.path)
         yield base
+
+
+def _configured(path: Path, place: Place) -> LocalBase:
+    """Return the base with the embedder that the settings name."""
+    from context_engine.engine import SystemClock
+    from context_engine.sources.factory import open_base
+    from context_engine.wiring import load_setup
+
+    setup = load_setup(config_dir=place.config_dir, stage=place.stage)
+    return open_base(path, setup.resolver.base().values, setup.models(place.data_dir).embedder(), SystemClock())
 
 
 def _path(place: Place) -> Path:
@@ -138,11 +149,20 @@ def _facts(found: BaseStats) -> Table:
         ("size", _size(found.bytes)),
         ("commits", str(found.generation)),
         ("index", behind),
+        ("vectors", _vectors(found)),
         ("schema, analyser", f"{found.schema_version}, {found.analyser_version}"),
     )
     for name, value in rows:
         table.add_row(name, Text(clean(value)))
     return table
+
+
+def _vectors(found: BaseStats) -> str:
+    if found.model_id is None:
+        return "none: no embedder is configured, or nothing was ingested with it"
+    how = f"searched in {found.cells} cells" if found.cells else "searched exactly"
+    missing = f", {found.chunks - found.embedded} chunks without" if found.embedded < found.chunks else ""
+    return f"{found.embedded} of {found.model_id}, {found.dimension} dimensions, {how}{missing}"
 
 
 def _size(count: int) -> str:

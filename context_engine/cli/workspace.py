@@ -15,6 +15,7 @@ from context_engine.cli.app import with_debug
 from context_engine.cli.console import note, progress_console
 
 if TYPE_CHECKING:
+    from context_engine.sources.local import LocalBase
     from context_engine.wiring import Setup
 
 __all__ = ["Place", "Workspace", "open_workspace", "placed", "progress_bar"]
@@ -54,6 +55,14 @@ class Workspace:
         from context_engine.sources.factory import base_path
 
         return base_path(self.data_dir)
+
+    def open_base(self) -> LocalBase:
+        """Return the embedded base as the settings have it, with the embedder that they name."""
+        from context_engine.engine import SystemClock
+        from context_engine.sources.factory import open_base
+
+        settings, models = self.setup.resolver.base().values, self.setup.models(self.data_dir)
+        return open_base(self.base, settings, models.embedder(), SystemClock())
 
 
 def placed(command: F) -> F:

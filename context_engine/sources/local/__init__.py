@@ -1,8 +1,9 @@
 """The embedded knowledge base: rows in SQLite, found by BM25 and by vectors."""
 
-from context_engine.sources.local.base import BaseStats, LocalBase, SourceStats
+from context_engine.sources.local.base import LocalBase
 from context_engine.sources.local.options import SearchOptions
 from context_engine.sources.local.source import LocalSource
+from context_engine.sources.local.stats import BaseStats, SourceStats
 from context_engine.sources.local.verify import VerifyReport
 from context_engine.sources.local.writer import Writer
 

@@ -2,61 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from context_engine.errors import ConfigError, StoreError
-from context_engine.models import Chunk, Expansion, Filter, SourceAnswer
+from context_engine.models import Chunk, Expansion, Filter, ScoreKind, SourceAnswer
 from context_engine.protocols import Embedder
 from context_engine.sources.local import schema
 from context_engine.sources.local.candidates import Question
+from context_engine.sources.local.merge import kind_of
 from context_engine.sources.local.options import SearchOptions
 from context_engine.sources.local.queries import text_query
 from context_engine.sources.local.reader import Pool, Viewer
 from context_engine.sources.local.records import decode
 from context_engine.sources.local.search import Scope, answer
+from context_engine.sources.local.stats import BaseStats, read_stats
 from context_engine.sources.local.verify import VerifyReport, verify
 from context_engine.sources.local.writer import Writer
 
 if TYPE_CHECKING:
     from context_engine.sources.local.loading import VectorCache
 
-__all__ = ["BaseStats", "LocalBase", "SourceStats"]
-
-
-class SourceStats(NamedTuple):
-    """How much one source holds."""
-
-    documents: int
-    chunks: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BaseStats:
-    """What a base holds.
-
-    Attributes:
-        bytes: size on disk, database and index.
-        generation: number of commits.
-        index_generation: the commit the index holds; None where the index cannot be read by this version.
-        lag: commits the index is behind; None where that is not known.
-    """
-
-    path: str
-    base_id: str
-    documents: int
-    chunks: int
-    bytes: int
-    sources: Mapping[str, SourceStats]
-    generation: int
-    index_generation: int | None
-    lag: int | None
-    schema_version: int
-    analyser_version: str
+__all__ = ["LocalBase"]
 
 
 def utc_now() -> datetime:
@@ -119,6 +89,12 @@ class LocalBase:
             schema.read_state(connection, base.path)
         return base
 
+    @property
+    def score_kinds(self) -> frozenset[ScoreKind]:
+        """The kinds of score its chunks carry."""
+        text = frozenset({ScoreKind.BM25})
+        return text if self._embedder is None else text | {ScoreKind.COSINE, kind_of(self.options)}
+
     def exists(self) -> bool:
         """Return whether there is a base in the folder."""
         return schema.exists(self.path)
@@ -130,10 +106,21 @@ class LocalBase:
             StoreLocked: another writer is at work.
             StoreError: the base cannot be written.
         """
-        return Writer(self.path, now=self._now, embedder=self._embedder)
+        return self._writer()
+
+    def _writer(self, *, rebuild: bool = False) -> Writer:
+        return Writer(
+            self.path,
+            now=self._now,
+            embedder=self._embedder,
+            approximate_from=self.options.approximate_from,
+            rebuild=rebuild,
+        )
 
     def rebuild(self) -> int:
         """Build the index anew from the rows; readers use the old one until it is done.
+
+        With an embedder, rows without vectors, with damaged ones or with those of another model are embedded too.
 
         Rows that are not as they were written are left out, and the content hashes of their documents are forgotten.
 
@@ -143,10 +130,11 @@ class LocalBase:
         Raises:
             StoreLocked: a writer is at work.
             StoreError: the base cannot be written.
+            EmbedderError: the model failed; the index is built, the vectors stay as they were.
         """
         if not self.exists():
             raise schema.missing(self.path)
-        writer = Writer(self.path, now=self._now, embedder=self._embedder, rebuild=True)
+        writer = self._writer(rebuild=True)
         writer.close()
         return writer.given_up
 
@@ -164,7 +152,13 @@ class LocalBase:
         return list(self.answer(query_text, top_k=top_k, scope=scope).chunks)
 
     def answer(
-        self, query_text: str, *, top_k: int, scope: Scope, expansions: Sequence[Expansion] = ()
+        self,
+        query_text: str,
+        *,
+        top_k: int,
+        scope: Scope,
+        expansions: Sequence[Expansion] = (),
+        by_vector: bool = True,
     ) -> SourceAnswer:
         """Return the best chunks of one source, and notes on the search: by BM25, with an embedder by both legs merged.
 
@@ -173,6 +167,7 @@ class LocalBase:
             top_k: most chunks returned, >= 1.
             scope: where to look.
             expansions: other words for the text, searched for with their weights.
+            by_vector: whether to use the embedder, where one is configured.
 
         Returns:
             Chunks, best first, scores comparable over all sources of this base. Notes: no_search_terms (nothing to
@@ -185,7 +180,7 @@ class LocalBase:
             StoreVersionMismatch: the base's vectors are of another model.
             StoreError: the base cannot be read.
         """
-        vector = None if self._embedder is None else self._embedder.embed_query(query_text)
+        vector = self._embedder.embed_query(query_text) if self._embedder is not None and by_vector else None
         question = Question(text_query(query_text, self.options, expansions), vector, self.options)
         with self._viewer.view() as view:
             return answer(view, question, top_k, scope)
@@ -212,25 +207,7 @@ class LocalBase:
         except StoreError:
             held = None
         with self._pool.snapshot() as connection:
-            state = schema.read_state(connection, self.path)
-            rows = connection.execute(
-                "SELECT source_id, count(doc_key), coalesce(sum(chunk_count), 0) FROM sources"
-                " LEFT JOIN documents USING (source_key) WHERE removed IS NULL GROUP BY source_id ORDER BY source_id"
-            ).fetchall()
-        sources = {source: SourceStats(documents, chunks) for source, documents, chunks in rows}
-        return BaseStats(
-            path=str(self.path),
-            base_id=state.base_id,
-            documents=sum(one.documents for one in sources.values()),
-            chunks=sum(one.chunks for one in sources.values()),
-            bytes=_size(self.path),
-            sources=sources,
-            generation=state.generation,
-            index_generation=held,
-            lag=None if held is None else max(0, state.generation - held),
-            schema_version=schema.SCHEMA_VERSION,
-            analyser_version=state.analyser,
-        )
+            return read_stats(connection, self.path, held)
 
     def verify(self) -> VerifyReport:
         """Return whether the base holds together; reads all of it.
@@ -260,13 +237,3 @@ def _cache(embedder: Embedder) -> VectorCache:
     except ImportError as error:
         raise ConfigError("an embedder needs numpy: pip install 'context-engine[vectors]'") from error
     return VectorCache(embedder.model_id)
-
-
-def _size(root: Path) -> int:
-    total = 0
-    for path in root.rglob("*"):
-        try:
-            total += path.stat().st_size if path.is_file() else 0
-        except OSError:
-            continue
-    return total

@@ -39,27 +39,35 @@ class EmbeddingWriter:
         connection: the writer's.
         embedder: the model; None: rows stay without vectors until there is one.
         root: folder of the base, for messages.
-        anew: forget the vectors of another model; else another model is an error.
+        approximate_from: vectors from which they are parted into cells.
+        anew: embed anew what another model made, or what is damaged; else another model is an error.
 
     Raises:
         StoreVersionMismatch: the base's vectors are of another model.
     """
 
-    def __init__(self, connection: sqlite3.Connection, embedder: Embedder | None, root: Path, *, anew: bool) -> None:
-        self._connection, self._embedder = connection, embedder
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        embedder: Embedder | None,
+        root: Path,
+        *,
+        approximate_from: int,
+        anew: bool,
+    ) -> None:
+        self._connection, self._embedder, self._approximate_from = connection, embedder, approximate_from
         self._waiting = 0
         self._done = self._kept = 0
+        self._renew = anew and embedder is not None
         model = model_of(connection)
-        if embedder is None or model is None or model.model_id == embedder.model_id:
-            return
-        if not anew:
+        if embedder is not None and not anew and model is not None and model.model_id != embedder.model_id:
             raise other_model(root, model.model_id, embedder.model_id)
-        for table in ("cells", "centroids", "vectors", "embedding"):
-            connection.execute(f"DELETE FROM {table}")
 
     def missing(self) -> bool:
         """Return whether there are rows without vectors that an embedder is here for."""
-        return self._embedder is not None and bool(self._connection.execute(_MISSING, (self._done, 1)).fetchone())
+        if self._embedder is None:
+            return False
+        return self._renew or self._connection.execute(_MISSING, (self._done, 1)).fetchone() is not None
 
     def wait(self, rows: int) -> None:
         """Count rows that were written; embed all that wait once they are many."""
@@ -73,18 +81,42 @@ class EmbeddingWriter:
         Raises:
             EmbedderError: the model failed; the rows wait for the next call.
         """
-        while self._embedder is not None:
+        if self._embedder is None:
+            return
+        if self._renew:
+            self._forget(self._embedder)
+        while True:
             rows = self._connection.execute(_MISSING, (self._done, _AT_ONCE)).fetchall()
             if not rows:
                 break
+            _log.info("embedding rows %d to %d", rows[0][0], rows[-1][0])
             chunks = [decode((row[2], row[3], row[4]), row[1]) for row in rows]
             self._write([row[0] for row in rows], [passages(chunk) for chunk in chunks], self._embedder)
             self._done = rows[-1][0]
         self._waiting = 0
 
+    def _forget(self, embedder: Embedder) -> None:
+        """Forget vectors of another model, and those that are not as they were written."""
+        model = model_of(self._connection)
+        if model is not None and model.model_id != embedder.model_id:
+            for table in ("cells", "centroids", "vectors", "embedding"):
+                self._connection.execute(f"DELETE FROM {table}")
+        changed = [(rid,) for rid in changed_vectors(self._connection)]
+        self._connection.executemany("DELETE FROM vectors WHERE rid = ?", changed)
+        if changed:
+            for table in ("cells", "centroids"):
+                self._connection.execute(f"DELETE FROM {table}")
+
+    def part(self) -> None:
+        """Keep what a search of very many vectors needs, once there are that many."""
+        if self._embedder is not None:
+            from context_engine.sources.local.cells import partition  # only here: it needs numpy
+
+            partition(self._connection, self._approximate_from)
+
     def committed(self) -> None:
         """What was embedded is durable."""
-        self._kept = self._done
+        self._kept, self._renew = self._done, False
 
     def rolled_back(self) -> None:
         """What was embedded since the last commit is gone."""
@@ -100,7 +132,6 @@ class EmbeddingWriter:
             row = (rid, blob, sha256(blob).digest())
             self._connection.execute("INSERT INTO vectors(rid, vector, digest) VALUES (?, ?, ?)", row)
         self._connection.execute("INSERT OR IGNORE INTO embedding VALUES (1, ?, ?)", (embedder.model_id, dimension))
-        _log.debug("%d rows embedded", len(rids))
 
 
 def other_model(root: Path, held: str, given: str) -> StoreVersionMismatch:

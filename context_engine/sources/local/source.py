@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from context_engine.errors import SourceNotFound, SourceUnavailable, StoreError
+from context_engine.errors import EmbedderError, SourceNotFound, SourceUnavailable, StoreError
 from context_engine.models import Chunk, ScoreKind, SourceAnswer, SourceQuery, SourceSpec
 from context_engine.policy.trust import standing
 from context_engine.sources.local.base import LocalBase
@@ -24,24 +26,23 @@ class LocalSource:
         spec: its manifest; with it filters on tier, type, trust and classification are answered by the index.
     """
 
-    score_kinds = frozenset({ScoreKind.BM25})
-
     def __init__(self, base: LocalBase | Path, source_id: str, *, spec: SourceSpec | None = None) -> None:
         self.source_id = source_id
         self._base = base if isinstance(base, LocalBase) else LocalBase(base)
         self._spec = spec
+        self.score_kinds: frozenset[ScoreKind] = self._base.score_kinds
 
     def search(self, query: SourceQuery) -> SourceAnswer:
-        """Return the best chunks by BM25; scores are comparable over all sources of one base.
+        """Return the best chunks; scores are comparable over all sources of one base.
+
+        Where the embedder fails, the answer is that of the text alone, and says what is missing.
 
         Raises:
             SourceNotFound: there is no base, or nothing was ever ingested for this source.
             SourceUnavailable: the base cannot be read; says how to mend it.
         """
         try:
-            answer = self._base.answer(
-                query.text, top_k=query.top_k, scope=self._scope(query), expansions=query.expansions
-            )
+            answer = self._answer(query)
         except StoreError as error:
             kind = SourceUnavailable if self._base.exists() else SourceNotFound
             raise kind(str(error), source_id=self.source_id) from error
@@ -51,6 +52,16 @@ class LocalSource:
                 source_id=self.source_id,
             )
         return answer
+
+    def _answer(self, query: SourceQuery) -> SourceAnswer:
+        ask = partial(
+            self._base.answer, query.text, top_k=query.top_k, scope=self._scope(query), expansions=query.expansions
+        )
+        try:
+            return ask()
+        except EmbedderError as error:
+            failure = SourceUnavailable(f"no search by vectors: {error}", source_id=self.source_id)
+            return replace(ask(by_vector=False), failures=(failure,))
 
     def close(self) -> None:
         """Let the base's files go; a later search opens them again, so its other sources are not hurt."""

@@ -17,6 +17,7 @@ from context_engine.errors import StoreError
 from context_engine.sources.local import index as indexing
 from context_engine.sources.local import schema
 from context_engine.sources.local.damage import changed_rows
+from context_engine.sources.local.embedding import changed_vectors
 from context_engine.sources.local.reader import Pool, View, Viewer
 
 __all__ = ["VerifyReport", "verify"]
@@ -61,6 +62,7 @@ def verify(root: Path, pool: Pool, viewer: Viewer) -> VerifyReport:
         try:
             changed = frozenset(changed_rows(connection))
             problems += _database(connection, root, changed)
+            problems += _vectors(connection)
             documents, chunks = _counts(connection)
         except sqlite3.DatabaseError as error:
             return VerifyReport((f"the database is damaged ({error}): {schema.anew(root)}",), 0, 0, None)
@@ -89,6 +91,17 @@ def _database(connection: sqlite3.Connection, root: Path, changed: frozenset[int
     )
     for document_id, want, have in wrong.fetchmany(_MOST_NAMED):
         yield f"document {document_id!r} has {have} chunks, {want} were written: {_MEND}"
+
+
+def _vectors(connection: sqlite3.Connection) -> Iterator[str]:
+    """Every live row has vectors as they were written, if any has."""
+    yield from _named("has damaged vectors: run 'context-engine kb rebuild'", iter(sorted(changed_vectors(connection))))
+    if schema.model_of(connection) is not None:
+        missing = connection.execute(
+            "SELECT rid FROM chunks JOIN documents USING (doc_key) WHERE removed IS NULL"
+            " AND NOT EXISTS (SELECT 1 FROM vectors WHERE vectors.rid = chunks.rid)"
+        )
+        yield from _named("has no vectors: run 'context-engine ingest' with the embedder", (rid for (rid,) in missing))
 
 
 def _counts(connection: sqlite3.Connection) -> tuple[int, int]:

@@ -40,6 +40,7 @@ class Writer:
         root: folder of the base.
         now: the time, aware.
         embedder: gives new rows their vectors, and rows of old that have none; None: rows get none.
+        approximate_from: see `SearchOptions`.
         rebuild: build the index anew from the rows, and the vectors too where another model made them.
 
     Attributes:
@@ -52,7 +53,13 @@ class Writer:
     """
 
     def __init__(
-        self, root: Path, *, now: Callable[[], datetime], embedder: Embedder | None = None, rebuild: bool = False
+        self,
+        root: Path,
+        *,
+        now: Callable[[], datetime],
+        embedder: Embedder | None = None,
+        approximate_from: int = 200_000,
+        rebuild: bool = False,
     ) -> None:
         self._root, self._now = root, now
         self._changed = False
@@ -64,7 +71,9 @@ class Writer:
                 with _told(root):
                     self._index = Follower(root, self._connection, rebuild=rebuild)
                     self.given_up = self._index.given_up
-                    self._vectors = EmbeddingWriter(self._connection, embedder, root, anew=rebuild)
+                    self._vectors = EmbeddingWriter(
+                        self._connection, embedder, root, approximate_from=approximate_from, anew=rebuild
+                    )
                 if rebuild:
                     self.commit()
             except BaseException:
@@ -135,6 +144,8 @@ class Writer:
             self._begin()
             self._vectors.flush()
             self._changed = True
+        if self._changed:
+            self._vectors.part()
 
     def rollback(self) -> None:
         """Forget everything written since the last commit."""
