@@ -150,7 +150,7 @@ def _pages(loaded: LoadedDocument, piece: Piece) -> dict[str, int]:
 
 def _chunk_ids(document: PreparedDocument, pieces: Sequence[Piece]) -> list[str]:
     stem = f"{document.document_id}@{document.version}" if document.version else document.document_id
-    used: set[str] = set()
+    used: dict[str, int] = {}
     return [_unused(f"{stem}#{one.section or one.position}".replace(" ", "-"), used) for one in pieces]
 
 
@@ -236,13 +236,13 @@ def _metadata(loaded: LoadedDocument, fields: Mapping[str, Any]) -> dict[str, An
     return {**other, "source_file": loaded.path}
 
 
-def _unused(chunk_id: str, used: set[str]) -> str:
-    """Return the id, or the id with the first free `~n`."""
-    number, free = 1, chunk_id
-    while free in used:
+def _unused(chunk_id: str, used: dict[str, int]) -> str:
+    """Return the id, or the id with the first free `~n`; `used` holds the last number tried for each."""
+    number = used.get(chunk_id, 0) + 1
+    while (free := chunk_id if number == 1 else f"{chunk_id}~{number}") in used:
         number += 1
-        free = f"{chunk_id}~{number}"
-    used.add(free)
+    used[chunk_id] = number
+    used.setdefault(free, 1)
     return free
 
 

@@ -24,10 +24,11 @@ from context_engine.context.tokens import ApproxTokenCounter
 from context_engine.errors import ConfigError
 from context_engine.token_counters import open_counter
 
-WORDS = (
-    "the of to and in a is for that on be by with as firm must may bank limit market risk trade desk office client report "
-    "record rule notice approval product control capital exposure currency daily written senior manager committee audit"
-).split()
+_WORDS = (
+    "the of to and in a is for that on be by with as firm must may bank limit market risk trade desk office client "
+    "report record rule notice approval product control capital exposure currency daily written senior manager audit"
+)
+WORDS = _WORDS.split()
 CHINESE = "交易员发现超限时须在三十分钟内通知分行市场风险控制部名单每年复核客户资金限额报告银行产品审批合规管理"
 
 Split = Callable[[str], Any]
