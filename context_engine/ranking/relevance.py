@@ -50,8 +50,10 @@ def measure(query: str, candidates: Sequence[Candidate]) -> Measured:
     A source that declares its score to be relevance is taken at its word, in both. The others are measured by the
     first of rerank, weighted, cosine, rrf, bm25, fulltext that all of them carry from one scorer (or from the one
     source there is), else by the engine's lexical score, and normalised over their pool by `normalise_pool`.
-    Their absolute signal is the idf-weighted share of the query they hold, or a cosine, weighted or rerank score in
-    [0, 1] where that is higher; a reranker whose scores leave [0, 1] gives logits, read through the logistic function.
+    Their absolute signal is the idf-weighted share of the query they hold; with a cosine the mean of the two, which
+    tells questions of another subject from those in other words better than either, or the higher of them; a rerank
+    score, or a weighted one without its cosine, where that is higher. A reranker whose scores leave [0, 1] gives
+    logits, read through the logistic function.
     A pool of one keeps its absolute signal as relevance.
     """
     declared = [candidate.chunk.score(ScoreKind.RELEVANCE) for candidate in candidates]
@@ -132,18 +134,20 @@ def _measured_by(candidate: Candidate, kind: ScoreKind, logits: set[str]) -> flo
 
 
 def _absolute(pool: Sequence[Candidate], lexical: LexicalScores, logits: set[str]) -> list[float]:
-    return [
-        max(coverage, *(_bounded(candidate, score, logits) for score in candidate.chunk.scores), 0.0)
-        for candidate, coverage in zip(pool, lexical.coverage)
-    ]
+    return [_signal(candidate, coverage, logits) for candidate, coverage in zip(pool, lexical.coverage)]
+
+
+def _signal(candidate: Candidate, coverage: float, logits: set[str]) -> float:
+    cosine = candidate.chunk.score(ScoreKind.COSINE)
+    signal = coverage if cosine is None else (coverage + min(max(cosine, 0.0), 1.0)) / 2.0
+    for score in candidate.chunk.scores:
+        if score.kind is ScoreKind.RERANK or (score.kind is ScoreKind.WEIGHTED and cosine is None):
+            signal = max(signal, _bounded(candidate, score, logits))
+    return signal
 
 
 def _bounded(candidate: Candidate, score: Score, logits: set[str]) -> float:
-    """Return what a score says on its own, [0, 1]; 0 where its kind has no fixed range."""
-    if score.kind in (ScoreKind.COSINE, ScoreKind.WEIGHTED):
+    """Return what a rerank or weighted score says on its own, [0, 1]."""
+    if score.kind is not ScoreKind.RERANK or _scorer(candidate, score) not in logits:
         return min(max(score.value, 0.0), 1.0)
-    if score.kind is ScoreKind.RERANK:
-        if _scorer(candidate, score) not in logits:
-            return score.value
-        return 1.0 / (1.0 + exp(-max(min(score.value, 60.0), -60.0)))
-    return 0.0
+    return 1.0 / (1.0 + exp(-max(min(score.value, 60.0), -60.0)))

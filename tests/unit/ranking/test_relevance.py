@@ -76,7 +76,8 @@ def test_beside_declared_ones_the_others_are_measured_among_themselves(candidate
     )
     measured = measure(QUERY, given)
     assert measured.relevance == [0.2, 1.0, pytest.approx((0.6 - 0.4) / (0.8 - 0.4))]
-    assert measured.absolute == [0.2, 0.8, 0.6]
+    coverage = lexical_scores(QUERY, TEXTS[1:3]).coverage
+    assert measured.absolute == [0.2, (coverage[0] + 0.8) / 2, (coverage[1] + 0.6) / 2]
     assert measured.by == "cosine"
 
 
@@ -143,15 +144,23 @@ def test_a_score_of_unknown_meaning_ranks_nothing(candidates, value):
 
 
 def test_the_absolute_signal_is_coverage_or_a_bounded_score_where_that_is_higher(candidates):
-    coverage = lexical_scores(QUERY, TEXTS).coverage
     given = candidates(
-        ("a", TEXTS[0], cosine(0.3)),
-        ("b", TEXTS[1], cosine(0.9)),
+        ("a", TEXTS[0], Score(ScoreKind.RERANK, 0.3)),
         ("c", TEXTS[2], Score(ScoreKind.WEIGHTED, 0.95)),
         ("d", TEXTS[3], Score(ScoreKind.RERANK, 0.2)),
     )
-    assert measure(QUERY, given).absolute == [1.0, 0.9, 0.95, 0.2]
-    assert coverage[0] == 1.0
+    assert measure(QUERY, given).absolute == [1.0, 0.95, 0.2]
+
+
+def test_with_a_cosine_the_absolute_signal_is_the_mean_of_both(candidates):
+    """So other words for the same thing count half, as does the same words about another thing."""
+    given = candidates(
+        ("a", TEXTS[0], cosine(0.3)),
+        ("b", TEXTS[3], cosine(0.7)),
+        ("c", TEXTS[0], cosine(0.4), Score(ScoreKind.WEIGHTED, 0.99)),
+        ("d", TEXTS[0], cosine(0.4), Score(ScoreKind.RERANK, 0.8)),
+    )
+    assert measure(QUERY, given).absolute == [(1.0 + 0.3) / 2, (0.0 + 0.7) / 2, (1.0 + 0.4) / 2, 0.8]
 
 
 @pytest.mark.parametrize(
@@ -163,7 +172,7 @@ def test_a_kind_without_a_fixed_range_says_nothing_absolute(candidates, kind):
 
 
 def test_a_pool_of_one_keeps_its_absolute_signal(candidates):
-    assert measure(QUERY, candidates(("a", TEXTS[3], cosine(0.42)))).relevance == [0.42]
+    assert measure(QUERY, candidates(("a", TEXTS[3], cosine(0.42)))).relevance == [(0.0 + 0.42) / 2]
     assert measure(QUERY, candidates(("a", TEXTS[1]))).relevance == [0.5]
     assert measure(QUERY, candidates(("a", TEXTS[3]))).relevance == [0.0]
     assert measure(QUERY, []).relevance == []
@@ -173,7 +182,7 @@ def test_negative_cosines_are_not_relevant(candidates):
     measured = measure("zeppelin", candidates(("a", TEXTS[0], cosine(-0.1)), ("a", TEXTS[1], cosine(-0.9))))
     assert (measured.relevance, measured.absolute) == ([0.0, 0.0], [0.0, 0.0])
     mixed = measure("zeppelin", candidates(("a", TEXTS[0], cosine(0.5)), ("a", TEXTS[1], cosine(-0.5))))
-    assert (mixed.relevance, mixed.absolute) == ([1.0, 0.0], [0.5, 0.0])
+    assert (mixed.relevance, mixed.absolute) == ([1.0, 0.0], [(0.0 + 0.5) / 2, 0.0])
 
 
 def logistic(value):
@@ -207,7 +216,7 @@ def test_extreme_logits_stay_numbers(candidates):
 
 def test_a_cosine_a_rounding_error_above_one_is_one(candidates):
     given = candidates(("a", TEXTS[0], cosine(1.0000001)), ("a", TEXTS[1], cosine(-1.0000001)))
-    assert measure("zeppelin", given).absolute == [1.0, 0.0]
+    assert measure("zeppelin", given).absolute == [(0.0 + 1.0) / 2, 0.0]
 
 
 def test_a_fused_score_measures_before_its_cosine(candidates):
