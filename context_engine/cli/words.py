@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -9,10 +10,11 @@ from rich.text import Text
 
 from context_engine.cli.console import clean
 from context_engine.models import Chunk, Key, Member, RankedChunk, SearchResult, TrustClass
-from context_engine.text import content_sha256
+from context_engine.ranking.candidates import pool
 
 __all__ = ["also_in", "candidate_names", "chunk_name", "counted", "heading", "joined", "marks", "ms", "tier_text"]
 
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _TIER_WORDS: Final = {1: "record", 2: "SOP", 3: "standard", 4: "official", 5: "web"}
 _TIER_STYLES: Final = {1: "bold green", 2: "green", 3: "cyan", 4: "cyan", 5: "yellow"}
 _FLAG_WORDS: Final = {
@@ -49,18 +51,28 @@ def ms(milliseconds: float) -> str:
 
 
 def chunk_name(chunk: Chunk | Member, chunk_id: str) -> str:
-    """Return what people call a chunk: document, version and section, e.g. "NPA-SOP-001 v3.2 §4"."""
-    document = chunk.document_id or chunk.title
+    """Return what people call a chunk: document, version and section, e.g. "NPA-SOP-001 v3.2 §4".
+
+    Where the document's id is a number of a machine's it is the title, and without a section the place in the document,
+    e.g. "Notice 12 #3".
+    """
+    document = chunk.title if _named_by_title(chunk) else chunk.document_id
     if not document:
         return clean(chunk_id)
     version = f" v{chunk.document_version.removeprefix('v')}" if chunk.document_version else ""
     section = f" §{chunk.section.removeprefix('§')}" if chunk.section else ""
+    if not section and _named_by_title(chunk) and isinstance(chunk, Chunk) and chunk.position is not None:
+        section = f" #{chunk.position + 1}"
     return clean(f"{document}{version}{section}")
 
 
+def _named_by_title(chunk: Chunk | Member) -> bool:
+    return bool(chunk.title) and (not chunk.document_id or _UUID.fullmatch(chunk.document_id) is not None)
+
+
 def heading(chunk: Chunk) -> str:
-    """Return the innermost heading of a chunk, else its document's title, else ""."""
-    words = chunk.heading_path[-1] if chunk.heading_path else (chunk.title or "") if chunk.document_id else ""
+    """Return the innermost heading of a chunk, else its document's title where that is not its name, else ""."""
+    words = chunk.heading_path[-1] if chunk.heading_path else "" if _named_by_title(chunk) else chunk.title or ""
     bare = words.lstrip("#").strip()
     if chunk.section and bare.startswith(chunk.section):
         bare = bare[len(chunk.section) :].lstrip(". )")
@@ -102,10 +114,6 @@ def joined(parts: Iterable[Text]) -> Text:
 
 def candidate_names(result: SearchResult) -> Mapping[Key, str]:
     """Return what people call each stage-1 candidate."""
-    names: dict[Key, str] = {}
-    for answer in result.raw:
-        for chunk in answer.chunks:
-            chunk_id = chunk.chunk_id or content_sha256(chunk.content)[:32]
-            source_ids = {answer.source_id, chunk.source_id or answer.source_id}
-            names.update({(source_id, chunk_id): chunk_name(chunk, chunk_id) for source_id in source_ids})
-    return names
+    specs = {spec.id: spec for spec in result.specs}
+    candidates, _ = pool((specs[answer.source_id], answer) for answer in result.raw)
+    return {candidate.key: chunk_name(candidate.chunk, candidate.key[1]) for candidate in candidates}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -10,8 +11,9 @@ from rich.console import Console
 
 from context_engine.cli.explain import print_explanation
 from context_engine.cli.table import print_result
+from context_engine.cli.words import candidate_names
 from context_engine.errors import SourceTimeout
-from context_engine.models import Chunk, SearchResult
+from context_engine.models import Chunk, SearchResult, Settings
 
 RULE = "The approval rule: a new product is signed off by the committee before the first trade."
 
@@ -116,3 +118,54 @@ def test_the_explanation_of_nothing_is_short(ask: Callable[..., SearchResult]) -
     assert "Funnel" in text
     assert "Scores" not in text
     assert "Swaps" not in text
+
+
+def test_a_document_known_by_a_machine_s_number_is_called_by_its_title_and_place(
+    ask: Callable[..., SearchResult], chunk_of: Callable[..., Chunk]
+) -> None:
+    number = "6c1e7a52-9a3c-4bd7-8ab9-0123456789ab"
+    chunks = [
+        chunk_of("c1", 0.9, RULE, document_id=number, title="Notice 12", position=2),
+        chunk_of("c2", 0.2, "Another approval rule.", document_id=number, title="Notice 12", section="7", position=5),
+        chunk_of("c3", 0.0, "The cafeteria opens at noon.", document_id=number, title="Notice 12", position=0),
+    ]
+    result = ask([(4, chunks)])
+    for text in (shown(result), shown(result, 80), shown(result, 140, print_explanation)):
+        assert "Notice 12 #3" in text and "Notice 12 §7" in text
+        assert number not in text
+    assert "Notice 12 #1 t4 0.000 (limit 0.150)" in " ".join(shown(result, 140, print_explanation).split())
+    assert shown(result).count("Notice 12") == 2, "the title is the name: it is not said again as the heading"
+
+
+def test_two_texts_under_one_id_have_a_name_each(
+    ask: Callable[..., SearchResult], chunk_of: Callable[..., Chunk]
+) -> None:
+    """The second text is told apart by its hash, and known to the account under that name."""
+    twins = [chunk_of("same", 0.9, RULE), chunk_of("same", 0.0, "The cafeteria opens at noon.", title="Menu")]
+    result = ask([(2, twins)])
+    (dropped,) = (fate for fate in result.fates if fate.outcome == "dropped")
+    assert candidate_names(result)[dropped.source_id, dropped.chunk_id] in ("Menu", "same~" + dropped.chunk_id[5:])
+    assert {fate[:2] for fate in result.fates} == set(candidate_names(result))
+
+
+def test_the_funnel_and_the_dropped_call_a_step_the_same(
+    ask: Callable[..., SearchResult], chunk_of: Callable[..., Chunk]
+) -> None:
+    kept, weak = chunk_of("a", 0.9, RULE), chunk_of("b", 0.01, "The cafeteria opens at noon.")
+    words = " ".join(shown(ask([(2, [kept, weak])]), 140, print_explanation).split())
+    assert re.search(r"measure 2 2 .* relevance 2 1 ", words)
+    assert "1 dropped at relevance: below the relevance limit" in words
+    nothing = " ".join(shown(ask([(2, [weak])]), 140, print_explanation).split())
+    assert re.search(r"relevance 1 0 ", nothing)
+    assert "1 dropped at relevance: out of scope" in nothing
+    assert "scope 1 0" not in nothing
+
+
+def test_the_explanation_lists_only_settings_that_differ_from_the_default(ask: Callable[..., SearchResult]) -> None:
+    default = Settings().min_relevance_score
+    same = shown(ask([(2, [])], min_relevance_score=default), 140, print_explanation)
+    assert "Settings that differ from the default" not in same
+    other = shown(ask([(2, [])], min_relevance_score=default, min_chunks=2), 140, print_explanation)
+    table = other.split("Settings that differ from the default")[1]
+    assert "min_chunks 2 call" in " ".join(table.split())
+    assert "min_relevance_score" not in table
