@@ -1,4 +1,4 @@
-"""Serve the demo bank as a Dify: `python -m context_engine.testing.fake_dify --port 5001`."""
+"""Serve the demo bank, or an empty workspace, as a Dify: `python -m context_engine.testing.fake_dify --port 5001`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,12 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0, help="0 for any free one (default)")
     parser.add_argument("--api-key", help="a random one if not given")
     parser.add_argument("--dify-version", default="1.12.1")
+    parser.add_argument("--empty", action="store_true", help="no dataset; what is written to it is held until it ends")
+    parser.add_argument("--indexing-s", type=float, default=0.05, help="how long a new document is indexed")
     options = parser.parse_args()
-    with FakeDify.demo(port=options.port, api_key=options.api_key, version=options.dify_version) as dify:
+    make = FakeDify if options.empty else FakeDify.demo
+    given = {"port": options.port, "api_key": options.api_key, "version": options.dify_version}
+    with make(**given, indexing_s=options.indexing_s) as dify:
         sys.stdout.write(f"base_url: {dify.base_url}\napi_key: {dify.api_key}\ndatasets:\n")
         sys.stdout.writelines(f"  {identity}  # {name}\n" for name, identity in dify.dataset_ids.items())
         sys.stdout.flush()
