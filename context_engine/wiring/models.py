@@ -25,7 +25,7 @@ def open_embedder(
 
     Args:
         name: of an entry point of `context_engine.embedders`.
-        options: its own; a problem in them is said to stand below `<key>_options`.
+        options: its own; a problem in them is said to stand below `<key>_options`, without a file below `options`.
         context: what it may use.
         file, key: where the name stands, for messages.
 
@@ -51,9 +51,10 @@ def _open(group: str, name: str, options: Mapping[str, Any], context: ModelConte
             raise ConfigError(f"{name!r} takes no options: remove {', '.join(sorted(options))}")
         return factory()
     except ConfigError as error:
-        if error.file is not None or (file is None and error.key == key):
+        if error.file or (file is None and error.key == key):
             raise
-        where = f"{key}_options" + (f".{error.key}" if error.key else "")
+        options_key = "options" if file is None else f"{key}_options"
+        where = ".".join(part for part in (options_key, error.key) if part)
         raise ConfigError(error.problem, file=file, key=where) from error
 
 

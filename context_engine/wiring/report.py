@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from context_engine.engine import SystemClock
 from context_engine.errors import ConfigError
 from context_engine.models import Settings
 from context_engine.registry import LoadedRegistry, read_registry
 from context_engine.settings import Config, ConfigPaths, read_config
 from context_engine.settings.paths import CONFIG_FILES
 from context_engine.sources.factory import check_local
-from context_engine.wiring.adapters import RERANKERS, SOURCES, find_adapter
+from context_engine.wiring.adapters import SOURCES, find_adapter
 from context_engine.wiring.build import Setup
+from context_engine.wiring.models import Models
 
 __all__ = ["CheckReport", "Shown", "StageDifference", "changed", "check", "diff_stages", "show"]
 
@@ -157,22 +159,37 @@ def _beyond_files(config: Config, registry: LoadedRegistry) -> Iterator[ConfigEr
                     check_dify(source)
             except ConfigError as error:
                 yield ConfigError(error.problem, file=registry.files[name], key=error.key)
-    base = config.resolver().base()
-    try:
-        if base.values.reranking_enabled:
-            find_adapter(RERANKERS, base.values.reranker, file=base.origins.get("reranker"), key="reranker")
-    except ConfigError as error:
-        yield error
+    models = Models(
+        config.resolver().base, connection=config.connections.get, data_dir=Path, clock=SystemClock()
+    )  # nothing is loaded or asked: it is opened to read its options
+    for opened in (models.embedder, models.reranker):
+        try:
+            opened()
+        except ConfigError as error:
+            yield error
 
 
 def _unused(config: Config, registry: LoadedRegistry) -> Iterator[str]:
     used = {source.connection for domain in registry.domains.values() for source in domain.sources}
+    values = config.resolver().base().values
+    used |= {*_named(values.embedder_options), *_named(values.reranker_options), *_named(values.query_refiner_options)}
     if not registry.broken:
         for name in config.connections.names:
             if name not in used:
-                yield f"connection {name!r} is used by no source"
+                yield f"connection {name!r} is used by no source and no model"
     if not registry.names:
         yield "no domain is registered: write a manifest, or start with 'context-engine init DIR'"
+
+
+def _named(options: Any) -> Iterator[str]:
+    """Yield the connections that options name, those of a member's options too."""
+    if isinstance(options, Mapping):
+        if isinstance(options.get("connection"), str):
+            yield options["connection"]
+        options = tuple(options.values())
+    if isinstance(options, list | tuple):
+        for one in options:
+            yield from _named(one)
 
 
 def _shared(registry: LoadedRegistry) -> Iterator[str]:

@@ -278,8 +278,8 @@ def test_another_reranker_than_the_engine_s_is_refused_not_ignored(folder: Put) 
 
 def test_an_unknown_reranker_is_refused_unless_it_is_switched_off(folder: Put) -> None:
     cwd = folder({"manifests/a.yaml": manifest("A")})
-    env = {"RAG_RERANKER_TYPE": "cross_encoder"}
-    with pytest.raises(ConfigError, match=r"RAG_RERANKER_TYPE: reranker: unknown reranker 'cross_encoder'"):
+    env = {"CONTEXT_ENGINE_RERANKER": "bert"}
+    with pytest.raises(ConfigError, match=r"CONTEXT_ENGINE_RERANKER: reranker: unknown reranker 'bert'"):
         engine(cwd, env=env)
     with engine(cwd, env={**env, "RAG_RERANKER_ENABLED": "false"}) as built:
         assert built.search(ask(domain="A")).decision is Decision.ANSWERED
@@ -301,9 +301,9 @@ def test_a_pipeline_config_is_the_engine_s_own(folder: Put) -> None:
 
 def test_warnings_are_logged_once_at_loading(folder: Put, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        load_setup(env={"RRF_K": "60"}, cwd=folder({}))
+        load_setup(env={"RAG_COMPARE_MODE": "on"}, cwd=folder({}))
     assert [record.getMessage() for record in caplog.records] == [
-        "RRF_K is set, but this version has nothing it could switch"
+        "RAG_COMPARE_MODE is set, but this version has nothing it could switch"
     ]
 
 
@@ -351,7 +351,7 @@ def test_check_tells_all_that_is_wrong(folder: Put) -> None:
             "config/rag-pipeline.json": {"reranker": "bert"},
         }
     )
-    report = check(find_config(env={}, cwd=cwd), env={"RRF_K": "1"})
+    report = check(find_config(env={}, cwd=cwd), env={"RAG_COMPARE_MODE": "on"})
     assert [(problem.file, problem.key) for problem in report.problems] == [
         ("config/personas.json", "p.x"),
         ("manifests/c.yaml", "domain"),
@@ -362,14 +362,14 @@ def test_check_tells_all_that_is_wrong(folder: Put) -> None:
         ("config/connections.yaml", "d.api_key"),
     ]
     assert not report.ok and report.domains == ("A", "D", "E") and "manifests/e.yaml" in report.files
-    assert report.warnings == ("RRF_K is set, but this version has nothing it could switch",)
+    assert report.warnings == ("RAG_COMPARE_MODE is set, but this version has nothing it could switch",)
 
 
 def test_check_of_a_good_configuration(folder: Put) -> None:
     cwd = folder({"manifests/npa.yaml": manifest(), "config/connections.yaml": "d: {base_url: 'https://x'}"})
     report = check(find_config(env={}, cwd=cwd), env={})
     assert report.ok and report.domains == ("NPA",)
-    assert report.warnings == ("connection 'd' is used by no source",)
+    assert report.warnings == ("connection 'd' is used by no source and no model",)
     empty = check(find_config(env={}, cwd=cwd / "manifests"), env={})
     assert empty.ok and "context-engine init DIR" in empty.warnings[0]
 
