@@ -65,7 +65,7 @@ def variants(query: PreparedQuery) -> tuple[str, ...]:
     """Return the query with each expanded term under another of its names, at most three; none without expansions.
 
     What a text holds of the question is measured by the wording that suits it best: "NPA criteria" and "New Product
-    Approval criteria" ask the same.
+    Approval criteria" ask the same. Codes stay as they are.
     """
     names: dict[str, list[str]] = {}
     for one in query.expansions:
@@ -76,7 +76,8 @@ def variants(query: PreparedQuery) -> tuple[str, ...]:
 
 
 def _reworded(text: str, names: Mapping[str, Sequence[str]], place: int) -> str:
-    spelled = re.compile("|".join(rf"(?<!\w){re.escape(term)}(?!\w)" for term in sorted(names, key=len, reverse=True)))
+    longest_first = map(re.escape, sorted(names, key=len, reverse=True))
+    spelled = re.compile(rf"(?<![\w/-])(?:{'|'.join(longest_first)})(?![\w/-])")
     return spelled.sub(lambda match: names[match[0]][min(place, len(names[match[0]]) - 1)], text)
 
 

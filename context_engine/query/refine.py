@@ -32,10 +32,10 @@ def refined(query: PreparedQuery, given: Any, *, refiner: str, weight: float) ->
     """
     if not isinstance(given, Refinement) or not all(isinstance(one, str) for one in (given.text, *given.concepts)):
         raise RefinerError(f"{refiner} gave no wording that can be used")
-    wording = clean(given.text, _MOST_CHARS).text
+    wording = clean(given.text, _MOST_CHARS).text.strip()
     lost = [name for name in (*query.codes, *query.references, *query.phrases) if not _holds(wording, name)]
     known = {query.text.casefold(), *(one.text.casefold() for one in query.expansions)}
-    concepts = tuple(dict.fromkeys(one for one in (clean(text, 200).text for text in given.concepts) if one))
+    concepts = tuple(dict.fromkeys(one for one in (clean(text, 200).text.strip() for text in given.concepts) if one))
     added = [one for one in concepts[:MOST_CONCEPTS] if one.casefold() not in known] if weight else []
     other = wording if wording and not lost and wording.casefold() not in known else ""
     note = (f"refiner {refiner}: its wording lost {', '.join(lost)} and is not used",) if wording and lost else ()

@@ -23,6 +23,8 @@ _PAIR: Final = re.compile(
 )
 _TRAILING: Final = re.compile(r"[,;]?\s+(?:and|or)$")
 _QUOTED: Final = re.compile(r'"[^"]*"')
+_MARK: Final = "\x00"
+_MASKED: Final = re.compile(rf"{_MARK}(\d+){_MARK}")
 _LEAST_TERMS: Final = 2
 _MOST: Final = 6
 
@@ -39,11 +41,10 @@ def sub_questions(text: str) -> tuple[str, ...]:
     >>> sub_questions("What is the difference between a pilot launch and a material variation?")
     ('a pilot launch', 'a material variation')
     """
-    kept = _QUOTED.findall(text)
-    masked = _QUOTED.sub(_placeholder, text)
+    masked, quotes = _masked(text)
     parts = _items(masked) or [part for sentence in _SENTENCE.split(masked) for part in _JOINED.split(sentence)]
     parts = [side for part in parts for side in _sides(part)]
-    spoken = (_restored(part, kept).strip(" ,;?!.。？！；") for part in parts)
+    spoken = (_MASKED.sub(lambda mark: quotes[int(mark[1])], part).strip(" ,;?!.。？！；") for part in parts)
     found = tuple(dict.fromkeys(part for part in spoken if len(set(terms(part))) >= _LEAST_TERMS))
     return found[:_MOST] if len(found) > 1 else ()
 
@@ -62,11 +63,12 @@ def _sides(part: str) -> list[str]:
     return [pair["a"], pair["b"]] if pair and all(len(set(terms(pair[side]))) > 1 for side in "ab") else [part]
 
 
-def _placeholder(_match: re.Match[str]) -> str:
-    return "\x00"
+def _masked(text: str) -> tuple[str, list[str]]:
+    """Return the text with a number between marks in place of each quote, and the quotes."""
+    quotes: list[str] = []
 
+    def keep(quote: re.Match[str]) -> str:
+        quotes.append(quote[0])
+        return f"{_MARK}{len(quotes) - 1}{_MARK}"
 
-def _restored(part: str, kept: list[str]) -> str:
-    while "\x00" in part:
-        part = part.replace("\x00", kept.pop(0), 1)
-    return part
+    return _QUOTED.sub(keep, text.replace(_MARK, " ")), quotes

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pytest
+
+from context_engine.query import codes, phrases, references
+from context_engine.query.references import names_sections_only
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Does MAS Notice 637 apply to NPA-001?", ("MAS Notice 637", "NPA-001")),
+        ("what does notice 637 say", ("notice 637",)),
+        ("What does Notice No. 637 say", ("Notice No. 637",)),
+        ("FCAA Circular 2023/04.", ("FCAA Circular 2023/04",)),
+        ("status of DCE-WEB-001 and npa-002", ("DCE-WEB-001", "npa-002")),
+        ("NPA-001 or NPA-001", ("NPA-001",)),
+        ("a 12-month term, covid-19, high-risk", ()),
+        ("on 2024-01-31 a limit of 1,000.50", ()),
+        ("4.2.1(b)", ()),
+        ("the policy of the bank", ()),
+    ],
+)
+def test_codes(text: str, found: tuple[str, ...]) -> None:
+    assert codes(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("section 4.2.1(b) of the NPA SOP", ("4.2.1(b)",)),
+        ("4.2.1(b)(ii)", ("4.2.1(b)(ii)",)),
+        ("637(4)(b)", ("637(4)(b)",)),
+        ("Rules 8.3.1, 8.4.1, and 8.5.1", ("8.3.1", "8.4.1", "8.5.1")),
+        ("Sections 2.3 and 6.12", ("2.3", "6.12")),
+        ("§ 3.5", ("3.5",)),
+        ("Rules A4.3.13 to A4.3.16", ("A4.3.13", "A4.3.16")),
+        ("a limit of 5.5 % or 1.25", ()),
+        ("section 12", ()),
+        ("NPA-001", ()),
+    ],
+)
+def test_section_numbers(text: str, found: tuple[str, ...]) -> None:
+    assert references(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('what is a "material change"?', ("material change",)),
+        ('a "material change" or "pilot launch", not a "material change"', ("material change", "pilot launch")),
+        ('an "immaterial" change', ()),
+        ('an open "quote', ()),
+        ('"重大变更"是什么', ("重大变更",)),
+    ],
+)
+def test_quoted_phrases(text: str, found: tuple[str, ...]) -> None:
+    assert phrases(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "only"),
+    [
+        ("4.2.1(b)", True),
+        ("section 4.2.1(b)?", True),
+        ("Rules 3.5 and 8.4.1", True),
+        ("limits of section 4.2.1", False),
+        ("section", False),
+    ],
+)
+def test_whether_only_sections_are_named(text: str, only: bool) -> None:
+    assert names_sections_only(text, references(text)) is only
