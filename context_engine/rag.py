@@ -34,6 +34,7 @@ from context_engine.models import (
 )
 from context_engine.policy.filters import parse_filter
 from context_engine.ranking.threshold import filter_by_similarity
+from context_engine.settings.layers import check_names
 from context_engine.wiring import SPEAKS_FOR_ITSELF, FunctionEngines, RerankerChoice, Setup, build_engine, load_setup
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ class _Pipeline:
         self._setup: Setup | None = None
         self._engine: Engine | None = None
         self._engines: FunctionEngines | None = None
-        self._loaded()
+        self._loaded().resolver.base()
         self._table()
 
     def __enter__(self) -> _Pipeline:
@@ -236,6 +237,7 @@ class _Pipeline:
     def _request(self, query: str, domain: str, options: dict[str, Any]) -> SearchRequest:
         options = {key: value for key, value in options.items() if value is not None or key not in _REQUEST_OPTIONS}
         overrides = {key: value for key, value in options.items() if key not in _REQUEST_OPTIONS}
+        check_names(overrides, beside=_REQUEST_OPTIONS)
         if not _flag(options, "out_of_scope") and "scope_threshold" not in {**self._overrides, **overrides}:
             overrides["scope_threshold"] = 0.0
         return SearchRequest(

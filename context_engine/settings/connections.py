@@ -21,7 +21,7 @@ from pydantic import (
 
 from context_engine.errors import ConfigError, MissingVariable, nearest
 from context_engine.settings.files import read_yaml
-from context_engine.settings.interpolate import Interpolator
+from context_engine.settings.interpolate import FromVariable, Interpolator
 from context_engine.settings.sentences import config_error, unknown_key
 
 __all__ = ["MASK", "Connection", "Connections", "read_fields"]
@@ -122,6 +122,9 @@ class Connections:
             raise ConfigError(f"unknown connection {name!r}.{nearest(name, self.names) or ' None is configured.'}")
         fields = self._fields[name]
         values = {key: filler.fill(value, below=(name, key)) for key, (filler, value) in fields.items()}
+        for key, value in values.items():
+            if isinstance(value, FromVariable) and not value:
+                raise MissingVariable(_emptiness(fields[key][1]), file=fields[key][0].file, key=_below(name, key))
         try:
             connection = Connection.model_validate(values)
         except ValidationError as error:
@@ -214,6 +217,13 @@ def read_connections(path: Path, label: str, env: Mapping[str, str]) -> Connecti
 def unusable(problems: Iterable[ConfigError]) -> list[ConfigError]:
     """Return the problems that no variable can mend."""
     return [problem for problem in problems if not isinstance(problem, MissingVariable)]
+
+
+def _emptiness(written: str) -> str:
+    if "${file:" in written:
+        return f"{written}: the file is there, but empty: put the value in it"
+    what = "the variable and its default are empty" if ":-" in written else "the variable is set, but empty"
+    return f"{written}: {what}: give it a value"
 
 
 def _below(name: str, key: str | None) -> str:

@@ -12,14 +12,20 @@ from typing import Any, Final
 from context_engine.errors import ConfigError, MissingVariable
 from context_engine.settings.files import Location, dotted
 
-__all__ = ["FromVariable", "Interpolator", "plain"]
+__all__ = ["FromVariable", "Interpolator", "Written", "plain"]
 
 _FORM: Final = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
 _VARIABLE: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 _MAX_SECRET_BYTES: Final = 65_536
 
 
-class FromVariable(str):
+class Written(str):
+    """Text that is read by the type its key has, as it was typed on a command line."""
+
+    __slots__ = ()
+
+
+class FromVariable(Written):
     """Text that came out of a `${...}`: read by the type its key has, and never shown in an error."""
 
     __slots__ = ()

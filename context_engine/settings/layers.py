@@ -6,7 +6,7 @@ call > pipeline config > persona > domain > CONTEXT_ENGINE_* > the seeds' names 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, NamedTuple, get_origin
@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, nearest
 from context_engine.models import EffectiveSettings, Settings
-from context_engine.settings.interpolate import FromVariable
+from context_engine.settings.interpolate import Written
 from context_engine.settings.sentences import allowed_values, got, unknown_key
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Layer",
     "Setting",
     "call_layer",
+    "check_names",
     "config_layer",
     "effective_settings",
     "environment_layer",
@@ -81,6 +82,22 @@ def call_layer(options: Mapping[str, Any]) -> Layer:
         InvalidRequest: an option that is not known, out of range, or given under both of its names.
     """
     return _layer(options, "call", lambda key, problem: InvalidRequest(f"option {key!r}: {problem}"), ALIASES)
+
+
+def check_names(options: Iterable[str], *, beside: Iterable[str]) -> None:
+    """Refuse an option of a call that is no setting, before its value or its domain is looked at.
+
+    Args:
+        options: names of settings.
+        beside: other names that the caller knows, for the hint.
+
+    Raises:
+        InvalidRequest: a name that is not known; the message says the nearest.
+    """
+    known = [*Settings.model_fields, *ALIASES]
+    for name in options:
+        if name not in known:
+            raise InvalidRequest(f"option {name!r}: {unknown_key(str(name), [*known, *beside])}")
 
 
 def config_layer(values: Mapping[str, Any], origin: str, *, file: str | None = None, key: str = "") -> Layer:
@@ -197,7 +214,7 @@ def _layer(values: Mapping[str, Any], origin: str, fail: Fail, aliases: Mapping[
             other = next(one for one in values if one != name and aliases.get(one, one) == key)
             raise fail(name, f"says the same as {other!r}: give one of the two")
         try:
-            out[key] = Setting(_parse(key, value) if isinstance(value, FromVariable) else _checked(key, value), origin)
+            out[key] = Setting(_parse(key, value) if isinstance(value, Written) else _checked(key, value), origin)
         except ValueError as error:
             raise fail(name, str(error)) from None
     return out
@@ -214,7 +231,7 @@ def _parse(key: str, text: str) -> Any:
     """Return the value of a key from text: as it stands for text keys, true/yes/on/1 for flags, else JSON."""
     annotation = Settings.model_fields[key].annotation
     if annotation is str or get_origin(annotation) is Literal:
-        return _checked(key, text.strip())
+        return _checked(key, type(text)(text.strip()))
     if annotation is bool:
         return _checked(key, _WORDS.get(text.strip().casefold(), text))
     try:

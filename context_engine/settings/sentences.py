@@ -49,6 +49,21 @@ _NOT_ENFORCED: Final = frozenset(
 )
 """Keys of the field's vocabulary that promise something this version does not do."""
 
+_OTHER_WORDS: Final = {
+    "authority_tier": "tier",
+    "level": "tier",
+    "kind": "type",
+    "source_type": "type",
+    "ttl": "ttl_seconds",
+    "source_id": "id",
+    "url": "base_url",
+    "host": "base_url",
+    "endpoint": "base_url",
+    "key": "api_key",
+    "token": "api_key",
+}
+"""What people write for a key whose name is not spelt like it."""
+
 _HIDDEN: Final = object()
 
 
@@ -75,7 +90,8 @@ def unknown_key(key: str, known: Mapping[str, Any] | list[str]) -> str:
     """Return the sentence for a key that is not known here."""
     if key in _NOT_ENFORCED:
         return "this version does not enforce this key, so it is refused rather than ignored: remove it"
-    return f"unknown key.{nearest(key, known)}"
+    meant = _OTHER_WORDS.get(key.casefold(), key)
+    return f"unknown key.{nearest(meant if meant in known else key, known)}"
 
 
 def got(value: Any) -> str:

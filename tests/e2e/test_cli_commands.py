@@ -160,6 +160,7 @@ def test_a_domain_that_lacks_a_variable_is_listed_with_the_reason(bank: Path) ->
         ("manifests/dce.yaml", "domain: [", "not usable YAML"),
         ("manifests/dce.yaml", MANIFEST.replace("ORM", "DCE").replace("documents", "dokuments"), "dokuments"),
         ("manifests/dce.yaml", MANIFEST.replace("ORM", "DCE").replace("bank_sop", "bank_shop"), "bank_sop"),
+        ("manifests/dce.yaml", MANIFEST.replace("ORM", "DCE").replace("ttl_seconds", "ttl"), "'ttl_seconds'?"),
         ("config/rag-pipeline.json", '{"stage2_topk": 3}', "stage2_top_k"),
         ("config/rag-pipeline.json", '{"stage2_top_k": ', "is not JSON"),
         ("config/rag-pipeline.json", '{"stage2_top_k": 0}', "stage2_top_k"),

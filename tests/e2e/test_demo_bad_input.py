@@ -66,6 +66,8 @@ def test_a_query_on_stdin_that_cannot_be_used(data, said):
         (["--set", "stage1_top_k=0"], "stage1_top_k"),
         (["--set", "stage1_top_k=true"], "stage1_top_k"),
         (["--set", "authority_weight=nan"], "authority_weight"),
+        (["--set", "relevance_weight=abc"], "must be a number from 0 to 1, got 'abc'"),
+        (["--set", "relevance_weight=0.9"], "set authority_weight to 0.1 or less too"),
         (["--set", "relevance_weight=inf"], "relevance_weight"),
         (["--set", "expired=ignore"], "expired"),
         (["--set", "authority_boosts={"], "authority_boosts"),

@@ -665,6 +665,22 @@ def test_a_pipeline_config_that_cannot_be_used_is_refused_when_it_is_made(config
     assert said in str(caught.value)
 
 
+def test_weights_of_a_pipeline_that_add_up_to_more_than_one_are_refused_when_it_is_made():
+    with pytest.raises(
+        ContextEngineError, match=r"relevance_weight 0\.9 and authority_weight 0\.4 .* set authority_weight"
+    ):
+        create_rag_pipeline({"relevance_weight": 0.9})
+    assert create_rag_pipeline({"relevance_weight": 0.9, "authority_weight": 0.1})
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"), [("adaptor", "adapter"), ("stage1_topk", "stage1_top_k"), ("filter", "filters")]
+)
+def test_a_misspelt_option_is_refused_where_the_domain_is_not_registered_too(key, meant):
+    with pytest.raises(InvalidRequest, match=f"option '{key}': unknown key. Did you mean '{meant}'"):
+        retrieve(QUERY, domain="NOWHERE", options={key: adapter_of(chunk("a"))})
+
+
 def test_an_adapter_that_hangs_is_waited_for_once_by_a_pipeline():
     release, called = threading.Event(), []
     pipeline = create_rag_pipeline({"source_timeout_s": 0.2})

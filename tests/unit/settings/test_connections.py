@@ -109,3 +109,21 @@ def test_a_key_over_plain_http_is_a_warning(write: Write) -> None:
 
 def test_a_file_of_comments_holds_no_connection(write: Write) -> None:
     assert connections(write, "# d:\n#   base_url: x\n").names == ()
+
+
+@pytest.mark.parametrize(
+    ("key", "env", "problem"),
+    [
+        ("${K}", {"K": ""}, "d.api_key: ${K}: the variable is set, but empty: give it a value"),
+        ("${K:-}", {}, "d.api_key: ${K:-}: the variable and its default are empty: give it a value"),
+        ("${file:key}", {}, "d.api_key: ${file:key}: the file is there, but empty: put the value in it"),
+    ],
+)
+def test_an_empty_key_says_where_it_came_from_and_fails_only_its_connection(
+    write: Write, key: str, env: Mapping[str, str], problem: str
+) -> None:
+    paths = write({"config/key": "\n", "config/connections.yaml": f"d: {{base_url: '{URL}', api_key: '{key}'}}"})
+    found = load_config(paths, env=env).connections
+    with pytest.raises(MissingVariable) as raised:
+        found.get("d")
+    assert str(raised.value) == f"config/connections.yaml: {problem}"

@@ -8,7 +8,7 @@ import pytest
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.models import Settings
 from context_engine.settings import call_layer, config_layer, effective_settings
-from context_engine.settings.interpolate import FromVariable
+from context_engine.settings.interpolate import FromVariable, Written
 from context_engine.settings.layers import environment_layer, environment_warnings, seed_layer, with_layer
 
 OTHER: dict[str, Any] = {
@@ -251,3 +251,14 @@ def test_weights_that_add_up_to_more_than_one_are_refused_with_the_other_one_to_
     assert (mended.values.relevance_weight, mended.values.authority_weight) == (0.9, 0.1)
     with pytest.raises(InvalidRequest, match=r"set relevance_weight to 0\.3 or less too"):
         effective_settings(call=call_layer({"authority_weight": 0.7}))
+
+
+def test_text_typed_on_a_command_line_is_shown_and_text_out_of_a_variable_is_not() -> None:
+    with pytest.raises(InvalidRequest) as typed:
+        call_layer({"relevance_weight": Written("abc")})
+    assert str(typed.value) == "option 'relevance_weight': must be a number from 0 to 1, got 'abc'"
+    assert call_layer({"relevance_weight": Written("0.5")})["relevance_weight"].value == 0.5
+    for key in ("relevance_weight", "dedup_method"):
+        with pytest.raises(ConfigError) as hidden:
+            config_layer({key: FromVariable("s3cret ")}, "f", file="f")
+        assert "s3cret" not in str(hidden.value)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from context_engine.models import SourceSpec
 from context_engine.settings.sentences import allowed_values, got, unknown_key
 
 
@@ -35,3 +36,15 @@ def test_a_key_that_promises_what_is_not_done_is_not_called_misspelt() -> None:
     assert "does not enforce" in unknown_key("acl", ["all"])
     assert unknown_key("titel", ["title", "id"]) == "unknown key. Did you mean 'title'?"
     assert unknown_key("zzz", ["title", "id"]) == "unknown key. Valid: id, title."
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"), [("authority_tier", "tier"), ("kind", "type"), ("ttl", "ttl_seconds"), ("source_id", "id")]
+)
+def test_a_key_by_another_name_is_told_the_right_one(written: str, meant: str) -> None:
+    assert unknown_key(written, list(SourceSpec.model_fields)) == f"unknown key. Did you mean {meant!r}?"
+
+
+def test_another_name_for_what_is_not_known_here_is_left_to_spelling() -> None:
+    assert unknown_key("ttl", ["title", "id"]) == "unknown key. Did you mean 'title'?"
+    assert unknown_key("kind", ["zzz"]) == "unknown key. Valid: zzz."
