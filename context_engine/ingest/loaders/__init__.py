@@ -19,6 +19,7 @@ from context_engine.ingest.loaders.html_file import load_html
 from context_engine.ingest.loaders.json_file import load_json, load_jsonl
 from context_engine.ingest.loaders.kinds import mismatch
 from context_engine.ingest.loaders.pdf_file import load_pdf
+from context_engine.ingest.loaders.records import LongLine
 from context_engine.ingest.loaders.source_file import Loader, SourceFile
 from context_engine.ingest.loaders.text_file import load_text
 from context_engine.ingest.loaders.xlsx_file import load_xlsx
@@ -83,7 +84,7 @@ def load(
         yield from loader(file)
     except OSError as error:
         yield Skipped(file.name, f"cannot be opened: {error.strerror or error}")
-    except MissingExtra as error:
+    except (LongLine, MissingExtra) as error:
         yield Skipped(file.name, str(error))
     except UnicodeDecodeError as error:
         yield Skipped(file.name, f"is not {error.encoding} all through: save it as UTF-8")

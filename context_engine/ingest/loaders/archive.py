@@ -13,28 +13,29 @@ _MOST_ENTRIES: Final = 10_000
 _MOST_RATIO: Final = 200  # of a part over _SMALL; what offices write stays below 100
 _SMALL: Final = 16 << 20
 _ENCRYPTED: Final = 0x1
+_KINDS: Final = {"word/document": "DOCX", "xl/workbook": "XLSX", "ppt/presentation": "PPTX"}
 _ROOT: Final = re.compile(rb"<[A-Za-z_]")
 _BEFORE_ROOT: Final = re.compile(rb"<!--.*?-->|<\?.*?\?>", re.DOTALL)
 _PROLOG: Final = 1 << 16
 
 
-def check_archive(stream: BinaryIO, main_part: str, most_bytes: int, most_part: int) -> str | None:
+def check_archive(stream: BinaryIO, kind: str, most_bytes: int, most_part: int) -> str | None:
     """Return why an Office file is not opened, None where it may be. Nothing is unpacked to disk.
 
     Args:
         stream: the file.
-        main_part: the part that makes it the kind of file it is, such as "word/document.xml".
+        kind: what it must be, "DOCX" or "XLSX".
         most_bytes: most bytes of all parts unpacked.
         most_part: most bytes of a part that the parser holds in memory as a whole.
     """
     try:
         with ZipFile(stream) as archive:
-            return _refused(archive, main_part, most_bytes, most_part)
+            return _refused(archive, kind, most_bytes, most_part)
     except (BadZipFile, EOFError, ValueError, NotImplementedError, OverflowError):
         return "is damaged or cut off: it is no complete zip archive"
 
 
-def _refused(archive: ZipFile, main_part: str, most_bytes: int, most_part: int) -> str | None:
+def _refused(archive: ZipFile, kind: str, most_bytes: int, most_part: int) -> str | None:
     entries = archive.infolist()
     names = {entry.filename for entry in entries}
     total = sum(entry.file_size for entry in entries)
@@ -44,8 +45,9 @@ def _refused(archive: ZipFile, main_part: str, most_bytes: int, most_part: int) 
         return "is encrypted: save it without a password"
     if any(_leads_out(name) for name in names):
         return "has parts whose names lead out of the archive: it is no document an office program wrote"
-    if main_part not in names:
-        return f"has no part {main_part}: its suffix does not fit its content"
+    found = next((one for start, one in _KINDS.items() if any(_is_main(name, start) for name in names)), None)
+    if found != kind:
+        return f"is {found or 'a zip archive that is no Office file'}, not {kind}: its suffix does not fit its content"
     if any(PurePosixPath(name).name.lower() == "vbaproject.bin" for name in names):
         return "holds macros: save it without them"
     if total > most_bytes:
@@ -76,6 +78,10 @@ def _declares(prolog: bytes) -> bool:
     bare = _BEFORE_ROOT.sub(b"", prolog)
     root = _ROOT.search(bare)
     return b"<!--" in bare[: root.start() if root else None] or (root is None and len(prolog) >= _PROLOG // 2)
+
+
+def _is_main(name: str, start: str) -> bool:
+    return name.startswith(start) and name.endswith(".xml") and "/" not in name[len(start) :]
 
 
 def _leads_out(name: str) -> bool:

@@ -18,7 +18,7 @@ from context_engine.ingest.loaded import LoadedDocument, Skipped
 from context_engine.ingest.loaders.encoding import open_text
 from context_engine.ingest.loaders.records import bounded, until_hopeless
 from context_engine.ingest.loaders.source_file import SourceFile
-from context_engine.ingest.loaders.table import MOST_COLUMNS, PREVIEW, find_head, row_record
+from context_engine.ingest.loaders.table import MOST_COLUMNS, PREVIEW, find_head, pairs_record, row_record
 
 __all__ = ["load_csv", "separator"]
 
@@ -34,10 +34,7 @@ def load_csv(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
         return
     stream, warnings = opened
     with stream:
-        try:
-            yield from until_hopeless(_records(stream, file, warnings), file.name)
-        except ValueError as error:
-            yield Skipped(file.name, str(error))
+        yield from until_hopeless(_records(stream, file, warnings), file.name)
 
 
 def separator(lines: Sequence[str], suffix: str = ".csv") -> str:
@@ -71,17 +68,20 @@ def _records(stream: TextIO, file: SourceFile, warnings: tuple[str, ...]) -> Ite
     whole = chain(sample[skipped:], lines)
     reader = csv.reader(whole, delimiter=sign, escapechar=escape, skipinitialspace=True, strict=True)
     rows = _numbered(reader, file.name, skipped)
-    preview = []
+    preview: list[tuple[int, list[str]]] = []
     for row in rows:
         if isinstance(row, Skipped):
-            yield row
-            return
+            rows = iter((row,))
+            break
         preview.append(row)
         if len(preview) == PREVIEW:
             break
     head = find_head([cells for _, cells in preview])
     if max((len(cells) for _, cells in preview), default=0) > MOST_COLUMNS:
         yield Skipped(file.name, f"has over {MOST_COLUMNS:,} columns: it is no table of records")
+        return
+    if head.pairs:
+        yield pairs_record([cells for _, cells in preview], head, file.name, warnings=warnings)
         return
     found = 0
     for row in chain(preview[head.first :], rows):

@@ -39,7 +39,7 @@ def load_docx(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     except ImportError as error:
         raise MissingExtra("reading .docx files", "documents") from error
     with file.open() as stream:
-        refused = check_archive(stream, "word/document.xml", _MOST_UNPACKED, _MOST_PART)
+        refused = check_archive(stream, "DOCX", _MOST_UNPACKED, _MOST_PART)
         if refused:
             yield Skipped(file.name, refused)
             return

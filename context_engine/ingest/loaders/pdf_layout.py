@@ -14,16 +14,17 @@ from context_engine.ingest.loaders.pdf_page import PdfLine, PdfPage
 __all__ = ["laid_out"]
 
 _MARGIN: Final = 0.12  # of a page's height: where heads and feet stand
-_MOST_FURNITURE: Final = 4  # lines of a head or a foot
+_MOST_NUMBERS: Final = 4  # of a line at the edge
 _OFTEN: Final = 0.4  # of the pages; heads of left and right pages differ
 _PAGE_NUMBER: Final = re.compile(
     r"(?i)(?:page|seite|p\.)?\s*[-–|]?\s*\d{1,4}\s*[-–|]?(?:\s*(?:of|/|von)\s*\d{1,4})?|第\s*\d+\s*页.*"
 )
-_DIGITS: Final = re.compile(r"\d+")
+_DIGITS: Final = re.compile(r"[0-9]{1,9}")
 _LARGER: Final = 1.12  # times the type of the text
 _MOST_HEADING: Final = 120
 _MOST_LEVELS: Final = 4
 _WIDER: Final = 1.35  # times the usual distance of two lines: a new paragraph
+_APART: Final = 1.6  # times the type: a new paragraph where the one above ends with a stop
 _LABEL: Final = re.compile(
     r"(?i)(?:[•▪●◦‣–—*-]|\(?(?:\d{1,3}|[a-z]|[ivxlc]{1,5})[.)]|\d{1,3}(?:\.\d{1,3})+\.?"
     r"|(?:article|section|annex|clause)\s+\w{1,5}[.:]?)\s"
@@ -34,7 +35,8 @@ _NUMBERED: Final = re.compile(
 _BULLET: Final = re.compile(r"[•▪●◦‣]\s*")
 _STOPS: Final = (".", ";", ",", ":", "。")
 _ENDS: Final = (".", "!", "?", ":", ";", "。", "！", "？")
-_CUT: Final = re.compile(r"(\w+)(\u00ad|-) ([^\W\d_]\w*)")
+_CUT: Final = re.compile(r"(\w+)\u00ad ?([^\W\d_]\w*)")
+_HANGING: Final = ("and", "or", "und", "et", "to")  # "long- and short-term"
 
 
 class _Paragraph(NamedTuple):
@@ -53,7 +55,7 @@ def laid_out(
         bookmarks: {page index: {title in small letters: level from 0}}.
     """
     furniture = _furniture(pages)
-    kept = [[line for line in page.lines if not _is_furniture(line, page, furniture)] for page in pages]
+    kept = [[line for line in page.lines if line not in left] for page, left in zip(pages, furniture)]
     body = _body_size(kept)
     levels = _levels(kept, body)
     words = Counter(word for lines in kept for line in lines for word in re.findall(r"[\w-]+", line.text.lower()))
@@ -69,32 +71,38 @@ def laid_out(
         out += [gap, text]
         length += len(gap) + len(text)
         before = paragraph
-    left_out = dict.fromkeys(line.text for page in pages for line in page.lines if _is_furniture(line, page, furniture))
-    return "".join(out), tuple(starts), list(left_out)
+    return "".join(out), tuple(starts), list(dict.fromkeys(line.text for lines in furniture for line in lines))
 
 
-def _key(text: str) -> str:
-    return _DIGITS.sub("#", " ".join(text.lower().split()))
+def _keys(line: PdfLine, number: int) -> Iterator[tuple[str, float]]:
+    """Yield what makes a line the same on other pages: its text, and the text with one number counted from the page's.
+
+    "Page 3 of 10" is "Page #0 of 10" on every page.
+    """
+    yield line.text, line.size
+    for match in list(_DIGITS.finditer(line.text))[:_MOST_NUMBERS]:
+        yield f"{line.text[: match.start()]}#{int(match[0]) - number}{line.text[match.end() :]}", line.size
 
 
 def _at_margin(line: PdfLine, page: PdfPage) -> bool:
     return line.bottom > page.height * (1 - _MARGIN) or line.top < page.height * _MARGIN
 
 
-def _furniture(pages: Sequence[PdfPage]) -> frozenset[str]:
-    """Return the lines, with # for numbers, that stand at the edge of many pages."""
-    counts: Counter[str] = Counter()
-    for page in pages:
-        edge = [*page.lines[:_MOST_FURNITURE], *page.lines[-_MOST_FURNITURE:]]
-        counts.update({_key(line.text) for line in edge if _at_margin(line, page)})
-    least = max(2, _OFTEN * len(pages))
-    return frozenset(key for key, count in counts.items() if count >= least)
-
-
-def _is_furniture(line: PdfLine, page: PdfPage, furniture: frozenset[str]) -> bool:
-    if not _at_margin(line, page):
-        return False
-    return _key(line.text) in furniture or _PAGE_NUMBER.fullmatch(line.text) is not None
+def _furniture(pages: Sequence[PdfPage]) -> list[list[PdfLine]]:
+    """Return of each page the lines that stand at the edge of many pages, and page numbers."""
+    edges = [[line for line in page.lines if _at_margin(line, page)] for page in pages]
+    counts: Counter[tuple[str, float]] = Counter()
+    for number, lines in enumerate(edges):
+        counts.update({key for line in lines for key in _keys(line, number)})
+    often = max(2, _OFTEN * len(pages))
+    return [
+        [
+            line
+            for line in lines
+            if _PAGE_NUMBER.fullmatch(line.text) or any(counts[key] >= often for key in _keys(line, number))
+        ]
+        for number, lines in enumerate(edges)
+    ]
 
 
 def _body_size(pages: Sequence[Sequence[PdfLine]]) -> float:
@@ -171,7 +179,8 @@ def _opens(above: PdfLine, line: PdfLine, usual: float, level: int | None) -> bo
     """Whether a line opens a paragraph, by its place or by the label it begins with."""
     distance = above.bottom - line.bottom
     wide = max(usual, line.size * 1.1 if level is not None else 0.0) * _WIDER
-    return not -0.5 < distance < wide or abs(above.size - line.size) > 1 or _LABEL.match(line.text) is not None
+    ended = distance > line.size * _APART and above.text.endswith(_ENDS)
+    return ended or not -0.5 < distance < wide or abs(above.size - line.size) > 1 or bool(_LABEL.match(line.text))
 
 
 def _goes_on(before: _Paragraph, paragraph: _Paragraph, text: str) -> bool:
@@ -182,17 +191,18 @@ def _goes_on(before: _Paragraph, paragraph: _Paragraph, text: str) -> bool:
 
 
 def _text(paragraph: _Paragraph, words: Mapping[str, int]) -> str:
-    text = " ".join(line.text for line in paragraph.lines)
+    ends = (re.sub(r"(?<=\w)-$", "\u00ad", line.text) for line in paragraph.lines)  # PDFium marks most of them itself
+    text = " ".join(ends)
 
     def whole(match: re.Match[str]) -> str:
-        first, sign, rest = match.groups()
+        first, rest = match.groups()
+        if rest in _HANGING:
+            return f"{first}- {rest}"
         hyphened = f"{first}-{rest}"
-        one = first + rest
-        if sign == "-" and words.get(one.lower(), 0) <= words.get(hyphened.lower(), 0):
-            return hyphened if rest[:1].isupper() or words.get(hyphened.lower()) or len(first) < 2 else one
-        return one if words.get(hyphened.lower(), 0) == 0 else hyphened
+        keeps = rest[:1].isupper() or words.get(hyphened.lower(), 0) > words.get((first + rest).lower(), 0)
+        return hyphened if keeps else first + rest
 
-    text = _CUT.sub(whole, text) if len(paragraph.lines) > 1 else text
+    text = _CUT.sub(whole, text)
     text = " ".join(text.replace("\u00ad", "").split())
     if paragraph.heading:
         return f"{'#' * paragraph.heading} {text}"

@@ -10,11 +10,15 @@ from context_engine.chunking import record_text
 from context_engine.ingest.claims import ID_FIELDS, RECORD_CLAIMS, json_value
 from context_engine.ingest.loaded import LoadedDocument, Skipped
 
-__all__ = ["MOST_LINE", "bounded", "parsed", "record_document", "until_hopeless"]
+__all__ = ["MOST_LINE", "LongLine", "bounded", "parsed", "record_document", "until_hopeless"]
 
 MOST_LINE: Final = 16 << 20
 """Most characters of a line; a longer one is no line of a record file."""
 _MOST_BAD: Final = 100
+
+
+class LongLine(ValueError):
+    """A line is too long to be one of a file of records."""
 
 
 def record_document(
@@ -62,15 +66,18 @@ def parsed(text: str, path: str, number: int, what: str = "the line") -> Any:
 
 
 def bounded(stream: Iterable[str]) -> Iterator[str]:
-    """Yield the lines of an open text file; raises ValueError for one that is too long to be a line.
+    """Yield the lines of an open text file.
 
     Args:
         stream: a text file; its `readline` is used, so that a long line is not held in memory.
+
+    Raises:
+        LongLine: a line is too long to be one of a file of records.
     """
     read = stream.readline  # type: ignore[attr-defined]
     while line := read(MOST_LINE):
         if len(line) == MOST_LINE and not line.endswith("\n"):
-            raise ValueError(f"has a line of over {MOST_LINE:,} characters, so it is no file of records")
+            raise LongLine(f"has a line of over {MOST_LINE:,} characters, so it is no file of records")
         yield line
 
 

@@ -70,7 +70,7 @@ def find_head(rows: Sequence[Sequence[Cell]], *, joined: frozenset[int] = frozen
     texts = [one_line(str(cell)) for cell in row if not _empty(cell)]
     if _all_names(row) and len(set(texts)) == len(texts) and not _is_pairs(rows[first:]):
         return Head(_names(row), first + 1, caption)
-    if _is_pairs(rows[first:], headless=True):
+    if _is_pairs(rows[first:], headless=not _all_names(row)):
         return Head((), first, caption, pairs=True)
     return Head(tuple("" for _ in row), first, caption)
 
@@ -114,12 +114,30 @@ def row_record(
     return record_document(record, path, number, title=_title(fields), part=part, warnings=warnings)
 
 
-def pairs_record(rows: Sequence[Sequence[Cell]], head: Head, path: str, part: str) -> LoadedDocument | Skipped:
-    """Return a table of names and values as one record."""
+def pairs_record(
+    rows: Sequence[Sequence[Cell]],
+    head: Head,
+    path: str,
+    *,
+    title: str = "",
+    part: str = "",
+    warnings: tuple[str, ...] = (),
+) -> LoadedDocument | Skipped:
+    """Return a table of names and values as one record.
+
+    Args:
+        rows: all of the table.
+        head: of the table; its caption is the record's title, `title` where it has none.
+        path: the file's name.
+        title: the name of the sheet.
+        part: the sheet, where there are several.
+        warnings: what was guessed about the file.
+    """
     pairs = [[cell for cell in row if not _empty(cell)] for row in rows[head.first :]]
     names = _names([pair[0] for pair in pairs if len(pair) > 1])
     values = [shown(pair[1]) for pair in pairs if len(pair) > 1]
-    return record_document(dict(zip(names, values)), path, head.first + 1, title=head.caption or part, part=part)
+    record = dict(zip(names, values))
+    return record_document(record, path, head.first + 1, title=head.caption or title, part=part, warnings=warnings)
 
 
 def shown(cell: Cell) -> Any:

@@ -65,7 +65,7 @@ def load_xlsx(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     except ImportError as error:
         raise MissingExtra("reading .xlsx files", "documents") from error
     with file.open() as stream:
-        refused = check_archive(stream, "xl/workbook.xml", _MOST_UNPACKED, _MOST_PART)
+        refused = check_archive(stream, "XLSX", _MOST_UNPACKED, _MOST_PART)
         if refused:
             yield Skipped(file.name, refused)
             return
@@ -108,7 +108,8 @@ def _sheet(
     joined = frozenset(index for index, (number, _) in enumerate(preview) if number in wide)
     head = find_head([cells for _, cells in preview], joined=joined)
     if head.pairs:
-        yield pairs_record([cells for _, cells in chain(preview, rows)], head, path, part or sheet.title)
+        every = [cells for _, cells in chain(preview, rows)]
+        yield pairs_record(every, head, path, title=sheet.title, part=part, warnings=told)
         return
     for number, cells in chain(preview[head.first :], rows):
         record = row_record(cells, head, path, number, part=part, warnings=told, exact=False)

@@ -1,0 +1,135 @@
+"""CSV: separator, head, encodings, rows that do not fit."""
+
+import pytest
+
+from context_engine.ingest import LoadedDocument, Skipped, load
+from context_engine.ingest.loaders.csv_file import separator
+
+
+def fields(found):
+    assert all(isinstance(one, LoadedDocument) for one in found), found
+    return [dict(one.fields) for one in found]
+
+
+def test_the_banks_file_semicolons_windows_encoding_and_a_quote_over_two_lines(read, shipped):
+    first, second, third = read(shipped("accounts.csv"), "accounts.csv")
+    assert first.text == (
+        "Café Noir GmbH (AC-0007)\nname: Café Noir GmbH\nRating: BB\nOpened: 31/03/2025\nRemark: pays late, since 2024"
+    )
+    assert first.warnings == ("is not UTF-8 (line 2): read as cp1252, which is a guess",)
+    assert (first.line, second.line, third.line) == (3, 4, 5)
+    assert second.warnings == ()
+    assert second.fields["Rating"] == "A–"
+
+
+def test_cells_that_look_like_formulas_are_texts(read):
+    found = fields(read("name,a\nA,=cmd|' /C calc'!A0\nB,+1\nC,-1\nD,@SUM(1)\n", "a.csv"))
+    assert [one["a"] for one in found] == ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(1)"]
+
+
+def test_numbers_and_dates_stay_as_they_are_written(read):
+    (row,) = fields(read("Code,Amount,Date\n0637,1e5,01/02/2026\n", "a.csv"))
+    assert row == {"Code": "0637", "Amount": "1e5", "Date": "01/02/2026"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "sign"),
+    [
+        (["a;b", "1,5;2", "1,7;3"], ";"),
+        (["a,b", "1;5,2", "1;7,3"], ","),
+        (["a\tb,c", "1\t2", "3\t4,5"], "\t"),
+        (["a|b|c", "1|2|3"], "|"),
+        (["one column", "of words, with a comma", "and none"], ","),
+        ([], ","),
+    ],
+)
+def test_separator(lines, sign):
+    assert separator(lines) == sign
+
+
+def test_a_tsv_file_and_a_first_line_that_names_the_separator(read):
+    assert fields(read("a\tb\n1\t2\n", "a.tsv")) == [{"a": "1", "b": "2"}]
+    found = read("sep=;\na;b\n1;2\n", "a.csv")
+    assert fields(found) == [{"a": "1", "b": "2"}]
+    assert found[0].line == 3
+
+
+def test_lines_above_the_head_stand_in_each_record(read):
+    found = fields(read("Limits as at 31 January 2026\n\nDesk,Limit,Unit\nRates,5,USD m\n", "a.csv"))
+    assert found == [{"Desk": "Rates", "Limit": "5", "Unit": "USD m", "table": "Limits as at 31 January 2026"}]
+
+
+def test_a_file_without_a_head_names_columns_by_letters(read):
+    assert fields(read("1,Rates,5\n2,Credit,7\n", "a.csv")) == [
+        {"column A": "1", "column B": "Rates", "column C": "5"},
+        {"column A": "2", "column B": "Credit", "column C": "7"},
+    ]
+
+
+def test_a_column_without_a_name_goes_by_its_letter(read):
+    assert fields(read("a,,b\nx,y,z\n", "a.csv")) == [{"a": "x", "column B": "y", "b": "z"}]
+
+
+def test_a_row_in_which_a_text_comes_twice_is_no_head(read):
+    assert fields(read("a,a\nx,y\n", "a.csv")) == [
+        {"column A": "a", "column B": "a"},
+        {"column A": "x", "column B": "y"},
+    ]
+
+
+def test_names_and_values_side_by_side_are_one_record(read):
+    (loaded,) = read("Version,3.2\nOwner,Market Risk\n", "a.csv")
+    assert loaded.fields == {"version": "3.2", "Owner": "Market Risk"}
+
+
+def test_a_row_with_too_many_cells_is_an_error_and_the_next_is_read(read):
+    first, second, third = read("a,b\n1,2\n1,2,3\n4,5\n", "a.csv")
+    assert (first.line, third.line) == (2, 4)
+    assert isinstance(second, Skipped)
+    assert (second.line, second.error) == (3, True)
+    assert second.reason.startswith("the row has 3 cells, the head has 2")
+
+
+def test_empty_cells_at_the_end_of_a_row_and_short_rows_are_no_error(read):
+    assert fields(read("a,b\n1,2,,\n3\n,,\n", "a.csv")) == [{"a": "1", "b": "2"}, {"a": "3"}]
+
+
+def test_a_quote_that_is_not_closed_ends_the_file_with_an_error(read):
+    good, bad = read('a,b\n0,0\n1,"x\n2,y\n', "a.csv")
+    assert good.fields == {"a": "0", "b": "0"}
+    assert bad.reason == "cannot be read from here on: a quote that opens is not closed"
+
+
+def test_ten_thousand_columns_are_one_error(refused):
+    row = ",".join(f"c{number}" for number in range(10_000))
+    assert refused(f"{row}\n{row}\n", "a.csv") == "has over 1,000 columns: it is no table of records"
+
+
+def test_a_file_that_is_no_table_ends_after_a_hundred_errors(read):
+    found = read("a,b\n" + "1,2,3\n" * 5_000, "a.csv")
+    assert len(found) == 101
+    assert found[-1].reason.startswith("100 of the first 100 records cannot be read")
+
+
+def test_nothing_but_a_head(refused):
+    assert refused("a,b\n", "a.csv") == "has a head and no row below it"
+
+
+def test_columns_named_as_the_fields_of_records_mean_the_same(read):
+    (loaded,) = read("Entity ID,Version,Effective Date,Desk\nE-1,3,2026-01-01,Rates\n", "a.csv")
+    assert loaded.fields == {"entity_id": "E-1", "version": "3", "effective_from": "2026-01-01", "Desk": "Rates"}
+    assert loaded.text == "E-1\nDesk: Rates"
+
+
+def test_utf16_is_read(read):
+    content = "Entity ID,Name\nA-1,Zürich\n"
+    for encoding in ("utf-16", "utf-16-le", "utf-16-be", "utf-8-sig"):
+        assert fields(read(content.encode(encoding), "a.csv")) == [{"entity_id": "A-1", "name": "Zürich"}]
+
+
+def test_rows_are_read_one_by_one(folder):
+    root = folder({"a.csv": "a,b\n" + f"1,{'2' * 5_000}\n" * 1_000})
+    rows = load(root / "a.csv", root)
+    assert next(rows).line == 2
+    (root / "a.csv").write_text("")  # what was not read yet is gone: the file was not taken in as a whole
+    assert sum(1 for _ in rows) < 900

@@ -1,0 +1,228 @@
+"""DOCX: order, headings and their numbers, tables, what is left out."""
+
+import re
+
+import docx
+import pytest
+from docx.oxml import parse_xml
+from docx.oxml.ns import nsdecls, qn
+
+from context_engine.ingest import chunks_of, prepare
+from context_engine.models import DocumentRule
+
+
+@pytest.fixture
+def text(one, saved):
+    """The text of a document, made by a function."""
+
+    def run(make):
+        document = docx.Document()
+        make(document)
+        return one(saved(document), "a.docx").text
+
+    return run
+
+
+def element(xml):
+    return parse_xml(re.sub(r"^<[\w:]+", lambda match: f"{match[0]} {nsdecls('w')}", xml))
+
+
+def numbered(document, levels, style="Normal"):
+    """Define a list; the function returned adds a paragraph to it at a level."""
+    numbering = document.part.numbering_part.element
+    name = 900 + len(numbering.findall(qn("w:num")))
+    inner = "".join(
+        f'<w:lvl w:ilvl="{index}"><w:start w:val="{start}"/><w:numFmt w:val="{form}"/>'
+        f'<w:lvlText w:val="{label}"/></w:lvl>'
+        for index, (start, form, label) in enumerate(levels)
+    )
+    numbering.insert(0, element(f'<w:abstractNum w:abstractNumId="{name}">{inner}</w:abstractNum>'))
+    number = numbering.add_num(name).numId
+
+    def add(words, level=0, style=style, number=number):
+        paragraph = document.add_paragraph(words, style=style)
+        properties = paragraph._p.get_or_add_pPr().get_or_add_numPr()
+        properties.get_or_add_numId().val = number
+        properties.get_or_add_ilvl().val = level
+
+    return add
+
+
+def test_the_banks_procedure(one, shipped):
+    loaded = one(shipped("limit-breach-procedure.docx"), "p.docx")
+    assert loaded.text == (
+        "# Limit Breach Procedure\n\nVersion: 3.2\n\nEffective date: 1 February 2026\n\n## 1 Purpose\n\n"
+        "This procedure says what a desk does when a trading limit is exceeded.\n\n## 2 Reporting\n\n"
+        "### 2.1 Who reports\n\n**Limit breach** means an exposure above an approved trading limit.\n\n"
+        "The desk head reports every limit breach to Market Risk within 24 hours.\n\n### 2.2 How\n\n"
+        "- State the limit and the exposure.\n- State the cause.\n\n## 3 Approval\n\n"
+        "| Excess | Approver | Deadline |\n| --- | --- | --- |\n| up to 5 % | Head of Market Risk | 24 hours |\n"
+        "| above 5 % | Chief Risk Officer | 4 hours |\n| above 5 % | Board Risk Committee | next meeting |"
+    )
+    assert loaded.header == {"document_id": "MHB-SOP-014", "version": "3.2", "effective_from": "1 February 2026"}
+    assert loaded.fields["title"] == "Limit Breach Procedure"
+    assert loaded.fields["author"] == "Market Risk Control"
+    assert "version" not in loaded.fields  # the text says 3.2, the property 9.9
+
+
+def test_its_chunks_carry_the_numbers_that_word_counts(one, shipped, counter):
+    loaded = one(shipped("limit-breach-procedure.docx"), "p.docx")
+    document = prepare(loaded, DocumentRule(include="*", doc_type="sop_document"), counter)
+    sections = {chunk.section: chunk.content for chunk in chunks_of(document, counter)}
+    assert {"1", "2.1", "2.2", "3"} <= set(sections)
+    assert "within 24 hours" in sections["2.1"]
+    assert (document.document_id, document.version) == ("MHB-SOP-014", "3.2")
+
+
+def test_properties_of_a_librarys_template_are_no_fields(one, saved):
+    document = docx.Document()
+    document.add_paragraph("Text.")
+    assert one(saved(document), "a.docx").fields == {}
+
+
+def test_a_title_that_names_a_file_or_a_program_is_none(one, saved):
+    document = docx.Document()
+    document.add_paragraph("Text.")
+    for title, kept in (
+        ("Microsoft Word - draft7.doc", None),
+        ("final.docx", None),
+        ("Liquidity Policy", "Liquidity Policy"),
+    ):
+        document.core_properties.title = title
+        assert one(saved(document), "a.docx").fields.get("title") == kept
+
+
+def test_legal_numbering_of_paragraphs(text):
+    def make(document):
+        add = numbered(document, [(4, "decimal", "%1."), (1, "decimal", "%1.%2"), (1, "lowerLetter", "(%3)")])
+        add("Duties", 0)
+        add("A bank must keep records.", 1)
+        add("for five years", 2)
+        add("in the country", 2)
+        add("A bank must report.", 1)
+        add("at once", 2)
+
+    assert text(make) == (
+        "4. Duties\n\n4.1 A bank must keep records.\n\n(a) for five years\n\n(b) in the country\n\n"
+        "4.2 A bank must report.\n\n(a) at once"
+    )
+
+
+def test_forms_of_numbers(text):
+    forms = ("upperRoman", "lowerRoman", "upperLetter", "decimalZero", "ordinal", "chineseCounting")
+
+    def make(document):
+        for form in forms:
+            numbered(document, [(14, form, "§%1")])(form)
+
+    assert text(make).split("\n\n") == [
+        "§XIV upperRoman",
+        "§xiv lowerRoman",
+        "§N upperLetter",
+        "§14 decimalZero",
+        "§14th ordinal",
+        "§十四 chineseCounting",
+    ]
+
+
+def test_a_list_that_begins_anew(text):
+    def make(document):
+        add = numbered(document, [(1, "decimal", "%1)")])
+        add("one")
+        add("two")
+        numbering = document.part.numbering_part.element
+        again = numbering.add_num(int(numbering.findall(qn("w:abstractNum"))[0].get(qn("w:abstractNumId"))))
+        again.append(element('<w:lvlOverride w:ilvl="0"><w:startOverride w:val="1"/></w:lvlOverride>'))
+        add("one again", number=again.numId)
+
+    assert text(make) == "1) one\n2) two\n1) one again"
+
+
+def test_nested_bullets(text):
+    def make(document):
+        add = numbered(document, [(1, "bullet", "•"), (1, "bullet", "o")])
+        add("above")
+        add("below", 1)
+
+    assert text(make) == "- above\n  - below"
+
+
+def test_headings_by_outline_level_and_by_a_style_based_on_one(text):
+    def make(document):
+        style = document.styles.add_style("Bank Heading", 1)
+        style.base_style = document.styles["Heading 2"]
+        document.add_paragraph("Scope", style="Bank Heading")
+        paragraph = document.add_paragraph("Deep")
+        paragraph._p.get_or_add_pPr().append(element('<w:outlineLvl w:val="2"/>'))
+
+    assert text(make) == "## Scope\n\n### Deep"
+
+
+def test_tables_stand_where_they_stand_and_bars_are_escaped(text):
+    def make(document):
+        document.add_paragraph("before")
+        table = document.add_table(rows=2, cols=2)
+        for cell, words in zip(table._cells, ("a|b", "c", "", "two\nlines")):
+            cell.text = words
+        document.add_paragraph("after")
+
+    assert text(make) == "before\n\n| a\\|b | c |\n| --- | --- |\n|  | two lines |\n\nafter"
+
+
+def test_a_frame_of_one_cell_is_no_table(text):
+    def make(document):
+        document.add_table(rows=1, cols=1).cell(0, 0).text = "Note"
+
+    assert text(make) == "Note"
+
+
+def test_content_controls_and_insertions_are_read_deletions_and_hidden_text_are_not(text):
+    def make(document):
+        body = document.element.body
+        xml = (
+            "<w:sdt><w:sdtContent><w:p><w:r><w:t>in a control</w:t></w:r>"
+            "<w:ins><w:r><w:t xml:space='preserve'> inserted</w:t></w:r></w:ins>"
+            "<w:del><w:r><w:delText>deleted</w:delText></w:r></w:del>"
+            "<w:r><w:rPr><w:vanish/></w:rPr><w:t>hidden</w:t></w:r>"
+            "</w:p></w:sdtContent></w:sdt>"
+        )
+        body.insert(0, element(xml))
+
+    assert text(make) == "in a control inserted"
+
+
+def test_a_table_of_contents_is_left_out(text):
+    def make(document):
+        toc = (
+            '<w:sdt><w:sdtPr><w:docPartObj><w:docPartGallery w:val="Table of Contents"/></w:docPartObj></w:sdtPr>'
+            "<w:sdtContent><w:p><w:r><w:t>1 Scope ..... 3</w:t></w:r></w:p></w:sdtContent></w:sdt>"
+        )
+        document.element.body.insert(0, element(toc))
+        document.add_heading("Scope", 1)
+
+    assert text(make) == "# Scope"
+
+
+def test_page_heads_and_feet_are_left_out_and_read_for_labels(one, saved):
+    document = docx.Document()
+    section = document.sections[0]
+    section.header.paragraphs[0].text = "Meridian Harbour Bank\tVersion: 7"
+    section.footer.paragraphs[0].text = "Page 1"
+    document.add_paragraph("Body.")
+    loaded = one(saved(document), "a.docx")
+    assert loaded.text == "Body."
+    assert loaded.header == {"version": "7"}
+
+
+def test_bold_words_are_marked_and_a_bold_paragraph_is_not(text):
+    def make(document):
+        paragraph = document.add_paragraph()
+        for words, bold in (("Net ", True), ("exposure", True), (" means the sum.", False)):
+            paragraph.add_run(words).bold = bold
+        document.add_paragraph().add_run("All bold").bold = True
+
+    assert text(make) == "**Net exposure** means the sum.\n\nAll bold"
+
+
+def test_a_document_of_nothing(refused, saved):
+    assert refused(saved(docx.Document()), "a.docx") == "has no text: it holds pictures, or nothing"
