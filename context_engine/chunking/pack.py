@@ -21,6 +21,7 @@ _WORD: Final = re.compile(rf"\s+|(?<=[{CJK}，、。；：！？])(?=[^\s，、�
 # Thai and Lao write no blanks between words: a vowel that is written first begins a syllable, a consonant mostly does.
 _SYLLABLE: Final = re.compile("(?<=[\u0e01-\u0e3f\u0e45-\u0e5b\u0e81-\u0ebf])(?=[\u0e40-\u0e44\u0ec0-\u0ec4])")
 _CLUSTER: Final = re.compile("(?<=[\u0e01-\u0e3f\u0e45-\u0e5b\u0e81-\u0ebf])(?=[\u0e01-\u0e2e\u0e81-\u0eae])")
+_LOST: Final = 2  # most tokens that a text loses where another is joined to it
 
 
 def tokens_between(text: str, spans: Sequence[Span | Atom], count: Count, first: int, last: int) -> int:
@@ -70,12 +71,16 @@ def pack(
 
 
 class _Runs:
-    """Tokens of runs of atoms: counted, and guessed beforehand from those of the single atoms."""
+    """Tokens of runs of atoms: counted, and guessed beforehand from those of the single atoms.
+
+    A run has at least the tokens of its atoms less _LOST for each: rounding, and tokens that reach over a border.
+    """
 
     def __init__(self, text: str, atoms: Sequence[Atom], size: int, count: Count) -> None:
         self.size = size
         self._text, self._atoms, self._count = text, atoms, count
         self._sums = [0, *accumulate(atom.tokens for atom in atoms)]
+        self._least = [0, *accumulate(max(0, atom.tokens - _LOST) for atom in atoms)]
         self._share = 1.0  # tokens of the last run over the sum of its atoms'
 
     def tokens(self, first: int, last: int) -> int:
@@ -84,11 +89,27 @@ class _Runs:
         self._share = max(0.1, found / max(1, self._sums[last + 1] - self._sums[first]))
         return found
 
+    def within(self, first: int, last: int, most: int) -> bool:
+        """Whether a run has at most so many tokens; counted only if that is not clear already."""
+        return self._least[last + 1] - self._least[first] <= most and self.tokens(first, last) <= most
+
     def furthest(self, begin: int, index: int, stop: int | None = None) -> int:
         """Return the last atom in [index, stop) up to which a run from `begin` fits; `index` is taken to fit."""
         guess = bisect_right(self._sums, self._sums[begin] + self.size / self._share) - 2
         stop = len(self._atoms) if stop is None else stop
-        return furthest(partial(self.tokens, begin), self.size, index, stop, guess)
+        held, tokens = begin, 0  # atoms before `held` have `tokens`
+
+        def counted(last: int) -> int:
+            nonlocal held, tokens
+            least = tokens + self._least[last + 1] - self._least[held]
+            if least > self.size:
+                return least
+            found = self.tokens(begin, last)
+            if found <= self.size:
+                held, tokens = last + 1, found
+            return found
+
+        return furthest(counted, self.size, index, stop, guess)
 
     def fits(self, first: int, last: int) -> bool:
         """Whether a run of atoms fits; however long it is, not much more than `size` tokens are counted."""
@@ -179,9 +200,7 @@ def _repeated(atoms: Sequence[Atom], runs: _Runs, previous: int, index: int, ove
     Rows and items are repeated only where their own table or list goes on; elsewhere they say nothing.
     """
     begin = index
-    while begin - 1 > previous >= 0 and atoms[begin - 1].tokens <= overlap:
-        if runs.tokens(begin - 1, index - 1) > overlap:
-            break
+    while begin - 1 > previous >= 0 and runs.within(begin - 1, index - 1, overlap):
         if atoms[begin - 1].whole and atoms[begin - 1].block != atoms[index].block:
             break
         begin -= 1

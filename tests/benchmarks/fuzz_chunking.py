@@ -43,8 +43,9 @@ _SEEDS = (
     "A. Limits¦IV. Limits¦Article 5¦ARTICLE 5: Scope¦Scope¦Section 4 of the Act¦Part 2.Chapter 3.4.(1) The¦Annex II",
     "APP1.A1.2 x¦Guidance¦Guidance on fees¦第三条 上限¦二、范围¦제3조 목적¦มาตรา 5 ขอบเขต¦Version: 3.2¦Notice No. 637",
     '12 March 2025¦"Key" means a key.¦**Bold** - text of it here¦Term: what the term says here¦(the “Bank”)¦e.g. No. 5',
-    "所称限额，是指上限。¦One. Two! Three?¦...¦。。。！¦．¦ธนาคารต้องรายงานธุรกรรม¦Лимит. Он¦الحد؟ الحد¦e\u0301\u0301\u0301",
-    "\u200d\u200d¦\U0001f469\u200d\U0001f4bb¦\u3000¦\u00a0¦\u2028¦\x0b¦\x0c¦\x1c¦\x85¦\r¦\t¦    indented¦\ud800",
+    "所称限额，是指上限。¦One. Two! Three?¦...¦。。。！¦．¦ธนาคารต้องรายงานธุรกรรม¦Лимит. Он¦الحد؟ الحد",
+    "e\u0301\u0301\u0301¦\u200d\u200d¦\U0001f469\u200d\U0001f4bb¦\u3000¦\u00a0¦\u2028¦\x0b¦\x0c¦\x1c¦\x85¦\r¦\t",
+    "    indented¦\ud800",
     "x" * 40,
 )
 LINES = [line for seed in _SEEDS for line in seed.split("¦")]
