@@ -13,6 +13,7 @@ _PIECE: Final = re.compile(
     rf"([{_CJK}])|[A-Z]?[a-z]{{1,10}}|[A-Z]{{1,3}}|\d{{1,3}}|[^\W\d_a-zA-Z{_CJK}]{{1,2}}|[^\w\s]{{1,3}}|_"
 )
 _GAP: Final = re.compile(r"(?:[\n\t]|  )[ \n]*")
+_BREAK: Final = re.compile(r"[\n\t][ \n]*")  # the same where no two blanks stand together, and faster
 _PERCENT_CJK: Final = 85
 _PERCENT_GAP: Final = 80
 
@@ -44,6 +45,7 @@ class ApproxTokenCounter:
     other letters (Greek, Cyrillic, Arabic ...); a CJK character is 0.85 and a run of line breaks or of spaces 0.8.
     Appending text never lowers the count.
 
+    The sum over a document is within 10 % of tiktoken's on English prose and within 20 % on tables and Chinese.
     Estimate over true count, measured against tiktoken's cl100k_base and o200k_base on pieces of 2,000 characters
     (1,000 where not English), totals / 5th to 95th percentile of single pieces:
 
@@ -61,7 +63,7 @@ class ApproxTokenCounter:
         Python code                          1.07 / 1.01 to 1.15   1.07 / 1.00 to 1.15
         ===================================  ====================  ====================
 
-    Pass a counter of the model's own tokenizer where the last tenth of a budget matters, and for other scripts: cl100k
+    Pass a counter of the model's own tokenizer (`context_engine.token_counters`) where the last tenth of a budget matters, and for other scripts: cl100k
     needs 1.3 times the estimate for German and 1.4 times for Arabic and Hindi, o200k only 0.6 of it for Hindi and
     Russian.
     """
@@ -73,6 +75,6 @@ class ApproxTokenCounter:
         if not text:
             return 0
         percent = sum(map(_percents.__getitem__, text.split()))
-        if "\n" in text or "  " in text or "\t" in text:
-            percent += _PERCENT_GAP * len(_GAP.findall(text))
+        gaps = _GAP if "  " in text else _BREAK
+        percent += _PERCENT_GAP * len(gaps.findall(text))
         return max(1, -(-percent // 100))
