@@ -63,9 +63,9 @@ class ApproxTokenCounter:
         Python code                          1.07 / 1.01 to 1.15   1.07 / 1.00 to 1.15
         ===================================  ====================  ====================
 
-    Pass a counter of the model's own tokenizer (`context_engine.token_counters`) where the last tenth of a budget matters, and for other scripts: cl100k
-    needs 1.3 times the estimate for German and 1.4 times for Arabic and Hindi, o200k only 0.6 of it for Hindi and
-    Russian.
+    Pass a counter of the model's own tokenizer (`context_engine.token_counters`) where the last tenth of a budget
+    matters, and for other scripts: cl100k needs 1.3 times the estimate for German and 1.4 times for Arabic and Hindi,
+    o200k only 0.6 of it for Hindi and Russian.
     """
 
     name = "approx-1"
