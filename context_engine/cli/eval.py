@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.cli.console import note, out, show
+from context_engine.cli.eval_judge import judge
 from context_engine.cli.eval_options import (
     PATH,
     asking,
@@ -21,12 +22,13 @@ from context_engine.cli.eval_options import (
     write_json,
     write_reports,
 )
+from context_engine.cli.eval_tune import scope, tune
 from context_engine.cli.words import ms
 from context_engine.cli.workspace import Place, placed
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from context_engine.evaluation.report import Compared
+    from context_engine.evaluation.compared import Compared
     from context_engine.evaluation.session import Session
     from context_engine.evaluation.variant import Variant
 
@@ -173,3 +175,7 @@ def _lines(compared: Compared) -> list[Text]:
     lines.append(Text(f"context {used.context:.0f} tokens{share} · p50 {ms(time.p50)} · p95 {ms(time.p95)}"))
     failed = sum(answer.failed for answer in run.answers)
     return lines + ([Text(f"{failed} search(es) failed and count 0", "yellow")] if failed else [])
+
+
+for command in (judge, tune, scope):
+    eval_.add_command(command)

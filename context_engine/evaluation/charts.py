@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from math import floor, log10
 from typing import Final, NamedTuple
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "differences",
     "histogram",
     "intervals",
+    "key",
     "lines",
     "meter",
     "shares",
@@ -53,6 +55,13 @@ class Line(NamedTuple):
     series: int = 0
 
 
+def key(names: Sequence[str], kind: str = "s", start: int = 0) -> str:
+    """Return what says which colour is whose, as HTML."""
+    marks = (f'<i class="{kind}{number}"></i>' for number in range(start, start + len(names)))
+    keys = (f"<span class=key>{mark}{escape(name)}</span>" for mark, name in zip(marks, names))
+    return f"<span class=keys>{''.join(keys)}</span>"
+
+
 def _svg(height: float, body: Sequence[str], title: str) -> str:
     head = f'<svg viewBox="0 0 {_WIDTH} {height:.0f}" role="img" aria-label="{escape(title)}">'
     return f"{head}<title>{escape(title)}</title>{''.join(body)}</svg>"
@@ -75,13 +84,11 @@ def _rect(x: float, y: float, width: float, height: float, kind: str, tip: str =
 
 def _steps(low: float, high: float) -> list[float]:
     """Return about five round numbers from low to high."""
-    span = max(high - low, 1e-9)
-    rough = span / 4
-    power = 10.0 ** (len(str(int(rough))) - 1 if rough >= 1 else -next(n for n in range(1, 10) if rough >= 10.0**-n))
+    rough = max(high - low, 1e-6) / 4
+    power = 10.0 ** floor(log10(rough))
     size = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough * 0.999)
-    start = int(low / size) * size
-    found = [start + size * number for number in range(12)]
-    return [round(one, 6) for one in found if low - 1e-9 <= one <= high + size * 0.001]
+    found = [size * (floor(low / size) + number) for number in range(12)]
+    return [round(one, 9) for one in found if low - 1e-9 <= one <= high + size * 0.001]
 
 
 def intervals(rows: Sequence[Interval], title: str) -> str:
@@ -101,7 +108,7 @@ def intervals(rows: Sequence[Interval], title: str) -> str:
             _line(at(step), 8, at(step), bottom, "grid"),
             _text(at(step), bottom + 16, f"{step:g}", "tick", "middle"),
         ]
-    many = len({row.series for row in rows}) > 1
+    many = len(rows) > len(labels)
     for row in rows:
         y = 12 + labels.index(row.label) * (_ROW + 6) + (_ROW / 2) + ((-7 if row.series == 0 else 7) if many else 0)
         body.append(_line(at(row.low), y, at(row.high), y, f"whisker s{row.series}"))
@@ -193,23 +200,25 @@ def shares(rows: Sequence[tuple[str, Sequence[float]]], names: Sequence[str], ti
     return _svg(y, body, title)
 
 
-def histogram(values: Sequence[float], other: Sequence[float] | None, title: str) -> str:
-    """Draw how many questions have a value in each tenth from 0 to 1; a value of 1 is in the last."""
+def histogram(values: Sequence[float], other: Sequence[float] | None, title: str, *, percent: bool = False) -> str:
+    """Draw how many questions, or which share of them, have a value in each tenth from 0 to 1 (1 is in the last)."""
     series = [values] if other is None else [values, other]
     counts = [[sum(min(int(value * 10), 9) == place for value in one) for place in range(10)] for one in series]
+    sizes = [[count / (max(len(one), 1) if percent else 1) for count in held] for one, held in zip(series, counts)]
     left, top, height = 44.0, 18.0, 170.0
     room = _WIDTH - left - 12
-    most = max((count for one in counts for count in one), default=1) or 1
+    most = max(size for held in sizes for size in held) or 1
     body = [_line(left, top + height, left + room, top + height, "axis")]
     wide = room / 10
-    for number, one in enumerate(counts):
-        width = (wide - 8) / len(counts)
-        for place, count in enumerate(one):
-            x, size = left + wide * place + 4 + width * number, height * count / most
-            tip = f"{place / 10:g} to {(place + 1) / 10:g}: {count}"
-            body.append(_rect(x, top + height - size, width - 1, size, f"s{number}", tip, 2))
-            if count:
-                body.append(_text(x + width / 2, top + height - size - 5, str(count), "tick", "middle"))
+    for number, held in enumerate(sizes):
+        width = (wide - 8) / len(sizes)
+        for place, size in enumerate(held):
+            x, tall = left + wide * place + 4 + width * number, height * size / most
+            said = f"{size:.0%}" if percent else f"{size:g}"
+            tip = f"{place / 10:g} to {(place + 1) / 10:g}: {counts[number][place]}"
+            body.append(_rect(x, top + height - tall, width - 1, tall, f"s{number}", tip, 2))
+            if size:
+                body.append(_text(x + width / 2, top + height - tall - 5, said, "tick", "middle"))
     for place in range(0, 11, 2):
         body.append(_text(left + wide * place, top + height + 18, f"{place / 10:g}", "tick", "middle"))
     return _svg(top + height + 26, body, title)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from context_engine.evaluation.compared import Compared
 from context_engine.evaluation.groups import grouped
 from context_engine.evaluation.metrics import cutoff, read_measures
-from context_engine.evaluation.report import Compared
 from context_engine.evaluation.run import Depth, Progress
 from context_engine.evaluation.score import Scored, rankings_of, score_rankings, score_run
 from context_engine.evaluation.session import Session
@@ -44,7 +44,7 @@ def evaluate(
     groups = grouped(session, by)
     other = _file(session, baseline, names) if isinstance(baseline, Path) else None
     depth = _depth(session, variant, names, top_k)
-    run = session.run(variant, depth, progress=progress)
+    run = session.run(variant, depth, authority=True, progress=progress)
     if isinstance(baseline, Variant):
         second = _depth(session, baseline, names, top_k)
         other = score_run(session.run(baseline, second, progress=progress), session.qrels, names)

@@ -2,64 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Final
 
-from context_engine.evaluation import sections
+from context_engine.evaluation import cost_sections, sections
 from context_engine.evaluation.blocks import Report, Section, Tile
-from context_engine.evaluation.groups import Groups
-from context_engine.evaluation.score import Scored
-from context_engine.evaluation.session import Session
+from context_engine.evaluation.compared import Compared
 from context_engine.evaluation.statistics import Paired
+from context_engine.evaluation.words import shown, signed
 
-__all__ = ["Compared", "evaluation_report", "shown", "signed"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
-    """What a report is about.
-
-    Attributes:
-        ours: the set-up under test.
-        baseline: what it is compared with, None where there is nothing.
-        without_authority: ours with the boost at 0, None where it was not run.
-        primary: the measure by which questions are sorted.
-    """
-
-    session: Session
-    ours: Scored
-    baseline: Scored | None
-    groups: Groups
-    primary: str
-    without_authority: Scored | None = None
-
-    @property
-    def both(self) -> tuple[Scored, ...]:
-        """Ours, and the baseline where there is one."""
-        return (self.ours,) if self.baseline is None else (self.ours, self.baseline)
-
-    @property
-    def texts(self) -> Mapping[str, str]:
-        """The questions by id."""
-        return {question.id: question.text for question, _ in self.session.questions}
+__all__ = ["evaluation_report"]
 
 
 SHOWN_TILES: Final = 6
-
-
-def shown(value: float) -> str:
-    """Return a measure as people read it."""
-    return f"{value:.3f}"
-
-
-def signed(value: float) -> str:
-    """Return a difference with its sign.
-
-    >>> signed(0.0123), signed(-0.0004)
-    ('+0.012', '±0.000')
-    """
-    return "±0.000" if abs(value) < 0.0005 else f"{value:+.3f}".replace("-", "−")
 
 
 def evaluation_report(compared: Compared, *, title: str) -> Report:
@@ -84,9 +39,9 @@ def _sections(compared: Compared) -> Sequence[Section]:
         sections.spread(compared),
         *sections.side_by_side(compared),
         *sections.by_group(compared),
-        sections.authority(compared),
-        sections.tokens(compared),
-        sections.times(compared),
+        cost_sections.authority(compared),
+        cost_sections.tokens(compared),
+        cost_sections.times(compared),
         sections.unanswerable(compared),
         *sections.extremes(compared),
         sections.set_up(compared),

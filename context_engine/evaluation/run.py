@@ -15,6 +15,7 @@ from context_engine.errors import RetrievalFailed
 from context_engine.evaluation.gold import Hit, Identity, identity_of
 from context_engine.evaluation.questions import Question
 from context_engine.models import Fate, Key, RankedChunk, SearchRequest, SearchResult, StageTrace
+from context_engine.models.chunk import NOTHING
 from context_engine.protocols import TokenCounter
 from context_engine.settings import Setting
 from context_engine.settings.layers import with_layer
@@ -89,6 +90,7 @@ def run_questions(
     depth: Depth,
     counter: TokenCounter,
     as_of: date | None = None,
+    authority: bool = True,
     progress: Progress | None = None,
 ) -> Run:
     """Return the answers of an engine; the first question is asked once more beforehand, so that sources are open.
@@ -96,6 +98,7 @@ def run_questions(
     Args:
         questions: each with its domain.
         as_of: the day asked about where a question names none; None is today.
+        authority: rank everything once more with the authority boost at 0.
 
     Raises:
         InvalidRequest, ConfigError: as `Engine.search`.
@@ -111,7 +114,7 @@ def run_questions(
         if result is None:
             answers.append(Answer(question=question, domain=domain, elapsed_ms=elapsed, failed=True))
         else:
-            kept = answer_of(result, question, depth=depth, counter=counter)
+            kept = answer_of(result, question, depth=depth, counter=counter, authority=authority)
             answers.append(replace(kept, elapsed_ms=elapsed, failed=failed))
             settings.setdefault(domain, result.settings.to_dict())
         if progress is not None:
@@ -120,14 +123,20 @@ def run_questions(
 
 
 def ask(
-    engine: Engine, question: Question, domain: str, *, depth: Depth, as_of: date | None = None
+    engine: Engine,
+    question: Question,
+    domain: str,
+    *,
+    depth: Depth,
+    as_of: date | None = None,
+    overrides: Mapping[str, Any] = NOTHING,
 ) -> tuple[SearchResult | None, bool]:
     """Return what an engine answers, and whether every source failed."""
     request = SearchRequest(
         query=question.text,
         domain=domain,
         as_of=question.as_of or as_of,
-        overrides={"stage2_top_k": depth.ranked},
+        overrides={**overrides, "stage2_top_k": depth.ranked},
     )
     try:
         return engine.search(request), False
@@ -135,12 +144,20 @@ def ask(
         return (error.result if isinstance(error.result, SearchResult) else None), True
 
 
-def answer_of(result: SearchResult, question: Question, *, depth: Depth, counter: TokenCounter | None = None) -> Answer:
-    """Return what evaluation keeps of a result; without a counter neither tokens nor the order without authority."""
+def answer_of(
+    result: SearchResult,
+    question: Question,
+    *,
+    depth: Depth,
+    counter: TokenCounter | None = None,
+    authority: bool = False,
+) -> Answer:
+    """Return what evaluation keeps of a result; context tokens with a counter, the order without boost if asked for."""
     pool = _pool(result)
     tokens, plain = 0, tuple[Hit, ...]()
     if counter is not None:
         tokens = from_result(replace(result, chunks=result.chunks[: depth.top_k]), counter=counter).tokens
+    if authority:
         plain = _hits(recompute(with_settings(result, _NO_AUTHORITY)).chunks, pool)
     return Answer(
         question=question,

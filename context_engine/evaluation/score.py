@@ -88,9 +88,19 @@ def score_rankings(
         measures=tuple(measures),
         rankings=rankings,
         places=unique,
-        scores=measured(rankings, qrels, measures),
+        scores=_measured(rankings, qrels, measures, run.depth.top_k if run else None),
         run=run,
     )
+
+
+def _measured(rankings: Mapping[str, Sequence[str]], qrels: Qrels, measures: Sequence[str], read: int | None) -> Scores:
+    """Return the measures; those of a set (SetF, SetP ...) are taken on what is read."""
+    scores = measured(rankings, qrels, measures)
+    of_sets = [measure for measure in measures if measure.startswith("Set")]
+    if not of_sets or read is None:
+        return scores
+    over = measured({name: held[:read] for name, held in rankings.items()}, qrels, of_sets)
+    return {name: {**held, **over[name]} for name, held in scores.items()}
 
 
 def _scores(hits: Iterable[Hit]) -> dict[str, float]:

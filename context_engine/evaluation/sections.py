@@ -1,25 +1,21 @@
-"""The sections of an evaluation report, each from what was compared."""
+"""The sections of an evaluation report about what is found, each from what was compared."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from context_engine.evaluation import charts
-from context_engine.evaluation.account import latency, stages, tier_shares, token_efficiency
 from context_engine.evaluation.blocks import Figure, Section, Table, Text
+from context_engine.evaluation.compared import Compared
 from context_engine.evaluation.score import NOT_FOUND, RETURNED, Scored, gold_fates
 from context_engine.evaluation.statistics import SAMPLES
+from context_engine.evaluation.words import cut, share_text, shown, signed, time_text
 from context_engine.models import Settings
 
-if TYPE_CHECKING:
-    from context_engine.evaluation.report import Compared
-
 __all__ = [
-    "authority",
     "by_group",
     "depth",
     "every_question",
@@ -30,14 +26,11 @@ __all__ = [
     "set_up",
     "side_by_side",
     "spread",
-    "times",
-    "tokens",
     "unanswerable",
 ]
 
 _DEEPEST: Final = 20
 _MOST_EXTREMES: Final = 10
-_LONGEST: Final = 160
 _WORDS: Final = {
     NOT_FOUND: ("not found by any source", "raise stage1_top_k, or look at how the question and the text name things"),
     "filter": ("dropped by a filter", "look at the filter and the metadata"),
@@ -49,28 +42,6 @@ _WORDS: Final = {
     "relevance": ("below min_relevance_score", "lower min_relevance_score"),
     "select": ("ranked below the chunks returned", "a reranker, other weights or a higher top_k"),
 }
-_TIERS: Final = ("tier 1", "tier 2", "tier 3", "tier 4", "tier 5")
-
-
-def _key(names: Sequence[str], kind: str = "s", start: int = 0) -> str:
-    keys = (
-        f'<span class=key><i class="{kind}{number}"></i>{escape(name)}</span>'
-        for number, name in enumerate(names, start)
-    )
-    return f"<span class=keys>{''.join(keys)}</span>"
-
-
-def _cut(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-
-
-def _share(value: float) -> str:
-    return f"{100 * value:.1f} %" if value >= 0.01 or not value else f"{100 * value:.2g} %"
-
-
-def _ms(value: float) -> str:
-    return f"{value:.1f} ms" if value >= 0.1 else f"{value:.2f} ms"
 
 
 def _named(compared: Compared) -> list[str]:
@@ -79,8 +50,6 @@ def _named(compared: Compared) -> list[str]:
 
 def measures(compared: Compared) -> Section:
     """Means with intervals, and the paired differences."""
-    from context_engine.evaluation.report import shown, signed
-
     ours, baseline = compared.ours, compared.baseline
     dots = [
         charts.Interval(measure, *one.interval(measure), series)
@@ -98,7 +67,7 @@ def measures(compared: Compared) -> Section:
         rows.append(row)
     columns = ["<measure", "mean", "95 %"]
     columns += ["baseline", "difference", "95 %, paired", "p", "won / lost / even"] if baseline is not None else []
-    key = _key(_named(compared)) if baseline is not None else "The bar is the 95 % interval of the mean."
+    key = charts.key(_named(compared)) if baseline is not None else "The bar is the 95 % interval of the mean."
     figure = Figure(svg=charts.intervals(dots, "Means with 95 % intervals"), caption=key)
     return Section(title="Measures", blocks=[figure, Table(columns=columns, rows=rows)], wide=baseline is not None)
 
@@ -116,7 +85,7 @@ def depth(compared: Compared) -> Section:
             points.append((float(k), sum(found) / len(found)))
         drawn.append(charts.Line(one.name, points, series))
     svg = charts.lines(drawn, "Recall by depth", x_label="chunks read", percent=True)
-    caption = _key(_named(compared)) + "Share of the gold answers among the first chunks, mean over the questions."
+    caption = charts.key(_named(compared)) + "Share of the gold answers among the first chunks, mean of questions."
     return Section(title="Recall by depth", blocks=[Figure(svg=svg, caption=caption)])
 
 
@@ -134,7 +103,7 @@ def losses(compared: Compared) -> Section:
         if counts[stage] or stage in names:
             left -= counts[stage]
             label = names.get(stage, f"after {stage}")
-            bars.append(charts.Bar(label, left, f"{left}  ({_share(left / total)})"))
+            bars.append(charts.Bar(label, left, f"{left}  ({share_text(left / total)})"))
     rows = [[_WORDS[stage][0], str(counts[stage]), _WORDS[stage][1]] for stage in _WORDS if counts[stage]]
     lead = f"{counts[RETURNED]} of {total} gold answers are among the first {run.depth.top_k} chunks."
     figure = Figure(svg=charts.bars(bars, "Gold answers left after each stage"), caption=lead)
@@ -148,15 +117,13 @@ def spread(compared: Compared) -> Section:
     values = [[held[measure] for held in one.scores.values()] for one in compared.both]
     svg = charts.histogram(values[0], values[1] if len(values) > 1 else None, f"Questions by {measure}")
     zero = sum(value == 0.0 for value in values[0])
-    caption = _key(_named(compared)) if len(values) > 1 else ""
+    caption = charts.key(_named(compared)) if len(values) > 1 else ""
     caption += escape(f"Questions by {measure}; {zero} of {len(values[0])} have 0.")
     return Section(title=f"Questions by {measure}", blocks=[Figure(svg=svg, caption=caption)])
 
 
 def side_by_side(compared: Compared) -> list[Section]:
     """Which questions won and lost against the baseline."""
-    from context_engine.evaluation.report import shown, signed
-
     baseline, measure = compared.baseline, compared.primary
     if baseline is None:
         return []
@@ -172,7 +139,7 @@ def side_by_side(compared: Compared) -> list[Section]:
         ("Lost most", [name for name in ordered if change[name] < 0]),
     ):
         rows = [
-            [name, _cut(texts.get(name, "")), shown(ours.scores[name][measure]), signed(change[name])]
+            [name, cut(texts.get(name, "")), shown(ours.scores[name][measure]), signed(change[name])]
             for name in chosen[:_MOST_EXTREMES]
         ]
         table = Table(columns=["<question", "<text", measure, "difference"], rows=rows)
@@ -182,8 +149,6 @@ def side_by_side(compared: Compared) -> list[Section]:
 
 def by_group(compared: Compared) -> list[Section]:
     """A table for each grouping."""
-    from context_engine.evaluation.report import shown, signed
-
     ours, baseline, sections = compared.ours, compared.baseline, []
     for name, groups in compared.groups.items():
         rows = []
@@ -200,96 +165,11 @@ def by_group(compared: Compared) -> list[Section]:
     return sections
 
 
-def authority(compared: Compared) -> Section:
-    """What the authority boost does: to the tiers that are read and to the measures."""
-    from context_engine.evaluation.report import shown, signed
-
-    run, plain = compared.ours.run, compared.without_authority
-    if run is None or plain is None:
-        return Section(title="", blocks=[])
-    top_k = run.depth.top_k
-    with_, without = (
-        tier_shares([getattr(answer, name) for answer in run.answers], top_k) for name in ("hits", "without_authority")
-    )
-    if not with_:
-        return Section(title="", blocks=[])
-    shares = [("with boost", list(with_.values())), ("without", list(without.values()))]
-    svg = charts.shares(shares, _TIERS, "Share of each tier in what is read")
-    figure = Figure(svg=svg, caption=_key(_TIERS, "t", 1))
-    rows = []
-    for measure in compared.ours.measures:
-        pair = compared.ours.against(plain, measure)
-        rows.append(
-            [
-                measure,
-                shown(compared.ours.mean(measure)),
-                shown(plain.mean(measure)),
-                signed(pair.mean),
-                f"{signed(pair.low)} to {signed(pair.high)}",
-            ]
-        )
-    table = Table(columns=["<measure", "with boost", "without", "difference", "95 %, paired"], rows=rows)
-    high = sum(with_[tier] - without.get(tier, 0.0) for tier in (1, 2))
-    said = f"With the boost the share of tiers 1 and 2 in the first {top_k} is {100 * high:+.1f} points."
-    return Section(title="Authority", blocks=[figure, Text(said), table])
-
-
-def tokens(compared: Compared) -> Section:
-    """What a model reads, beside the whole corpus."""
-    runs = [one for one in compared.both if one.run is not None]
-    if not runs:
-        return Section(title="", blocks=[])
-    found = [token_efficiency(one.run, compared.session.corpus) for one in runs if one.run is not None]
-    rows = [
-        [
-            one.name,
-            f"{each.context:,.0f}",
-            f"{each.p95:,.0f}",
-            "—" if each.corpus is None else f"{each.corpus:,.0f}",
-            "—" if each.share is None else _share(each.share),
-        ]
-        for one, each in zip(runs, found)
-    ]
-    table = Table(columns=["<set-up", "context", "95 % below", "corpus of the domain", "share"], rows=rows)
-    blocks: list[Text | Figure | Table] = [table]
-    first = found[0]
-    if first.share and first.corpus:
-        caption = (
-            f"A context is {_share(first.share)} of the corpus: 1 token read for {1 / first.share:,.0f} that are there."
-        )
-        blocks.insert(0, Figure(svg=charts.meter(first.share, "Context beside the corpus"), caption=caption))
-    return Section(title="Context tokens", blocks=blocks)
-
-
-def times(compared: Compared) -> Section:
-    """Latency, and the stages with their candidates."""
-    runs = [one for one in compared.both if one.run is not None]
-    if not runs or runs[0].run is None:
-        return Section(title="", blocks=[])
-    totals = [(one.name, latency(one.run)) for one in runs if one.run is not None]
-    funnel = stages(runs[0].run)
-    bars = [
-        charts.Bar(stage.name, stage.p50, f"{_ms(stage.p50)} · {_ms(stage.p95)}", stage.p95)
-        for stage in funnel
-        if stage.p95 >= 0.05
-    ]
-    rows = [[name, *(_ms(value) for value in one)] for name, one in totals]
-    steps = [[one.name, f"{one.entered:.1f}", f"{one.left:.1f}", _ms(one.p50), _ms(one.p95)] for one in funnel]
-    return Section(
-        title="Latency and stages",
-        blocks=[
-            Table(columns=["<search", "p50", "p95", "mean", "slowest"], rows=rows),
-            Figure(svg=charts.bars(bars, "Time of each stage"), caption="Bar: p50, line: p95, one question at a time."),
-            Table(columns=["<stage", "candidates in", "out", "p50", "p95"], rows=steps),
-        ],
-    )
-
-
 def unanswerable(compared: Compared) -> Section:
     """What was said to questions that have no answer."""
     run, judged = compared.ours.run, compared.session.qrels
     left = [answer for answer in run.answers if answer.question.id not in judged] if run is not None else []
-    rows = [[answer.question.id, _cut(answer.question.text), answer.decision or "failed"] for answer in left]
+    rows = [[answer.question.id, cut(answer.question.text), answer.decision or "failed"] for answer in left]
     right = sum(answer.decision in ("out_of_scope", "no_match") for answer in left)
     said = f"{right} of {len(left)} were turned away. They are no part of the measures."
     table = Table(columns=["<question", "<text", "<decision"], rows=rows)
@@ -298,8 +178,6 @@ def unanswerable(compared: Compared) -> Section:
 
 def extremes(compared: Compared) -> list[Section]:
     """The worst questions with what was lost, and the best."""
-    from context_engine.evaluation.report import shown
-
     ours, measure, texts = compared.ours, compared.primary, compared.texts
     ordered = sorted(ours.scores, key=lambda name: (ours.scores[name][measure], name))
     lost: dict[str, list[str]] = {}
@@ -309,11 +187,11 @@ def extremes(compared: Compared) -> list[Section]:
                 lost.setdefault(fate.question, []).append(f"{fate.gold}: {_WORDS[fate.stage][0]}")
     worst = [name for name in ordered if ours.scores[name][measure] < 1.0][:_MOST_EXTREMES]
     rows = [
-        [name, _cut(texts.get(name, "")), shown(ours.scores[name][measure]), "; ".join(lost.get(name, ())[:3])]
+        [name, cut(texts.get(name, "")), shown(ours.scores[name][measure]), "; ".join(lost.get(name, ())[:3])]
         for name in worst
     ]
     table = Table(columns=["<question", "<text", measure, "<lost"], rows=rows)
-    best = [[name, _cut(texts.get(name, "")), shown(ours.scores[name][measure])] for name in ordered[::-1][:5]]
+    best = [[name, cut(texts.get(name, "")), shown(ours.scores[name][measure])] for name in ordered[::-1][:5]]
     return [
         Section(title="Worst questions", blocks=[table] if rows else [], wide=True),
         Section(title="Best questions", blocks=[Table(columns=["<question", "<text", measure], rows=best)]),
@@ -322,15 +200,13 @@ def extremes(compared: Compared) -> list[Section]:
 
 def every_question(compared: Compared) -> Section:
     """All questions with all measures."""
-    from context_engine.evaluation.report import shown
-
     ours, baseline, texts = compared.ours, compared.baseline, compared.texts
     times_ = {one.question.id: one for one in ours.run.answers} if ours.run is not None else {}
     rows = []
     for name, held in ours.scores.items():
-        row = [name, _cut(texts.get(name, "")), *(shown(held[measure]) for measure in ours.measures)]
+        row = [name, cut(texts.get(name, "")), *(shown(held[measure]) for measure in ours.measures)]
         row += [f"{held[compared.primary] - baseline.scores[name][compared.primary]:+.3f}"] if baseline else []
-        row += [_ms(times_[name].elapsed_ms), str(times_[name].context_tokens)] if name in times_ else []
+        row += [time_text(times_[name].elapsed_ms), str(times_[name].context_tokens)] if name in times_ else []
         rows.append(row)
     columns = ["<question", "<text", *ours.measures, *([f"Δ {compared.primary}"] if baseline else [])]
     columns += ["time", "tokens"] if times_ else []

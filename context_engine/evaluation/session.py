@@ -44,8 +44,8 @@ class Session:
     as_of: date | None = None
     notes: tuple[str, ...] = ()
 
-    def run(self, variant: Variant, depth: Depth, *, name: str | None = None, progress: Progress | None = None) -> Run:
-        """Ask a set-up every question.
+    def run(self, variant: Variant, depth: Depth, *, authority: bool = False, progress: Progress | None = None) -> Run:
+        """Ask a set-up every question; see `run_questions`.
 
         Raises:
             ConfigError, InvalidRequest: the set-up cannot be used.
@@ -54,10 +54,11 @@ class Session:
             return run_questions(
                 engine,
                 self.questions,
-                name=name or variant.name,
+                name=variant.name,
                 depth=depth,
                 counter=self.counter,
                 as_of=self.as_of,
+                authority=authority,
                 progress=progress,
             )
 

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any, Final
 
 from context_engine.evaluation.account import latency, stages, tier_shares, token_efficiency
-from context_engine.evaluation.report import Compared
+from context_engine.evaluation.compared import Compared
 from context_engine.evaluation.score import Scored, gold_fates
 
 __all__ = ["SCHEMA_VERSION", "summary"]

@@ -82,7 +82,7 @@ def read_variant(assignments: Iterable[str | tuple[str, str]], setup: Setup) -> 
             raise InvalidRequest(f"unknown setting {key!r}.{nearest(key, [*Settings.model_fields, *ALIASES])}")
         held[name] = _value(value) if head else value
     if settings:
-        setup.resolver.with_pipeline(_as_texts(settings))
+        setup.resolver.with_pipeline(_as_texts(settings)).base()
     return Variant(settings=settings, sources=sources)
 
 

@@ -134,3 +134,58 @@ def test_with_a_configuration_of_ones_own_there_is_nothing_to_evaluate_by_itself
 def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "ir_measures", None)
     assert "pip install 'context-engine[eval]'" in refused("run")
+
+
+# -- judge, tune, scope -----------------------------------------------------------------------------------------------
+
+
+def test_a_person_judges_and_evaluates_with_it() -> None:
+    ask = ("judge", "notional threshold for a material change", "-d", "NPA", "--qrels", "mine.jsonl", "-k", "5")
+    first = run(*ask, "--by", "ana", stdin="2\nx\n0\ns\nq\n")
+    assert first.exit_code == 0, first.output
+    assert "'x' is none of 0, 1, 2, s, q" in first.stderr
+    assert "2 judgements written to mine.jsonl: 1 answer, 0 help, 1 do not" in " ".join(first.stderr.split())
+    rows = [json.loads(line) for line in Path("mine.jsonl").read_text("utf-8").splitlines()]
+    assert [(row["grade"], row["by"]) for row in rows] == [(2, "ana"), (0, "ana")]
+    again = run(*ask, stdin="1\n")
+    assert "3 chunks to judge, 2 judged" in " ".join(again.stderr.split())
+    assert len(Path("mine.jsonl").read_text("utf-8").splitlines()) == 3
+    out = found("run", "--qrels", "mine.jsonl")
+    assert (out["questions"], out["judged"], out["gold_answers"]["total"]) == (1, 1, 2)
+    assert out["measures"]["RR@10"]["mean"] == 1.0
+
+
+def test_judgements_go_into_json_lines_alone() -> None:
+    assert "ends in .jsonl" in refused("judge", "limits", "-d", "NPA", "--qrels", "mine.tsv", stdin="1\n")
+
+
+def test_settings_that_are_not_better_are_not_written_unless_forced() -> None:
+    args = ("tune", *SIX, "--grid", "stage1_top_k=1", "--folds", "2", "--write", "config.json")
+    result = run(*args)
+    assert result.exit_code == 1
+    assert "nothing is written: on questions it was not chosen on it is not better" in " ".join(result.stderr.split())
+    assert not Path("config.json").exists()
+    assert "better beyond noise" in ok(*args, "--force", "--html", "tune.html")
+    assert json.loads(Path("config.json").read_text("utf-8"))["// tuned"].startswith("nDCG@10 on 5 questions")
+    assert json.loads(Path("config.evidence.json").read_text("utf-8"))["better_beyond_noise"] is False
+
+
+def test_a_grid_whose_values_hold_commas() -> None:
+    grid = 'authority_boosts={"tier_1": 0.4, "tier_2": 0.3},{"tier_1": 0.9}'
+    out = found("tune", *SIX, "--grid", grid, "--folds", "2")
+    assert len(out["means_on_all_questions"]) == 3
+    assert "--grid dedup_method is given twice" in refused(
+        "tune", "--grid", "dedup_method=off", "--grid", "dedup_method=near"
+    )
+
+
+def test_the_scope_threshold_and_its_trade_off() -> None:
+    lines = [f"o{n}\tHow do I bake bread number {n}?" for n in range(5)]
+    Path("out.tsv").write_text("\n".join(lines), "utf-8")
+    shown = ok("scope", "--in", "six.jsonl", "--out", "out.tsv", "--html", "scope.html")
+    assert "5 questions in scope, 5 out of scope" in shown
+    assert "keeps 98%" in shown
+    assert "How do I bake bread number" in Path("scope.html").read_text("utf-8")
+    out = found("scope", "--in", "six.jsonl", "--out", "out.tsv", "--keep", "0.5")
+    assert out["chosen"]["kept"] >= 0.5
+    assert 0 <= out["separation"] <= 1

@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 from context_engine import demo
+from context_engine.evaluation.compared import Compared
+from context_engine.evaluation.evaluate import evaluate
 from context_engine.evaluation.gold import Hit, Identity
 from context_engine.evaluation.session import Session, open_session
+from context_engine.evaluation.variant import Variant, read_variant
 from context_engine.wiring import load_setup
 
 
@@ -22,6 +25,13 @@ def demo_session(tmp_path_factory: pytest.TempPathFactory) -> Session:
     setup = load_setup(manifest_dir=demo.MANIFESTS, env={"HOME": str(home)}, cwd=home)
     place = demo.ensure_base(home / "data", setup.registry)
     return open_session(setup, place, queries=demo.QUESTIONS, qrels=None, as_of=date(2026, 3, 2))
+
+
+@pytest.fixture(scope="session")
+def demo_compared(demo_session: Session) -> Compared:
+    """The demo as configured, beside the same without authority."""
+    baseline = read_variant(["authority_weight=0"], demo_session.setup)
+    return evaluate(demo_session, Variant(), baseline=baseline, measures=("R@8", "AP@10", "nDCG@10"))
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.evaluation.account import latency, stages, tier_shares, token_efficiency
-from context_engine.evaluation.evaluate import compare_files, evaluate
+from context_engine.evaluation.evaluate import compare_files
 from context_engine.evaluation.gold import Identity
 from context_engine.evaluation.groups import grouped, tier_of_gold
 from context_engine.evaluation.questions import Question
@@ -18,21 +18,14 @@ from context_engine.models import Fate, Outcome
 MEASURES = ("R@8", "AP@10", "nDCG@10")
 
 
-@pytest.fixture(scope="module")
-def compared(demo_session):
-    return evaluate(
-        demo_session, Variant(), baseline=read_variant(["authority_weight=0"], demo_session.setup), measures=MEASURES
-    )
+def test_the_demo_is_answered_well(demo_compared):
+    assert set(demo_compared.ours.scores) == set(demo_compared.session.qrels)
+    assert demo_compared.ours.mean("R@8") > 0.84
+    assert demo_compared.primary == "nDCG@10"
 
 
-def test_the_demo_is_answered_well(compared):
-    assert set(compared.ours.scores) == set(compared.session.qrels)
-    assert compared.ours.mean("R@8") > 0.84
-    assert compared.primary == "nDCG@10"
-
-
-def test_every_gold_answer_ends_once_and_the_returned_make_the_recall(compared):
-    session, run = compared.session, compared.ours.run
+def test_every_gold_answer_ends_once_and_the_returned_make_the_recall(demo_compared):
+    session, run = demo_compared.session, demo_compared.ours.run
     fates = gold_fates(run, session.qrels)
     assert sorted((fate.question, fate.gold) for fate in fates) == sorted(
         (question, gold) for question, held in session.qrels.items() for gold in held
@@ -41,52 +34,52 @@ def test_every_gold_answer_ends_once_and_the_returned_make_the_recall(compared):
     recall = [
         sum((question, gold) in returned for gold in held) / len(held) for question, held in session.qrels.items()
     ]
-    assert sum(recall) / len(recall) == pytest.approx(compared.ours.mean("R@8"), abs=0.02)
+    assert sum(recall) / len(recall) == pytest.approx(demo_compared.ours.mean("R@8"), abs=0.02)
 
 
-def test_without_the_boost_is_the_set_up_without_authority(compared):
+def test_without_the_boost_is_the_set_up_without_authority(demo_compared):
     for measure in MEASURES:
-        assert compared.without_authority.mean(measure) == pytest.approx(compared.baseline.mean(measure))
+        assert demo_compared.without_authority.mean(measure) == pytest.approx(demo_compared.baseline.mean(measure))
 
 
-def test_the_boost_raises_the_share_of_the_first_tiers(compared):
-    run = compared.ours.run
+def test_the_boost_raises_the_share_of_the_first_tiers(demo_compared):
+    run = demo_compared.ours.run
     with_ = tier_shares([answer.hits for answer in run.answers], 8)
     without = tier_shares([answer.without_authority for answer in run.answers], 8)
     assert sum(with_.values()) == pytest.approx(1.0)
     assert with_[1] + with_[2] > without[1] + without[2]
 
 
-def test_a_context_is_a_small_part_of_the_corpus(compared):
-    used = token_efficiency(compared.ours.run, compared.session.corpus)
+def test_a_context_is_a_small_part_of_the_corpus(demo_compared):
+    used = token_efficiency(demo_compared.ours.run, demo_compared.session.corpus)
     assert 0 < used.context < used.corpus
     assert used.share == pytest.approx(used.context / used.corpus, rel=0.2)
 
 
-def test_stages_and_times_are_accounted_for(compared):
-    names = [stage.name for stage in stages(compared.ours.run)]
+def test_stages_and_times_are_accounted_for(demo_compared):
+    names = [stage.name for stage in stages(demo_compared.ours.run)]
     assert names[0] == "recall"
     assert names[-1] == "select"
-    time = latency(compared.ours.run)
+    time = latency(demo_compared.ours.run)
     assert 0 < time.p50 <= time.p95 <= time.most
 
 
-def test_a_saved_run_measures_the_same(compared, tmp_path):
+def test_a_saved_run_measures_the_same(demo_compared, tmp_path):
     path = tmp_path / "a.run"
-    write_run(path, compared.ours.places, "a")
-    again = compare_files(compared.session, path, path, measures=MEASURES)
-    assert again.ours.scores == compared.ours.scores
-    assert again.ours.against(again.baseline, "R@8").ties == len(compared.session.qrels)
-    hits = rankings_of(read_run(path), compared.session.corpus.by_chunk_id())
-    assert score_rankings("a", hits, compared.session.qrels, MEASURES).scores == compared.ours.scores
+    write_run(path, demo_compared.ours.places, "a")
+    again = compare_files(demo_compared.session, path, path, measures=MEASURES)
+    assert again.ours.scores == demo_compared.ours.scores
+    assert again.ours.against(again.baseline, "R@8").ties == len(demo_compared.session.qrels)
+    hits = rankings_of(read_run(path), demo_compared.session.corpus.by_chunk_id())
+    assert score_rankings("a", hits, demo_compared.session.qrels, MEASURES).scores == demo_compared.ours.scores
 
 
-def test_groups_are_by_tier_and_domain(compared):
-    groups = grouped(compared.session)
+def test_groups_are_by_tier_and_domain(demo_compared):
+    groups = grouped(demo_compared.session)
     assert {name: len(held) for name, held in groups["domain"].items()} == {"DCE": 10, "DESK": 10, "NPA": 10, "ORM": 10}
     assert sum(map(len, groups["tier of the answer"].values())) == 40
     with pytest.raises(InvalidRequest, match="no question has a field 'colour'"):
-        grouped(compared.session, ["colour"])
+        grouped(demo_compared.session, ["colour"])
 
 
 def test_the_tier_of_a_question_is_the_best_of_its_gold():

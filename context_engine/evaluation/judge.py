@@ -1,0 +1,71 @@
+"""Judgements by a person: what is asked, and what is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+from context_engine.evaluation.qrels import read_qrels
+from context_engine.evaluation.questions import read_questions
+from context_engine.models import RankedChunk, SearchResult, utc_text
+from context_engine.text import content_sha256
+
+__all__ = ["judgement", "question_id", "to_judge"]
+
+
+def question_id(path: Path, query: str, domain: str) -> str:
+    """Return the id of a question: the one it has in the file, else one made of its text and domain.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    known = read_questions(path) if path.exists() and path.stat().st_size else ()
+    same = (one.id for one in known if (one.text, one.domain) == (query, domain))
+    return next(same, f"q-{content_sha256(f'{domain} {query}')[:10]}")
+
+
+def to_judge(path: Path, question: str, result: SearchResult) -> Sequence[RankedChunk]:
+    """Return the chunks of a result that the file holds no judgement of.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    judged = read_qrels(path).get(question, {}) if path.exists() and path.stat().st_size else {}
+    return [chunk for chunk in result.chunks if chunk.chunk_id not in judged]
+
+
+def judgement(
+    question: str,
+    result: SearchResult,
+    chunk: RankedChunk,
+    grade: int,
+    *,
+    as_of: date | None = None,
+    by: str | None = None,
+    at: datetime | None = None,
+) -> Mapping[str, Any]:
+    """Return one judgement as a line of a JSON Lines file of judgements, which is a file of questions too.
+
+    Args:
+        as_of: the day asked about, where one was given.
+        by, at: who judged, and when; left out where they are None.
+    """
+    row: dict[str, Any] = {
+        "query_id": question,
+        "query": result.query,
+        "domain": result.domain,
+        "as_of": as_of.isoformat() if as_of else None,
+        "chunk_id": chunk.chunk_id,
+        "grade": grade,
+        "source_id": chunk.source_id,
+        "document_id": chunk.chunk.document_id,
+        "document_version": chunk.chunk.document_version,
+        "section": chunk.chunk.section,
+        "content_sha256": content_sha256(chunk.content),
+        "rank": chunk.rank,
+        "by": by,
+        "at": utc_text(at) if at else None,
+    }
+    return {key: value for key, value in row.items() if value is not None}

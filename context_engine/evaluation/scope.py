@@ -1,0 +1,198 @@
+"""The scope threshold: which questions it keeps and which it turns away, for every value it could have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from context_engine.engine import Engine
+from context_engine.errors import InvalidRequest, RetrievalFailed
+from context_engine.evaluation import charts
+from context_engine.evaluation.blocks import Figure, Report, Section, Table, Text, Tile
+from context_engine.evaluation.questions import Question
+from context_engine.evaluation.run import Progress
+from context_engine.evaluation.statistics import percentile
+from context_engine.evaluation.words import cut
+from context_engine.models import SearchRequest
+
+__all__ = ["OUT_OF_SCOPE", "Calibration", "TradeOff", "best_signals", "calibrate", "scope_report"]
+
+OUT_OF_SCOPE: Final = Path(__file__).resolve().parent / "data" / "out_of_scope.jsonl"
+"""Two hundred questions of everyday life: cooking, sport, health, travel ... nothing a bank's rules could answer."""
+
+_EVERYTHING: Final = {
+    "min_relevance_score": 0.0,
+    "scope_threshold": 0.0,
+    "stage2_top_k": 1000,
+    "similarity_threshold": None,
+    "dedup_method": "off",
+    "max_per_document": None,
+    "mmr_lambda": None,
+    "reranking_enabled": False,
+}
+_STEP: Final = 0.05
+_MOST_NAMED: Final = 10
+
+
+class TradeOff(NamedTuple):
+    """One threshold.
+
+    Attributes:
+        kept: share of the questions in scope that are kept.
+        turned_away: share of the questions out of scope that are turned away.
+    """
+
+    threshold: float
+    kept: float
+    turned_away: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """The trade-off on two sets of questions.
+
+    Attributes:
+        inside, outside: question id and the best absolute relevance among its candidates, 0 without any.
+        table: every twentieth.
+        chosen: the highest threshold that keeps the share wanted.
+        current: the threshold in force.
+        separation: chance that a question in scope has a higher signal than one out of scope, [0, 1].
+    """
+
+    inside: Sequence[tuple[str, float]]
+    outside: Sequence[tuple[str, float]]
+    table: Sequence[TradeOff]
+    chosen: TradeOff
+    current: TradeOff
+    separation: float
+    keep: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it, JSON-ready."""
+        return {
+            "in_scope": len(self.inside),
+            "out_of_scope": len(self.outside),
+            "keep": self.keep,
+            "chosen": self.chosen._asdict(),
+            "current": self.current._asdict(),
+            "separation": self.separation,
+            "table": [one._asdict() for one in self.table],
+            "signals": {"in_scope": dict(self.inside), "out_of_scope": dict(self.outside)},
+        }
+
+
+def best_signals(
+    engine: Engine,
+    questions: Sequence[tuple[Question, str]],
+    *,
+    as_of: date | None = None,
+    progress: Progress | None = None,
+) -> Iterator[tuple[str, float]]:
+    """Yield each question's id with the best absolute relevance among all its candidates; no threshold is in force.
+
+    Raises:
+        InvalidRequest, ConfigError: as `Engine.search`.
+        RetrievalFailed: no source answered.
+    """
+    for number, (question, domain) in enumerate(questions, start=1):
+        day = question.as_of or as_of
+        request = SearchRequest(query=question.text, domain=domain, as_of=day, overrides=_EVERYTHING)
+        result = engine.search(request)
+        if any(source.state == "failed" for source in result.sources):
+            failed = ", ".join(source.source_id for source in result.sources if source.state == "failed")
+            raise RetrievalFailed(f"question {question.id!r}: {failed} did not answer: the signal would be too low")
+        yield question.id, max((chunk.absolute for chunk in result.chunks), default=0.0)
+        if progress is not None:
+            progress(number, len(questions), question.id)
+
+
+def calibrate(
+    inside: Sequence[tuple[str, float]], outside: Sequence[tuple[str, float]], *, current: float, keep: float = 0.98
+) -> Calibration:
+    """Return the trade-off of every threshold.
+
+    Args:
+        inside, outside: question id with its best absolute relevance.
+        current: the threshold in force.
+        keep: least share of the questions in scope that the chosen threshold keeps, (0, 1].
+
+    Raises:
+        InvalidRequest: a set without questions, or a share out of range.
+    """
+    if not inside or not outside:
+        raise InvalidRequest(f"there is no question {'in' if not inside else 'out of'} scope to calibrate with")
+    if not 0.0 < keep <= 1.0:
+        raise InvalidRequest(f"the share to keep must be above 0 and at most 1, got {keep:g}")
+    ins, outs = [value for _, value in inside], [value for _, value in outside]
+    steps = [round(number * _STEP, 2) for number in range(int(1 / _STEP) + 1)]
+    return Calibration(
+        inside=inside,
+        outside=outside,
+        table=[_trade_off(step, ins, outs) for step in steps],
+        chosen=_chosen(ins, outs, keep),
+        current=_trade_off(current, ins, outs),
+        separation=_separation(ins, outs),
+        keep=keep,
+    )
+
+
+def _trade_off(threshold: float, inside: Sequence[float], outside: Sequence[float]) -> TradeOff:
+    """A question is kept where its signal reaches the threshold."""
+    kept = sum(value >= threshold for value in inside) / len(inside)
+    return TradeOff(threshold, kept, sum(value < threshold for value in outside) / len(outside))
+
+
+def _chosen(inside: Sequence[float], outside: Sequence[float], keep: float) -> TradeOff:
+    """Return the highest threshold of two decimals that keeps enough."""
+    found = (_trade_off(round(number / 100, 2), inside, outside) for number in range(100, -1, -1))
+    return next(one for one in found if one.kept >= keep - 1e-12)
+
+
+def _separation(inside: Sequence[float], outside: Sequence[float]) -> float:
+    """Return the area under the ROC curve (Mann-Whitney): ties count half."""
+    won = sum((one > other) + 0.5 * (one == other) for one in inside for other in outside)
+    return won / (len(inside) * len(outside))
+
+
+def scope_report(found: Calibration, *, title: str, texts: Mapping[str, str]) -> Report:
+    """Return the calibration as a report; `texts` are the questions by id."""
+    chosen, current = found.chosen, found.current
+    curves = [
+        charts.Line("in scope, kept", [(one.threshold, one.kept) for one in found.table], 0),
+        charts.Line("out of scope, turned away", [(one.threshold, one.turned_away) for one in found.table], 1),
+    ]
+    key = charts.key([curve.label for curve in curves])
+    svg = charts.lines(curves, "Trade-off", x_label="scope_threshold", percent=True, mark=chosen.threshold)
+    ins, outs = [value for _, value in found.inside], [value for _, value in found.outside]
+    spread = charts.histogram(ins, outs, "Best absolute relevance", percent=True)
+    rows = [[f"{one.threshold:.2f}", f"{one.kept:.1%}", f"{one.turned_away:.1%}"] for one in found.table]
+    lead = f"{len(ins)} questions in scope, {len(outs)} out of scope. Medians of the signal: "
+    lead += f"{percentile(ins, 0.5):.2f} and {percentile(outs, 0.5):.2f}."
+    said = "A question is turned away where the best absolute relevance among its candidates is below the threshold."
+    return Report(
+        title=title,
+        lead=lead,
+        tiles=[
+            Tile(label="Keeps enough", value=f"{chosen.threshold:.2f}", note=f"{found.keep:.0%} of what is in scope"),
+            Tile(label="In scope, kept", value=f"{chosen.kept:.1%}", note=f"now {current.kept:.1%}"),
+            Tile(label="Turned away", value=f"{chosen.turned_away:.1%}", note=f"now {current.turned_away:.1%}"),
+            Tile(label="In force", value=f"{current.threshold:.2f}", note="scope_threshold"),
+            Tile(label="Separation", value=f"{found.separation:.3f}", note="area under the ROC curve"),
+        ],
+        sections=[
+            Section(title="Trade-off", blocks=[Figure(svg=svg, caption=key + "Dashed: what keeps enough.")]),
+            Section(title="Best signal of each question", blocks=[Figure(svg=spread, caption=key), Text(said)]),
+            Section(title="Thresholds", blocks=[Table(columns=["threshold", "in kept", "out turned away"], rows=rows)]),
+            Section(title="In scope with the weakest signal", blocks=[_weakest(found.inside, texts)]),
+            Section(title="Out of scope with the strongest", blocks=[_weakest(found.outside, texts, -1)]),
+        ],
+    )
+
+
+def _weakest(signals: Sequence[tuple[str, float]], texts: Mapping[str, str], sign: int = 1) -> Table:
+    ordered = sorted(signals, key=lambda one: (sign * one[1], one[0]))
+    rows = [[name, cut(texts.get(name, "")), f"{value:.3f}"] for name, value in ordered[:_MOST_NAMED]]
+    return Table(columns=["<question", "<text", "signal"], rows=rows)

@@ -1,0 +1,227 @@
+"""Search for better settings, believed only on questions they were not chosen on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any, Final, NamedTuple
+
+from context_engine.engine.recompute import recompute
+from context_engine.errors import InvalidRequest
+from context_engine.evaluation.metrics import cutoff
+from context_engine.evaluation.run import Depth, Progress, answer_of, ask, with_settings
+from context_engine.evaluation.score import score_rankings
+from context_engine.evaluation.session import Session
+from context_engine.evaluation.statistics import Paired, paired_bootstrap
+from context_engine.evaluation.variant import Variant, open_variant, read_variant, with_variant
+from context_engine.settings import Layer, Setting, call_layer
+from context_engine.settings.interpolate import FromVariable
+
+__all__ = ["STAGE_TWO", "Fold", "Tuned", "candidates", "chosen_by_folds", "folds_of", "tune"]
+
+STAGE_TWO: Final = frozenset(
+    {
+        *("min_relevance_score", "min_chunks", "scope_threshold", "dedup_threshold", "dedup_method", "expired"),
+        *("relevance_weight", "authority_weight", "authority_boosts", "rerank_weight", "reranking_enabled"),
+        *("similarity_threshold", "similarity_kind", "max_per_document", "mmr_lambda", "stage2_top_k"),
+    }
+)
+"""Settings that stage 2 alone reads: for these the sources are not asked again."""
+
+_WIDE: Final = {
+    "min_relevance_score": 0.0,
+    "scope_threshold": 0.0,
+    "similarity_threshold": None,
+    "dedup_method": "off",
+    "reranking_enabled": True,
+}
+"""With a reranker, what lets it score every candidate that any setting could let through."""
+
+_MOST_CANDIDATES: Final = 5000
+_BY_ROUNDING: Final = 1e-9
+
+Values = Mapping[str, float]
+"""Question id to the value of the measure."""
+
+
+class Fold(NamedTuple):
+    """One part of the questions, held out.
+
+    Attributes:
+        chosen: the candidate that is best on all other questions.
+        trained, held_out: its mean there and here; `baseline` that of the configuration here.
+    """
+
+    questions: tuple[str, ...]
+    chosen: int
+    trained: float
+    held_out: float
+    baseline: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuned:
+    """What a search found.
+
+    Attributes:
+        candidates: the configuration as it is first, then the grid.
+        values: of each candidate, per question.
+        best: the candidate with the best mean over all questions, the first of equals.
+        folds: held-out results of what the other folds chose.
+        difference: held-out values of what was chosen against the configuration, paired.
+    """
+
+    measure: str
+    candidates: tuple[Variant, ...]
+    values: tuple[Values, ...]
+    best: int
+    folds: tuple[Fold, ...]
+    difference: Paired
+
+    @property
+    def better(self) -> bool:
+        """Whether what was found is another candidate than the configuration, and better beyond noise."""
+        return self.best != 0 and self.difference.low > 0.0
+
+
+def candidates(grid: Mapping[str, Sequence[str]], session: Session) -> tuple[Variant, ...]:
+    """Return the configuration as it is and every combination of the grid's values.
+
+    Raises:
+        InvalidRequest: an unknown setting, no value, or too many combinations.
+        ConfigError: a value that cannot be used.
+    """
+    count = prod(len(values) for values in grid.values())
+    if not grid or not count:
+        raise InvalidRequest("there is nothing to search: give --grid KEY=VALUE,VALUE")
+    if count > _MOST_CANDIDATES:
+        raise InvalidRequest(f"the grid has {count} combinations, at most {_MOST_CANDIDATES} are searched")
+    for key, values in grid.items():
+        for value in values:
+            read_variant([(key, value)], session.setup)
+    return (Variant(), *(read_variant(zip(grid, row), session.setup) for row in product(*grid.values())))
+
+
+def folds_of(questions: Sequence[str], count: int) -> tuple[tuple[str, ...], ...]:
+    """Return the questions in disjoint parts of equal size, the same for the same questions in any order.
+
+    Raises:
+        InvalidRequest: fewer than two folds, or more than questions.
+    """
+    if not 2 <= count <= len(questions):
+        raise InvalidRequest(f"folds must be from 2 to the number of judged questions ({len(questions)}), got {count}")
+    shuffled = sorted(questions, key=lambda one: hashlib.sha256(one.encode("utf-8", "surrogatepass")).digest())
+    return tuple(tuple(shuffled[start::count]) for start in range(count))
+
+
+def tune(
+    session: Session,
+    found: Sequence[Variant],
+    *,
+    measure: str,
+    folds: int = 5,
+    top_k: int = 8,
+    progress: Progress | None = None,
+) -> Tuned:
+    """Return the best of some candidates, with what it does on questions it was not chosen on.
+
+    The sources are asked once for each different stage 1; where candidates differ in stage 2 alone it is computed again
+    from the answers.
+
+    Args:
+        found: as `candidates` returns them.
+        measure: as ir_measures names it; a set measure (SetF ...) is taken on the first top_k.
+        progress: told of (searches and recomputations done, all of them, candidate).
+
+    Raises:
+        InvalidRequest, ConfigError: a fold number or a set-up that cannot be used.
+    """
+    parts = folds_of(list(session.qrels), folds)
+    values = _measured(session, found, measure, top_k, progress)
+    chosen = tuple(chosen_by_folds(values, parts))
+    held_out = {name: (values[fold.chosen][name], values[0][name]) for fold in chosen for name in fold.questions}
+    ours, theirs = ([pair[side] for pair in held_out.values()] for side in (0, 1))
+    return Tuned(
+        measure=measure,
+        candidates=tuple(found),
+        values=tuple(values),
+        best=_best(values, list(session.qrels)),
+        folds=chosen,
+        difference=paired_bootstrap(ours, theirs),
+    )
+
+
+def chosen_by_folds(values: Sequence[Values], parts: Sequence[Sequence[str]]) -> list[Fold]:
+    """Return for each part what is best on the others, and how it does there and here."""
+    out = []
+    for part in parts:
+        others = [name for other in parts if other is not part for name in other]
+        best = _best(values, others)
+        trained, held_out, baseline = (
+            sum(values[which][name] for name in names) / len(names)
+            for which, names in ((best, others), (best, part), (0, part))
+        )
+        out.append(Fold(tuple(part), best, trained, held_out, baseline))
+    return out
+
+
+def _best(values: Sequence[Values], questions: Sequence[str]) -> int:
+    """Return the candidate with the best mean; of those equal but for rounding the first."""
+    means = [sum(one[name] for name in questions) / len(questions) for one in values]
+    most = max(means)
+    return next(place for place, one in enumerate(means) if one >= most - _BY_ROUNDING)
+
+
+def _measured(
+    session: Session, found: Sequence[Variant], measure: str, top_k: int, progress: Progress | None
+) -> list[Values]:
+    """Return the values of each candidate; candidates with one stage 1 share its answers."""
+    depth = Depth(top_k=top_k, ranked=max(top_k, cutoff(measure)))
+    groups: dict[str, list[int]] = {}
+    for place, one in enumerate(found):
+        groups.setdefault(_stage_one(one).name, []).append(place)
+    judged = [(question, domain) for question, domain in session.questions if question.id in session.qrels]
+    rankings: list[dict[str, Any]] = [{} for _ in found]
+    total, done = len(judged) * len(groups), 0
+    for places in groups.values():
+        with open_variant(session.setup, _stage_one(found[places[0]]), session.data_dir) as engine:
+            layers = {place: _layers(session, found[place], depth) for place in places}
+            wide = _reranks(session, found[places[0]])
+            for question, domain in judged:
+                asked = {"overrides": _WIDE} if wide else {}
+                result, _ = ask(engine, question, domain, depth=depth, as_of=session.as_of, **asked)
+                done += 1
+                if progress is not None:
+                    progress(done, total, question.id)
+                if result is None:
+                    continue
+                for place in places:
+                    again = recompute(with_settings(result, layers[place][domain]))
+                    rankings[place][question.id] = answer_of(again, question, depth=depth).hits
+    scored = [score_rankings("", one, session.qrels, (measure,)).scores for one in rankings]
+    return [{name: held[measure] for name, held in one.items()} for one in scored]
+
+
+def _reranks(session: Session, variant: Variant) -> bool:
+    """Return whether a set-up names a model reranker."""
+    return with_variant(session.setup, _stage_one(variant)).resolver.base().values.reranker != "noop"
+
+
+def _stage_one(variant: Variant) -> Variant:
+    """Return what of a set-up the sources and the reranker see."""
+    kept = {key: value for key, value in variant.settings.items() if key not in STAGE_TWO}
+    return Variant(settings=kept, sources=variant.sources)
+
+
+def _layers(session: Session, variant: Variant, depth: Depth) -> Mapping[str, Layer]:
+    """Return by domain the settings stage 2 is computed with: the configured ones, those of the variant over them."""
+    own = {key: FromVariable(value) for key, value in variant.settings.items() if key in STAGE_TWO}
+    out = {}
+    for domain in {name for _, name in session.questions}:
+        configured = session.setup.resolver.base(session.setup.registry.domain(domain)).values
+        below = {key: Setting(getattr(configured, key), "configured") for key in STAGE_TWO}
+        out[domain] = {**below, **call_layer(own), "stage2_top_k": Setting(depth.ranked, "evaluation")}
+    return out
