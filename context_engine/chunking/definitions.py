@@ -55,7 +55,12 @@ _GLOSSARY: Final = re.compile(
     r"|术语|定义|释义|用語|定義",
     re.IGNORECASE,
 )
-_NOT_TERMS: Final = frozenset(("this", "it", "that", "which", "these", "those", "what", "note", "example", "he", "she"))
+_FIRST: Final = (
+    "this it that which these those what note example he she in when where if for under by as on at to and or"
+)
+_INSIDE: Final = "must shall may should is are was be that which this these not it"
+_NOT_FIRST: Final = frozenset(_FIRST.split())
+_NOT_INSIDE: Final = frozenset(_INSIDE.split())
 
 
 def is_glossary(heading: str) -> bool:
@@ -104,5 +109,7 @@ def _found(text: str, glossary: bool) -> Iterator[tuple[int, str]]:
 def _term(start: int, raw: str) -> Iterator[tuple[int, str]]:
     term = " ".join(raw.split()).strip(_OPEN + _CLOSE + " ,:")
     words = term.split()
-    if len(term) > 1 and 0 < len(words) <= _MOST_WORDS and words[0].casefold() not in _NOT_TERMS and term.strip("-:"):
+    if not 0 < len(words) <= _MOST_WORDS or len(term) < 2 or not term.strip("-:"):
+        return
+    if words[0].casefold() not in _NOT_FIRST and _NOT_INSIDE.isdisjoint(words):
         yield start, term

@@ -34,6 +34,8 @@ def test_terms(text, terms):
         "This means that the limit is hard.",
         "It means war.",
         "by any means necessary",
+        "In relation to Fees means nothing.",
+        "Providers must ensure that care means care.",
         "Limit: five million in all currencies",
         "The **limit** is hard.",
         "| Step | Meaning of it |\n|---|---|\n| Draft | Write the text |",
