@@ -57,6 +57,10 @@ class Settings(BaseModel):
     max_chunk_tokens: Annotated[int, Field(strict=True, ge=16, le=8192)] = Field(
         512, description="No chunk is cut longer than this."
     )
+    token_counter: Annotated[str, Field(pattern=r"^(approx|(tiktoken|tokenizers):\S.*)$")] = Field(
+        "approx",
+        description="What counts the tokens of chunks: approx, tiktoken:ENCODING or its file, tokenizers:FOLDER.",
+    )
     dedup_threshold: Annotated[float, Field(strict=True, gt=0.0, le=1.0, allow_inf_nan=False)] = Field(
         0.85, description="Word-set Jaccard from which two texts are near-duplicates."
     )
@@ -90,7 +94,7 @@ class Settings(BaseModel):
         None, description="Maximal marginal relevance: 1 is the ranking alone, less prefers what is new; null: off."
     )
     query_expansion: Flag = Field(True, description="Search too for what the domain's glossary calls a term.")
-    query_expansion_weight: Unit = Field(0.2, description="What a word of the glossary counts against a user's own.")
+    query_expansion_weight: Unit = Field(1.0, description="What another name counts against the user's own.")
     multi_query: Flag = Field(False, description="Search too for each part of a question of several.")
     exact_first: Flag = Field(
         True, description="Chunks with the quoted phrase or the code that is asked for come first."

@@ -29,7 +29,7 @@ def prepare(
     query: str,
     *,
     entries: Entries = _NONE,
-    expansion_weight: float = 0.5,
+    expansion_weight: float = 1.0,
     multi_query: bool = False,
     most_chars: int = 10_000,
 ) -> PreparedQuery:
@@ -38,7 +38,7 @@ def prepare(
     Args:
         query: the user's own words.
         entries: the domain's glossary, {term: other names}.
-        expansion_weight: what other names count against the user's words, [0, 1]; 0 is no expansion.
+        expansion_weight: what another name counts against the user's own, [0, 1]; 0 is no expansion.
         multi_query: whether its parts are searched for too (`sub_questions`).
         most_chars: a longer query is cut, and says so.
     """

@@ -14,6 +14,8 @@ __all__ = ["MOST_CONCEPTS", "refined", "unrefined"]
 
 MOST_CONCEPTS: Final = 8
 _MOST_CHARS: Final = 2_000
+_CONCEPT: Final = 0.2
+"""What a concept that a model names counts against another name of a word of the user's."""
 
 
 def refined(query: PreparedQuery, given: Any, *, refiner: str, weight: float) -> PreparedQuery:
@@ -25,7 +27,7 @@ def refined(query: PreparedQuery, given: Any, *, refiner: str, weight: float) ->
         query: as it was prepared.
         given: the refiner's answer.
         refiner: its name.
-        weight: what a concept counts against the user's words, [0, 1].
+        weight: of expansions, [0, 1]; a concept counts a fifth of it.
 
     Raises:
         RefinerError: the answer is no `Refinement` of texts.
@@ -42,7 +44,7 @@ def refined(query: PreparedQuery, given: Any, *, refiner: str, weight: float) ->
     return replace(
         query,
         sub_queries=(*query.sub_queries, other) if other else query.sub_queries,
-        expansions=(*query.expansions, *(Expansion("", one, weight, "refiner") for one in added)),
+        expansions=(*query.expansions, *(Expansion("", one, _CONCEPT * weight, "refiner") for one in added)),
         concepts=concepts[:MOST_CONCEPTS],
         notes=(*query.notes, *note),
         refiner=refiner,

@@ -22,6 +22,7 @@ MOST_TERMS: Final = 256
 
 _CODE_WEIGHT: Final = 2.0
 _MOST_WORDS_BESIDE: Final = 3
+_FEW_ROWS: Final = 400
 
 
 class TextQuery(NamedTuple):
@@ -49,11 +50,11 @@ def text_query(text: str, options: SearchOptions, expansions: Sequence[Expansion
 
     Words count in the body fully and in headings and metadata by `head_weight`; a term with a digit (a code, a clause
     number) counts there by _CODE_WEIGHT, for a document is more its own than another's that cites it. A piece of a code
-    counts less (`text.term_weights`). An expansion of several words counts where they stand side by side.
+    counts less (`text.term_weights`). A term that has other names counts by the one a chunk holds best, never twice;
+    of another name of several words count the pairs alone.
     """
     weights = term_weights(text)
-    others = list(_others(expansions))
-    if not weights and not others:
+    if not weights and not any(map(terms, (one.text for one in expansions))):
         return None
     kept = dict(list(weights.items())[:MOST_TERMS])
     words = [word for word in terms(text) if word in kept]
@@ -66,7 +67,7 @@ def text_query(text: str, options: SearchOptions, expansions: Sequence[Expansion
     title = [(Occur.Should, constant(_term("title", word), share)) for word in sorted(kept)]
     names = _names(words)
     return TextQuery(
-        Query.boolean_query([*_clauses("body", kept), *_clauses("pairs", pairs), *_clauses("head", head), *others]),
+        Query.boolean_query([*_by_name(kept, pairs, expansions, options), *_clauses("head", head)]),
         Query.boolean_query(list(_clauses("section", kept))),
         Query.boolean_query(title),
         constant(Query.term_set_query(SCHEMA, "defines", names), 1.0) if names else None,
@@ -77,7 +78,12 @@ def text_query(text: str, options: SearchOptions, expansions: Sequence[Expansion
 
 def rows(rids: Collection[int]) -> Query:
     """Return the query for some rows, each with score 0."""
-    return constant(Query.term_set_query(SCHEMA, "rid", list(rids)), 0.0)
+    if len(rids) > _FEW_ROWS:
+        return constant(Query.term_set_query(SCHEMA, "rid", list(rids)), 0.0)
+    # A set walks the whole dictionary of terms; single look-ups are faster while they are few.
+    return constant(
+        Query.boolean_query([(Occur.Should, Query.term_query(SCHEMA, "rid", rid)) for rid in sorted(rids)]), 0.0
+    )
 
 
 def constant(query: Query, score: float) -> Query:
@@ -101,11 +107,37 @@ def _clauses(field: str, weights: Mapping[str, float]) -> Iterator[tuple[Occur, 
             yield Occur.Should, query if weight == 1.0 else Query.boost_query(query, weight)
 
 
-def _others(expansions: Sequence[Expansion]) -> Iterator[tuple[Occur, Query]]:
-    for expansion in expansions:
-        words = terms(expansion.text)
-        field, sought = ("pairs", bigrams(words)) if len(words) > 1 else ("body", words)
-        yield from _clauses(field, dict.fromkeys(sought, expansion.weight))
+def _by_name(
+    kept: Mapping[str, float], pairs: Mapping[str, float], expansions: Sequence[Expansion], options: SearchOptions
+) -> Iterator[tuple[Occur, Query]]:
+    """The clauses of body and pairs; those of a term with other names are one, scored by the best name.
+
+    On 1 429 questions with terms of a glossary, R@10 / MAP@10 against no expansion: so +.002 / +.004, in the other
+    names' wording +.033 / +.042; with all names added up -.000 / -.003 and +.041 / +.044.
+    """
+    words, beside = dict(kept), dict(pairs)
+    names: dict[str, list[Query]] = {}
+    for one in expansions:
+        names.setdefault(one.term or one.text, []).append(_name(one, options))
+    for term, others in names.items():
+        own = terms(term) if any(one.term == term for one in expansions) else []
+        clauses = [*_clauses("body", _taken(words, own)), *_clauses("pairs", _taken(beside, bigrams(own)))]
+        yield Occur.Should, Query.disjunction_max_query([Query.boolean_query(clauses), *others] if clauses else others)
+    yield from _clauses("body", words)
+    yield from _clauses("pairs", beside)
+
+
+def _name(expansion: Expansion, options: SearchOptions) -> Query:
+    words = terms(expansion.text)
+    if len(words) > 1:
+        weight = expansion.weight * options.pairs_weight
+        return Query.boolean_query(list(_clauses("pairs", dict.fromkeys(bigrams(words), weight))))
+    return Query.boolean_query(list(_clauses("body", dict.fromkeys(words, expansion.weight))))
+
+
+def _taken(weights: dict[str, float], words: Sequence[str]) -> dict[str, float]:
+    """Return the weights of some words, and leave the others."""
+    return {word: weights.pop(word) for word in dict.fromkeys(words) if word in weights}
 
 
 def _codes(kept: Mapping[str, float]) -> Query | None:

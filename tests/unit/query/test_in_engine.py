@@ -87,12 +87,12 @@ def test_sources_are_asked_for_the_cleaned_text_with_its_expansions(make_engine:
     result = search(make_engine([(2, source)], domain_fields={"glossary": GLOSSARY}), " NPA\u2011001 of  the NPA ")
     [query] = source.queries
     assert query.text == "NPA-001 of the NPA"
-    assert query.expansions == (Expansion("NPA", "New Product Approval", 0.2, "glossary"),)
+    assert query.expansions == (Expansion("NPA", "New Product Approval", 1.0, "glossary"),)
     assert result.query == " NPA\u2011001 of  the NPA "
     assert result.prepared is not None
     assert (result.prepared.text, result.prepared.codes) == ("NPA-001 of the NPA", ("NPA-001",))
     assert result.to_dict()["searched"]["expansions"] == [
-        {"term": "NPA", "text": "New Product Approval", "weight": 0.2, "by": "glossary"}
+        {"term": "NPA", "text": "New Product Approval", "weight": 1.0, "by": "glossary"}
     ]
 
 

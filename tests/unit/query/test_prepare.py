@@ -88,7 +88,7 @@ class TestRefinement:
         assert prepared.text == self.QUERY.text
         assert prepared.sub_queries == (given.text,)
         assert prepared.concepts == ("approval authority",)
-        assert prepared.expansions[-1] == Expansion("", "approval authority", 0.2, "refiner")
+        assert prepared.expansions[-1] == Expansion("", "approval authority", 0.2 * 0.2, "refiner")
         assert (prepared.refiner, prepared.notes) == ("m", ())
 
     @pytest.mark.parametrize(
