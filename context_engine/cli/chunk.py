@@ -55,14 +55,20 @@ class _Cut:
 @click.argument("path", metavar="FILE")
 @click.option("--doc-type", metavar="TYPE", help="Cut as this row of the chunking table; else as the document says.")
 @click.option("--profile", metavar="NAME", help="Cut by this profile, whatever the type; e.g. funnel.")
-@click.option("--counter", "counter_name", default="approx", metavar="NAME", help="What counts tokens.")
+@click.option("--counter", "counter_name", metavar="NAME", help="What counts tokens; else as the settings say.")
 @click.option(
     "--limit", default=_MOST_SHOWN, type=click.IntRange(min=0), help="Most documents of a file of records; 0: all."
 )
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object, with the chunks as they would be stored.")
 @placed
 def chunk(
-    path: str, place: Place, doc_type: str | None, profile: str | None, counter_name: str, limit: int, as_json: bool
+    path: str,
+    place: Place,
+    doc_type: str | None,
+    profile: str | None,
+    counter_name: str | None,
+    limit: int,
+    as_json: bool,
 ) -> None:
     """Show how FILE is cut; nothing is stored.
 
@@ -73,7 +79,7 @@ def chunk(
 
     file = _file(path)
     setup = load_setup(config_dir=place.config_dir, stage=place.stage)
-    counter = open_counter(counter_name)
+    counter = open_counter(counter_name or setup.resolver.base().values.token_counter, env=setup.env)
     cuts, skipped, more = _cut(file, setup, counter, _rule(setup, file, doc_type, profile), limit)
     if as_json:
         print_json_line(json.dumps(_as_dict(path, counter, cuts, skipped, more=more), ensure_ascii=False))

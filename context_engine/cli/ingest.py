@@ -116,10 +116,14 @@ def _once(workspace: Workspace, order: _Order, *, as_json: bool) -> IngestReport
 def _run(workspace: Workspace, order: _Order, specs: Any, sink: DocumentSink) -> IngestReport:
     from context_engine.ingest import IngestOptions
     from context_engine.ingest import ingest as run
+    from context_engine.token_counters import open_counter
 
     settings = workspace.setup.resolver.base(workspace.setup.registry.domain(order.domain)).values
     options = IngestOptions(
-        strategies=workspace.setup.config.chunking, max_chunk_tokens=settings.max_chunk_tokens, jobs=order.jobs
+        strategies=workspace.setup.config.chunking,
+        max_chunk_tokens=settings.max_chunk_tokens,
+        counter=open_counter(settings.token_counter, env=workspace.setup.env),
+        jobs=order.jobs,
     )
     try:
         with progress_bar("Ingesting …") as progress:

@@ -110,3 +110,18 @@ def test_what_cannot_be_asked_is_one_line_and_exit_code_2(run, args, problem):
     assert result.exit_code == 2
     assert problem in result.stderr
     assert result.stdout == ""
+
+
+def test_the_counter_is_the_settings_or_the_one_asked_for(run, tmp_path):
+    words = {"model": {"type": "WordLevel", "vocab": {"[UNK]": 0}, "unk_token": "[UNK]"}}
+    (tmp_path / "words").mkdir()
+    (tmp_path / "words" / "tokenizer.json").write_text(
+        json.dumps({"version": "1.0", "added_tokens": [], "pre_tokenizer": {"type": "WhitespaceSplit"}, **words})
+    )
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "rag-pipeline.json").write_text('{"token_counter": "tokenizers:words"}')
+    found = json.loads(run("notice.md", "--json").stdout)
+    assert found["counter"].startswith("tokenizers/words#")
+    for chunk in found["documents"][0]["chunks"]:
+        assert chunk["metadata"]["token_count"] == len(chunk["content"].split())
+    assert json.loads(run("notice.md", "--json", "--counter", "approx").stdout)["counter"] == "approx-1"

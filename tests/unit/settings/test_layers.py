@@ -18,6 +18,7 @@ OTHER: dict[str, Any] = {
     "min_chunks": 2,
     "scope_threshold": 0.1,
     "max_chunk_tokens": 256,
+    "token_counter": "tiktoken:cl100k_base",
     "dedup_threshold": 0.9,
     "dedup_method": "exact",
     "relevance_weight": 0.5,

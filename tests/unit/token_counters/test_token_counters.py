@@ -3,6 +3,7 @@
 import base64
 import builtins
 import json
+import pickle
 
 import pytest
 
@@ -147,3 +148,9 @@ def test_without_the_extra_the_error_names_it(library, encoding, tokenizer, monk
     path = encoding if library == "tiktoken" else tokenizer
     with pytest.raises(MissingExtra, match=r"context-engine\[tokens\]"):
         open_counter(f"{library}:{path}")
+
+
+def test_counters_can_be_handed_to_other_processes(encoding, tokenizer):
+    for counter in (TiktokenCounter(encoding), TokenizersCounter(tokenizer)):
+        other = pickle.loads(pickle.dumps(counter))
+        assert (other.name, other.count("limit lim")) == (counter.name, counter.count("limit lim"))
