@@ -1,4 +1,4 @@
-"""How a result came to be: funnel, sources, scores, fates, swaps, settings, warnings."""
+"""How a result came to be: question, funnel, sources, scores, fates, swaps, settings, warnings."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.cli.console import clean, show
+from context_engine.cli.question import question_table
 from context_engine.cli.words import candidate_names, chunk_name, ms, tier_text
 from context_engine.models import Fate, Key, Outcome, SearchResult, Settings, SourceStatus
 
@@ -40,6 +41,8 @@ _REASONS: Final = {
 def print_explanation(console: Console, result: SearchResult) -> None:
     """Print the whole account of a result."""
     names = candidate_names(result)
+    if result.prepared is not None:
+        _section(console, "Question", question_table(result.prepared))
     _section(console, "Funnel", _funnel(result))
     _section(console, "Sources", _sources(result))
     if result.chunks:
