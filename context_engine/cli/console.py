@@ -104,7 +104,14 @@ def _escaped(char: str) -> str:
 
 def _console(stream: TextIO) -> Console:
     _forgiving(stream)
-    return Console(file=stream, width=_width(stream), highlight=False, markup=False, emoji=False)
+    terminal = False if _plain() else None
+    width = _width(stream)
+    return Console(file=stream, width=width, force_terminal=terminal, highlight=False, markup=False, emoji=False)
+
+
+def _plain() -> bool:
+    """Whether no escape code is wanted, of colour or any other."""
+    return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") in ("dumb", "unknown")
 
 
 def _in_its_words(error: UnicodeError) -> tuple[str, int]:

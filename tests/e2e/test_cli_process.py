@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -97,6 +98,29 @@ def test_a_reader_that_goes_away_is_no_error(data: Path) -> None:
     assert b"Broken" not in errors
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("args", [(*QUERY, "-k", "1"), (*QUERY, "--json"), ("--help",)])
+def test_a_full_disk_is_one_line(data: Path, args: tuple[str, ...]) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            command(*args), env=environment(data), cwd=data, stdout=full, stderr=subprocess.PIPE, timeout=120
+        )
+    assert done.returncode == 1
+    assert done.stderr.decode().splitlines()[-1] == "error: cannot write: No space left on device"
+    assert b"Traceback" not in done.stderr and b"Exception ignored" not in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="closes a stream as a shell does")
+@pytest.mark.parametrize(
+    ("closed", "code", "said"),
+    [(">&-", 1, b"error: standard output is closed: there is nowhere to write to\n"), ("2>&-", 2, b"")],
+)
+def test_a_closed_stream_is_no_traceback(data: Path, closed: str, code: int, said: bytes) -> None:
+    line = f"exec {shlex.join(command('config', 'show', '--persona', 'nobody'))} {closed}"
+    done = subprocess.run(["/bin/sh", "-c", line], env=environment(data), cwd=data, capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr, done.stdout) == (code, said, b"")
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 def test_every_encoding_of_the_terminal_works(data: Path, encoding: str) -> None:
     table = call(data, "search", "limit breach escalation", "-d", "DESK", "--explain", PYTHONIOENCODING=encoding)
@@ -112,18 +136,19 @@ def test_no_color_and_pipes_have_no_escape_codes(data: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
-@pytest.mark.parametrize(("more", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
+@pytest.mark.parametrize(("more", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
 def test_a_terminal_gets_colour_unless_told_not_to(data: Path, more: dict[str, str], coloured: bool) -> None:
     import pty
 
     leader, follower = pty.openpty()
-    env = environment(data, TERM="xterm-256color", COLUMNS="100", **more)
+    env = environment(data, **{"TERM": "xterm-256color", "COLUMNS": "100", **more})
     with subprocess.Popen(command(*QUERY, "-k", "1"), env=env, cwd=data, stdout=follower, stderr=follower) as started:
         os.close(follower)
         shown = _drain(leader)
     os.close(leader)
     assert started.returncode == 0
     assert (b"\x1b[32m" in shown or b"\x1b[1;32m" in shown) is coloured
+    assert (b"\x1b" in shown) is coloured, "not bold either"
     assert b"NPA" in shown
 
 

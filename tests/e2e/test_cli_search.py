@@ -155,7 +155,7 @@ MISTAKES: dict[str, Sequence[str]] = {
     "relevance not a number": ["search", "x", "-d", "NPA", "--min-relevance", "nan"],
     "tier 9": ["search", "x", "-d", "NPA", "--require-tier", "9"],
     "unknown source": ["search", "x", "-d", "NPA", "--require-source", "nope"],
-    "two forms": ["search", "x", "-d", "NPA", "--json", "--jsonl"],
+    "two forms": ["search", "x", "-d", "NPA", "--context", "--jsonl"],
     "budget without context": ["search", "x", "-d", "NPA", "--budget", "100"],
     "missing folder": ["search", "x", "-d", "NPA", "--config-dir", "nowhere"],
     "unknown stage": ["search", "x", "-d", "NPA", "--stage", "moon"],
@@ -253,3 +253,27 @@ def test_every_command_and_option_has_help() -> None:
         for parameter in getattr(command, "params", []):
             if parameter.param_type_name == "option":
                 assert parameter.help, f"{path} {parameter.name}"
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (("search", "x", "-d", "NPA", "--top-k", "0", "--json"), "usage", "0 is not in the range"),
+        (("search", "--json"), "usage", "Missing argument 'QUERY'."),
+        (("search", "x", "-d", "NAP", "--json"), "unknown_domain", "Did you mean 'NPA'?"),
+        (("config", "show", "--json", "--persona", "p"), "invalid_request", "unknown persona 'p'"),
+    ],
+)
+def test_what_is_asked_wrongly_is_one_json_object_too(args: tuple[str, ...], code: str, said: str) -> None:
+    result = run(*args)
+    found = json.loads(result.stdout)
+    assert (result.exit_code, list(found), list(found["error"])) == (2, ["error"], ["code", "message"])
+    assert found["error"]["code"] == code
+    assert said in found["error"]["message"] and said.rstrip(".") in result.stderr
+
+
+@pytest.mark.parametrize("args", [("search", "x", "-d", "NAP"), ("init", "--json"), ("serch", "--json")])
+def test_what_has_no_json_or_was_not_asked_for_it_writes_nothing_to_stdout(args: tuple[str, ...]) -> None:
+    result = run(*args)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "?." not in result.stderr
