@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from context_engine.ingest.claims import ALIASES, CLAIMS, ID_FIELDS
@@ -142,6 +143,8 @@ def pairs_record(
 
 def shown(cell: Cell) -> Any:
     """Return a cell as JSON can hold it and people read it: 2026-03-31 for a date, 5 for 5.0, 0.3 for 0.1 + 0.2."""
+    if isinstance(cell, str):
+        return cell.strip()
     if isinstance(cell, datetime):
         return cell.date().isoformat() if cell.time() == time() else cell.isoformat(sep=" ", timespec="seconds")
     if isinstance(cell, (date, time)):
@@ -152,7 +155,7 @@ def shown(cell: Cell) -> Any:
         if not math.isfinite(cell):
             return str(cell)
         return int(cell) if cell.is_integer() and abs(cell) < 1e15 else float(f"{cell:.15g}")
-    return cell.strip() if isinstance(cell, str) else cell
+    return cell
 
 
 def _empty(cell: Cell) -> bool:
@@ -207,18 +210,28 @@ def _caption(rows: Sequence[Sequence[Cell]]) -> str:
     return "; ".join(dict.fromkeys(line for line in lines if line))[:_MOST_CAPTION]
 
 
-def _title(fields: dict[str, Any]) -> str:
-    """Return what names a row: its name and its id, as far as columns are called so."""
-    name = _first(fields, ("title", "name"), _NAMING)
-    identity = _first(fields, ID_FIELDS[True], _IDENTIFYING)
+def _title(fields: Mapping[str, Any]) -> str:
+    """Return what names a row: its name and its id, as far as columns are called so, else its first cell."""
+    naming, identifying = _called(tuple(fields))
+    name, identity = _first(fields, naming), _first(fields, identifying)
     if not name or not identity or identity in name:
         return name or identity or one_line(str(next(iter(fields.values()))))
     return f"{name} ({identity})"
 
 
-def _first(fields: dict[str, Any], names: Sequence[str], called: re.Pattern[str]) -> str:
-    keys: Iterator[str] = (*(name for name in names if name in fields), *filter(called.fullmatch, fields))  # type: ignore[assignment]
-    return next((text for key in keys if (text := one_line(str(fields[key])))), "")
+@lru_cache(maxsize=256)
+def _called(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the columns called a name, and those called an id, the plainest first."""
+    naming = [name for name in ("title", "name") if name in names]
+    identifying = [name for name in ID_FIELDS[True] if name in names]
+    return (
+        tuple(dict.fromkeys([*naming, *filter(_NAMING.fullmatch, names)])),
+        tuple(dict.fromkeys([*identifying, *filter(_IDENTIFYING.fullmatch, names)])),
+    )
+
+
+def _first(fields: Mapping[str, Any], names: Sequence[str]) -> str:
+    return next((text for name in names if (text := one_line(str(fields[name])))), "")
 
 
 def _letter(index: int) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from context_engine.ingest.header import BrokenFrontMatter, front_matter, header_fields
 from context_engine.ingest.loaded import LoadedDocument, Skipped
 from context_engine.ingest.loaders.encoding import decoded
+from context_engine.ingest.loaders.markdown import one_line
 from context_engine.ingest.loaders.source_file import SourceFile
 
 __all__ = ["load_text"]
@@ -26,7 +27,7 @@ def load_text(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     try:
         fields, end = front_matter(found.text)
     except BrokenFrontMatter as error:
-        yield Skipped(file.name, str(error), error.line)
+        yield Skipped(file.name, one_line(str(error)), error.line)
         return
     body = found.text[end:]
     if not body.strip():

@@ -42,6 +42,7 @@ _MOST_PART: Final = 256 << 20  # all but the sheets, which are read row by row: 
 _MOST_ROWS: Final = 1_048_576
 _MOST_MERGES: Final = 10_000
 _BLOCK: Final = 1 << 20
+_BATCH: Final = 100  # rows
 _MERGE: Final = re.compile(rb'<(?:\w+:)?mergeCell\s[^>]*?ref="([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})"')
 _UNSAVED: Final = re.compile(
     rb"(?:</(?:\w+:)?f>|<(?:\w+:)?f\b[^>]*/>)\s*(?:<(?:\w+:)?v\s*/>|<(?:\w+:)?v></(?:\w+:)?v>)?\s*(?=</(?:\w+:)?c>)"
@@ -132,17 +133,18 @@ def _rows(sheet: Any) -> Iterator[Row]:
     """Yield the rows that hold a value."""
     rows = sheet.iter_rows()
     number = 0
-    while True:
+    while number < _MOST_ROWS:
         with _silent():
-            row = next(rows, None)
-        number += 1
-        if row is None or number > _MOST_ROWS:
+            batch = list(islice(rows, _BATCH))
+        if not batch:
             return
-        cells = [_value(cell) for cell in row]
-        while cells and cells[-1] is None:
-            cells.pop()
-        if cells:
-            yield number, cells
+        for row in batch:
+            number += 1
+            cells = [_value(cell) for cell in row]
+            while cells and cells[-1] is None:
+                cells.pop()
+            if cells:
+                yield number, cells
 
 
 def _value(cell: Any) -> Cell:
