@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
@@ -27,7 +27,7 @@ from context_engine.sources.dify.dataset import DatasetInfo
 from context_engine.sources.dify.fanout import Ticket, ask_each
 from context_engine.sources.dify.filters import Pushed, push_down
 from context_engine.sources.dify.merge import Part
-from context_engine.sources.dify.metadata import MetadataReader
+from context_engine.sources.dify.metadata import MARKED, MetadataReader
 from context_engine.sources.dify.method import LEGS, MAIN, SearchMethod, choose, possible_kinds
 from context_engine.sources.dify.reading import read_chunks
 from context_engine.sources.dify.settings import DifySettings, check_dify
@@ -174,10 +174,11 @@ class DifySource:
         self, dataset: str, method: SearchMethod, info: DatasetInfo | None, search: _Asked, ticket: Ticket
     ) -> Found:
         query = search.query
-        pushed = push_down(query.filters, info.fields if info else {}, self.settings.metadata.used())
+        fields = info.fields if info else {}
+        pushed = push_down(query.filters, fields, self.settings.metadata.used())
         body = {
             "query": search.text,
-            "retrieval_model": method.retrieval_model(self._top_k(query, method, pushed), pushed.conditions),
+            "retrieval_model": method.retrieval_model(self._top_k(query, method, pushed, fields), pushed.conditions),
         }
         given, age, stale = self.workspace.retrieve(
             dataset, body, search.access, ticket, search.calls,
@@ -200,11 +201,12 @@ class DifySource:
             SourceProtocolError(f"{bad} record(s) could not be read and are missing") if bad else None,
         )
 
-    def _top_k(self, query: SourceQuery, method: SearchMethod, pushed: Pushed) -> int:
+    def _top_k(self, query: SourceQuery, method: SearchMethod, pushed: Pushed, fields: Collection[str]) -> int:
         """Return how many to ask for: more where what comes back is sifted here, and where Dify's cut is a lottery."""
         if not method.ordered:
             return max(query.top_k, _WIDE if query.filters is None else _WIDER)
-        dated = self.settings.metadata.effective_from or self.settings.metadata.effective_to
+        names = self.settings.metadata
+        dated = names.effective_from or names.effective_to or MARKED in fields
         sifted = not pushed.whole or (query.as_of is not None and dated)
         return max(query.top_k, _WIDE) if sifted else query.top_k
 

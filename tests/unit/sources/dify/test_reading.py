@@ -1,6 +1,6 @@
 """Dify's answers, well formed and not."""
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 import pytest
 
@@ -42,6 +42,20 @@ def test_a_record_becomes_a_chunk():
     assert found.scores == (Score(ScoreKind.COSINE, 0.5, "acme/embed"),)
     assert found.fetched_at == datetime(2026, 1, 1, tzinfo=UTC)
     assert dict(found.metadata) == {"year": 2025}
+
+
+def test_a_document_that_this_package_wrote_says_who_it_is_under_our_own_names():
+    marks = {"ce_source": "sops", "ce_document_id": "SOP-1", "ce_version": "2", "ce_title": "Limits", "ce_hash": "ab"}
+    claims = {"authority_tier": 3, "effective_from": "2026-01-15", "document_version": "2", "owner": "Ops"}
+    found = chunk(document={"id": "d1", "name": "SOP-1 2 Limits [ce-ab]", "doc_metadata": {**marks, **claims}})
+    assert (found.document_id, found.document_version, found.title) == ("SOP-1", "2", "Limits")
+    assert (found.authority_tier, found.effective_from) == (3, date(2026, 1, 15))
+    assert dict(found.metadata) == {**claims, "dify_document_id": "d1"}
+
+
+def test_somebody_else_s_metadata_says_nothing_unless_the_manifest_names_it():
+    found = chunk(document={"id": "d1", "name": "x", "doc_metadata": {"authority_tier": 3}})
+    assert found.authority_tier is None
 
 
 @pytest.mark.parametrize("score", [0.0, 0.9, None])

@@ -1,0 +1,189 @@
+"""`ingest --to dify` as its user sees it, over a FakeDify of the same process; watching as a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from context_engine.cli import main
+from context_engine.sources.local.lock import WriterLock
+from context_engine.testing import FakeDataset, FakeDify
+
+KEY = "dataset-commandlinesecret2"
+MANIFEST = """
+version: 1
+domain: BANK
+sources:
+  - id: procedures
+    title: Procedures of the bank
+    type: bank_sop
+    adapter: dify
+    connection: dify
+    settings: {indexing_technique: economy}
+    documents:
+      - {include: "sops/*.md", doc_type: sop_document}
+  - id: web
+    type: general_web
+    documents: [{include: "**/*", otherwise: true}]
+"""
+
+
+@pytest.fixture
+def dify() -> Iterator[FakeDify]:
+    with FakeDify([], api_key=KEY, indexing_s=0.01) as server:
+        yield server
+
+
+@pytest.fixture
+def bank(dify: FakeDify, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    files = {
+        "config/connections.yaml": f"dify:\n  base_url: {dify.base_url}\n  api_key: ${{DIFY_API_KEY}}\n",
+        "manifests/bank.yaml": MANIFEST,
+        "docs/sops/a.md": "---\ndocument_id: SOP-A\nversion: '2'\n---\n# Approval\n\n## 1 Scope\n\nAny new product.\n",
+        "docs/sops/b.md": "# Closing\n\n## 1 Scope\n\nEvery closed product.\n",
+        "docs/note.md": "A note of nobody.\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    for name in ("CONTEXT_ENGINE_CONFIG_DIR", "CONTEXT_ENGINE_STAGE", "COLUMNS", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"HOME": tmp_path, "CONTEXT_ENGINE_DATA_DIR": tmp_path / "data", "DIFY_API_KEY": KEY}.items():
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*args: str) -> Result:
+    result = CliRunner().invoke(main, ["ingest", "docs", "--domain", "BANK", *args])
+    assert KEY not in result.output
+    return result
+
+
+def test_a_dry_run_says_what_would_be_and_shows_chunks(bank: Path, dify: FakeDify) -> None:
+    result = run("--to", "dify", "--dry-run")
+    assert result.exit_code == 0
+    assert "dataset 'procedures' would be created" in result.stdout
+    assert "SOP-A@2#1" in result.stdout
+    assert "Any new product." in result.stdout
+    assert [one.method for one in dify.requests] == ["GET"]
+
+
+def test_the_report_says_what_dify_took_and_how_to_search_it(bank: Path, dify: FakeDify) -> None:
+    result = run("--to", "dify")
+    assert result.exit_code == 0
+    identity = dify.dataset_id("procedures")
+    assert f"dataset_ids: [{identity}]" in result.stdout
+    assert "Dify took 2 documents with 2 chunks" in result.stderr
+    assert "1 skipped" not in result.stdout
+    assert "note.md skipped: no rule of the sources given includes it" in result.stdout
+    (bank / "manifests/bank.yaml").write_text(
+        MANIFEST.replace("    documents:\n", f"    dataset_ids: [{identity}]\n    documents:\n")
+    )
+    found = CliRunner().invoke(main, ["search", "new product", "--domain", "BANK", "--json"])
+    chunk = json.loads(found.stdout)["chunks"][0]
+    assert (chunk["document_id"], chunk["document_version"], chunk["title"]) == ("SOP-A", "2", "Approval")
+    assert chunk["_provenance"]["source_type"] == "bank_sop"
+
+
+def test_a_refused_document_is_named_the_run_goes_on_and_the_exit_code_is_3(bank: Path, dify: FakeDify) -> None:
+    dify.inject("bad_request", endpoint="create_by_text", calls={1})
+    result = run("--to", "dify")
+    assert result.exit_code == 3
+    assert "refused: document SOP-A version 2 of source procedures: Dify refused the request (400)" in result.stdout
+    assert "Dify took 1 document " in result.stderr
+    report = json.loads(run("--to", "dify", "--json").stdout)
+    assert (report["added"], report["unchanged"], report["refused"]) == (1, 1, [])
+
+
+def test_an_outage_ends_the_run_and_says_how_to_go_on(bank: Path, dify: FakeDify) -> None:
+    dify.stop()
+    result = run("--to", "dify")
+    assert result.exit_code == 1
+    assert "What was written stays" in result.stderr
+    assert "Dify could not be reached" in result.stderr
+
+
+def test_prune_takes_out_what_the_folder_lost(bank: Path, dify: FakeDify) -> None:
+    run("--to", "dify")
+    (bank / "docs/sops/b.md").unlink()
+    report = json.loads(run("--to", "dify", "--prune", "--json").stdout)
+    assert (report["removed"], report["unchanged"], report["dify"]["deleted"]) == (1, 1, 1)
+    assert len(dify.documents("procedures")) == 1
+
+
+def test_each_target_takes_its_own_sources(bank: Path) -> None:
+    report = json.loads(run("--json").stdout)
+    assert (report["to"], report["documents"]) == ("local", 3)
+    assert any(
+        "3 documents: no other rule includes them: taken as 'default', tier 5" in one for one in report["warnings"]
+    )
+    assert "dify" not in report
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("--to", "dify", "--source", "web"), "source 'web' is not one that --to dify writes to"),
+        (("--to", "weaviate"), "'weaviate' is not one of 'local', 'dify'"),
+        (("--jobs", "-1"), "-1 is not in the range"),
+    ],
+)
+def test_what_cannot_be_asked_is_said(bank: Path, args: tuple[str, ...], says: str) -> None:
+    result = run(*args)
+    assert result.exit_code == 2
+    assert says in result.stderr
+
+
+def test_a_domain_without_a_source_of_that_kind_names_the_other(bank: Path) -> None:
+    (bank / "manifests/bank.yaml").write_text(MANIFEST[: MANIFEST.index("  - id: web")])
+    result = run()
+    assert result.exit_code == 2
+    assert "no source of the embedded base (adapter: local); --to dify writes to those it has" in result.stderr
+
+
+def test_two_runs_at_once_are_not_let(bank: Path) -> None:
+    (bank / "data" / "dify").mkdir(parents=True)
+    with WriterLock(bank / "data" / "dify"):
+        result = run("--to", "dify")
+    assert result.exit_code == 2
+    assert "another process is writing to Dify" in result.stderr
+
+
+def test_a_dataset_that_is_parent_child_is_refused_before_anything_is_written(bank: Path, dify: FakeDify) -> None:
+    from context_engine.testing import FakeDocument
+
+    dify.put(FakeDataset("procedures", documents=[FakeDocument("x")], doc_form="hierarchical_model"))
+    result = run("--to", "dify")
+    assert result.exit_code == 2
+    assert "cuts documents itself (hierarchical_model)" in result.stderr
+    assert {one.method for one in dify.requests} == {"GET"}
+
+
+def test_watching_takes_in_what_changes_until_it_is_stopped(bank: Path, dify: FakeDify) -> None:
+    command = [sys.executable, "-m", "context_engine", "ingest", "docs", "--domain", "BANK", "--to", "dify"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("COLUMNS")}
+    with subprocess.Popen(
+        [*command, "--watch", "--prune", "--json"], cwd=bank, env=environment, stdout=subprocess.PIPE, text=True
+    ) as watching:
+        assert watching.stdout is not None
+        assert json.loads(watching.stdout.readline())["added"] == 2
+        (bank / "docs/sops/c.md").write_text("# Third\n\nText.\n")
+        (bank / "docs/sops/b.md").unlink()
+        second = json.loads(watching.stdout.readline())
+        if second["removed"] == 0:  # it looked between the two changes
+            second["removed"] = json.loads(watching.stdout.readline())["removed"]
+        assert (second["added"], second["removed"]) == (1, 1)
+        time.sleep(0.1)
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(30) == 0
+    assert len(dify.documents("procedures")) == 2
