@@ -19,7 +19,7 @@ FUNNEL: Final[Mapping[str, Any]] = MappingProxyType(
         "context_max_tokens": 12_000,
     }
 )
-"""Fifty candidates, those of a cosine of .75 or more, the best fifteen of them by a cross-encoder, 12,000 tokens of context.
+"""Fifty candidates, those of a cosine from .75, the best fifteen by a cross-encoder, 12,000 tokens of context.
 
 The threshold must fit the embedding model: measured with all-MiniLM-L6-v2, three of four right passages lie below .75
 (their median is .65), so lower it for such a model. Without an embedder no candidate carries a cosine, and all pass,
