@@ -79,7 +79,7 @@ def check_command(place: Place, as_json: bool) -> None:
     report = check(paths, env=os.environ, stage=place.stage)
     if as_json:
         problems = [problem.to_dict() for problem in report.problems]
-        found = {"ok": report.ok, "files": report.files, "domains": report.domains}
+        found = {"ok": report.ok, "files": report.files, "domains": report.domains, "unusable": report.unusable}
         print_json_line(json.dumps({**found, "problems": problems, "warnings": report.warnings}, ensure_ascii=False))
     else:
         console = out()
@@ -94,6 +94,8 @@ def check_command(place: Place, as_json: bool) -> None:
         count = len(report.domains)
         can = f"{counted(count, 'domain')} can be searched: {', '.join(report.domains)}"
         show(console, Text(can if count else "no domain can be searched", "green" if report.ok and count else ""))
+        if report.unusable:
+            show(console, Text(f"cannot be searched: {', '.join(report.unusable)}", "red"))
     click.get_current_context().exit(0 if report.ok else USAGE)
 
 

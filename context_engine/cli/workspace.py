@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -98,23 +99,30 @@ def open_workspace(place: Place, *, build_demo: bool = True) -> Workspace:
     Raises:
         ConfigError: the configuration or the data folder cannot be used.
     """
+    from context_engine.settings import find_config
     from context_engine.wiring import load_setup
 
-    setup = load_setup(config_dir=place.config_dir, stage=place.stage)
-    for warning in setup.config.warnings:
-        note(f"warning: {warning}", style="yellow")
-    if setup.registry.names or setup.config.paths.origin in _NAMED:
+    paths = find_config(place.config_dir, env=os.environ, cwd=Path.cwd())
+    if paths.manifests() or paths.origin in _NAMED:
+        setup = load_setup(config_dir=place.config_dir, stage=place.stage)
+        _warn(setup)
         return Workspace(setup, setup.data_dir(place.data_dir), demo=False)
     from context_engine import demo
     from context_engine.settings import find_data_dir
 
-    note(DEMO_NOTE)
     setup = load_setup(config_dir=place.config_dir, manifest_dir=demo.MANIFESTS, stage=place.stage)
+    _warn(setup)
+    note(DEMO_NOTE)
     folder = find_data_dir(place.data_dir, env=setup.env, cwd=setup.cwd)
     if not build_demo:
         return Workspace(setup, demo.data_dir(folder), demo=True)
     with progress_bar("Building the demo bank's knowledge base (once) …") as progress:
         return Workspace(setup, demo.ensure_base(folder, setup.registry, progress), demo=True)
+
+
+def _warn(setup: Setup) -> None:
+    for warning in setup.config.warnings:
+        note(f"warning: {warning}", style="yellow")
 
 
 @contextmanager

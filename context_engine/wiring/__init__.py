@@ -2,8 +2,9 @@
 
 from context_engine.wiring.adapters import RERANKERS, SOURCES, find_adapter, installed
 from context_engine.wiring.build import RerankerChoice, Setup, build_engine, load_setup, source_opener
+from context_engine.wiring.check import CheckReport, check
 from context_engine.wiring.functions import SPEAKS_FOR_ITSELF, FunctionEngines
-from context_engine.wiring.report import CheckReport, Shown, StageDifference, changed, check, diff_stages, show
+from context_engine.wiring.report import Shown, StageDifference, changed, diff_stages, show
 
 __all__ = [
     "RERANKERS",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from context_engine.engine import Engine, SystemClock
 from context_engine.errors import ConfigError, InvalidRequest
@@ -24,6 +24,7 @@ from context_engine.settings import (
     find_config,
     find_data_dir,
     load_config,
+    read_config,
 )
 from context_engine.settings.layers import with_layer
 from context_engine.sources.factory import SourceContext, SourceFactory
@@ -34,6 +35,8 @@ from context_engine.wiring.models import Models
 __all__ = ["RerankerChoice", "Setup", "build_engine", "load_setup", "source_opener"]
 
 logger = logging.getLogger(__name__)
+
+_NAMES_OF_OTHERS: Final = frozenset({"connections.yaml", "personas.json"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +90,8 @@ def load_setup(
 
     Args:
         config_dir: see `find_config`.
-        manifest_dir: take the manifests from here instead.
+        manifest_dir: take the manifests from here instead. A `connections.yaml` or `personas.json` of the current
+            directory that cannot be used may be another program's then: it is passed over with a warning.
         stage: name of an overlay; `CONTEXT_ENGINE_STAGE` if None.
         env, cwd: the process's own if None.
 
@@ -96,15 +100,27 @@ def load_setup(
     """
     env, cwd = dict(os.environ if env is None else env), cwd or Path.cwd()
     paths: ConfigPaths = find_config(config_dir, env=env, cwd=cwd)
-    if manifest_dir is not None:
+    if manifest_dir is None:
+        config = load_config(paths, env=env, stage=stage)
+    else:
         paths = replace(paths, manifest_dir=manifest_dir)
-    config = load_config(paths, env=env, stage=stage)
+        config = _beside_others(paths, env, stage)
     for warning in config.warnings:
         logger.warning("%s", warning)
     registry = load_registry(
         paths, env=env, stage=config.stage, connections=config.connections.names, doc_types=config.chunking
     )
     return Setup(config=config, registry=registry, resolver=config.resolver(registry.files), env=env, cwd=cwd)
+
+
+def _beside_others(paths: ConfigPaths, env: Mapping[str, str], stage: str | None) -> Config:
+    config, problems = read_config(paths, env=env, stage=stage)
+    passed_over = []
+    for problem in problems:
+        if paths.origin != "current directory" or Path(problem.file or "").name not in _NAMES_OF_OTHERS:
+            raise problem
+        passed_over.append(f"{problem} (the file may be another program's: it is passed over)")
+    return replace(config, warnings=(*config.warnings, *passed_over))
 
 
 def build_engine(

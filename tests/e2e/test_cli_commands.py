@@ -184,6 +184,25 @@ def test_config_check_says_what_is_there() -> None:
     assert ok("config", "check", "--json")["domains"] == ["ORM"]
 
 
+def test_config_check_calls_no_domain_searchable_that_is_not(bank: Path) -> None:
+    (bank / "manifests/dce.yaml").write_text(MANIFEST.replace("ORM", "DCE").replace("sops", "${NOT_SET}"))
+    result = run("config", "check")
+    assert result.exit_code == 2
+    assert "1 domain can be searched: ORM\ncannot be searched: DCE\n" in result.stdout
+    (bank / "manifests/dce.yaml").write_text("domain: [")
+    assert "no domain can be searched\ncannot be searched: ORM\n" in run("config", "check").stdout
+    found = json.loads(run("config", "check", "--json").stdout)
+    assert (found["ok"], found["domains"], found["unusable"]) == (False, [], ["ORM"])
+
+
+@pytest.mark.parametrize("args", [("search", "x", "-d", "ORM"), ("config", "check"), ("domains",)])
+def test_a_folder_named_like_a_manifest_is_a_configuration_error(bank: Path, args: tuple[str, ...]) -> None:
+    (bank / "manifests/npa.yaml").mkdir()
+    result = run(*args)
+    assert result.exit_code == 2
+    assert "manifests/npa.yaml: is a folder where a file is expected: rename it or move it away" in result.output
+
+
 def test_config_show_gives_each_value_with_its_origin(bank: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (bank / "config").mkdir()
     (bank / "config/rag-pipeline.json").write_text('{"stage2_top_k": 5}')

@@ -277,3 +277,12 @@ def test_what_has_no_json_or_was_not_asked_for_it_writes_nothing_to_stdout(args:
     result = run(*args)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "?." not in result.stderr
+
+
+def test_another_programs_connections_do_not_stop_the_demo(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/connections.yaml").write_text("host: db.example\nport: 5432\n")
+    result = search(QUERY, "-d", "NPA", "--json")
+    assert (result.exit_code, json.loads(result.stdout)["demo"]) == (0, True)
+    assert "warning: config/connections.yaml: host: " in result.stderr
+    assert run("config", "check").exit_code == 2

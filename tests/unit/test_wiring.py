@@ -4,6 +4,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -314,6 +315,22 @@ def test_manifests_may_come_from_another_folder(folder: Put) -> None:
     assert setup.config.chunking == DEFAULT_STRATEGIES
 
 
+@pytest.mark.parametrize("name", ["connections.yaml", "personas.json", "rag-pipeline.json"])
+def test_a_file_of_another_program_does_not_stop_manifests_from_elsewhere(folder: Put, name: str) -> None:
+    content = {"host": "db.example", "port": 5432}
+    cwd = folder({f"config/{name}": json.dumps(content), "demo/x.yaml": manifest("DEMO")})
+    if name == "rag-pipeline.json":
+        with pytest.raises(ConfigError, match=r"config/rag-pipeline.json: host: unknown key"):
+            load_setup(env={}, cwd=cwd, manifest_dir=cwd / "demo")
+        return
+    setup = load_setup(env={}, cwd=cwd, manifest_dir=cwd / "demo")
+    assert setup.registry.names == ("DEMO",)
+    (warning,) = setup.config.warnings
+    assert warning.startswith(f"config/{name}: ") and warning.endswith("another program's: it is passed over)")
+    with pytest.raises(ConfigError, match=f"config/{name}"):
+        load_setup(env={}, cwd=cwd, config_dir=cwd, manifest_dir=cwd / "demo")
+
+
 def test_show_gives_every_setting_with_its_origin(folder: Put) -> None:
     cwd = folder(
         {
@@ -361,8 +378,59 @@ def test_check_tells_all_that_is_wrong(folder: Put) -> None:
         ("config/rag-pipeline.json", "reranker"),
         ("config/connections.yaml", "d.api_key"),
     ]
-    assert not report.ok and report.domains == ("A", "D", "E") and "manifests/e.yaml" in report.files
+    assert not report.ok and "manifests/e.yaml" in report.files
+    assert (report.domains, report.unusable) == ((), ("A", "B", "D", "E"))
     assert report.warnings == ("RAG_COMPARE_MODE is set, but this version has nothing it could switch",)
+
+
+def test_check_says_for_each_domain_whether_it_can_be_searched(folder: Put) -> None:
+    """A source that cannot be opened stops its domain, and leaves the others."""
+    dify = {"adapter": "dify", "connection": "bad", "dataset_ids": "[6c1e7a52-9a3c-4bd7-8ab9-000000000001]"}
+    part = manifest("PART", **dify).replace("sources:", "sources:\n  - {id: good, type: bank_sop, adapter: echo}")
+    cwd = folder(
+        {
+            "manifests/whole.yaml": manifest("WHOLE", connection="good"),
+            "manifests/part.yaml": part,
+            "manifests/none.yaml": manifest("NONE", **dify),
+            "manifests/lacks.yaml": manifest("LACKS", ttl_seconds="'${NONE}'"),
+            "manifests/heavy.yaml": manifest("HEAVY", for_domain="{relevance_weight: 0.9}"),
+            "config/personas.json": {"p": {"authority_weight": 0.5}},
+            "config/connections.yaml": "bad: {base_url: 'https://x', api_key: '${KEY}'}\ngood: {base_url: 'https://x'}",
+        }
+    )
+    report = check(find_config(env={}, cwd=cwd), env={})
+    assert (report.domains, report.unusable) == (("WHOLE",), ("HEAVY", "LACKS", "NONE", "PART"))
+    for name in (*report.domains, *report.unusable):
+        with engine(cwd) as built, nullcontext() if name in report.domains else pytest.raises(ConfigError):
+            built.search(ask(domain=name))
+    assert [(problem.file, problem.key) for problem in report.problems] == [
+        ("manifests/lacks.yaml", "sources.lacks_sops.ttl_seconds"),
+        ("domain HEAVY (manifests/heavy.yaml)", "relevance_weight"),
+        ("persona p (config/personas.json)", "authority_weight"),
+        ("config/connections.yaml", "bad.api_key"),
+    ]
+
+
+def test_check_of_weights_that_no_search_can_use(folder: Put) -> None:
+    cwd = folder({"manifests/npa.yaml": manifest(), "config/authority.json": {"relevance_weight": 0.9}})
+    report = check(find_config(env={}, cwd=cwd), env={})
+    assert [str(problem).split(":")[0] for problem in report.problems] == ["config/authority.json"]
+    assert (report.domains, report.unusable) == ((), ("NPA",))
+
+
+@pytest.mark.parametrize(("key", "warned"), [("sk-123", True), ("'${KEY}'", False), ("'${file:key}'", False)])
+def test_check_warns_of_a_key_that_stands_in_the_file(folder: Put, key: str, warned: bool) -> None:
+    cwd = folder(
+        {
+            "manifests/npa.yaml": manifest(connection="my-dify"),
+            "config/connections.yaml": f"my-dify: {{base_url: 'https://x', api_key: {key}}}",
+            "config/key": "sk-123",
+        }
+    )
+    report = check(find_config(env={}, cwd=cwd), env={"KEY": "sk-123"})
+    assert report.ok and "sk-123" not in str(report.warnings)
+    told = [one for one in report.warnings if "write api_key: ${MY_DIFY_API_KEY} or ${file:" in one]
+    assert bool(told) is warned
 
 
 def test_check_of_a_good_configuration(folder: Put) -> None:

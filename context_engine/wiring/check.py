@@ -1,0 +1,206 @@
+"""What `config check` says, as values: all that is wrong, and what can be searched all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from context_engine.engine import SystemClock
+from context_engine.errors import ConfigError
+from context_engine.models import Settings, SourceSpec
+from context_engine.registry import LoadedRegistry, read_registry
+from context_engine.settings import Config, ConfigPaths, read_config
+from context_engine.settings.paths import CONFIG_FILES
+from context_engine.sources.factory import check_local
+from context_engine.wiring.adapters import SOURCES, find_adapter
+from context_engine.wiring.models import Models
+
+__all__ = ["CheckReport", "check"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReport:
+    """What a check found.
+
+    Attributes:
+        paths: what was checked.
+        files: the files that were read, as they are called in messages.
+        domains: the domains that can be searched.
+        unusable: the domains that cannot, as far as their names can be read.
+        problems: what must be mended, the first of each file.
+        warnings: what is set and changes nothing, and what is set unwisely.
+    """
+
+    paths: ConfigPaths
+    files: tuple[str, ...]
+    domains: tuple[str, ...]
+    unusable: tuple[str, ...]
+    problems: tuple[ConfigError, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no problem."""
+        return not self.problems
+
+
+class _Found(NamedTuple):
+    """A problem and the domains it keeps from being searched; None: all of them."""
+
+    problem: ConfigError
+    stops: Sequence[str] | None = None
+
+
+def check(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = None) -> CheckReport:
+    """Read everything and return all that is wrong: the first problem of each file, and each missing variable.
+
+    Args:
+        paths: from `find_config`.
+        env: the environment.
+        stage: name of an overlay; `CONTEXT_ENGINE_STAGE` if None.
+    """
+    config, in_config = read_config(paths, env=env, stage=stage)
+    registry, in_manifests = read_registry(
+        paths, env=env, stage=config.stage, connections=config.connections.names, doc_types=config.chunking
+    )
+    found = [_Found(problem) for problem in (*in_config, *in_manifests)]
+    found += [_Found(problem, [domain]) for domain, problem in registry.broken.items()]
+    found += _of_sources(registry)
+    found += _of_models(config, registry)
+    found += _of_settings(config, registry)
+    found += _of_connections(config, registry)
+    stopped = {domain for one in found for domain in (registry.names if one.stops is None else one.stops)}
+    return CheckReport(
+        paths=paths,
+        files=tuple(paths.label(path) for path in _files(paths)),
+        domains=tuple(name for name in registry.names if name not in stopped),
+        unusable=tuple(sorted(stopped)),
+        problems=tuple({str(one.problem): one.problem for one in found}.values()),
+        warnings=(*config.warnings, *_written_keys(config), *_unused(config, registry), *_shared(registry)),
+    )
+
+
+def _of_models(config: Config, registry: LoadedRegistry) -> Iterator[_Found]:
+    """Yield models that are not there or cannot be used; they are opened to read options, nothing is loaded or asked."""
+    models = Models(config.resolver().base, connection=config.connections.get, data_dir=Path, clock=SystemClock())
+    embedded = [name for name, source in _sources(registry) if source.adapter == "local"]
+    for opened, stops in ((models.embedder, embedded), (models.reranker, None), (models.refiner, None)):
+        try:
+            opened()
+        except ConfigError as error:
+            yield _Found(error, stops)
+
+
+def _of_settings(config: Config, registry: LoadedRegistry) -> Iterator[_Found]:
+    """Yield what is wrong with a domain's settings over those of the files, and with a persona's over both."""
+    resolver = config.resolver(registry.files)
+    for name, domain in registry.domains.items():
+        try:
+            resolver.base(domain)
+        except ConfigError as error:
+            yield _Found(error, [name])
+            continue
+        for persona in resolver.personas:
+            try:
+                resolver.base(domain, persona)
+            except ConfigError as error:
+                yield _Found(error, ())
+
+
+def _of_sources(registry: LoadedRegistry) -> Iterator[_Found]:
+    """Yield adapters that are not there, without which no engine can be made, and what an adapter cannot use."""
+    for name, source in _sources(registry):
+        try:
+            find_adapter(SOURCES, source.adapter, file=registry.files[name], key=f"sources.{source.id}.adapter")
+        except ConfigError as error:
+            yield _Found(error)
+            continue
+        try:
+            if source.adapter == "local":
+                check_local(source)
+            if source.adapter == "dify":
+                from context_engine.sources.dify import check_dify  # only here: it brings the HTTP client
+
+                check_dify(source)
+        except ConfigError as error:
+            yield _Found(ConfigError(error.problem, file=registry.files[name], key=error.key), [name])
+
+
+def _of_connections(config: Config, registry: LoadedRegistry) -> Iterator[_Found]:
+    """Yield the connections that cannot be used."""
+    for connection in config.connections.names:
+        try:
+            config.connections.get(connection)
+        except ConfigError as error:
+            yield _Found(error, [name for name, source in _sources(registry) if source.connection == connection])
+
+
+def _sources(registry: LoadedRegistry) -> Iterator[tuple[str, SourceSpec]]:
+    for name, domain in registry.domains.items():
+        for source in domain.sources:
+            yield name, source
+
+
+def _written_keys(config: Config) -> Iterator[str]:
+    """Yield the connections whose key stands in a file for everybody who reads it."""
+    for name in config.connections.names:
+        key = config.connections.written(name).get("api_key")
+        if isinstance(key, str) and "${" not in key:
+            yield (
+                f"connection {name!r}: the api_key itself stands in the file: move it into a variable or a file of its "
+                f"own and write api_key: ${{{_variable(name)}}} or ${{file:/run/secrets/{name}_api_key}}"
+            )
+
+
+def _variable(name: str) -> str:
+    return "".join(char if char.isascii() and char.isalnum() else "_" for char in name).upper() + "_API_KEY"
+
+
+def _unused(config: Config, registry: LoadedRegistry) -> Iterator[str]:
+    used = {source.connection for domain in registry.domains.values() for source in domain.sources}
+    values = _values(config)
+    used |= {*_named(values.embedder_options), *_named(values.reranker_options), *_named(values.query_refiner_options)}
+    if not registry.broken:
+        for name in config.connections.names:
+            if name not in used:
+                yield f"connection {name!r} is used by no source and no model"
+    if not registry.names:
+        yield "no domain is registered: write a manifest, or start with 'context-engine init DIR'"
+
+
+def _named(options: Any) -> Iterator[str]:
+    """Yield the connections that options name, those of a member's options too."""
+    if isinstance(options, Mapping):
+        if isinstance(options.get("connection"), str):
+            yield options["connection"]
+        options = tuple(options.values())
+    if isinstance(options, list | tuple):
+        for one in options:
+            yield from _named(one)
+
+
+def _values(config: Config) -> Settings:
+    try:
+        return config.resolver().base().values
+    except ConfigError:  # said already
+        return Settings()
+
+
+def _shared(registry: LoadedRegistry) -> Iterator[str]:
+    """Yield the sources of the embedded base that stand in several domains: one base holds them by their id."""
+    names: dict[str, list[str]] = {}
+    for name, domain in sorted(registry.domains.items()):
+        for source in domain.sources:
+            if source.adapter == "local":
+                names.setdefault(source.id, []).append(name)
+    for source_id, several in names.items():
+        if len(several) > 1:
+            yield f"source {source_id!r} stands in {' and '.join(several)}: they share its documents"
+
+
+def _files(paths: ConfigPaths) -> Iterator[Path]:
+    found = (paths.config_file(name) for name in CONFIG_FILES)
+    yield from (path for path in found if path is not None)
+    yield from paths.manifests()
