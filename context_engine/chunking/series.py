@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["MOST_STEP", "follows", "lettered", "numbering"]
+__all__ = ["LEAST_LENGTH", "MOST_STEP", "follows", "lettered", "numbering"]
 
 MOST_STEP: Final = 3  # numbers that may be missing between two headings: a repealed section, a page not copied
 _LEAST_NUMBERING: Final = 6
 _LEAST_SHARE: Final = 0.6
-_LEAST_LENGTH: Final = 150
+LEAST_LENGTH: Final = 150  # characters of a numbered paragraph on average: shorter ones are a list
 
 
 def follows(number: int, last: int | None, ahead: int | None) -> bool:
@@ -41,7 +41,7 @@ def numbering(numbers: Sequence[int], lengths: Sequence[int]) -> set[int]:
         last = numbers[chain[-1]] if chain else 0
         if last < number <= last + MOST_STEP:
             chain.append(place)
-    long = sum(lengths[place] for place in chain) >= _LEAST_LENGTH * len(chain)
+    long = sum(lengths[place] for place in chain) >= LEAST_LENGTH * len(chain)
     return set(chain) if long and len(chain) >= max(_LEAST_NUMBERING, _LEAST_SHARE * len(numbers)) else set()
 
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from context_engine.chunking.heading import Heading, Line
 from context_engine.chunking.labels import Label, label_of, values
-from context_engine.chunking.series import follows, lettered, numbering
+from context_engine.chunking.series import LEAST_LENGTH, follows, lettered, numbering
 
 __all__ = ["all_headings"]
 
@@ -112,8 +112,7 @@ def _series(found: Sequence[_Candidate], end: int, *, weak: bool) -> set[int]:
         places = numbering([int(one.label.text) for one in own], lengths)
         out |= {starts[place] for place in places}
     for signs in _divisions(found) if weak else ():
-        places = lettered([values(one.label) for one in signs])
-        out |= {signs[place].row.start for place in places}
+        out |= _lettered(signs)
     return out
 
 
@@ -124,11 +123,19 @@ def _divisions(found: Sequence[_Candidate]) -> Iterator[list[_Candidate]]:
         if one.label.kind == "word" and one.title:
             yield own
             own = []
-        elif (
-            one.label.kind == "letter" and one.row.opens and (one.title or one.row.end - one.row.start > _MOST_HEADING)
-        ):
+        elif one.label.kind == "letter" and one.row.opens:
             own.append(one)
     yield own
+
+
+def _lettered(signs: Sequence[_Candidate]) -> set[int]:
+    """Return the lettered lines that are headings: paragraphs in a series, else titles in one."""
+    titles = [one for one in signs if one.title]
+    starts = [one.row.start for one in signs]
+    places = sorted(lettered([values(one.label) for one in signs]))
+    if places and starts[places[-1]] - starts[places[0]] >= LEAST_LENGTH * (len(places) - 1):
+        return {starts[place] for place in places}
+    return {titles[place].row.start for place in lettered([values(one.label) for one in titles])}
 
 
 def _ahead(found: Sequence[_Candidate]) -> dict[int, int]:

@@ -202,3 +202,13 @@ def test_a_line_of_wrapped_text_is_no_title():
     text = "1. Scope\n\n" + "words that fill the line of a page up to its end and go on below it now\n" * 9
     assert [section.label for section in outline(f"{text}\n{line}Board met.")] == ["1"]
     assert [section.label for section in outline(f"{text}\n2 Notional amounts\nThe Board met.")] == ["1", "2"]
+
+
+def test_lettered_paragraphs_are_sections_and_short_lettered_lines_a_list():
+    body = "The firm keeps the record of it. " * 6  # 198 characters
+    assert [one.label for one in outline(f"Section I\n\nA. {body}\n\nB. {body}\n\nC. Short.")] == ["I", "A", "B", "C"]
+    assert [one.label for one in outline(f"Section I\n\nA. Apples.\n\nB. Pears.\n\n{body}")] == ["I"]
+
+
+def test_a_word_and_its_number_with_a_stop_between():
+    assert [one.label for one in outline("Annex.1 Forms\n\nx\n\nAnnex.2 Fees\n\nx")] == ["Annex 1", "Annex 2"]
