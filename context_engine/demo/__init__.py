@@ -25,6 +25,10 @@ _HERE: Final = Path(__file__).resolve().parent
 BANK: Final = _HERE / "bank"
 MANIFESTS: Final = _HERE / "manifests"
 QUESTIONS: Final = _HERE / "questions.jsonl"
+_CUTTING: Final = tuple(
+    (_HERE.parent / folder, pattern)
+    for folder, pattern in (("chunking", "*.py"), ("ingest", "*.py"), ("context", "tokens.py"))
+)
 
 _READY: Final = "ready.json"
 _PATIENCE_S: Final = 120.0
@@ -33,12 +37,17 @@ _PAUSE_S: Final = 0.1
 
 @cache
 def fingerprint() -> str:
-    """Return what a base of this bank depends on, in 12 hex digits: documents, manifests, analyser and schema."""
+    """Return what a base of this bank depends on, in 12 hex digits.
+
+    That is documents, manifests, analyser, schema, and the code that reads and cuts documents: a number that somebody
+    has to raise when chunks come out otherwise would be forgotten.
+    """
     digest = hashlib.sha256(f"{ANALYSER_VERSION}\n{SCHEMA_VERSION}\n".encode())
-    for file in sorted([*BANK.rglob("*"), *MANIFESTS.glob("*.yaml")]):
-        if file.is_file():
-            name = file.relative_to(_HERE).as_posix()
-            digest.update(f"{name}\n{hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+    for folder, pattern in ((BANK, "*"), (MANIFESTS, "*.yaml"), *_CUTTING):
+        for file in sorted(folder.rglob(pattern)):
+            if file.is_file():
+                name = f"{folder.name}/{file.relative_to(folder).as_posix()}"
+                digest.update(f"{name}\n{hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
     return digest.hexdigest()[:12]
 
 

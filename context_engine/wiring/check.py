@@ -83,7 +83,7 @@ def check(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = Non
 
 
 def _of_models(config: Config, registry: LoadedRegistry) -> Iterator[_Found]:
-    """Yield models that are not there or cannot be used; they are opened to read options, nothing is loaded or asked."""
+    """Yield models that are not there or cannot be used; nothing is loaded: they are opened to read their options."""
     models = Models(config.resolver().base, connection=config.connections.get, data_dir=Path, clock=SystemClock())
     embedded = [name for name, source in _sources(registry) if source.adapter == "local"]
     for opened, stops in ((models.embedder, embedded), (models.reranker, None), (models.refiner, None)):

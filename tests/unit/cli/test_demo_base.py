@@ -20,13 +20,18 @@ def test_the_folder_names_the_version_and_the_content(tmp_path: Path) -> None:
     assert len(demo.fingerprint()) == 12
 
 
-@pytest.mark.parametrize("change", ["document", "new file", "manifest", "analyser"])
+@pytest.mark.parametrize("change", ["document", "new file", "manifest", "analyser", "chunking", "ingest"])
 def test_another_content_has_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
     before = demo.fingerprint()
     shutil.copytree(demo.BANK, tmp_path / "bank")
     shutil.copytree(demo.MANIFESTS, tmp_path / "manifests")
-    for name, place in (("_HERE", ""), ("BANK", "bank"), ("MANIFESTS", "manifests")):
+    for name, place in (("BANK", "bank"), ("MANIFESTS", "manifests")):
         monkeypatch.setattr(demo, name, tmp_path / place)
+    cutting = []
+    for folder, pattern in demo._CUTTING:
+        shutil.copytree(folder, tmp_path / folder.name, ignore=shutil.ignore_patterns("__pycache__"))
+        cutting.append((tmp_path / folder.name, pattern))
+    monkeypatch.setattr(demo, "_CUTTING", tuple(cutting))
     assert demo.fingerprint.__wrapped__() == before
     if change == "document":
         file = next((tmp_path / "bank").rglob("*.md"))
@@ -35,6 +40,8 @@ def test_another_content_has_another_folder(tmp_path: Path, monkeypatch: pytest.
         (tmp_path / "bank/new.md").write_text("")
     elif change == "manifest":
         (tmp_path / "manifests/npa.yaml").write_text("version: 1\n")
+    elif change in ("chunking", "ingest"):
+        (tmp_path / change / "__init__.py").write_text("CUT = 'otherwise'\n")
     else:
         monkeypatch.setattr(demo, "ANALYSER_VERSION", "another")
     assert demo.fingerprint.__wrapped__() != before
