@@ -24,7 +24,7 @@ _STEP: Final = (
     r"|\.(?:Guidance|Introduction|Commentary|Notes?|Examples?)(?!\w))"  # .Guidance
 )
 _FIRST: Final = r"(?:\d{1,3}[A-Z]?(?!\w)|[A-Z]\d{0,2}(?=\.[A-Z]?\d|\.\())"
-_NUMBERED: Final = re.compile(rf"({_FIRST}(?:[).]?{_STEP})*)([.:)]*)(?:(?:[ \t\u3000]+|$)|(?=[\u3400-\u9fff]))(.*)")
+_NUMBERED: Final = re.compile(rf"({_FIRST}(?:\)?{_STEP})*)([.:)]*)(?:(?:[ \t\u3000]+|$)|(?=[\u3400-\u9fff]))(.*)")
 _NAMED: Final = re.compile(rf"((?i:({_WORDS}))(?:[ \t]+|\.?(?=\d))({_ID}(?:{_STEP})*))[ \t]*([.:–—-]*)[ \t]*(.*)")
 _ASIAN: Final = re.compile(
     r"(第[一二三四五六七八九十百千零〇\d]{1,6}([编編章节節条條款])(?:の[一二三四五六七八九十\d]{1,3})?"
