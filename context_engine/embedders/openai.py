@@ -13,7 +13,8 @@ from pydantic import Field
 from context_engine.embedders.cache import CacheOptions, cached
 from context_engine.embedders.prefixes import Prefixes, known_prefixes
 from context_engine.errors import EmbedderError
-from context_engine.model_access import ModelContext, ModelServer, read_options
+from context_engine.model_access import ModelContext, read_options
+from context_engine.model_access.server import ModelServer
 from context_engine.protocols import Embedder
 
 __all__ = ["OpenAIEmbedder", "OpenAIOptions", "Usage", "open_openai"]

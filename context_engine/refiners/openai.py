@@ -14,7 +14,8 @@ from pydantic import Field
 
 from context_engine.context.fence import fence
 from context_engine.errors import RefinerError
-from context_engine.model_access import ModelContext, ModelServer, Options, read_options
+from context_engine.model_access import ModelContext, Options, read_options
+from context_engine.model_access.server import ModelServer
 from context_engine.models import Refinement
 from context_engine.protocols import QueryRefiner
 

@@ -12,7 +12,8 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 from pydantic import Field
 
 from context_engine.errors import RerankerError
-from context_engine.model_access import ModelContext, ModelServer, Options, read_options
+from context_engine.model_access import ModelContext, Options, read_options
+from context_engine.model_access.server import ModelServer
 from context_engine.models import Chunk
 from context_engine.protocols import Reranker
 from context_engine.rerankers.scores import unit_scores

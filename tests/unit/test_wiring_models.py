@@ -21,7 +21,7 @@ from context_engine.wiring.adapters import EMBEDDERS, RERANKERS, find_adapter, i
 from context_engine.wiring.models import open_embedder, open_reranker
 
 RERANK = "https://models.example/v1/rerank"
-CONNECTIONS = "models: {base_url: https://models.example, api_key: sk-very-secret}\n"
+CONNECTIONS = "models: {base_url: https://models.example}\n"
 MANIFEST = "version: 1\ndomain: NPA\nsources:\n  - {id: sops, type: bank_sop, adapter: local}\n"
 TEXTS = ("The approval limit is five.", "The approval limit of a new product.", "An approval limit is reviewed yearly.")
 
@@ -225,3 +225,15 @@ def test_a_factory_is_given_options_and_context(monkeypatch: pytest.MonkeyPatch)
 
     assert open_embedder("openai", {"dimension": 8}, where).dimension == 8
     assert given == [{"dimension": 8}, where]
+
+
+def test_a_set_up_without_models_brings_no_http_client() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, context_engine.wiring; print(sorted({'httpx', 'numpy', 'torch', 'tenacity'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"

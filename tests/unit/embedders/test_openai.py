@@ -13,7 +13,8 @@ import respx
 
 from context_engine.embedders.openai import OpenAIEmbedder, OpenAIOptions, Usage, open_openai
 from context_engine.errors import ConfigError, EmbedderError
-from context_engine.model_access import ModelContext, ModelServer
+from context_engine.model_access import ModelContext
+from context_engine.model_access.server import ModelServer
 from context_engine.settings.connections import Connection
 
 URL = "https://models.example/v1/embeddings"

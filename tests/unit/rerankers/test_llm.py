@@ -13,7 +13,8 @@ import respx
 
 from context_engine.context.fence import parse_fences
 from context_engine.errors import ConfigError, RerankerError
-from context_engine.model_access import ModelContext, ModelServer
+from context_engine.model_access import ModelContext
+from context_engine.model_access.server import ModelServer
 from context_engine.rerankers.llm import LlmOptions, LlmReranker, open_llm
 
 URL = "https://models.example/v1/chat/completions"
