@@ -43,7 +43,7 @@ def authority(compared: Compared) -> Section:
         )
     table = Table(columns=["<measure", "with boost", "without", "difference", "95 %, paired"], rows=rows)
     high = sum(with_[tier] - without.get(tier, 0.0) for tier in (1, 2))
-    said = f"With the boost the share of tiers 1 and 2 in the first {top_k} is {100 * high:+.1f} points."
+    said = f"The boost changes the share of tiers 1 and 2 in the first {top_k} by {100 * high:+.1f} points."
     return Section(title="Authority", blocks=[figure, Text(said), table])
 
 
@@ -67,9 +67,7 @@ def tokens(compared: Compared) -> Section:
     blocks: list[Text | Figure | Table] = [table]
     first = found[0]
     if first.share and first.corpus:
-        caption = (
-            f"A context is {share_text(first.share)} of the corpus: 1 token read for {1 / first.share:,.0f} there."
-        )
+        caption = f"A context is {share_text(first.share)} of the corpus: of {1 / first.share:,.0f} tokens 1 is read."
         blocks.insert(0, Figure(svg=charts.meter(first.share, "Context beside the corpus"), caption=caption))
     return Section(title="Context tokens", blocks=blocks)
 

@@ -1,4 +1,4 @@
-"""Questions in groups: by the tier of what answers them, by domain, by the labels of their file."""
+"""Questions in groups: by the best tier of what answers them, by domain, by the labels of their file."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def grouped(session: Session, by: Sequence[str] = ()) -> Groups:
     """
     judged = [(question, domain) for question, domain in session.questions if question.id in session.qrels]
     tiers = tier_of_gold(session.qrels, session.corpus.identities.values())
-    groups: dict[str, dict[str, list[str]]] = {"tier of the answer": {}, "domain": {}}
+    groups: dict[str, dict[str, list[str]]] = {"tier": {}, "domain": {}}
     labels = {label for question, _ in judged for label in question.labels}
     for label in by:
         if label not in labels:
             raise InvalidRequest(f"no question has a field {label!r} to group by.{nearest(label, labels)}")
     for question, domain in judged:
         tier = tiers.get(question.id)
-        values = {"tier of the answer": str(tier) if tier else _UNKNOWN, "domain": domain}
+        values = {"tier": str(tier) if tier else _UNKNOWN, "domain": domain}
         values |= {label: question.labels.get(label, _UNKNOWN) for label in by or sorted(labels)}
         for name, value in values.items():
             groups.setdefault(name, {}).setdefault(value, []).append(question.id)

@@ -44,8 +44,9 @@ _WORDS: Final = {
 }
 
 
-def _named(compared: Compared) -> list[str]:
-    return [one.name for one in compared.both]
+def _colours(compared: Compared) -> str:
+    """Return whose colour is whose, where there are two."""
+    return charts.key([one.name for one in compared.both]) if compared.baseline is not None else ""
 
 
 def measures(compared: Compared) -> Section:
@@ -67,7 +68,7 @@ def measures(compared: Compared) -> Section:
         rows.append(row)
     columns = ["<measure", "mean", "95 %"]
     columns += ["baseline", "difference", "95 %, paired", "p", "won / lost / even"] if baseline is not None else []
-    key = charts.key(_named(compared)) if baseline is not None else "The bar is the 95 % interval of the mean."
+    key = _colours(compared) + "The bar is the 95 % interval of the mean."
     figure = Figure(svg=charts.intervals(dots, "Means with 95 % intervals"), caption=key)
     return Section(title="Measures", blocks=[figure, Table(columns=columns, rows=rows)], wide=baseline is not None)
 
@@ -85,7 +86,7 @@ def depth(compared: Compared) -> Section:
             points.append((float(k), sum(found) / len(found)))
         drawn.append(charts.Line(one.name, points, series))
     svg = charts.lines(drawn, "Recall by depth", x_label="chunks read", percent=True)
-    caption = charts.key(_named(compared)) + "Share of the gold answers among the first chunks, mean of questions."
+    caption = _colours(compared) + "Share of the gold answers among the first chunks, mean of questions."
     return Section(title="Recall by depth", blocks=[Figure(svg=svg, caption=caption)])
 
 
@@ -117,7 +118,7 @@ def spread(compared: Compared) -> Section:
     values = [[held[measure] for held in one.scores.values()] for one in compared.both]
     svg = charts.histogram(values[0], values[1] if len(values) > 1 else None, f"Questions by {measure}")
     zero = sum(value == 0.0 for value in values[0])
-    caption = charts.key(_named(compared)) if len(values) > 1 else ""
+    caption = _colours(compared)
     caption += escape(f"Questions by {measure}; {zero} of {len(values[0])} have 0.")
     return Section(title=f"Questions by {measure}", blocks=[Figure(svg=svg, caption=caption)])
 

@@ -68,6 +68,7 @@ def tuned_report(found: Tuned, *, title: str) -> Report:
                 title="The best set-ups on all questions",
                 blocks=[Figure(svg=svg, caption=key)],
             ),
+            Section(title="Held out, fold by fold", blocks=[_fold_bars(found)]),
             Section(title="Folds", blocks=[Text(_FOLDS), _folds(found)], wide=True),
             Section(title="Set-ups", blocks=[Text(_OPTIMISM), _grid(found, means, ranked, picks)], wide=True),
         ],
@@ -93,6 +94,16 @@ def _first(ranked: list[int]) -> list[int]:
 def _held_out(found: Tuned) -> float:
     total = sum(fold.held_out * len(fold.questions) for fold in found.folds)
     return total / sum(len(fold.questions) for fold in found.folds)
+
+
+def _fold_bars(found: Tuned) -> Figure:
+    bars = [
+        charts.Bar(f"fold {number}", value, shown(value), series=series)
+        for number, fold in enumerate(found.folds, start=1)
+        for series, value in enumerate((fold.held_out, fold.baseline))
+    ]
+    svg = charts.bars(bars, f"{found.measure} of each fold, held out")
+    return Figure(svg=svg, caption=charts.key(["chosen on the other folds", "as configured"]))
 
 
 def _folds(found: Tuned) -> Table:

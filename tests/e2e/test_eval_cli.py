@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
-from context_engine import demo
+from context_engine import demo, evaluation
 from context_engine.cli import main
 
 SIX = ("--queries", "six.jsonl", "--as-of", "2026-03-02")
@@ -189,3 +192,14 @@ def test_the_scope_threshold_and_its_trade_off() -> None:
     out = found("scope", "--in", "six.jsonl", "--out", "out.tsv", "--keep", "0.5")
     assert out["chosen"]["kept"] >= 0.5
     assert 0 <= out["separation"] <= 1
+
+
+def test_every_command_of_the_tuning_guide_is_one() -> None:
+    guide = (Path(evaluation.__file__).parent / "TUNING.md").read_text("utf-8").replace("\\\n", " ")
+    commands = re.findall(r"^ *context-engine (eval .*)$", guide, flags=re.M)
+    assert {line.split()[1] for line in commands} == {"run", "judge", "scope", "tune"}
+    for line in commands:
+        command, args = main, shlex.split(line)
+        while isinstance(command, click.Group):
+            command = command.commands[args.pop(0)]
+        command.make_context("eval", args)

@@ -85,7 +85,7 @@ def test_a_report_of_two_set_ups_has_every_section(demo_compared):
         "Question by question",
     ]
     assert {
-        "By tier of the answer",
+        "By tier",
         "By domain",
         "Authority",
         "Context tokens",

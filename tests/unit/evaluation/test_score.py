@@ -3,7 +3,9 @@
 import pytest
 
 from context_engine.errors import ConfigError, InvalidRequest
+from context_engine.evaluation import session as evaluation_session
 from context_engine.evaluation.account import latency, stages, tier_shares, token_efficiency
+from context_engine.evaluation.corpus import Corpus
 from context_engine.evaluation.evaluate import compare_files
 from context_engine.evaluation.gold import Identity
 from context_engine.evaluation.groups import grouped, tier_of_gold
@@ -77,7 +79,7 @@ def test_a_saved_run_measures_the_same(demo_compared, tmp_path):
 def test_groups_are_by_tier_and_domain(demo_compared):
     groups = grouped(demo_compared.session)
     assert {name: len(held) for name, held in groups["domain"].items()} == {"DCE": 10, "DESK": 10, "NPA": 10, "ORM": 10}
-    assert sum(map(len, groups["tier of the answer"].values())) == 40
+    assert sum(map(len, groups["tier"].values())) == 40
     with pytest.raises(InvalidRequest, match="no question has a field 'colour'"):
         grouped(demo_compared.session, ["colour"])
 
@@ -188,3 +190,12 @@ def test_a_variant_names_its_changes_and_can_be_laid_over_another(demo_session):
     above = read_variant(["min_relevance_score=0.3", "local.b=[1,2]"], demo_session.setup)
     assert above.over(below).name == "min_relevance_score=0.3 local.a=1 local.b=[1,2]"
     assert Variant().name == "as configured"
+
+
+def test_gold_of_sources_that_cannot_be_listed_is_only_mentioned(demo_session, written, monkeypatch):
+    queries, qrels = written("q.tsv", "a\tmaterial change\n"), written("r.tsv", "a\tKB-1\t1\n")
+    monkeypatch.setattr(evaluation_session, "read_corpus", lambda *_: Corpus(unlisted=("kb",)))
+    session = opened(demo_session, queries=queries, qrels=qrels, domain="NPA")
+    assert session.notes == ("1 gold id(s) could not be checked, as kb cannot be listed: KB-1",)
+    run = Run(name="r", depth=Depth(top_k=8, ranked=10), answers=())
+    assert token_efficiency(run, session.corpus)[2:] == (None, None)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from context_engine.errors import ConfigError, InvalidRequest
+from context_engine.evaluation import tune as tuning
 from context_engine.evaluation.run import Depth
 from context_engine.evaluation.score import score_run
 from context_engine.evaluation.statistics import Paired
@@ -90,7 +91,10 @@ def test_the_configuration_itself_is_the_first_candidate(found):
     assert found.candidates[1].name == "authority_weight=0 min_relevance_score=0.6 dedup_method=off stage1_top_k=3"
 
 
-def test_a_search_is_the_same_each_time(small, found):
+def test_a_search_is_the_same_each_time_also_where_every_candidate_is_reranked(small, found, monkeypatch):
+    """With a reranker the sources are asked under settings that let every candidate through to it."""
+    assert not tuning._reranks(small, Variant())
+    monkeypatch.setattr(tuning, "_reranks", lambda *_: True)
     assert tune(small, found.candidates, measure="nDCG@10", folds=4) == found
 
 
@@ -100,7 +104,12 @@ def test_the_report_and_the_evidence_say_the_same(found):
     assert len(proof["folds"]) == 4
     assert proof["means_on_all_questions"]["as configured"] == pytest.approx(sum(found.values[0].values()) / 8)
     report = tuned_report(found, title="T")
-    assert [section.title for section in report.sections] == ["The best set-ups on all questions", "Folds", "Set-ups"]
+    assert [section.title for section in report.sections] == [
+        "The best set-ups on all questions",
+        "Held out, fold by fold",
+        "Folds",
+        "Set-ups",
+    ]
     assert "9 set-ups on 8 judged questions, 4 folds" in report.lead
 
 
