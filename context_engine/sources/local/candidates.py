@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from tantivy import Occur, Query
@@ -13,7 +13,7 @@ from context_engine.sources.local.options import SearchOptions
 from context_engine.sources.local.queries import TextQuery, both, rows
 from context_engine.sources.local.reader import View
 
-__all__ = ["Hit", "Question", "Scoped", "candidates"]
+__all__ = ["Candidates", "Question", "Scoped", "candidates"]
 
 _CLEARLY: Final = 0.5
 
@@ -40,11 +40,18 @@ class Scoped(NamedTuple):
     selective: bool
 
 
-class Hit(NamedTuple):
-    """A row that was found, with its scores."""
+class Candidates(NamedTuple):
+    """The rows found.
 
-    rid: int
-    scores: tuple[Score, ...]
+    Attributes:
+        ranked: the rows, best first.
+        scores: returns the scores of one of them.
+        more: whether a higher limit might bring more.
+    """
+
+    ranked: list[int]
+    scores: Callable[[int], tuple[Score, ...]]
+    more: bool
 
 
 class _Found(NamedTuple):
@@ -53,25 +60,25 @@ class _Found(NamedTuple):
     doc: int
 
 
-def candidates(view: View, question: Question, scope: Scoped, limit: int) -> tuple[list[Hit], bool]:
-    """Return the candidates, best first, and whether a higher limit might bring more."""
-    found = _by_text(view, question.query, scope, limit)
+def candidates(view: View, question: Question, scope: Scoped, limit: int) -> Candidates:
+    """Return the candidates of a search."""
+    found = {} if question.query is None else _read(view, both(question.query.text, scope.query), limit)
     full = len(found) >= limit
     if question.vector is None or view.vectors is None:
-        return _text_hits(view, question, found), full
-    nearest = view.vectors.nearest(question.vector, limit, _Rows(view, scope), question.options)
-    missing = [rid for rid in nearest if rid not in found]
-    found |= _of_rows(view, question.query, missing)
-    cosine = view.vectors.cosines(question.vector, found)
-    return _merged_hits(view, question, found, cosine, scope), full or len(nearest) >= limit
+        return _by_text(view, question, found, full=full)
+    rows_of_scope = _Rows(view, question, scope)
+    nearest = view.vectors.nearest(question.vector, limit, rows_of_scope, question.options)
+    found = {rid: rows_of_scope.read[rid] for rid in nearest} | found
+    return _merged(view, question, found, scope, full=full or len(nearest) >= limit)
 
 
 class _Rows:
-    """What the vectors may ask of the index about the scope."""
+    """What the vectors may ask of the index about the scope; what is read on the way is kept."""
 
-    def __init__(self, view: View, scope: Scoped) -> None:
-        self._view, self._scope = view, scope
+    def __init__(self, view: View, question: Question, scope: Scoped) -> None:
+        self._view, self._query, self._scope = view, question.query, scope
         self.source_key, self.selective = scope.source_key, scope.selective
+        self.read: dict[int, _Found] = {}
 
     def count(self) -> int:
         """Return how many rows the scope has."""
@@ -80,28 +87,15 @@ class _Rows:
 
     def all(self, count: int) -> list[int]:
         """Return all rows of the scope, of which there are `count`."""
-        return _rids(self._view, self._scope.query, count)
+        hits = self._view.searcher.search(self._scope.query, limit=max(count, 1), count=False).hits
+        return [int(rid or 0) for rid in self._view.searcher.fast_field_values("rid", [place for _, place in hits])]
 
-    def among(self, rids: Collection[int]) -> set[int]:
-        """Return those of some rows that are in the scope."""
-        return set(_rids(self._view, both(self._scope.query, rows(rids)), len(rids))) if rids else set()
-
-
-def _rids(view: View, query: Query, limit: int) -> list[int]:
-    hits = view.searcher.search(query, limit=max(limit, 1), count=False).hits
-    return [int(rid or 0) for rid in view.searcher.fast_field_values("rid", [address for _, address in hits])]
-
-
-def _by_text(view: View, query: TextQuery | None, scope: Scoped, limit: int) -> dict[int, _Found]:
-    return {} if query is None else _read(view, both(query.text, scope.query), limit)
-
-
-def _of_rows(view: View, query: TextQuery | None, rids: list[int]) -> dict[int, _Found]:
-    """Return the true text score of some rows, 0 where nothing matches."""
-    if not rids:
-        return {}
-    clauses = [(Occur.Must, rows(rids)), *([(Occur.Should, query.text)] if query else [])]
-    return _read(view, Query.boolean_query(clauses), len(rids))
+    def among(self, rids: Collection[int]) -> Container[int]:
+        """Return those of some rows that are in the scope, and keep their true text score, 0 where nothing matches."""
+        clauses = [(Occur.Must, rows(rids)), (Occur.Must, self._scope.query)]
+        clauses += [(Occur.Should, self._query.text)] if self._query else []
+        self.read |= _read(self._view, Query.boolean_query(clauses), len(rids)) if rids else {}
+        return self.read
 
 
 def _read(view: View, query: Query, limit: int) -> dict[int, _Found]:
@@ -123,7 +117,7 @@ def _scores(view: View, query: Query, rids: Collection[int]) -> dict[int, float]
     return {int(rid or 0): score for (score, _), rid in zip(hits, found)}
 
 
-def _text_hits(view: View, question: Question, found: Mapping[int, _Found]) -> list[Hit]:
+def _by_text(view: View, question: Question, found: Mapping[int, _Found], *, full: bool) -> Candidates:
     """The best `depth` by BM25 are smoothed; what follows keeps its lower score."""
     options, query = question.options, question.query
     score = {rid: one.text for rid, one in found.items()}
@@ -131,24 +125,23 @@ def _text_hits(view: View, question: Question, found: Mapping[int, _Found]) -> l
         score |= _smoothed(view, query, {rid: found[rid] for rid in ranked(score)[: options.depth]}, options)
         score = _boosted(view, query, score, options) if _boosts(options) else score
     scorer = f"local:{view.state.base_id}"
-    return [Hit(rid, (Score(ScoreKind.BM25, score[rid], scorer),)) for rid in ranked(score)]
+    return Candidates(ranked(score), lambda rid: (Score(ScoreKind.BM25, score[rid], scorer),), full)
 
 
-def _merged_hits(
-    view: View, question: Question, found: Mapping[int, _Found], cosine: Mapping[int, float], scope: Scoped
-) -> list[Hit]:
+def _merged(view: View, question: Question, found: Mapping[int, _Found], scope: Scoped, *, full: bool) -> Candidates:
+    assert view.vectors is not None and question.vector is not None
     options, query = question.options, question.query
+    cosine = view.vectors.cosines(question.vector, found)
     text = {rid: one.text for rid, one in found.items()}
     best, kind = 0.0, kind_of(options)
     if query is not None:
-        text |= _smoothed(view, query, found, options)
-        best = _best(view, query, options)
+        text, best = _smoothed(view, query, found, options), _best(view, query, options)
     fused = merged(text, best, cosine, options)
     if query is not None:
         fused = _boosted(view, query, fused, options) if _boosts(options) else fused
         top = 1.0 if kind is ScoreKind.WEIGHTED else max(fused.values(), default=0.0)
         fused = _cited_first(view, query, text, best, fused, top)
-    base, model = f"local:{view.state.base_id}", view.vectors.model_id if view.vectors else ""
+    base, model = f"local:{view.state.base_id}", view.vectors.model_id
     # Ranks in one source's list say nothing beside those in another's: they have a scorer of their own.
     scorer = f"{base}:{model}" if kind is ScoreKind.WEIGHTED else f"{base}:{model}:{scope.source_key}"
 
@@ -156,7 +149,7 @@ def _merged_hits(
         dense = (Score(ScoreKind.COSINE, cosine[rid], model),) if rid in cosine else ()
         return (Score(kind, fused[rid], scorer), *dense, Score(ScoreKind.BM25, text[rid], base))
 
-    return [Hit(rid, scores(rid)) for rid in ranked(fused)]
+    return Candidates(ranked(fused), scores, full)
 
 
 def _smoothed(view: View, query: TextQuery, found: Mapping[int, _Found], options: SearchOptions) -> dict[int, float]:
@@ -172,24 +165,25 @@ def _smoothed(view: View, query: TextQuery, found: Mapping[int, _Found], options
     for one in found.values():
         siblings[one.group] = max(one.text, siblings.get(one.group, 0.0))
 
-    def beside(rid: int, doc: int) -> float:
-        other = found.get(rid)
-        return other.text if other is not None and other.doc == doc else 0.0
-
-    return {
+    smoothed = {
         rid: one.text
         + options.section_weight * sections.get(one.group, 0.0)
         + options.sibling_weight * siblings[one.group]
-        + options.neighbour_weight * (beside(rid - 1, one.doc) + beside(rid + 1, one.doc))
         for rid, one in found.items()
     }
+    if options.neighbour_weight:
+        for rid, one in found.items():
+            beside = (found.get(rid - 1), found.get(rid + 1))
+            near = sum(other.text for other in beside if other is not None and other.doc == one.doc)
+            smoothed[rid] += options.neighbour_weight * near
+    return smoothed
 
 
 def _best(view: View, query: TextQuery, options: SearchOptions) -> float:
-    """Return a bound on every text score of the query in the whole base; the same whatever the scope."""
-    tops = [view.searcher.search(part, limit=1, count=False).hits for part in (query.text, query.section)]
-    text, section = (hits[0][0] if hits else 0.0 for hits in tops)
-    return text * (1.0 + options.sibling_weight + 2.0 * options.neighbour_weight) + options.section_weight * section
+    """Return about the highest text score of the query in the whole base: the same whatever the scope."""
+    hits = view.searcher.search(query.text, limit=1, count=False).hits
+    whole = 1.0 + options.section_weight + options.sibling_weight + 2.0 * options.neighbour_weight
+    return whole * hits[0][0] if hits else 0.0
 
 
 def _boosts(options: SearchOptions) -> bool:

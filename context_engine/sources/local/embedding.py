@@ -22,8 +22,8 @@ __all__ = ["EmbeddingWriter", "changed_vectors", "encoded", "passages"]
 _log = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 256
-_WINDOW: Final = 160
-_OVERLAP: Final = 40
+_WINDOW: Final = 350
+_OVERLAP: Final = 50
 _UNIT: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\s\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 _MISSING: Final = """
 SELECT rid, indexed_at, chunk_id, content, fields FROM chunks JOIN documents USING (doc_key)
@@ -145,7 +145,7 @@ def other_model(root: Path, held: str, given: str) -> StoreVersionMismatch:
 def passages(chunk: Chunk) -> list[str]:
     """Return what is embedded of a chunk: its text, a long one in windows that overlap.
 
-    Models read 256 to 512 tokens and ignore the rest; the best window speaks for the chunk.
+    Models read no more than 512 tokens and ignore the rest; the best window speaks for the chunk.
     """
     units = [one.span() for one in _UNIT.finditer(chunk.content)]
     if len(units) <= _WINDOW:

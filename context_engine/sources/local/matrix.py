@@ -6,7 +6,7 @@ unit length, so a cosine is a dot product. Needs numpy: imported only where an e
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -18,6 +18,7 @@ __all__ = ["Array", "Cells", "Matrix", "RowsOfScope"]
 Array = np.ndarray[Any, Any]
 
 _FEW: Final = 20_000
+_SPARE: Final = 20
 _LEAST_PROBED: Final = 20
 
 
@@ -35,8 +36,8 @@ class RowsOfScope(Protocol):
         """Return all of them, `count` in number."""
         ...
 
-    def among(self, rids: Collection[int]) -> set[int]:
-        """Return those of some rows that are among them."""
+    def among(self, rids: Collection[int]) -> Container[int]:
+        """Return what holds those of some rows that are among them; `rids` are asked for once."""
         ...
 
 
@@ -81,6 +82,7 @@ class Matrix:
         self.parts = parts if order is None else parts[order]
         self._owner = owner if order is None else owner[order]
         self._place = None if order is None else np.argsort(order, kind="stable")
+        self._only_source = int(sources[0]) if len(sources) and bool((sources == sources[0]).all()) else None
         if cells is not None:
             self._bounds = np.concatenate(([0], np.cumsum(np.bincount(cells.of_part, minlength=len(cells.centroids)))))
 
@@ -96,7 +98,9 @@ class Matrix:
         """Return the cosine of each of these rows that has a vector."""
         wanted = np.unique(np.fromiter(rids, np.int64))
         rows = np.searchsorted(self.rids, wanted)
-        rows = rows[np.isin(wanted, self.rids, assume_unique=True)]
+        there = rows < len(self.rids)
+        there[there] = self.rids[rows[there]] == wanted[there]
+        rows = rows[there]
         return dict(zip(self.rids[rows].tolist(), self._of_rows(np.asarray(vector, np.float32), rows).tolist()))
 
     def nearest(self, vector: Sequence[float], limit: int, scope: RowsOfScope, options: SearchOptions) -> list[int]:
@@ -110,10 +114,10 @@ class Matrix:
         if scope.selective:
             count = scope.count()
             if count <= _FEW:
-                return self._exactly(query, scope.all(count), limit)
+                return _first(self._exactly(query, scope.all(count), limit), scope, limit)
             share = count / len(self.rids)
         exact = self.cells is None or len(self.parts) < options.approximate_from
-        wanted, probe = int(2 * limit / share) + limit, options.probe
+        wanted, probe = int(1.5 * limit / share) + _SPARE, options.probe
         while True:
             ranking, complete = self._ranking(query, scope.source_key, wanted, None if exact else probe)
             found = _first(ranking, scope, limit)
@@ -148,8 +152,8 @@ class Matrix:
             dots, owner, everything = self.parts @ query, self._owner, True
         else:
             dots, owner, everything = *self._probed(query, source_key, wanted, probe), False
-        of_source = self.sources[owner] == source_key
-        if not of_source.all():
+        if self._only_source != source_key:
+            of_source = self.sources[owner] == source_key
             dots, owner = dots[of_source], owner[of_source]
         if len(self.parts) > len(self.rids) and len(owner):
             order = np.lexsort((-dots, owner))
@@ -186,7 +190,7 @@ def _best(dots: Array, rows: Array, limit: int) -> Array:
 def _first(ranking: list[int], scope: RowsOfScope, limit: int) -> list[int]:
     """Return the first `limit` of a ranking that are in the scope."""
     found: list[int] = []
-    start, size = 0, 2 * limit
+    start, size = 0, limit + _SPARE
     while len(found) < limit and start < len(ranking):
         batch = ranking[start : start + size]
         inside = scope.among(batch)

@@ -92,12 +92,12 @@ def _found(
     """Return the best top_k chunks; asks for more while rows are gone or fail the test."""
     limit, known = max(top_k, question.options.depth), dict[int, Chunk | None]()
     while True:
-        hits, more = candidates(view, question, scope, limit)
+        ranked, scores, more = candidates(view, question, scope, limit)
         found: list[Chunk] = []
-        for start in range(0, len(hits), top_k):
-            batch = hits[start : start + top_k]
-            known |= _chunks(view.connection, [hit.rid for hit in batch if hit.rid not in known], test)
-            found += (chunk._replace(scores=hit.scores) for hit in batch if (chunk := known[hit.rid]) is not None)
+        for start in range(0, len(ranked), top_k):
+            batch = ranked[start : start + top_k]
+            known |= _chunks(view.connection, [rid for rid in batch if rid not in known], test)
+            found += (chunk._replace(scores=scores(rid)) for rid in batch if (chunk := known[rid]) is not None)
             if len(found) >= top_k:
                 return found[:top_k]
         if not more or limit >= _MOST_HITS:

@@ -1,0 +1,265 @@
+"""What each step of the embedded base gains on judged questions, with paired intervals.
+
+    python tests/benchmarks/bench_quality.py BENCH_DIR [--vectors FOLDER] [--queries N] [--only TEXT] [--sources]
+        [--peers] [--run FILE]
+
+BENCH_DIR holds corpus.jsonl (id, doc, title, section, passage_id, is_heading, text), queries.jsonl (id, text) and
+qrels.tsv (query, passage, 1). FOLDER holds passages.npz and queries.npz as embed_corpus.py writes them; without it
+only the steps that need no model are run. The time of a query is CPU time of the search alone, on one
+core: vectors are read, not made. --sources asks the engine over one source, five sources of uneven size in one base,
+and five bases. --peers adds the hybrid retrieval of LlamaIndex, Haystack and LangChain where they are installed (see
+peers_hybrid.py). --run writes the ranking of the defaults, for other evaluators.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).parent))
+
+import numpy as np
+from bench_disjoint import chunk, read, shares
+
+from context_engine import Engine, Registry, SearchRequest
+from context_engine.models import DomainSpec, SourceSpec, SourceType
+from context_engine.sources.local import LocalBase, LocalSource, SearchOptions
+from context_engine.sources.local.search import Scope
+
+DEPTH = 40
+PLAIN: dict[str, Any] = {"pairs_weight": 0.0, "head_weight": 0.0, "section_weight": 0.0, "sibling_weight": 0.0}
+
+
+class Step(NamedTuple):
+    """A row of the table: its name, the row it is compared with, how it is searched, and whether with vectors."""
+
+    name: str
+    against: str | None
+    options: Mapping[str, Any]
+    vectors: bool
+
+
+STEPS = (
+    Step("BM25, stems", None, PLAIN, False),
+    Step("+ headings", "BM25, stems", {**PLAIN, "head_weight": 0.2}, False),
+    Step("+ pairs of words", "+ headings", {"section_weight": 0.0, "sibling_weight": 0.0}, False),
+    Step("+ section text", "+ pairs of words", {"sibling_weight": 0.0}, False),
+    Step("+ siblings = text default", "+ section text", {}, False),
+    Step("text + neighbours .05", "+ siblings = text default", {"neighbour_weight": 0.05}, False),
+    Step("text + title boost .3", "+ siblings = text default", {"title_boost": 0.3}, False),
+    Step("vectors alone", "+ siblings = text default", {"keyword_weight": 0.0}, True),
+    Step("rrf k=60", "+ siblings = text default", {"merge_method": "rrf"}, True),
+    Step("rrf k=10", "+ siblings = text default", {"merge_method": "rrf", "rrf_k": 10}, True),
+    Step("weighted .6 text", "+ siblings = text default", {"keyword_weight": 0.6, "vector_weight": 0.4}, True),
+    Step("weighted .4 text", "+ siblings = text default", {"keyword_weight": 0.4, "vector_weight": 0.6}, True),
+    Step("weighted .5 = default", "+ siblings = text default", {}, True),
+    Step("default, plain BM25 text", "weighted .5 = default", PLAIN, True),
+    Step("default + title boost .3", "weighted .5 = default", {"title_boost": 0.3}, True),
+    Step("default + title boost .1", "weighted .5 = default", {"title_boost": 0.1}, True),
+    Step("default + definition boost .4", "weighted .5 = default", {"definition_boost": 0.4}, True),
+)
+
+
+class Vectors:
+    """An embedder that knows the vectors of the benchmark's texts and of no other."""
+
+    def __init__(self, folder: Path, passages: Sequence[dict[str, Any]], queries: Sequence[dict[str, Any]]) -> None:
+        self.model_id = f"read from {folder.name}"
+        self._of: dict[str, Any] = {}
+        for stem, rows in (("passages", passages), ("queries", queries)):
+            held = np.load(folder / f"{stem}.npz")
+            place = {name: number for number, name in enumerate(held["ids"].tolist())}
+            vectors = held["vectors"]
+            self._of |= {row["text"]: vectors[place[row["id"]]] for row in rows}
+            self.dimension = int(vectors.shape[1])
+
+    def embed_query(self, text: str) -> Any:
+        return self._of[text]
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Any]:
+        """A long text comes in windows, which have no vector of their own: the text's own stands for each."""
+        return [self._of[text] if text in self._of else self._of_part(text) for text in texts]
+
+    def _of_part(self, window: str) -> Any:
+        return next(vector for text, vector in self._of.items() if window in text)
+
+
+class Outcome(NamedTuple):
+    """Per question: recall at 10, average precision at 10, recall at 40; milliseconds."""
+
+    recall: Any
+    precision: Any
+    recall_40: Any
+    milliseconds: Any
+
+
+Ask = Callable[[str], Sequence[str]]
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("bench", type=Path)
+    options.add_argument("--vectors", type=Path)
+    options.add_argument("--queries", type=int)
+    options.add_argument("--only", help="only steps whose name holds this, and what they are compared with")
+    options.add_argument("--sources", action="store_true")
+    options.add_argument("--peers", action="store_true")
+    options.add_argument("--run", type=Path)
+    given = options.parse_args()
+    passages, queries, gold = read(given.bench)
+    asked = queries[: given.queries]
+    embedder = Vectors(given.vectors, passages, queries) if given.vectors else None
+    with tempfile.TemporaryDirectory() as folder:
+        started = time.perf_counter()
+        with LocalBase.open(Path(folder) / "base", create=True, embedder=embedder) as base:
+            write(base, {"one": passages})
+            took, size = time.perf_counter() - started, base.stats().bytes
+        print(
+            f"{len(passages)} passages, {len(asked)} questions; written in {took:.1f} s, {size / 1e6:.0f} MB on disk\n"
+        )
+        table = Table()
+        for step in steps(given.only, vectors=embedder is not None):
+            with LocalBase(
+                Path(folder) / "base",
+                embedder=embedder if step.vectors else None,
+                options=SearchOptions(**step.options),
+            ) as base:
+                ask = asking(base)
+                table.add(step.name, step.against, measure(ask, asked, gold))
+                if given.run and step.name.endswith("default"):
+                    write_run(given.run, ask, asked)
+        if given.peers and given.vectors:
+            from peers_hybrid import PEERS
+
+            for name, peer in PEERS.items():
+                table.add(name, "weighted .5 = default", measure(peer(passages, embedder, DEPTH), asked, gold))
+        if given.sources:
+            print("\nR@8 through the engine")
+            for name, recall in disjoint(Path(folder), passages, asked, gold, embedder):
+                print(f"{name:44} {recall:.4f}", flush=True)
+    print(f"\nmost memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
+
+
+def steps(only: str | None, *, vectors: bool) -> Iterator[Step]:
+    possible = [step for step in STEPS if vectors or not step.vectors]
+    wanted = {step.name for step in possible if only is None or only in step.name}
+    wanted |= {step.against for step in possible if step.name in wanted and step.against}
+    yield from (step for step in possible if step.name in wanted)
+
+
+def write(base: LocalBase, parts: Mapping[str, Sequence[dict[str, Any]]]) -> None:
+    with base.writer() as writer:
+        for source, rows in parts.items():
+            documents: dict[str, list[dict[str, Any]]] = {}
+            for row in rows:
+                documents.setdefault(row["doc"], []).append(row)
+            for name, some in documents.items():
+                writer.put(source, name, "", "1", [chunk(row, place) for place, row in enumerate(some)])
+
+
+def asking(base: LocalBase) -> Ask:
+    scope = Scope(source_id="one")
+
+    def ask(text: str) -> list[str]:
+        return [chunk.chunk_id for chunk in base.answer(text, top_k=DEPTH, scope=scope).chunks]
+
+    return ask
+
+
+def measure(ask: Ask, asked: Sequence[dict[str, Any]], gold: Mapping[str, set[str]]) -> Outcome:
+    rows = []
+    for query in asked:
+        wanted = gold[query["id"]]
+        started = time.thread_time()
+        found = list(ask(query["text"]))
+        took = time.thread_time() - started
+        hits = [name in wanted for name in found]
+        places = [place for place, hit in enumerate(hits[:10], 1) if hit]
+        precision = sum(number / place for number, place in enumerate(places, 1)) / len(wanted)
+        rows.append((len(places) / len(wanted), precision, sum(hits[:40]) / len(wanted), 1000 * took))
+    return Outcome(*np.array(rows).T)
+
+
+class Table:
+    """Prints each row as soon as it is known, with its gain over another."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Outcome] = {}
+        print(f"{'':30} R@10   MAP@10 R@40    gain R@10 [95 %]           gain MAP@10 [95 %]         p50    p95 CPU ms")
+
+    def add(self, name: str, against: str | None, outcome: Outcome) -> None:
+        self._known[name] = outcome
+        gains = "".ljust(54)
+        if against in self._known:
+            before = self._known[against]
+            gains = interval(outcome.recall - before.recall) + interval(outcome.precision - before.precision)
+        low, high = np.percentile(outcome.milliseconds, (50, 95))
+        means = f"{outcome.recall.mean():.4f} {outcome.precision.mean():.4f} {outcome.recall_40.mean():.4f}"
+        print(f"{name:30} {means}  {gains} {low:6.2f} {high:6.2f}", flush=True)
+
+
+def interval(difference: Any) -> str:
+    """The mean of paired differences and its bootstrap interval, 2 000 draws."""
+    draws = np.random.default_rng(7)
+    means = np.sort([draws.choice(difference, len(difference)).mean() for _ in range(2000)])
+    return f"{difference.mean():+.4f} [{means[50]:+.4f}, {means[1949]:+.4f}] "
+
+
+def write_run(path: Path, ask: Ask, asked: Sequence[dict[str, Any]]) -> None:
+    lines = (
+        f"{query['id']} {name} {DEPTH - place}" for query in asked for place, name in enumerate(ask(query["text"]))
+    )
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def disjoint(
+    folder: Path,
+    passages: list[dict[str, Any]],
+    asked: Sequence[dict[str, Any]],
+    gold: Mapping[str, set[str]],
+    embedder: Vectors | None,
+) -> Iterator[tuple[str, float]]:
+    """One source, five sources of uneven size in one base, and five bases; without and with vectors."""
+    five = {f"s{number}": part for number, part in enumerate(shares(passages))}
+    layouts = {"one source": [{"one": passages}], "five sources": [five]}
+    layouts["five bases"] = [{name: part} for name, part in five.items()]
+    for kind, model in (("text", None), ("text and vectors", embedder)):
+        if kind == "text" or model is not None:
+            for name, bases in layouts.items():
+                yield f"{kind}, {name}", engine_recall(folder / f"{kind} {name}", bases, asked, gold, model)
+
+
+def engine_recall(
+    folder: Path,
+    bases: Sequence[Mapping[str, Sequence[dict[str, Any]]]],
+    asked: Sequence[dict[str, Any]],
+    gold: Mapping[str, set[str]],
+    embedder: Vectors | None,
+) -> float:
+    of: dict[str, LocalBase] = {}
+    for number, parts in enumerate(bases):
+        base = LocalBase.open(folder / str(number), create=True, embedder=embedder)
+        write(base, parts)
+        of |= dict.fromkeys(parts, base)
+    specs = tuple(SourceSpec(id=name, type=SourceType.BANK_SOP) for name in of)
+    registry = Registry(domains={"BENCH": DomainSpec(version=1, domain="BENCH", sources=specs)})
+    settings = {"authority_weight": 0.0, "dedup_method": "off", "min_relevance_score": 0.0}
+    found = 0.0
+    with Engine(registry, lambda _domain, spec: LocalSource(of[spec.id], spec.id)) as engine:
+        for query in asked:
+            result = engine.search(SearchRequest(query=query["text"], domain="BENCH", overrides=settings))
+            returned = {one.chunk_id for one in result.chunks}
+            found += len(returned & gold[query["id"]]) / len(gold[query["id"]])
+    return found / len(asked)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""Whatever is written, replaced, deleted and filtered, a search by vectors is the one done by hand."""
+
+from __future__ import annotations
+
+import tempfile
+from itertools import pairwise
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from context_engine.models import Chunk, Condition, ScoreKind
+from context_engine.sources.local import LocalBase, SearchOptions
+from context_engine.sources.local.merge import merged, ranked
+from context_engine.testing.fakes import FakeEmbedder
+
+WORDS = ("limit", "buffer", "haircut", "desk", "margin")
+TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
+EMBEDDER = FakeEmbedder(8)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    texts=st.lists(TEXTS, min_size=1, max_size=20),
+    again=st.lists(st.tuples(st.integers(0, 19), TEXTS), max_size=6),
+    gone=st.sets(st.integers(0, 19), max_size=6),
+    query=TEXTS,
+    approximate=st.booleans(),
+)
+def test_vectors_alone_are_the_cosines_by_hand(
+    texts: list[str], again: list[tuple[int, str]], gone: set[int], query: str, approximate: bool
+) -> None:
+    """With cells of which all are looked at, and without; under a filter, and without."""
+    options = SearchOptions(keyword_weight=0.0, approximate_from=1 if approximate else 10_000, probe=1.0)
+    held = dict(enumerate(texts))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        LocalBase.open(Path(folder), create=True, embedder=EMBEDDER, options=options) as base,
+    ):
+        write(base, held)
+        base.search(query, source_id="s", top_k=1)
+        changed = {number: text for number, text in again if number in held}
+        write(base, changed)
+        with base.writer() as writer:
+            for number in gone & held.keys():
+                writer.delete("s", str(number), "")
+        held = {number: text for number, text in {**held, **changed}.items() if number not in gone}
+        for filters, wanted in ((None, held), (Condition("odd", "eq", True), odd(held))):
+            found = base.search(query, source_id="s", top_k=50, filters=filters)
+            assert {chunk.chunk_id for chunk in found} == {str(number) for number in wanted}
+            cosines = [chunk.score(ScoreKind.COSINE) or 0.0 for chunk in found]
+            for chunk, cosine in zip(found, cosines):
+                assert abs(cosine - by_hand(query, wanted[int(chunk.chunk_id)])) < 1e-5
+            shown = [max(cosine, 0.0) for cosine in cosines]
+            assert all(first >= second - 1e-6 for first, second in pairwise(shown))
+        assert base.verify().ok
+
+
+@given(
+    text=st.dictionaries(st.integers(1, 9), st.floats(0.0, 50.0), min_size=1),
+    cosine=st.dictionaries(st.integers(1, 9), st.floats(-1.0, 1.0)),
+    weight=st.floats(0.0, 1.0),
+    method=st.sampled_from(["weighted", "rrf"]),
+)
+def test_a_better_score_never_ranks_lower(
+    text: dict[int, float], cosine: dict[int, float], weight: float, method: str
+) -> None:
+    cosine = {row: value for row, value in cosine.items() if row in text}
+    options = SearchOptions(keyword_weight=weight, vector_weight=1.0, merge_method=method)  # type: ignore[arg-type]
+    best = max(text.values())
+    before = merged(text, best, cosine, options)
+    assert before.keys() == text.keys() and all(0.0 <= score <= 1.0 for score in before.values())
+    row = min(text)
+    after = merged({**text, row: best}, best, {**cosine, row: 1.0}, options)
+    assert after[row] >= before[row]
+    assert ranked(after).index(row) <= ranked(before).index(row)
+
+
+def write(base: LocalBase, texts: dict[int, str]) -> None:
+    with base.writer() as writer:
+        for number, text in texts.items():
+            chunk = Chunk(content=text, chunk_id=str(number), metadata={"odd": number % 2 == 1})
+            writer.put("s", str(number), "", text, [chunk])
+
+
+def odd(texts: dict[int, str]) -> dict[int, str]:
+    return {number: text for number, text in texts.items() if number % 2 == 1}
+
+
+def by_hand(query: str, text: str) -> float:
+    return sum(one * other for one, other in zip(EMBEDDER.embed_query(query), EMBEDDER.embed_query(text)))
