@@ -12,8 +12,8 @@ Compared more loosely, because the recorded value hangs on something the fake do
 - 36, 36b, 36c: datasets that were made within one second come in any order. Their number is compared.
 - 75g: the message names the first value the database met; 99-*: the id in the plugin daemon's address is invented.
 
-Left out: 160 and 160b list orders, not requests; `test_cut_hangs_on_the_seed` shows the same. Recordings of other
-endpoints (creating, documents, segments, the console and workflow nodes) are not here: the fake does not write.
+Left out: 160 and 160b list orders, not requests; `test_cut_hangs_on_the_seed` shows the same. Recordings of the writing
+endpoints are in `test_fake_dify_writes.py`; the console and workflow nodes are none of the fake's.
 """
 
 from __future__ import annotations

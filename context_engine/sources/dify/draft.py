@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from context_engine.errors import SourceProtocolError
 from context_engine.models import Chunk
@@ -12,7 +12,7 @@ from context_engine.sources.dify.secret import redacted
 from context_engine.sources.dify.writes import Writes
 from context_engine.sources.dify.written import Value, document_name, fields_of, marks_of
 
-__all__ = ["Draft", "Refused", "batches", "checked", "fill", "wait"]
+__all__ = ["Draft", "Refusal", "Refused", "batches", "checked", "fill", "wait"]
 
 MOST_SEGMENT: Final = 65_535
 """Bytes of a chunk that every vector store of Dify can hold; Milvus takes no more."""
@@ -23,6 +23,15 @@ MOST_BYTES: Final = 256 * 1024
 _MOST_SHOWN: Final = 200
 _FIRST_POLL_S: Final = 0.05
 _SLOWEST_POLL_S: Final = 5.0
+
+
+class Refusal(NamedTuple):
+    """A document that Dify did not take, and why; what it held of it before is still there."""
+
+    source_id: str
+    document_id: str
+    version: str
+    reason: str
 
 
 class Refused(Exception):

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from context_engine.errors import (
     InvalidRequest,
@@ -22,7 +22,7 @@ from context_engine.errors import (
 )
 from context_engine.models import Chunk, SourceSpec
 from context_engine.protocols import Clock
-from context_engine.sources.dify.draft import Draft, Refused, checked, fill, wait
+from context_engine.sources.dify.draft import Draft, Refusal, Refused, checked, fill, wait
 from context_engine.sources.dify.listing import list_datasets
 from context_engine.sources.dify.metadata import MARKS
 from context_engine.sources.dify.target import Target
@@ -39,15 +39,6 @@ _MOST_DRAFTS: Final = 20
 _MOST_CHUNKS: Final = 1000
 _ATTEMPTS: Final = 3
 _DEFINITE: Final = (SourceProtocolError, SourceNotFound)
-
-
-class Refusal(NamedTuple):
-    """A document that Dify did not take, and why; what it held of it before is still there."""
-
-    source_id: str
-    document_id: str
-    version: str
-    reason: str
 
 
 Key = tuple[str, str, str]
@@ -122,7 +113,7 @@ class DifySink:
         held = self._held.pop(key, None)
         if held is None:
             return False
-        self._delete(key, [held.dify_id])
+        self._delete(key, held.dify_id)
         return True
 
     def documents(self, source_id: str) -> Mapping[tuple[str, str], str]:
@@ -266,7 +257,7 @@ class DifySink:
             before = self._held.get(draft.key)
             self._held[draft.key] = row_now
             if before is not None:
-                self._delete(draft.key, [before.dify_id])
+                self._delete(draft.key, before.dify_id)
 
     def _tried(self, target: Target, draft: Draft, step: Callable[[Draft], None]) -> bool:
         """Do one step of a document; a refusal ends this document, not the run."""
@@ -294,11 +285,8 @@ class DifySink:
                 target.writes.delete_document(target.made(), row.dify_id)
         draft.dify_id = ""
 
-    def _delete(self, key: Key, identities: Sequence[str]) -> None:
-        target = self._targets[key[0]]
-        for identity in identities:
-            if self._remove(target, identity):
-                self._counts["deleted"] += 1
+    def _delete(self, key: Key, identity: str) -> None:
+        self._counts["deleted"] += self._remove(self._targets[key[0]], identity)
 
     def _remove(self, target: Target, identity: str) -> bool:
         try:
