@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from context_engine.ingest.loaders.docx_numbering import BULLET, Numbering
@@ -41,7 +41,8 @@ class DocxBody:
 
     def __init__(self, body: Any, *, styles: Any, numbering: Any | None, footnotes: Any | None) -> None:
         self._body = body
-        self._styles = {one.get(f"{W}styleId", ""): _style(one) for one in styles.iter(f"{W}style")}
+        self._elements = {one.get(f"{W}styleId", ""): one for one in styles.iter(f"{W}style")}
+        self._styles: dict[str, tuple[_Style, ...]] = {}
         self._numbering = Numbering(numbering)
         self._notes = {} if footnotes is None else {one.get(f"{W}id"): one for one in footnotes.iter(f"{W}footnote")}
         self.title = ""
@@ -63,7 +64,7 @@ class DocxBody:
     def _paragraph(self, element: Any) -> Iterator[Block]:
         properties = element.find(f"{W}pPr")
         style = value_of(properties, "pStyle") or ""
-        chain = list(self._chain(style))
+        chain = self._chain(style)
         level = _outline(properties, chain)
         is_title = bool(chain) and chain[0].name.lower() == "title"
         found = paragraph(element, bold=level is None and not is_title)
@@ -128,19 +129,22 @@ class DocxBody:
             found = paragraph(element, bold=False)
             properties = element.find(f"{W}pPr")
             style = value_of(properties, "pStyle") or ""
-            label, _ = self._label(properties, style, list(self._chain(style)))
+            label, _ = self._label(properties, style, self._chain(style))
             texts.append(f"{label} {found.text}" if label else found.text)
         return " ".join(texts)
 
-    def _chain(self, style: str) -> Iterator[_Style]:
-        for _ in range(_MOST_CHAIN):
-            found = self._styles.get(style)
-            if found is None:
-                return
-            yield found
-            style = found.based_on
+    def _chain(self, style: str) -> tuple[_Style, ...]:
+        """Return a style and those it is based on, read once each: a template defines far more than it uses."""
+        if style not in self._styles:
+            chain: list[_Style] = []
+            name = style
+            while name in self._elements and len(chain) < _MOST_CHAIN:
+                chain.append(_style(self._elements[name]))
+                name = chain[-1].based_on
+            self._styles[style] = tuple(chain)
+        return self._styles[style]
 
-    def _label(self, properties: Any | None, style: str, chain: list[_Style]) -> tuple[str | None, int]:
+    def _label(self, properties: Any | None, style: str, chain: Sequence[_Style]) -> tuple[str | None, int]:
         """Return (the label of a paragraph, its level in the list)."""
         direct = None if properties is None else properties.find(f"{W}numPr")
         number = value_of(direct, "numId") or next((one.number for one in chain if one.number), None)
@@ -163,7 +167,7 @@ def _style(element: Any) -> _Style:
     )
 
 
-def _outline(properties: Any | None, chain: list[_Style]) -> int | None:
+def _outline(properties: Any | None, chain: Sequence[_Style]) -> int | None:
     """Return the level of a heading, 0 for the highest; None for a paragraph of text."""
     given = value_of(properties, "outlineLvl") or next((one.outline for one in chain if one.outline), None)
     if given and given.isdecimal():

@@ -2,9 +2,10 @@
 
 Read: the head of each sheet (below a caption, in two lines where its cells are merged), numbers, dates and times as
 what they are, 5 % as "5%", of a formula the value saved with it; the value of merged cells in each of them. A sheet
-with one column is a text, one with names and values side by side is one record. Not read: formulas without a saved
-value (told), charts, pictures, comments, headers and footers, links to other workbooks (never followed). Refused:
-macros (`.xlsm`, or a macro part inside), passwords, zip bombs, XML with a document type.
+with one column is a text, one with names and values side by side is one record. Where several sheets have a column of
+ids, a record is known by its sheet and row instead, because one entity may stand in each. Not read: formulas without a
+saved value (told), charts, pictures, comments, headers and footers, links to other workbooks (never followed).
+Refused: macros (`.xlsm`, or a macro part inside), passwords, zip bombs, XML with a document type.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 from zipfile import ZipFile
 
 from context_engine.errors import MissingExtra
+from context_engine.ingest.claims import ID_FIELDS
 from context_engine.ingest.header import header_fields
 from context_engine.ingest.loaded import LoadedDocument, Skipped
 from context_engine.ingest.loaders.archive import check_archive
@@ -26,6 +28,7 @@ from context_engine.ingest.loaders.table import (
     MOST_COLUMNS,
     PREVIEW,
     Cell,
+    Head,
     find_head,
     pairs_record,
     row_record,
@@ -48,6 +51,8 @@ _UNSAVED: Final = re.compile(
     rb"(?:</(?:\w+:)?f>|<(?:\w+:)?f\b[^>]*/>)\s*(?:<(?:\w+:)?v\s*/>|<(?:\w+:)?v></(?:\w+:)?v>)?\s*(?=</(?:\w+:)?c>)"
 )
 
+_IDS: Final = frozenset(ID_FIELDS[True])
+
 Row = tuple[int, list[Cell]]
 """1-based number, cells."""
 
@@ -57,6 +62,15 @@ class _Merge(NamedTuple):
     bottom: int
     left: int
     right: int
+
+
+class _Sheet(NamedTuple):
+    title: str
+    part: str
+    head: Head
+    preview: list[Row]
+    rows: Iterator[Row]
+    told: tuple[str, ...]
 
 
 def load_xlsx(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
@@ -79,54 +93,63 @@ def load_xlsx(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
 
 
 def _sheets(book: Workbook, file: SourceFile, stream: BinaryIO) -> Iterator[LoadedDocument | Skipped]:
-    sheets = [sheet for sheet in book.worksheets if hasattr(sheet, "reset_dimensions")]
+    whole = [sheet for sheet in book.worksheets if hasattr(sheet, "reset_dimensions")]
+    sheets = [_opened(sheet, stream, alone=len(whole) == 1) for sheet in whole]
+    several = sum(bool(_IDS & set(sheet.head.names)) for sheet in sheets) > 1
     found = 0
     for sheet in sheets:
-        sheet.reset_dimensions()  # what a sheet says about its size may be wrong
-        part = sheet.title if len(sheets) > 1 else ""
-        merges, unsaved = _scanned(stream, getattr(sheet, "_worksheet_path", ""))
-        told = (f"{unsaved} formula cells of sheet {sheet.title!r} have no saved value",) if unsaved else ()
-        for one in until_hopeless(_sheet(sheet, merges, file.name, part, told), file.name):
+        for one in until_hopeless(_documents(_unidentified(sheet) if several else sheet, file.name), file.name):
             found += 1
             yield one
     if not found:
         yield Skipped(file.name, "has no cell with a value")
 
 
-def _sheet(
-    sheet: Any, merges: list[_Merge], path: str, part: str, told: tuple[str, ...]
-) -> Iterator[LoadedDocument | Skipped]:
+def _opened(sheet: Any, stream: BinaryIO, *, alone: bool) -> _Sheet:
+    """Read the first rows of a sheet and find its head."""
+    sheet.reset_dimensions()  # what a sheet says about its size may be wrong
+    merges, unsaved = _scanned(stream, getattr(sheet, "_worksheet_path", ""))
     rows = _filled(_rows(sheet), merges)
     preview = list(islice(rows, PREVIEW))
-    if max((len(cells) for _, cells in preview), default=0) > MOST_COLUMNS:
-        yield Skipped(path, f"has a sheet {sheet.title!r} of over {MOST_COLUMNS:,} columns: it is no table of records")
-        return
-    columns = {index for _, cells in preview for index, cell in enumerate(cells) if cell is not None}
-    if len(columns) == 1:
-        yield from _text(chain(preview, rows), path, sheet.title, part, told)
-        return
     wide = {merge.top for merge in merges if merge.right > merge.left}
     joined = frozenset(index for index, (number, _) in enumerate(preview) if number in wide)
     head = find_head([cells for _, cells in preview], joined=joined)
-    if head.pairs:
-        every = [cells for _, cells in chain(preview, rows)]
-        yield pairs_record(every, head, path, title=sheet.title, part=part, warnings=told)
+    told = (f"{unsaved} formula cells of sheet {sheet.title!r} have no saved value",) if unsaved else ()
+    return _Sheet(sheet.title, "" if alone else sheet.title, head, preview, rows, told)
+
+
+def _unidentified(sheet: _Sheet) -> _Sheet:
+    """Return a sheet whose ids are plain columns: an entity that stands in two sheets is two records."""
+    names = tuple(name.replace("_", " ") if name in _IDS else name for name in sheet.head.names)
+    return sheet._replace(head=sheet.head._replace(names=names))
+
+
+def _documents(sheet: _Sheet, path: str) -> Iterator[LoadedDocument | Skipped]:
+    if max((len(cells) for _, cells in sheet.preview), default=0) > MOST_COLUMNS:
+        yield Skipped(path, f"has a sheet {sheet.title!r} of over {MOST_COLUMNS:,} columns: it is no table of records")
         return
-    for number, cells in chain(preview[head.first :], rows):
-        record = row_record(cells, head, path, number, part=part, warnings=told, exact=False)
+    columns = {index for _, cells in sheet.preview for index, cell in enumerate(cells) if cell is not None}
+    if len(columns) == 1:
+        yield _text(sheet, path)
+        return
+    head, told = sheet.head, sheet.told
+    if head.pairs:
+        every = [cells for _, cells in chain(sheet.preview, sheet.rows)]
+        yield pairs_record(every, head, path, title=sheet.title, part=sheet.part, warnings=told)
+        return
+    for number, cells in chain(sheet.preview[head.first :], sheet.rows):
+        record = row_record(cells, head, path, number, part=sheet.part, warnings=told, exact=False)
         if record is not None:
             told = ()
             yield record
 
 
-def _text(
-    rows: Iterator[Row] | chain[Row], path: str, title: str, part: str, told: tuple[str, ...]
-) -> Iterator[LoadedDocument]:
-    """Yield a sheet of one column as a text below its name."""
+def _text(sheet: _Sheet, path: str) -> LoadedDocument:
+    """Return a sheet of one column as a text below its name."""
+    rows = chain(sheet.preview, sheet.rows)
     lines = [str(shown(cell)) for _, cells in rows for cell in cells if cell is not None]
-    text = f"# {title}\n\n" + "\n\n".join(line for line in lines if line)
-    if lines:
-        yield LoadedDocument(path=path, text=text, header=header_fields(text), part=part, warnings=told)
+    text = f"# {sheet.title}\n\n" + "\n\n".join(line for line in lines if line)
+    return LoadedDocument(path=path, text=text, header=header_fields(text), part=sheet.part, warnings=sheet.told)
 
 
 def _rows(sheet: Any) -> Iterator[Row]:

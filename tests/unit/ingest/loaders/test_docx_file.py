@@ -214,6 +214,45 @@ def test_page_heads_and_feet_are_left_out_and_read_for_labels(one, saved):
     assert loaded.header == {"version": "7"}
 
 
+def test_footnotes_stand_below_the_paragraph_that_refers_to_them(read, saved, zipped):
+    document = docx.Document()
+    run = document.add_paragraph("Limits bind all desks").add_run()
+    run._r.append(element('<w:footnoteReference w:id="2"/>'))
+    document.add_paragraph("After.")
+    note = '<w:footnote w:id="2"><w:p><w:r><w:t>Except Treasury.</w:t></w:r></w:p></w:footnote>'
+    notes = f"<w:footnotes {nsdecls('w')}>{note}</w:footnotes>"
+    kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/footnotes"
+    link = f'<Relationship Id="rId77" Type="{kind}" Target="footnotes.xml"/></Relationships>'.encode()
+    changes = {"word/_rels/document.xml.rels": lambda xml: xml.replace(b"</Relationships>", link)}
+    (loaded,) = read(zipped(saved(document), changes, {"word/footnotes.xml": notes}), "a.docx")
+    assert loaded.text == "Limits bind all desks[^2]\n\n[^2]: Except Treasury.\n\nAfter."
+
+
+def test_a_text_box_stands_below_its_paragraph_once(text):
+    box = "<w:txbxContent><w:p><w:r><w:t>Warning in a box</w:t></w:r></w:p></w:txbxContent>"
+    xml = (
+        '<w:p xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"><w:r><w:t>Anchor</w:t></w:r><w:r>'
+        f"<mc:AlternateContent><mc:Choice Requires='wps'>{box}</mc:Choice><mc:Fallback><w:pict>{box}</w:pict>"
+        "</mc:Fallback></mc:AlternateContent></w:r></w:p>"
+    )
+    assert text(lambda document: document.element.body.insert(0, element(xml))) == "Anchor\n\nWarning in a box"
+
+
+def test_custom_properties_are_read_as_labels(read, saved, zipped):
+    document = docx.Document()
+    document.add_paragraph("Text.")
+    office = "http://schemas.openxmlformats.org/officeDocument/2006"
+    custom = (
+        f'<Properties xmlns="{office}/custom-properties" xmlns:vt="{office}/docPropsVTypes">'
+        '<property name="Classification"><vt:lpwstr>Confidential</vt:lpwstr></property>'
+        '<property name="_dlc_DocId"><vt:lpwstr>X-9</vt:lpwstr></property></Properties>'
+    )
+    link = f'<Relationship Id="rId77" Type="{office}/relationships/custom-properties" Target="docProps/custom.xml"/>'
+    changes = {"_rels/.rels": lambda xml: xml.replace(b"</Relationships>", f"{link}</Relationships>".encode())}
+    (loaded,) = read(zipped(saved(document), changes, {"docProps/custom.xml": custom}), "a.docx")
+    assert loaded.header == {"classification": "Confidential"}
+
+
 def test_bold_words_are_marked_and_a_bold_paragraph_is_not(text):
     def make(document):
         paragraph = document.add_paragraph()

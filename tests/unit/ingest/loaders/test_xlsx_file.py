@@ -70,6 +70,17 @@ def test_every_sheet_is_read_hidden_ones_too_and_records_know_theirs(rows):
     ]
 
 
+def test_an_id_is_the_records_own_unless_several_sheets_have_ids(rows):
+    head, first, second = ("Entity ID", "Limit"), ("CP-1", 5), ("CP-1", 7)
+    assert [one.fields["entity_id"] for one in rows({"A": [head, first], "Notes": [("a",), ("b",)]})[:1]] == ["CP-1"]
+    found = rows({"A": [head, first], "B": [head, second]})
+    assert [one.fields for one in found] == [
+        {"entity id": "CP-1", "Limit": 5, "sheet": "A"},
+        {"entity id": "CP-1", "Limit": 7, "sheet": "B"},
+    ]
+    assert [one.stem for one in found] == ["a:A:2", "a:B:2"]
+
+
 def test_merged_cells_stand_in_each_row(rows):
     def merge(book):
         book["S"].merge_cells("A2:A3")
