@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.ingest.loaders.docx_numbering import BULLET, Numbering
 from context_engine.ingest.loaders.docx_text import Paragraph, W, paragraph, value_of
-from context_engine.ingest.loaders.markdown import Block, heading, joined, one_line, pipe_table
+from context_engine.ingest.loaders.markdown import Block, heading, joined, one_line, pipe_table, plain
 
 __all__ = ["DocxBody"]
 
@@ -84,7 +84,7 @@ class DocxBody:
             return heading(level + 1 + self._under_title, numbered)
         if label and _ITEM.fullmatch(label):
             return Block(f"{'  ' * depth}{label} {text}", item=True)
-        return Block(numbered)
+        return Block(plain(numbered))
 
     def _beside(self, found: Paragraph) -> Iterator[Block]:
         """Yield what stands beside a paragraph: text boxes in it, footnotes it refers to."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, cast
 
-from context_engine.ingest.loaders.markdown import Block, heading, one_line, pipe_table
+from context_engine.ingest.loaders.markdown import Block, heading, one_line, pipe_table, plain
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
@@ -115,7 +115,7 @@ class HtmlBlocks:
         elif self._lists:
             self._out.append(Block(f"{indent}  {text}", item=True))
         else:
-            self._out.append(Block(text))
+            self._out.append(Block(plain(text)))
 
     def _next_mark(self) -> str:
         last = self._lists[-1] if self._lists else None

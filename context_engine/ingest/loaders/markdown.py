@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-__all__ = ["Block", "heading", "joined", "one_line", "pipe_table"]
+__all__ = ["Block", "heading", "joined", "one_line", "pipe_table", "plain"]
 
 _MOST_LEVEL: Final = 6
+_LIKE_HEADING: Final = re.compile(r"#{1,6}\s")
 
 
 class Block(NamedTuple):
@@ -48,6 +50,11 @@ def pipe_table(rows: Sequence[Sequence[str]]) -> Block | None:
     lines = ["| " + " | ".join(row[index] for index in columns) + " |" for row in full]
     lines.insert(1, "|" + " --- |" * len(columns))
     return Block("\n".join(lines))
+
+
+def plain(text: str) -> str:
+    """Return a text that is no heading, though it may begin as one ("# this line is a comment")."""
+    return f"\\{text}" if _LIKE_HEADING.match(text) else text
 
 
 def one_line(text: str) -> str:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Final, NamedTuple
 
+from context_engine.ingest.loaders.markdown import plain
 from context_engine.ingest.loaders.pdf_page import PdfLine, PdfPage
 
 __all__ = ["laid_out"]
@@ -32,6 +33,7 @@ _LABEL: Final = re.compile(
 _NUMBERED: Final = re.compile(
     r"(?i)(?:\d{1,3}(?:\.\d{1,3})*\.?|(?:article|section|annex|appendix|clause|part|chapter)\s+\w{1,5}\b.?)\s+\S"
 )
+_LEADER: Final = re.compile(r"(?:\. ?){4}|…\s*\d+$")  # of a line in a table of contents
 _BULLET: Final = re.compile(r"[•▪●◦‣]\s*")
 _STOPS: Final = (".", ";", ",", ":", "。")
 _ENDS: Final = (".", "!", "?", ":", ";", "。", "！", "？")
@@ -166,7 +168,7 @@ def _heading_level(line: PdfLine, body: float, levels: Mapping[float, int], mark
     marked = marks.get(" ".join(line.text.split()).lower())
     if marked is not None:
         return min(marked + 1, _MOST_LEVELS + 1)
-    if line.text.endswith(_STOPS):
+    if line.text.endswith(_STOPS) or _LEADER.search(line.text):
         return None
     if _is_large(line, body):
         return levels.get(line.size)
@@ -206,4 +208,4 @@ def _text(paragraph: _Paragraph, words: Mapping[str, int]) -> str:
     text = " ".join(text.replace("\u00ad", "").split())
     if paragraph.heading:
         return f"{'#' * paragraph.heading} {text}"
-    return _BULLET.sub("- ", text, count=1) if _BULLET.match(text) else text
+    return _BULLET.sub("- ", text, count=1) if _BULLET.match(text) else plain(text)

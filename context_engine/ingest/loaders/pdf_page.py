@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import re
 from typing import Any, Final, NamedTuple
 
@@ -17,7 +18,7 @@ class PdfLine(NamedTuple):
     """A line of a page.
 
     Attributes:
-        size: height of the type in points.
+        size: of the type in points.
         top, bottom: distance from the lower edge of the page in points.
     """
 
@@ -65,9 +66,10 @@ def _lines(text_page: Any) -> list[PdfLine]:
         line = raw_line.replace("\r", "")
         bare = line.strip()
         if bare:
-            before = len(line) - len(line.lstrip())
-            middle = _units(line[: before + len(bare) // 2])
-            out.append(_placed(text_page, _clean(bare), units + middle))
+            middle = len(line) - len(line.lstrip()) + len(bare) // 2
+            while line[middle].isspace():  # PDFium makes up spaces, and they have no type
+                middle += 1
+            out.append(_placed(text_page, _clean(bare), units + _units(line[:middle])))
         units += _units(raw_line) + 1
     return out
 
@@ -87,12 +89,14 @@ def _placed(text_page: Any, text: str, unit: int) -> PdfLine:
     """Return a line with the place and type of the character at a UTF-16 offset of the page's text."""
     from pypdfium2 import raw
 
-    index = raw.FPDFText_GetCharIndexFromTextIndex(text_page.raw, unit)
-    box = raw.FS_RECTF()
-    placed = index >= 0 and raw.FPDFText_GetLooseCharBox(text_page.raw, index, ctypes.byref(box))
-    if not placed:
+    page = text_page.raw
+    index = raw.FPDFText_GetCharIndexFromTextIndex(page, unit)
+    box, matrix = raw.FS_RECTF(), raw.FS_MATRIX()
+    placed = index >= 0 and raw.FPDFText_GetLooseCharBox(page, index, ctypes.byref(box))
+    if not placed or not raw.FPDFText_GetMatrix(page, index, ctypes.byref(matrix)):
         return PdfLine(text, 0.0, False, 0.0, 0.0)
     name = ctypes.create_string_buffer(_MOST_NAME)
-    raw.FPDFText_GetFontInfo(text_page.raw, index, name, _MOST_NAME, ctypes.byref(ctypes.c_int()))
+    raw.FPDFText_GetFontInfo(page, index, name, _MOST_NAME, ctypes.byref(ctypes.c_int()))
     bold = _BOLD.search(name.value.decode("latin-1")) is not None
-    return PdfLine(text, round(abs(box.top - box.bottom), 1), bold, box.top, box.bottom)
+    size = raw.FPDFText_GetFontSize(page, index) * math.hypot(matrix.b, matrix.d)
+    return PdfLine(text, round(size, 1), bold, box.top, box.bottom)

@@ -135,6 +135,18 @@ def test_headings_by_bookmark_and_by_bold_number(one, made):
     )
 
 
+def test_a_line_of_contents_and_a_comment_are_no_headings(one, made):
+    def fill(pdf):
+        pdf.add_page()
+        pdf.write_line("1 Scope " + ". " * 20 + "3", size=16)
+        pdf.gap()
+        pdf.write_line("# this line is a comment of a script, and no heading of the document")
+
+    first, second = one(made(fill), "a.pdf").text.split("\n\n")
+    assert first.startswith("1 Scope . .")
+    assert second.startswith("\\# this line")
+
+
 def test_pages_that_are_pictures_are_told_and_nothing_else_is_an_error(one, refused, made):
     def scan(pdf):
         pdf.add_page()
