@@ -114,7 +114,7 @@ def _once(workspace: Workspace, order: _Order, *, as_json: bool) -> IngestReport
 
 
 def _run(workspace: Workspace, order: _Order, specs: Any, sink: DocumentSink) -> IngestReport:
-    from context_engine.ingest import IngestOptions
+    from context_engine.ingest import FileMemory, IngestOptions
     from context_engine.ingest import ingest as run
     from context_engine.token_counters import open_counter
 
@@ -130,7 +130,7 @@ def _run(workspace: Workspace, order: _Order, specs: Any, sink: DocumentSink) ->
             return run(
                 order.path, specs, sink,
                 source_id=order.source_id, options=options, prune=order.prune, dry_run=order.dry_run,
-                progress=progress,
+                progress=progress, memory=FileMemory(workspace.data_dir / f"files-{order.to}.json"),
             )  # fmt: skip
     except SourceError:
         note("What was written stays: run the command again to go on.")

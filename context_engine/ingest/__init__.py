@@ -3,6 +3,7 @@
 from context_engine.ingest.documents import PreparedDocument, chunks_of, prepare
 from context_engine.ingest.loaded import LoadedDocument, Skipped
 from context_engine.ingest.loaders import LOADERS, MOST_BYTES, load
+from context_engine.ingest.memory import FileMemory
 from context_engine.ingest.reading import IngestOptions
 from context_engine.ingest.report import IngestReport, Refused
 from context_engine.ingest.run import Progress, RefusingSink, ingest
@@ -10,6 +11,7 @@ from context_engine.ingest.run import Progress, RefusingSink, ingest
 __all__ = [
     "LOADERS",
     "MOST_BYTES",
+    "FileMemory",
     "IngestOptions",
     "IngestReport",
     "LoadedDocument",

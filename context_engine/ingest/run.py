@@ -14,8 +14,10 @@ from typing import Any, Final, Protocol
 from context_engine.chunking import DEFAULT_STRATEGIES
 from context_engine.errors import InvalidRequest, nearest
 from context_engine.ingest.documents import PreparedDocument, chunks_of
+from context_engine.ingest.folder import files_of, names_of
 from context_engine.ingest.loaded import Skipped
-from context_engine.ingest.reading import CutDocument, FileJob, IngestOptions, prepared
+from context_engine.ingest.memory import FileMemory, Remembered
+from context_engine.ingest.reading import CutDocument, FileJob, IngestOptions, prepared, read_file
 from context_engine.ingest.report import IngestReport, Refused
 from context_engine.ingest.rules import Assigned, assigned
 from context_engine.ingest.workers import Item, read_all
@@ -54,6 +56,7 @@ def ingest(
     prune: bool = False,
     dry_run: bool = False,
     progress: Progress | None = None,
+    memory: FileMemory | None = None,
 ) -> IngestReport:
     """Bring a folder's documents into a base; what did not change is left alone, so a broken run is run again.
 
@@ -70,6 +73,7 @@ def ingest(
             files or any folder could not be read, or when the folder holds none of its documents.
         dry_run: write nothing.
         progress: told of each file.
+        memory: files that it knows as unchanged are not read.
 
     Raises:
         InvalidRequest: the path does not exist, `source_id` is not among the sources, or `prune` with a single file.
@@ -81,24 +85,33 @@ def ingest(
     run = _Run(wanted, sink, options or IngestOptions(), dry_run)
     started = time.monotonic()
     root = place if place.is_dir() else place.resolve().parent
-    files = list(_files(place, run)) if place.is_dir() else [place]
+    files = list(files_of(place, run.unread, run.linked)) if place.is_dir() else [place]
     jobs = [_job(file, root, wanted, source_id, alone=not place.is_dir()) for file in files]
     run.look(sorted({taker.source_id for job in jobs for taker in job.takers}))
-    for number, (job, items) in enumerate(read_all(jobs, run.options, run.before)):
+    known = [memory.recall(job, run.options, run.before) if memory else None for job in jobs]
+    reading = read_all([job for job, kept in zip(jobs, known, strict=True) if kept is None], run.options, run.before)
+    for number, (job, kept) in enumerate(zip(jobs, known, strict=True)):
         if progress:
             progress(number, len(jobs), job.names[0])
-        run.file(job, items)
+        if kept is not None and run.keep(kept):
+            continue
+        made = run.file(job, read_file(job, run.options, run.before) if kept is not None else next(reading)[1])
+        if memory:
+            memory.learn(job, made)
+    next(reading, None)  # lets the processes go
     run.commit()
     if prune:
         run.prune(wanted if source_id is None else [spec for spec in wanted if spec.id == source_id])
     run.commit()
+    if memory and not dry_run:
+        memory.save(root)
     if progress:
         progress(len(files), len(files), "")
     return run.report(len(files), time.monotonic() - started)
 
 
 def _job(file: Path, root: Path, specs: Sequence[SourceSpec], source_id: str | None, *, alone: bool) -> FileJob:
-    names = _names(file, root, alone=alone)
+    names = names_of(file, root, alone=alone)
     if source_id is None:
         return FileJob(file, root, tuple(names), tuple(assigned(names, specs)))
     return FileJob(file, root, tuple(names), (Assigned(source_id, None, names[0]),))
@@ -112,28 +125,6 @@ def _check(place: Path, specs: Sequence[SourceSpec], source_id: str | None, prun
         raise InvalidRequest(f"source {source_id!r} is not one of the sources given.{nearest(source_id, ids)}")
     if prune and not place.is_dir():
         raise InvalidRequest("prune compares a source with a folder: give the folder, not a single file")
-
-
-def _files(root: Path, run: _Run) -> Iterator[Path]:
-    """Yield the files of a folder in the order of their paths; hidden ones and linked folders are left out."""
-    found: list[Path] = []
-    for folder, folders, names in os.walk(root, onerror=lambda error: run.unread(error, root)):
-        here = Path(folder)
-        links = {name for name in folders if os.path.islink(here / name)}  # noqa: PTH114 - Path's raises before 3.12
-        for name in sorted(links):
-            shown = (here / name).relative_to(root).as_posix()
-            run.skipped[Skipped(shown, "is a link to a folder, which is not followed", error=False)] = None
-        folders[:] = [name for name in folders if not name.startswith(".") and name not in links]
-        found += [here / name for name in names if not name.startswith(".")]
-    yield from sorted(found, key=lambda file: file.relative_to(root).as_posix())
-
-
-def _names(file: Path, root: Path, *, alone: bool) -> list[str]:
-    """Return the names a file may go by; for a file given alone every end of its full path, shortest first."""
-    if not alone:
-        return [file.relative_to(root).as_posix()]
-    parts = file.absolute().parts[1:]
-    return ["/".join(parts[-length:]) for length in range(1, len(parts) + 1)]
 
 
 @dataclass(slots=True)
@@ -164,15 +155,30 @@ class _Run:
         for source_id in source_ids:
             self.before[source_id] = dict(self.sink.documents(source_id))
 
-    def file(self, job: FileJob, items: Iterator[Item]) -> None:
-        """Take what one file gave."""
+    def keep(self, documents: Sequence[Remembered]) -> bool:
+        """Count the documents of a file that did not change; False if one of them stands elsewhere by now."""
+        if any((one.document_id, one.version) in self.seen.get(one.source_id, {}) for one in documents):
+            return False
+        for one in documents:
+            self.seen.setdefault(one.source_id, {})[one.document_id, one.version] = one.place
+        self.documents += len(documents)
+        self.unchanged += len(documents)
+        return True
+
+    def file(self, job: FileJob, items: Iterator[Item]) -> list[Remembered] | None:
+        """Take what one file gave and return it; None where there was something to be said of it."""
         if not job.takers:
             self.skipped[Skipped(job.names[0], _NO_RULE, error=False)] = None
+        said, made = self._said(), list[Remembered]()
         for item in items:
             if isinstance(item, CutDocument):
-                self._document(item)
+                made += self._document(item)
             else:
                 self._skip(*item)
+        return made if self._said() == said else None
+
+    def _said(self) -> tuple[int, ...]:
+        return len(self.skipped), len(self.warnings), sum(sum(one.values()) for one in self.untyped.values())
 
     def unread(self, error: OSError, root: Path) -> None:
         """Report a folder that cannot be listed; whose documents it holds is not known, so every source is broken."""
@@ -182,13 +188,17 @@ class _Run:
         for spec in self.specs:
             self._skip(spec.id, Skipped(shown, reason))
 
+    def linked(self, shown: str) -> None:
+        """Report a folder that is a link."""
+        self.skipped[Skipped(shown, "is a link to a folder, which is not followed", error=False)] = None
+
     def _skip(self, source_id: str, skipped: Skipped) -> None:
         self.skipped[skipped] = None
         if skipped.error:
             self.broken.add(source_id)
             logger.warning("skipped %s", skipped)
 
-    def _document(self, cut: CutDocument) -> None:
+    def _document(self, cut: CutDocument) -> list[Remembered]:
         taker, document, chunks = cut
         seen, loaded = self.seen.setdefault(taker.source_id, {}), document.loaded
         if not document.named and (document.document_id, document.version) in seen:
@@ -198,11 +208,12 @@ class _Run:
             name = f"{key[0]!r} version {key[1]!r}" if key[1] else repr(key[0])
             reason = f"document {name} stands already in {seen[key]}: give it another document_id or version"
             self._skip(taker.source_id, Skipped(loaded.path, reason, loaded.line))
-            return
+            return []
         seen[key] = loaded.place
         self._tell(taker, document, seen[key])
         self.documents += 1
         self._write(taker.source_id, key, document, chunks)
+        return [Remembered(taker.source_id, *key, document.content_hash, seen[key])]
 
     def _tell(self, taker: Assigned, document: PreparedDocument, place: str) -> None:
         """Note what is to be said of a document: what could not be read of it, and a type that is not known."""

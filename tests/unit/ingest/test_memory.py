@@ -1,0 +1,109 @@
+"""Files that did not change are not read again."""
+
+import os
+
+import pytest
+
+from context_engine.ingest import FileMemory, IngestOptions, ingest
+from context_engine.ingest import run as run_module
+
+FILES = {"a.md": "# A\n\nText of a.\n", "b.md": "# B\n\nText of b.\n", "r.jsonl": '{"entity_id": "E1", "x": 1}\n'}
+RULES = {"*.md": "default", "**/*.md": "default", "*.jsonl": "entity_record"}
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """The names of the files that were read."""
+    names = []
+    real = run_module.read_all
+
+    def watched(jobs, options, known):
+        names.extend(job.names[0] for job in jobs)
+        return real(jobs, options, known)
+
+    monkeypatch.setattr(run_module, "read_all", watched)
+    return names
+
+
+@pytest.fixture
+def old(folder):
+    """Write files that were changed a while ago."""
+
+    def write(files):
+        root = folder(files)
+        for name in files:
+            os.utime(root / name, (1_700_000_000, 1_700_000_000))
+        return root
+
+    return write
+
+
+def test_an_unchanged_folder_is_not_read_and_counts_the_same(old, source, sink, tmp_path, read):
+    root, place = old(FILES), tmp_path / "files.json"
+    first = ingest(root, source(RULES), sink, memory=FileMemory(place))
+    del read[:]
+    again = ingest(root, source(RULES), sink, memory=FileMemory(place), prune=True)
+    assert read == []
+    assert (again.documents, again.unchanged, again.removed) == (first.documents, 3, 0)
+    assert set(sink.documents("sops")) == {("a", ""), ("b", ""), ("E1", "")}
+
+
+def test_what_changed_is_read_and_what_is_lost_in_the_base_too(old, source, sink, tmp_path, read):
+    root, place = old(FILES), tmp_path / "files.json"
+    ingest(root, source(RULES), sink, memory=FileMemory(place))
+    del read[:]
+    (root / "b.md").write_text("# B\n\nText of b, changed.\n")
+    sink.delete("sops", "E1", "")
+    report = ingest(root, source(RULES), sink, memory=FileMemory(place))
+    assert read == ["b.md", "r.jsonl"]
+    assert (report.unchanged, report.replaced, report.added) == (1, 1, 1)
+
+
+def test_another_rule_or_limit_reads_everything(old, source, sink, tmp_path, read):
+    root, place = old(FILES), tmp_path / "files.json"
+    ingest(root, source(RULES), sink, memory=FileMemory(place))
+    del read[:]
+    ingest(root, source(RULES), sink, memory=FileMemory(place), options=IngestOptions(max_chunk_tokens=64))
+    assert read == ["a.md", "b.md", "r.jsonl"]
+    del read[:]
+    ingest(root, source({**RULES, "*.md": "sop_document"}), sink, memory=FileMemory(place))
+    assert "a.md" in read
+
+
+def test_what_had_something_to_be_said_is_read_and_said_again(old, source, sink, tmp_path, read):
+    root = old({**FILES, "w.md": "---\nttl_seconds: soon\n---\nText.", "bad.md": b"\x00"})
+    place = tmp_path / "files.json"
+    first = ingest(root, source(RULES), sink, memory=FileMemory(place))
+    del read[:]
+    again = ingest(root, source(RULES), sink, memory=FileMemory(place))
+    assert read == ["bad.md", "w.md"]
+    assert (again.warnings, again.errors) == (first.warnings, first.errors)
+
+
+def test_a_name_that_is_taken_by_now_is_settled_as_without_a_memory(old, source, make_sink, tmp_path):
+    root, place = old({"x/readme.md": "Page x."}), tmp_path / "files.json"
+    remembering, forgetting = make_sink(), make_sink()
+    for sink, memory in ((remembering, FileMemory(place)), (forgetting, None)):
+        ingest(root, source(RULES), sink, memory=memory)
+    old({"a/readme.md": "Page a."})
+    for sink, memory in ((remembering, FileMemory(place)), (forgetting, None)):
+        ingest(root, source(RULES), sink, memory=memory)
+    assert remembering.documents("sops") == forgetting.documents("sops")
+    assert set(remembering.documents("sops")) == {("readme", ""), ("x/readme.md", "")}
+
+
+def test_a_file_changed_just_now_is_not_trusted(folder, source, sink, tmp_path, read):
+    root, place = folder(FILES), tmp_path / "files.json"
+    ingest(root, source(RULES), sink, memory=FileMemory(place))
+    del read[:]
+    ingest(root, source(RULES), sink, memory=FileMemory(place))
+    assert read == ["a.md", "b.md", "r.jsonl"]
+
+
+@pytest.mark.parametrize(
+    "held", [b"", b"{", b"[]", b'{"form": 0, "files": {}}', b'{"form": 1, "files": {"x": 5}}', b"\xff"]
+)
+def test_a_memory_that_cannot_be_read_is_empty(old, source, sink, tmp_path, held):
+    place = tmp_path / "files.json"
+    place.write_bytes(held)
+    assert ingest(old(FILES), source(RULES), sink, memory=FileMemory(place)).added == 3
