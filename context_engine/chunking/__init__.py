@@ -19,13 +19,14 @@ reference              what a clause of a numbered notice is cited by: "637(4.1)
 and the fields that the strategy names, where they are known: `section_number` and `version`, `date`; `jurisdiction`,
 `regulator`, `id`; `template_id`; `entity_id`, `fetched_at`; the profile `funnel` names `source_file`, `section` (the
 number), `heading` (with its number), `chunk_index` (from 0) and `created_at`. Section number, heading path, position
-and character span also stand on the chunk itself.
+and character span also stand on the chunk itself. BOOKKEEPING_KEYS are those that no search should read as words.
 """
 
 from context_engine.chunking.cut import CHUNKER_VERSION, cut
 from context_engine.chunking.definitions import defined_terms, is_glossary
 from context_engine.chunking.fields import field_pieces, record_text
 from context_engine.chunking.fixed import fixed_pieces
+from context_engine.chunking.keys import BOOKKEEPING_KEYS
 from context_engine.chunking.outline import Section, outline, section_title
 from context_engine.chunking.piece import Count, Piece
 from context_engine.chunking.sections import section_pieces
@@ -39,6 +40,7 @@ from context_engine.chunking.strategy import (
 )
 
 __all__ = [
+    "BOOKKEEPING_KEYS",
     "CHUNKER_VERSION",
     "DEFAULT_STRATEGIES",
     "PROFILES",

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 import tantivy
 from tantivy import Query
 
+from context_engine.chunking import BOOKKEEPING_KEYS
 from context_engine.models import Chunk
 from context_engine.text import ANALYSER_VERSION, bigrams, terms
 
@@ -142,7 +143,8 @@ def _add_fields(out: tantivy.Document, row: Row, headings: frozenset[str], body:
         out.add_unsigned("from_day", chunk.effective_from.toordinal())
     if chunk.effective_to is not None:
         out.add_unsigned("to_day", chunk.effective_to.toordinal())
-    head = headings | _words(_joined((chunk.document_id, chunk.doc_type, *_leaves(chunk.metadata))))
+    about = {key: value for key, value in chunk.metadata.items() if key not in BOOKKEEPING_KEYS}
+    head = headings | _words(_joined((chunk.document_id, chunk.doc_type, *_leaves(about))))
     out.add_text("title", " ".join(headings))
     out.add_text("defines", " ".join(_defined(chunk.metadata.get("defines"))))
     if bare:
