@@ -19,7 +19,7 @@ __all__ = ["CLAIMS", "NOT_INDEXED", "Dictionary", "claims_chunk", "values_of"]
 CLAIMS: Final = ""
 """The name under which what a document says of its own authority is kept; no field has an empty name."""
 
-NOT_INDEXED: Final = frozenset({"chunk_id"})
+NOT_INDEXED: Final = frozenset({"chunk_id", "content_sha256", "previous_chunk_id", "next_chunk_id"})
 """Fields with a value of their own for each chunk: tested on the rows found, not looked up."""
 
 _CLAIM_FIELDS: Final = ("source_type", "authority_tier", "trust_class", "classification")
