@@ -14,6 +14,7 @@ peers_hybrid.py). --run writes the ranking of the defaults, for other evaluators
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import resource
 import sys
@@ -29,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import numpy as np
 from bench_disjoint import chunk, read, shares
 
-from context_engine import Engine, Registry, SearchRequest
+from context_engine import Chunk, Engine, Registry, SearchRequest
 from context_engine.models import DomainSpec, SourceSpec, SourceType
 from context_engine.sources.local import LocalBase, LocalSource, SearchOptions
 from context_engine.sources.local.search import Scope
@@ -114,7 +115,8 @@ def main() -> None:
     options.add_argument("--peers", action="store_true")
     options.add_argument("--run", type=Path)
     given = options.parse_args()
-    passages, queries, gold = read(given.bench)
+    answers, queries, gold = read(given.bench)
+    passages = with_headings(given.bench)
     asked = queries[: given.queries]
     embedder = Vectors(given.vectors, passages, queries) if given.vectors else None
     with tempfile.TemporaryDirectory() as folder:
@@ -140,7 +142,7 @@ def main() -> None:
             from peers_hybrid import PEERS
 
             for name, peer in PEERS.items():
-                table.add(name, "weighted .5 = default", measure(peer(passages, embedder, DEPTH), asked, gold))
+                table.add(name, "weighted .5 = default", measure(peer(answers, embedder, DEPTH), asked, gold))
         if given.sources:
             print("\nR@8 through the engine")
             for name, recall in disjoint(Path(folder), passages, asked, gold, embedder):
@@ -155,6 +157,16 @@ def steps(only: str | None, *, vectors: bool) -> Iterator[Step]:
     yield from (step for step in possible if step.name in wanted)
 
 
+def with_headings(bench: Path) -> list[dict[str, Any]]:
+    """Return all passages; bare headings are no answers, but the sections they head are found by them too."""
+    return [json.loads(line) for line in (bench / "corpus.jsonl").read_text("utf-8").splitlines()]
+
+
+def as_chunk(row: dict[str, Any], place: int) -> Chunk:
+    """Return a passage as a chunk."""
+    return chunk(row, place)._replace(metadata={"is_heading": True} if row["is_heading"] else {})
+
+
 def write(base: LocalBase, parts: Mapping[str, Sequence[dict[str, Any]]]) -> None:
     with base.writer() as writer:
         for source, rows in parts.items():
@@ -162,7 +174,7 @@ def write(base: LocalBase, parts: Mapping[str, Sequence[dict[str, Any]]]) -> Non
             for row in rows:
                 documents.setdefault(row["doc"], []).append(row)
             for name, some in documents.items():
-                writer.put(source, name, "", "1", [chunk(row, place) for place, row in enumerate(some)])
+                writer.put(source, name, "", "1", [as_chunk(row, place) for place, row in enumerate(some)])
 
 
 def asking(base: LocalBase) -> Ask:

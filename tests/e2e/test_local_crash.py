@@ -13,16 +13,19 @@ from pathlib import Path
 import pytest
 
 from context_engine.errors import StoreLocked
-from context_engine.models import Chunk
+from context_engine.models import Chunk, ScoreKind
 from context_engine.sources.local import LocalBase
+from context_engine.testing.fakes import FakeEmbedder
 
 WRITER = """
 import sys
 from pathlib import Path
 from context_engine.models import Chunk
 from context_engine.sources.local import LocalBase
+from context_engine.testing.fakes import FakeEmbedder
 
-base, start = LocalBase.open(Path(sys.argv[1]), create=True), int(sys.argv[2])
+embedder = FakeEmbedder(8) if sys.argv[3] == "True" else None
+base, start = LocalBase.open(Path(sys.argv[1]), create=True, embedder=embedder), int(sys.argv[2])
 with base.writer() as writer:
     print("open", flush=True)
     for n in range(start, 100_000):
@@ -93,11 +96,13 @@ def test_a_second_writing_process_is_refused(tmp_path: Path) -> None:
     LocalBase(tmp_path).writer().close()
 
 
-def killed(folder: Path, start: int, delay: float) -> int:
+def killed(folder: Path, start: int, delay: float, *, vectors: bool) -> int:
     """Run a writer, kill it, return the last number it had acknowledged; start - 1 if none."""
     last = start - 1
-    with process(WRITER, folder, start) as writer:
+    with process(WRITER, folder, start, vectors) as writer:
         assert said(writer) == "open"
+        if start == 0:
+            last = int(said(writer))
         time.sleep(delay)
         writer.kill()
         assert writer.stdout is not None
@@ -106,7 +111,7 @@ def killed(folder: Path, start: int, delay: float) -> int:
     return last
 
 
-def holds(base: LocalBase, last: int) -> None:
+def holds(base: LocalBase, last: int, *, vectors: bool) -> None:
     """Every acknowledged document is there and whole; at most one commit more is."""
     report = base.verify()
     assert report.ok, report.problems
@@ -118,27 +123,33 @@ def holds(base: LocalBase, last: int) -> None:
     found = base.search("limit", source_id="sop", top_k=100_000)
     assert {chunk.document_id for chunk in found} == {document for document, _ in documents}
     assert len(found) == 4 * len(documents)
+    if vectors:
+        assert base.stats().embedded == len(found)
+        assert all(chunk.score(ScoreKind.COSINE) is not None for chunk in found)
 
 
-def survives(folder: Path, kills: int, seed: int) -> None:
+def survives(folder: Path, kills: int, seed: int, *, vectors: bool = False) -> None:
     chance, last = random.Random(seed), -1
-    LocalBase.open(folder, create=True).close()
+    embedder = FakeEmbedder(8) if vectors else None
+    LocalBase.open(folder, create=True, embedder=embedder).close()
     for _ in range(kills):
-        last = killed(folder, last + 1, chance.uniform(0.0, 0.6))
-        with LocalBase.open(folder) as base:
+        last = killed(folder, last + 1, chance.uniform(0.0, 0.6), vectors=vectors)
+        with LocalBase.open(folder, embedder=embedder) as base:
             base.search("limit", source_id="sop", top_k=5)
             base.writer().close()
-            holds(base, last)
+            holds(base, last, vectors=vectors)
     assert last >= 0, "no writer lived long enough to commit"
 
 
-def test_three_kills(tmp_path: Path) -> None:
-    survives(tmp_path, 3, seed=1)
+@pytest.mark.parametrize("vectors", [False, True])
+def test_three_kills(tmp_path: Path, *, vectors: bool) -> None:
+    survives(tmp_path, 3, seed=1, vectors=vectors)
 
 
 @pytest.mark.slow
-def test_twenty_kills(tmp_path: Path) -> None:
-    survives(tmp_path, 20, seed=2)
+@pytest.mark.parametrize("vectors", [False, True])
+def test_twenty_kills(tmp_path: Path, *, vectors: bool) -> None:
+    survives(tmp_path, 20, seed=2, vectors=vectors)
 
 
 @pytest.mark.slow
@@ -147,7 +158,7 @@ def test_kills_while_the_base_is_made(tmp_path: Path) -> None:
     chance = random.Random(3)
     for n in range(6):
         folder = tmp_path / str(n)
-        with process(WRITER, folder, 0):
+        with process(WRITER, folder, 0, False):
             time.sleep(0.3 + chance.uniform(0.0, 0.4))
         with LocalBase.open(folder, create=True) as base:
             base.writer().close()

@@ -45,7 +45,7 @@ class SearchOptions:
     rrf_k: int = 60
     title_boost: float = 0.0
     definition_boost: float = 0.0
-    depth: int = 100
+    depth: int = 60
     approximate_from: int = 200_000
     probe: float = 0.05
 
