@@ -46,6 +46,7 @@ class Draft:
         key: (source id, document id, version).
         metadata: by Dify's names.
         dify_id, batch: "" until it is made.
+        state: of its indexing, as Dify said last.
     """
 
     key: tuple[str, str, str]
@@ -56,6 +57,7 @@ class Draft:
     dify_id: str = ""
     batch: str = ""
     attempt: int = 0
+    state: str = ""
 
     @classmethod
     def of(cls, key: tuple[str, str, str], content_hash: str, chunks: Sequence[Chunk], names: dict[str, str]) -> Draft:
@@ -113,6 +115,7 @@ def wait(draft: Draft, dataset_id: str, writes: Writes, left: Callable[[], float
     pause = _FIRST_POLL_S
     while True:
         indexed = writes.indexed(dataset_id, draft.batch, draft.dify_id)
+        draft.state = indexed.state
         if indexed.state == "completed":
             if indexed.segments:
                 raise Refused(f"Dify made {indexed.segments} chunks of its own from an empty text")

@@ -83,6 +83,7 @@ class DifySink:
         self._held: dict[Key, Row] = {}
         self._drafts: list[Draft] = []
         self._counts: Counter[str] = Counter()
+        self._states: Counter[str] = Counter()
 
     def put(self, source_id: str, document_id: str, version: str, content_hash: str, chunks: Sequence[Chunk]) -> bool:
         """Take a document to be written; return False if Dify holds it unchanged.
@@ -145,6 +146,7 @@ class DifySink:
             ],
             "documents": self._counts["documents"],
             "segments": self._counts["segments"],
+            "indexing_states": dict(self._states),
             "deleted": self._counts["deleted"],
             "leftovers": self._counts["leftovers"],
             "refused": [refusal._asdict() for refusal in self.refusals],
@@ -200,6 +202,7 @@ class DifySink:
 
         waiting = partial(wait, dataset_id=dataset_id, writes=target.writes, left=left)
         indexed = [draft for draft in made if self._tried(target, draft, waiting)]
+        self._states.update(draft.state for draft in made)
         if made and not indexed and left() <= 0:
             raise SourceTimeout(f"Dify indexed none of {len(made)} documents in {self._indexing_s:.0f} s")
         if indexed:

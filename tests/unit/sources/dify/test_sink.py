@@ -233,6 +233,7 @@ def test_what_dify_refuses_while_indexing_is_said_and_leaves_the_old_one(dify: F
     assert "u:p" not in refusal.reason
     assert [contents for _, contents, _ in held(dify)] == [["Old."]]
     assert opened.documents("sops") == {("SOP-1", "1"): "hash-1"}
+    assert opened.summary()["indexing_states"] == {"error": 1}
 
 
 def test_a_chunk_that_dify_could_not_embed_is_a_refusal_although_it_answers_200(dify: FakeDify, sink: Opener) -> None:
