@@ -5,10 +5,8 @@ together; headings where bookmarks name them, or set in larger type than the tex
 number (`pages`). Lines that stand at the top or bottom of most pages, and page numbers, are left out; what they say as
 labels ("Version: 3.2") is kept as a field. Fields: the document properties a person wrote. Not read: tables as tables
 (their cells follow each other in reading order), pictures, forms, notes, attachments, scripts (nothing is run). A page
-that is a picture is told; a document of nothing else is an error. Refused: passwords, over 5,000 pages.
-
-PDFium was chosen over pypdf: its text has the reading order and spaces of a browser, it is several times as fast, and
-its fonts and places of characters cost no second reading.
+that is a picture is told; a document of nothing else is an error. Refused: passwords, over 5,000 pages, streams that
+unpack to over 256 MB.
 """
 
 from __future__ import annotations
@@ -22,6 +20,7 @@ from typing import Any, Final
 from context_engine.errors import MissingExtra
 from context_engine.ingest.header import header_fields
 from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.loaders.pdf_guard import is_bomb
 from context_engine.ingest.loaders.pdf_layout import laid_out
 from context_engine.ingest.loaders.pdf_page import PdfPage, read_page
 from context_engine.ingest.loaders.properties import labelled, real_properties
@@ -45,6 +44,9 @@ def load_pdf(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     except ImportError as error:
         raise MissingExtra("reading .pdf files", "documents") from error
     data = file.read()
+    if is_bomb(data):
+        yield Skipped(file.name, "has a stream that unpacks to over 256 MB, or is packed twice: a bomb")
+        return
     with _LOCK:
         try:
             document = pypdfium2.PdfDocument(data)
