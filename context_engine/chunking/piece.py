@@ -8,7 +8,7 @@ from typing import NamedTuple
 __all__ = ["Count", "Piece"]
 
 Count = Callable[[str], int]
-"""Number of tokens of a text, >= 0, never lower for a longer text."""
+"""Number of tokens of a text, >= 0; where a longer text may have fewer, pieces keep the limit and may be less full."""
 
 
 class Piece(NamedTuple):
