@@ -154,14 +154,23 @@ class Engine:
             for spec, reply in zip(specs, replies)
             if reply.admitted is not None
         ]
-        given = stage_two(request, effective, specs, raw, now=now, as_of=as_of, today=as_of >= day, search_id=search_id)
+        given = stage_two(
+            request,
+            effective,
+            specs,
+            raw,
+            now=now,
+            as_of=as_of,
+            today=as_of >= day,
+            search_id=search_id,
+            prepared=prepared,
+        )
         due = started + effective.values.deadline_s
         step = rerank_step(self._rerank_lane, effective.values, lambda: due - self._clock.monotonic())
         result = assemble(
             given,
             rank(given, step, self._clock.monotonic),
             request=request,
-            prepared=prepared,
             settings=effective,
             specs=specs,
             statuses=source_statuses(specs, replies),

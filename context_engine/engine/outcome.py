@@ -64,11 +64,13 @@ def stage_two(
     as_of: date,
     today: bool,
     search_id: str,
+    prepared: PreparedQuery | None = None,
 ) -> StageTwo:
     """Return the inputs of stage 2."""
     answered = {answer.source_id: answer for answer in raw}
     return StageTwo(
         query=request.query,
+        prepared=prepared,
         domain=request.domain,
         answers=[(spec, answered[spec.id]) for spec in specs if spec.id in answered],
         settings=settings.values,
@@ -87,7 +89,6 @@ def assemble(
     request: SearchRequest,
     settings: EffectiveSettings,
     specs: Sequence[SourceSpec],
-    prepared: PreparedQuery | None = None,
     statuses: tuple[SourceStatus, ...],
     recall_ms: float,
 ) -> SearchResult:
@@ -112,14 +113,14 @@ def assemble(
         sources=statuses,
         stages=(StageTrace("recall", recalled, len(ranking.fates), recall_ms), *ranking.stages),
         settings=settings,
-        warnings=(*(prepared.notes if prepared else ()), *_warnings(statuses, ranking, missing)),
+        warnings=(*(given.prepared.notes if given.prepared else ()), *_warnings(statuses, ranking, missing)),
         search_id=given.search_id,
         request_id=request.request_id,
         caller=request.caller,
         now=given.now,
         as_of=given.as_of,
         today=given.today,
-        prepared=prepared,
+        prepared=given.prepared,
         request=request,
         specs=tuple(specs),
         raw=tuple(answer for _, answer in given.answers),

@@ -34,6 +34,7 @@ def recompute(result: SearchResult) -> SearchResult:
         as_of=result.as_of,
         today=result.today,
         search_id=result.search_id,
+        prepared=result.prepared,
     )
     failure = next((text for text in result.warnings if text.startswith(_RERANK_FAILED)), None)
 
@@ -48,7 +49,6 @@ def recompute(result: SearchResult) -> SearchResult:
         request=result.request,
         settings=result.settings,
         specs=result.specs,
-        prepared=result.prepared,
         statuses=result.sources,
         recall_ms=0.0,
     )

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 
+from context_engine.engine.exactness import with_exact_names_first
 from context_engine.engine.survivors import Ranking, RerankStep, StageTwo, Survivor
 from context_engine.engine.tagging import ranked_chunk
 from context_engine.errors import RerankerError
 from context_engine.models import TIERS, Fate, Key, Outcome, RankedChunk, ScoreKind, StageTrace
 from context_engine.policy.effective import in_force, superseded
 from context_engine.policy.filters import chunk_fields, matches
+from context_engine.query import variants
 from context_engine.ranking.authority import final_scores
 from context_engine.ranking.candidates import pool
 from context_engine.ranking.dedup import deduplicate
@@ -153,10 +155,13 @@ class _StageTwoRun:
         return left
 
     def measured(self, rows: list[int]) -> list[int]:
-        """Relevance and absolute signal over what is left."""
-        measured = measure(self.given.query, [self.candidates[row] for row in rows])
-        for row, relevance, absolute in zip(rows, measured.relevance, measured.absolute):
-            self.relevance[row], self.absolute[row] = relevance, absolute
+        """Relevance and absolute signal over what is left, by the wording of the question that suits each best."""
+        candidates, prepared = [self.candidates[row] for row in rows], self.given.prepared
+        for wording in (self.given.query, *(variants(prepared) if prepared else ())):
+            measured = measure(wording, candidates)
+            for row, relevance, absolute in zip(rows, measured.relevance, measured.absolute):
+                self.relevance[row] = max(self.relevance[row], relevance)
+                self.absolute[row] = max(self.absolute[row], absolute)
         return rows
 
     def deduplicated(self, rows: list[int]) -> list[int]:
@@ -253,7 +258,14 @@ class _StageTwoRun:
         tiers = self._ranking_tiers(rows)
         boosts = [self.settings.authority_boosts.of(tier) for tier in TIERS]
         boost = [boosts[tier - 1] for tier in tiers]
-        relevance = [self.relevance[row] for row in rows]
+        relevance = with_exact_names_first(
+            self.given.prepared,
+            [self.relevance[row] for row in rows],
+            [self.chunks[row] for row in rows],
+            self.settings,
+        )
+        for row, value in zip(rows, relevance):
+            self.relevance[row] = value
         finals = final_scores(relevance, boost, self.settings)
         contenders = Contenders([self.candidates[row].key for row in rows], tiers, relevance, finals)
         ranked = order(contenders)

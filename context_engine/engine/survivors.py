@@ -12,6 +12,7 @@ from context_engine.models import (
     Fate,
     Filter,
     Key,
+    PreparedQuery,
     RankedChunk,
     RawAnswer,
     Settings,
@@ -32,11 +33,13 @@ class StageTwo:
     """Everything stage 2 depends on.
 
     Attributes:
+        prepared: how the query was understood; None where nothing was made of it.
         answers: stage 1, each with the source's declaration.
         as_of: the day asked about; `today` says that it is not past.
     """
 
     query: str
+    prepared: PreparedQuery | None = None
     domain: str
     answers: Sequence[tuple[SourceSpec, RawAnswer]]
     settings: Settings

@@ -14,7 +14,7 @@ from context_engine.models import Chunk, Score, ScoreKind
 from context_engine.ranking.candidates import Candidate
 from context_engine.ranking.lexical import LexicalScores, lexical_scores
 
-__all__ = ["Measured", "measure", "normalise_pool"]
+__all__ = ["Measured", "label_of", "measure", "normalise_pool"]
 
 _SHARED_KINDS: Final = (
     ScoreKind.RERANK,
@@ -63,7 +63,7 @@ def measure(query: str, candidates: Sequence[Candidate]) -> Measured:
     if not open_:
         return Measured(relevance, absolute, "declared", [])
     pool = [candidates[index] for index in open_]
-    lexical = lexical_scores(query, [one.chunk.content for one in pool], [_label(one.chunk) for one in pool])
+    lexical = lexical_scores(query, [one.chunk.content for one in pool], [label_of(one.chunk) for one in pool])
     kind = _common_kind(pool)
     logits = _logit_scorers(pool)
     values = lexical.score if kind is None else [_measured_by(candidate, kind, logits) for candidate in pool]
@@ -89,7 +89,7 @@ def normalise_pool(scores: Sequence[float]) -> list[float]:
     return [(score - low) / (high - low) for score in scores]
 
 
-def _label(chunk: Chunk) -> str:
+def label_of(chunk: Chunk) -> str:
     """What heads a text: it tells what the text is about, and by what it is cited."""
     named = (chunk.title, *chunk.heading_path, chunk.document_id, chunk.section, chunk.metadata.get("reference"))
     return " ".join(str(name) for name in named if name)
