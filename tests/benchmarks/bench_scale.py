@@ -1,7 +1,7 @@
 """The embedded base at size: hybrid search, its filters, the approximate search against the exact one, time and memory.
 
     python tests/benchmarks/bench_scale.py [--sizes 10000,100000] [--queries 50] [--dimension 384]
-        [--probes 0.02,0.05,0.1]
+        [--probes 0.05,0.1,0.2]
 
 Texts are 100 to 200 words of a vocabulary of 60 000 with the frequencies of Zipf's law; vectors are clustered (1 000
 centres in a space of 48 dimensions, turned into the whole) and are made from the text's number, so none is kept.
@@ -77,7 +77,7 @@ def main() -> None:
     options.add_argument("--sizes", default="10000,100000")
     options.add_argument("--queries", type=int, default=50)
     options.add_argument("--dimension", type=int, default=384)
-    options.add_argument("--probes", default="0.02,0.05,0.1")
+    options.add_argument("--probes", default="0.05,0.1,0.2")
     given = options.parse_args()
     synthetic = Synthetic(given.dimension)
     for size in map(int, given.sizes.split(",")):

@@ -21,7 +21,10 @@ __all__ = ["assigned", "partition", "trained"]
 _log = logging.getLogger(__name__)
 
 _GROWN: Final = 4
-_SAMPLE_PER_CELL: Final = 64
+_PER_ROOT: Final = 4
+"""Cells for each unit of the root of the number of rows: small cells, of which a tenth holds most neighbours."""
+
+_SAMPLE_PER_CELL: Final = 32
 _ROUNDS: Final = 8
 _AT_ONCE: Final = 4096
 
@@ -37,7 +40,8 @@ def partition(connection: sqlite3.Connection, least: int) -> None:
         return
     found = connection.execute("SELECT trained_on, matrix FROM centroids").fetchone()
     if found is None or count >= _GROWN * found[0]:
-        centroids = trained(_sample(connection, model, isqrt(count) * _SAMPLE_PER_CELL), isqrt(count))
+        cells = _PER_ROOT * isqrt(count)
+        centroids = trained(_sample(connection, model, cells * _SAMPLE_PER_CELL), cells)
         connection.execute("DELETE FROM cells")
         connection.execute("INSERT OR REPLACE INTO centroids VALUES (1, ?, ?)", (count, centroids.tobytes()))
         _log.info("%d vectors parted into %d cells", count, len(centroids))

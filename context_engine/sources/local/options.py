@@ -47,7 +47,7 @@ class SearchOptions:
     definition_boost: float = 0.0
     depth: int = 60
     approximate_from: int = 200_000
-    probe: float = 0.05
+    probe: float = 0.1
 
     def __post_init__(self) -> None:
         """Refuse weights that merge nothing."""

@@ -296,7 +296,7 @@ def test_very_many_vectors_are_parted_and_found_alike(folder: Path, embedder: Co
             with base.writer() as writer:
                 for n in range(start, start + 50):
                     writer.put("sop", f"d{n}", "", "h", [Chunk(content=f"limit of desk{n % 10} and book{n}")])
-        assert base.stats().cells == 10, "parted at 100 rows; 10 is the root of that"
+        assert base.stats().cells == 40, "parted at 100 rows: four times the root of that"
         with base.writer() as writer:
             writer.delete("sop", "d7", "")
         cells = [chunk.content for chunk in base.search("book42", source_id="sop", top_k=1)]
