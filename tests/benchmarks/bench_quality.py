@@ -79,18 +79,24 @@ class Vectors:
             held = np.load(folder / f"{stem}.npz")
             place = {name: number for number, name in enumerate(held["ids"].tolist())}
             vectors = held["vectors"]
-            self._of |= {row["text"]: vectors[place[row["id"]]] for row in rows}
+            self._of |= {_letters(row["text"]): vectors[place[row["id"]]] for row in rows}
             self.dimension = int(vectors.shape[1])
 
     def embed_query(self, text: str) -> Any:
-        return self._of[text]
+        return self._of[_letters(text)]
 
     def embed_documents(self, texts: Sequence[str]) -> list[Any]:
         """A long text comes in windows, which have no vector of their own: the text's own stands for each."""
-        return [self._of[text] if text in self._of else self._of_part(text) for text in texts]
+        keys = [_letters(text) for text in texts]
+        return [self._of[key] if key in self._of else self._of_part(key) for key in keys]
 
     def _of_part(self, window: str) -> Any:
         return next(vector for text, vector in self._of.items() if window in text)
+
+
+def _letters(text: str) -> str:
+    """The text as it is known however its white space and punctuation were cleaned; as it stands if it is all that."""
+    return "".join(filter(str.isalnum, text)) or text
 
 
 class Outcome(NamedTuple):
