@@ -97,10 +97,7 @@ class Matrix:
     def cosines(self, vector: Sequence[float], rids: Iterable[int]) -> dict[int, float]:
         """Return the cosine of each of these rows that has a vector."""
         wanted = np.unique(np.fromiter(rids, np.int64))
-        rows = np.searchsorted(self.rids, wanted)
-        there = rows < len(self.rids)
-        there[there] = self.rids[rows[there]] == wanted[there]
-        rows = rows[there]
+        rows = self._rows(wanted)
         return dict(zip(self.rids[rows].tolist(), self._of_rows(np.asarray(vector, np.float32), rows).tolist()))
 
     def nearest(self, vector: Sequence[float], limit: int, scope: RowsOfScope, options: SearchOptions) -> list[int]:
@@ -125,6 +122,13 @@ class Matrix:
                 return found
             wanted, probe = 8 * wanted, min(8 * probe, 1.0)
 
+    def _rows(self, wanted: Array) -> Array:
+        """Return the place of each of some ascending rows that has vectors."""
+        rows = np.searchsorted(self.rids, wanted)
+        there = rows < len(self.rids)
+        there[there] = self.rids[rows[there]] == wanted[there]
+        return rows[there]
+
     def _of_rows(self, query: Array, rows: Array) -> Array:
         if not len(rows):
             return np.empty(0, np.float32)
@@ -136,7 +140,7 @@ class Matrix:
 
     def _exactly(self, query: Array, rids: list[int], limit: int) -> list[int]:
         wanted = np.sort(np.fromiter(rids, np.int64))
-        rows = np.flatnonzero(np.isin(self.rids, wanted, assume_unique=True))
+        rows = self._rows(wanted)
         return _listed(self.rids[_best(self._of_rows(query, rows), rows, limit)])
 
     def _ranking(self, query: Array, source_key: int, wanted: int, probe: float | None) -> tuple[list[int], bool]:
