@@ -49,7 +49,8 @@ def measure(query: str, candidates: Sequence[Candidate]) -> Measured:
 
     A source that declares its score to be relevance is taken at its word, in both. The others are measured by the
     first of rerank, weighted, cosine, rrf, bm25, fulltext that all of them carry from one scorer (or from the one
-    source there is), else by the engine's lexical score, and normalised over their pool by `normalise_pool`.
+    source there is), else by the engine's lexical score, and normalised over their pool by `normalise_pool`. Over
+    several sources the cosine of one model counts half, the engine's lexical score over its best the other half.
     Their absolute signal is the idf-weighted share of the query they hold; with a cosine the mean of the two, which
     tells questions of another subject from those in other words better than either, or the higher of them; a rerank
     score, or a weighted one without its cosine, where that is higher. A reranker whose scores leave [0, 1] gives
@@ -67,6 +68,8 @@ def measure(query: str, candidates: Sequence[Candidate]) -> Measured:
     kind = _common_kind(pool)
     logits = _logit_scorers(pool)
     values = lexical.score if kind is None else [_measured_by(candidate, kind, logits) for candidate in pool]
+    if kind is ScoreKind.COSINE and not _one_source(pool):
+        values = _blended(lexical.score, values)
     signals = _absolute(pool, lexical, logits)
     for index, share, signal in zip(open_, normalise_pool(values), signals):
         relevance[index] = signal if len(open_) == 1 else share
@@ -97,7 +100,7 @@ def label_of(chunk: Chunk) -> str:
 
 def _common_kind(pool: Sequence[Candidate]) -> ScoreKind | None:
     """Return the first kind that every candidate carries from one scorer; None where there is none."""
-    one_source = len({candidate.spec.id for candidate in pool}) == 1
+    one_source = _one_source(pool)
     for kind in _SHARED_KINDS:
         scores = [_score_of(candidate, kind) for candidate in pool]
         if any(score is None for score in scores):
@@ -106,6 +109,16 @@ def _common_kind(pool: Sequence[Candidate]) -> ScoreKind | None:
         if len(scorers) == 1 and (one_source or None not in scorers):
             return kind
     return None
+
+
+def _one_source(pool: Sequence[Candidate]) -> bool:
+    return len({candidate.spec.id for candidate in pool}) == 1
+
+
+def _blended(lexical: Sequence[float], cosines: Sequence[float]) -> list[float]:
+    """Return the mean of the lexical score over its best and the cosine: either alone ranks much worse."""
+    best = max(lexical, default=0.0) or 1.0
+    return [(score / best + max(cosine, 0.0)) / 2.0 for score, cosine in zip(lexical, cosines, strict=True)]
 
 
 def _score_of(candidate: Candidate, kind: ScoreKind) -> Score | None:

@@ -71,8 +71,8 @@ def test_declared_relevance_is_taken_at_its_word_in_both(candidates):
 def test_beside_declared_ones_the_others_are_measured_among_themselves(candidates):
     given = candidates(
         ("a", TEXTS[0], Score(ScoreKind.RELEVANCE, 0.2)),
-        ("b", TEXTS[1], cosine(0.8, "e5")),
-        ("c", TEXTS[2], cosine(0.6, "e5")),
+        ("b", TEXTS[1], cosine(0.8)),
+        ("b", TEXTS[2], cosine(0.6)),
     )
     measured = measure(QUERY, given)
     assert measured.relevance == [0.2, 1.0, pytest.approx((0.6 - 0.4) / (0.8 - 0.4))]
@@ -85,13 +85,25 @@ def test_beside_declared_ones_the_others_are_measured_among_themselves(candidate
 
 
 @pytest.mark.parametrize(
-    "kind", [ScoreKind.COSINE, ScoreKind.WEIGHTED, ScoreKind.RRF, ScoreKind.BM25, ScoreKind.FULLTEXT, ScoreKind.LEXICAL]
+    "kind", [ScoreKind.WEIGHTED, ScoreKind.RRF, ScoreKind.BM25, ScoreKind.FULLTEXT, ScoreKind.LEXICAL]
 )
 def test_one_scorer_over_several_sources_is_the_common_measure(candidates, kind):
     given = candidates(("a", TEXTS[2], Score(kind, 0.9, "one")), ("b", TEXTS[0], Score(kind, 0.6, "one")))
     measured = measure(QUERY, given)
     assert measured.by == str(kind)
     assert measured.relevance == [1.0, pytest.approx((0.6 - 0.45) / (0.9 - 0.45))]
+
+
+def test_the_cosine_of_one_model_over_several_sources_counts_half_and_the_lexical_score_the_other(candidates):
+    lexical = lexical_scores(QUERY, [TEXTS[1], TEXTS[0]]).score
+    given = candidates(("a", TEXTS[1], cosine(0.9, "e5")), ("b", TEXTS[0], cosine(0.6, "e5")))
+    first = (lexical[0] / max(lexical) + 0.9) / 2
+    second = (1.0 + 0.6) / 2
+    assert lexical[1] == max(lexical)
+    high, low = max(first, second), min(first, second, max(first, second) / 2)
+    measured = measure(QUERY, given)
+    assert measured.by == "cosine"
+    assert measured.relevance == pytest.approx([(first - low) / (high - low), (second - low) / (high - low)])
 
 
 @pytest.mark.parametrize("scorers", [(None, None), ("e5", "bge"), ("e5", None)])
