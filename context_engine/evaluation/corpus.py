@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 from context_engine.evaluation.gold import Identity, identity_of
 from context_engine.models import Chunk, SourceSpec
 from context_engine.policy.trust import standing
 from context_engine.protocols import TokenCounter
 from context_engine.sources.factory import base_path
-from context_engine.sources.local import schema
-from context_engine.sources.local.records import decode
+from context_engine.sources.local import LocalBase
 from context_engine.wiring import Setup
 
 __all__ = ["Corpus", "read_corpus"]
-
-_ROWS: Final = (
-    "SELECT chunk_id, content, fields, indexed_at FROM chunks JOIN documents USING (doc_key)"
-    " JOIN sources USING (source_key) WHERE source_id = ? AND removed IS NULL"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +54,8 @@ def read_corpus(setup: Setup, data_dir: Path, domains: Iterable[str], counter: T
                 unlisted.add(spec.id)
                 continue
             if spec.id not in lengths:
-                held = list(_chunks(base_path(data_dir), spec.id))
+                with LocalBase(base_path(data_dir)) as base:
+                    held = list(base.chunks(spec.id))
                 identities.update({(spec.id, chunk.chunk_id): _identity(spec, chunk) for chunk in held})
                 lengths[spec.id] = (sum(counter.count(chunk.content) for chunk in held), len(held))
             tokens[name] = tokens.get(name, 0) + lengths[spec.id][0]
@@ -72,16 +65,3 @@ def read_corpus(setup: Setup, data_dir: Path, domains: Iterable[str], counter: T
 
 def _identity(spec: SourceSpec, chunk: Chunk) -> Identity:
     return identity_of(spec.id, chunk.chunk_id, chunk, standing(chunk, spec).tier)
-
-
-def _chunks(base: Path, source_id: str) -> Iterator[Chunk]:
-    if not schema.exists(base):
-        raise schema.missing(base)
-    connection = schema.connect(base, write=False)
-    try:
-        for chunk_id, content, fields, indexed_at in connection.execute(_ROWS, (source_id,)):
-            yield decode((chunk_id, content, fields), indexed_at)
-    except sqlite3.DatabaseError as error:
-        raise schema.unusable(base, error) from error
-    finally:
-        connection.close()

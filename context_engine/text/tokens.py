@@ -27,7 +27,7 @@ __all__ = [
     "words",
 ]
 
-ANALYSER_VERSION: Final = "1"
+ANALYSER_VERSION: Final = "2"
 """Raised whenever `terms` gives another answer for some text: an index built before must be rebuilt."""
 
 FRAGMENT_WEIGHT: Final = 0.2
@@ -44,6 +44,10 @@ _STOP: Final = """
 STOP_WORDS: Final = frozenset(_STOP.split())
 """English function words. Negations and modals (not, no, must, may, shall) stay: they change what a rule says."""
 
+_HYPHEN: Final = re.compile(r"(?<=\w)\u2010(?=\w)|(?<=[A-Za-z])[\u2012\u2013](?=[A-Z0-9])")
+"""Hyphens between word characters (NFKC has made the non-breaking one this one); dashes only as a code has them, for
+between numbers they say "to"."""
+
 _TOKEN: Final = re.compile(r"\w+(?:[-./,'’]\w+|\(\w{1,4}\))*|[%‰$€£¥]")
 _WORD: Final = re.compile(r"[^\W\d_]+|\d+(?:[.,]\d+)*")
 _CJK: Final = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
@@ -58,9 +62,9 @@ def has_cjk(text: str) -> bool:
 
 
 def words(text: str) -> list[str]:
-    """Return the runs between white space, casefolded: no token and no term reaches across them."""
+    """Return the runs between white space, casefolded, hyphens in one spelling; no term reaches across them."""
     if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
+        text = _HYPHEN.sub("-", unicodedata.normalize("NFKC", text))
     return text.casefold().split()
 
 

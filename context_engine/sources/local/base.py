@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from context_engine.errors import ConfigError, StoreError
 from context_engine.models import Chunk, Expansion, Filter, ScoreKind, SourceAnswer
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
     from context_engine.sources.local.loading import VectorCache
 
 __all__ = ["LocalBase"]
+
+_CHUNKS_OF: Final = (
+    "SELECT chunk_id, content, fields, indexed_at FROM chunks JOIN documents USING (doc_key)"
+    " JOIN sources USING (source_key) WHERE source_id = ? AND removed IS NULL"
+)
 
 
 def utc_now() -> datetime:
@@ -189,11 +195,24 @@ class LocalBase:
         """Return a chunk by its id, None where the source has none of it."""
         with self._pool.snapshot() as connection:
             row = connection.execute(
-                "SELECT chunk_id, content, fields, indexed_at FROM chunks JOIN documents USING (doc_key)"
-                " JOIN sources USING (source_key) WHERE chunk_id = ? AND source_id = ? AND removed IS NULL",
-                (chunk_id, source_id),
+                f"{_CHUNKS_OF} AND chunk_id = ?",
+                (source_id, chunk_id),
             ).fetchone()
         return None if row is None else decode(row[:3], row[3])
+
+    def chunks(self, source_id: str) -> Iterator[Chunk]:
+        """Yield every chunk of a source, as they stood at one moment; none of a source the base does not hold.
+
+        Raises:
+            StoreError: there is no base, or it cannot be read.
+        """
+        with self._pool.snapshot() as connection:
+            schema.read_state(connection, self.path)
+            try:
+                for chunk_id, content, fields, indexed_at in connection.execute(_CHUNKS_OF, (source_id,)):
+                    yield decode((chunk_id, content, fields), indexed_at)
+            except sqlite3.DatabaseError as error:
+                raise schema.unusable(self.path, error) from error
 
     def stats(self) -> BaseStats:
         """Return what the base holds, also where its index cannot be read.

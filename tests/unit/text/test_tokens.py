@@ -29,6 +29,9 @@ from context_engine.text import (
         ("the bank's rule", ["the", "bank", "rule"]),
         ("新产品 approval", ["新", "产", "品", "approval"]),
         ("Ｎｅｔ ﬁnancing", ["net", "financing"]),
+        ("NPA\u2011001 NPA\u2010001 NPA\u2012001 NPA\u2013001 NPA-001", ["npa-001"] * 5),
+        ("2019\u20102021 high\u2011risk", ["2019-2021", "high", "risk"]),
+        ("limits 5\u20137 % for Q1\u2013Q4", ["limits", "5", "7", "%", "for", "q1", "q4"]),
         ("", []),
     ],
 )

@@ -42,6 +42,10 @@ class TestCodes:
         fill(CLAUSES)
         assert find(query)[0] == best
 
+    def test_a_code_is_met_whatever_hyphen_the_document_has(self, fill: Fill, find: Find) -> None:
+        fill({"typeset": "Approval NPA\u2011001 was given.", "dashed": "NPA\u2013001 again.", "other": "NPA 001"})
+        assert set(find("NPA-001")[:2]) == {"typeset", "dashed"}
+
     def test_part_of_a_code_finds_all_of_its_clauses(self, fill: Fill, find: Find) -> None:
         fill(CLAUSES)
         assert set(find("637")) == {"a", "b"}
@@ -237,6 +241,18 @@ class TestOpening:
             assert len(base.search("text", source_id="sop", top_k=1)) == 1
             assert base.stats().analyser_version == "99"
 
+    def test_what_an_older_analyser_indexed_is_refused_until_it_is_rebuilt(
+        self, fill: Fill, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as older:
+            older.setattr("context_engine.sources.local.index.INDEX_VERSION", "1.2")
+            fill({"c": "NPA\u2011001 text"})
+        with LocalBase.open(folder) as base:
+            with pytest.raises(StoreVersionMismatch, match=r"1\.2.*context-engine kb rebuild"):
+                base.search("NPA-001", source_id="sop", top_k=1)
+            base.rebuild()
+            assert [chunk.chunk_id for chunk in base.search("NPA-001", source_id="sop", top_k=1)] == ["c"]
+
     def test_another_schema(self, fill: Fill, folder: Path) -> None:
         fill({"c": "text"})
         with sqlite3.connect(folder / "base.sqlite3") as connection:
@@ -329,3 +345,27 @@ class TestReadingWhileWriting:
 
 def _broken_disk(*_: object) -> None:
     raise OSError("disk full")
+
+
+class TestChunksOfASource:
+    def test_every_chunk_of_a_source_and_of_it_alone(self, base: LocalBase) -> None:
+        with base.writer() as writer:
+            writer.put("sop", "A", "", "h", [Chunk(content="one", chunk_id="a1"), Chunk(content="two", chunk_id="a2")])
+            writer.put("sop", "B", "", "h", [Chunk(content="three", chunk_id="b1", metadata={"defines": ["NPA"]})])
+            writer.put("web", "C", "", "h", [Chunk(content="four", chunk_id="c1")])
+        held = {chunk.chunk_id: chunk for chunk in base.chunks("sop")}
+        assert {name: chunk.content for name, chunk in held.items()} == {"a1": "one", "a2": "two", "b1": "three"}
+        assert held["b1"].metadata == {"defines": ["NPA"]}
+        assert held["b1"] == base.get("sop", "b1")
+        assert list(base.chunks("unknown")) == []
+
+    def test_what_was_replaced_is_not_among_them(self, base: LocalBase) -> None:
+        with base.writer() as writer:
+            writer.put("sop", "A", "", "h1", [Chunk(content="old", chunk_id="old")])
+        with base.writer() as writer:
+            writer.put("sop", "A", "", "h2", [Chunk(content="new", chunk_id="new")])
+        assert [chunk.chunk_id for chunk in base.chunks("sop")] == ["new"]
+
+    def test_where_there_is_no_base_that_is_said(self, tmp_path: Path) -> None:
+        with pytest.raises(StoreError, match="there is no knowledge base"):
+            list(LocalBase(tmp_path / "none").chunks("sop"))
