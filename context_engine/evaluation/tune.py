@@ -18,7 +18,7 @@ from context_engine.evaluation.session import Session
 from context_engine.evaluation.statistics import Paired, paired_bootstrap
 from context_engine.evaluation.variant import Variant, open_variant, read_variant, with_variant
 from context_engine.settings import Layer, Setting, call_layer
-from context_engine.settings.interpolate import FromVariable
+from context_engine.settings.interpolate import Written
 
 __all__ = ["STAGE_TWO", "Fold", "Tuned", "candidates", "chosen_by_folds", "folds_of", "tune"]
 
@@ -218,7 +218,7 @@ def _stage_one(variant: Variant) -> Variant:
 
 def _layers(session: Session, variant: Variant, depth: Depth) -> Mapping[str, Layer]:
     """Return by domain the settings stage 2 is computed with: the configured ones, those of the variant over them."""
-    own = {key: FromVariable(value) for key, value in variant.settings.items() if key in STAGE_TWO}
+    own = {key: Written(value) for key, value in variant.settings.items() if key in STAGE_TWO}
     out = {}
     for domain in {name for _, name in session.questions}:
         configured = session.setup.resolver.base(session.setup.registry.domain(domain)).values

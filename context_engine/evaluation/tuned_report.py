@@ -15,7 +15,7 @@ from context_engine.evaluation.statistics import bootstrap
 from context_engine.evaluation.tune import Tuned
 from context_engine.evaluation.words import shown, signed
 from context_engine.settings import call_layer
-from context_engine.settings.interpolate import FromVariable
+from context_engine.settings.interpolate import Written
 
 __all__ = ["evidence", "merged_config", "tuned_report"]
 
@@ -156,7 +156,7 @@ def evidence(found: Tuned) -> dict[str, Any]:
 
 
 def _settings(found: Tuned) -> dict[str, Any]:
-    layer = call_layer({key: FromVariable(value) for key, value in found.candidates[found.best].settings.items()})
+    layer = call_layer({key: Written(value) for key, value in found.candidates[found.best].settings.items()})
     return {key: _plain(setting.value) for key, setting in layer.items()}
 
 

@@ -13,7 +13,7 @@ from context_engine.errors import ConfigError, InvalidRequest, nearest
 from context_engine.models import Settings
 from context_engine.registry import LoadedRegistry
 from context_engine.settings import ALIASES
-from context_engine.settings.interpolate import FromVariable
+from context_engine.settings.interpolate import Written
 from context_engine.wiring import Setup, build_engine
 
 __all__ = ["Variant", "assignment", "open_variant", "read_variant", "with_variant"]
@@ -87,7 +87,7 @@ def read_variant(assignments: Iterable[str | tuple[str, str]], setup: Setup) -> 
 
 
 def _as_texts(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: FromVariable(value) if isinstance(value, str) else value for key, value in settings.items()}
+    return {key: Written(value) if isinstance(value, str) else value for key, value in settings.items()}
 
 
 def _value(text: str) -> Any:
