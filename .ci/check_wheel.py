@@ -10,6 +10,10 @@ for needed in (
     "context_engine/py.typed",
     "context_engine/demo/manifests/npa.yaml",
     "context_engine/demo/questions.jsonl",
+    "context_engine/evaluation/TUNING.md",
+    "context_engine/evaluation/data/out_of_scope.jsonl",
+    "context_engine/evaluation/page/report.css",
+    "context_engine/evaluation/page/report.js",
     "context_engine/settings/templates/config/rag-pipeline.json",
 ):
     assert needed in names, f"the wheel lacks {needed}"

@@ -86,9 +86,15 @@ def test_options_are_read_strictly(context: ModelContext) -> None:
         open_sentence_transformers({"devise": "cuda"}, context)
 
 
+def _need_torch() -> None:
+    for module in ("torch", "transformers", "sentence_transformers"):
+        pytest.importorskip(module, reason=f"{module} is missing: pip install 'context-engine[embed]'")
+
+
 @pytest.fixture
 def tiny_bert(tmp_path: Path) -> Path:
     """A BERT of two layers with random weights, its tokenizer made here; kept as safetensors."""
+    _need_torch()
     import torch
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
@@ -150,6 +156,7 @@ def test_a_real_tiny_cross_encoder_gives_scores(tiny_bert: Path, context: ModelC
 
 @pytest.mark.benchmark
 def test_a_model_that_is_not_here_is_not_fetched(context: ModelContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    _need_torch()
     import socket
 
     def refuse(*_arguments: Any, **_options: Any) -> None:
