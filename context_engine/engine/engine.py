@@ -10,10 +10,9 @@ from types import TracebackType
 from typing import Self
 from zoneinfo import ZoneInfo
 
-from pydantic import ValidationError
-
 from context_engine.engine.checks import check_threshold, chosen_sources
 from context_engine.engine.clock import SystemClock, TimeSortedIds
+from context_engine.engine.defaults import default_settings
 from context_engine.engine.outcome import assemble, source_statuses, stage_two
 from context_engine.engine.parts import one_answer
 from context_engine.engine.recall import Call, Lane, Reply, as_source_error, ask_all
@@ -27,7 +26,6 @@ from context_engine.errors import (
     EvidenceIncomplete,
     InvalidRequest,
     SourceError,
-    nearest,
 )
 from context_engine.models import (
     Decision,
@@ -53,21 +51,6 @@ Resolve = Callable[[DomainSpec, SearchRequest], EffectiveSettings]
 OpenSource = Callable[[DomainSpec, SourceSpec], Source]
 
 
-def _defaults(domain: DomainSpec, request: SearchRequest) -> EffectiveSettings:
-    """Settings without any file: the defaults, the domain's and the call's own."""
-    if request.persona is not None:
-        raise InvalidRequest(f"persona {request.persona!r} is not known: this engine was made without a configuration")
-    try:
-        values = Settings.model_validate({**domain.settings, **request.overrides})
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(map(str, first["loc"]))
-        hint = nearest(key, Settings.model_fields) if first["type"] == "extra_forbidden" else ""
-        raise InvalidRequest(f"setting {key}: {first['msg']}, got {first['input']!r}.{hint}") from None
-    origins = {**dict.fromkeys(domain.settings, "domain"), **dict.fromkeys(request.overrides, "call")}
-    return EffectiveSettings(values=values, origins=origins)
-
-
 class Engine:
     """Two-stage retrieval over the sources of a registry. Safe for many threads; a context manager.
 
@@ -86,7 +69,7 @@ class Engine:
         registry: Registry,
         open_source: OpenSource,
         *,
-        resolve: Resolve = _defaults,
+        resolve: Resolve = default_settings,
         reranker: Reranker | None = None,
         refiner: QueryRefiner | None = None,
         clock: Clock | None = None,
@@ -146,8 +129,10 @@ class Engine:
         search_id = self._ids.new(now)
         day = now.astimezone(ZoneInfo(domain.timezone)).date()
         as_of = request.as_of or day
+        due = started + effective.values.deadline_s
         prepared = prepared_query(request.query, domain.glossary, effective.values, self._refine_lane)
-        replies = self._recall(domain, specs, request, prepared, effective.values, as_of, search_id)
+        seconds = effective.values.deadline_s if self._refine_lane is None else due - self._clock.monotonic()
+        replies = self._recall(domain, specs, request, prepared, effective.values, as_of, search_id, seconds)
         recall_ms = (self._clock.monotonic() - started) * 1000.0
         raw = [
             RawAnswer(source_id=spec.id, chunks=reply.admitted.chunks, retrieved_at=reply.retrieved_at)
@@ -165,7 +150,6 @@ class Engine:
             search_id=search_id,
             prepared=prepared,
         )
-        due = started + effective.values.deadline_s
         step = rerank_step(self._rerank_lane, effective.values, lambda: due - self._clock.monotonic())
         result = assemble(
             given,
@@ -188,8 +172,9 @@ class Engine:
         settings: Settings,
         as_of: date,
         search_id: str,
+        seconds: float,
     ) -> list[Reply]:
-        """Ask every source for the question and for its parts, and return one reply per source."""
+        """Ask every source for the question and for its parts, within so many seconds; one reply per source."""
         opened = [self._lane(domain, spec) for spec in specs]
         lanes = [lane for lane in opened if isinstance(lane, Lane)]
         check_threshold(lanes, settings)
@@ -204,7 +189,7 @@ class Engine:
                     expansions=prepared.expansions,
                     filters=request.filters,
                     as_of=as_of,
-                    timeout_s=min(spec.timeout_s or settings.source_timeout_s, settings.deadline_s),
+                    timeout_s=min(spec.timeout_s or settings.source_timeout_s, max(seconds, 0.0)),
                     search_id=search_id,
                     caller=request.caller,
                 ),

@@ -7,6 +7,7 @@ from datetime import UTC
 
 from context_engine.engine.clock import SystemClock, TimeSortedIds
 from context_engine.engine.outcome import assemble, stage_two
+from context_engine.engine.refining import prepared_query
 from context_engine.engine.reranking import RerankLane, rerank_step
 from context_engine.engine.stage2 import rank
 from context_engine.models import (
@@ -37,7 +38,8 @@ def rank_chunks(
     """Rank chunks as if a source had just answered with them, however many they are.
 
     Args:
-        request: its query ranks; its filters, day and requirements apply.
+        request: its query ranks, read as in a search of a domain without glossary: whose chunks these are, no domain
+            says. Its filters, day and requirements apply.
         spec: the source they count as; with `trust_document_metadata` each chunk speaks for itself.
         chunks: each with text.
         notes: what a reader should know about them.
@@ -57,7 +59,15 @@ def rank_chunks(
     day = now.astimezone(UTC).date()
     as_of = request.as_of or day
     given = stage_two(
-        request, settings, [spec], [raw], now=now, as_of=as_of, today=as_of >= day, search_id=ids.new(now)
+        request,
+        settings,
+        [spec],
+        [raw],
+        now=now,
+        as_of=as_of,
+        today=as_of >= day,
+        search_id=ids.new(now),
+        prepared=prepared_query(request.query, {}, settings.values, None),
     )
     lane = None if reranker is None else RerankLane(reranker, clock)
     step = rerank_step(lane, settings.values, lambda: settings.values.deadline_s)

@@ -139,6 +139,6 @@ def _give_up(waiting: dict[object, _Waiting], done: dict[int, Reply], clock: Clo
     now = clock.monotonic()
     for token, (place, source_id, due, limit) in list(waiting.items()):
         if due <= now:
-            error = SourceTimeout(f"no answer within {limit:g} s", source_id=source_id, retryable=True)
+            error = SourceTimeout(f"no answer within {limit:.3g} s", source_id=source_id, retryable=True)
             done[place] = Reply(None, error, limit * 1000.0)
             del waiting[token]

@@ -78,7 +78,8 @@ def prepared_query(
         query: the user's words.
         glossary: of the domain.
         settings: of the search.
-        lane: the query refiner; asked where `query_refinement` is on.
+        lane: the query refiner; asked where `query_refinement` is on, for at most half of the search's time: the
+            sources get what it leaves.
     """
     weight = settings.query_expansion_weight if settings.query_expansion else 0.0
     prepared = prepare(
@@ -90,5 +91,6 @@ def prepared_query(
     )
     if lane is None or not settings.query_refinement:
         return prepared
-    seconds = min(settings.query_refiner_timeout_s, settings.deadline_s)
-    return lane.refined(prepared, seconds=seconds, weight=weight)
+    return lane.refined(
+        prepared, seconds=min(settings.query_refiner_timeout_s, settings.deadline_s / 2.0), weight=weight
+    )

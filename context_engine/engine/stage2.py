@@ -21,6 +21,7 @@ from context_engine.ranking.candidates import pool
 from context_engine.ranking.dedup import deduplicate
 from context_engine.ranking.diversity import Choice, Passed, choose
 from context_engine.ranking.relevance import measure
+from context_engine.ranking.rerank import below_reranked, best_of, blended
 from context_engine.ranking.select import Contenders, order, swaps
 
 __all__ = ["rank"]
@@ -232,23 +233,31 @@ class _StageTwoRun:
         return [row for row in rows if row not in gone]
 
     def reranked(self, rows: list[int]) -> list[int]:
-        """Blend: relevance = w * stage 1 + (1 - w) * reranker. A failure leaves stage 1's relevance, and is said."""
+        """Blend: relevance = w * stage 1 + (1 - w) * reranker. A failure leaves stage 1's relevance, and is said.
+
+        With `rerank_top_n` the reranker sees the best alone, and the others stay below them.
+        """
         if self.rerank_step is None or not rows:
             return rows
-        rows = sorted(rows)
-        keys = [self.candidates[row].key for row in rows]
+        asked = best_of(rows, self.relevance, self.tiers, self.settings.rerank_top_n)
+        keys = [self.candidates[row].key for row in asked]
         try:
-            scores = self.rerank_step(self.given.query, [(key, self.chunks[row]) for key, row in zip(keys, rows)])
+            scores = self.rerank_step(self.given.query, [(key, self.chunks[row]) for key, row in zip(keys, asked)])
         except RerankerError as error:
             self.rerank_failed = str(error)
             self.warnings.append(f"degraded: rerank: {error}")
             return rows
-        weight = self.settings.rerank_weight
-        for key, row in zip(keys, rows):
-            score = None if scores is None else scores.get(key)
-            if score is not None:
-                self.rerank_scores[key] = score
-                self.relevance[row] = weight * self.relevance[row] + (1.0 - weight) * score
+        found = {row: (key, scores[key]) for key, row in zip(keys, asked) if scores and key in scores}
+        if not found:
+            return rows
+        before = [self.relevance[row] for row in asked]
+        for row, (key, score) in found.items():
+            self.rerank_scores[key] = score
+            self.relevance[row] = blended(self.relevance[row], score, self.settings.rerank_weight)
+        rest = sorted(set(rows) - set(asked))
+        after = [self.relevance[row] for row in asked]
+        for row, value in zip(rest, below_reranked([self.relevance[row] for row in rest], before, after)):
+            self.relevance[row] = value
         return rows
 
     def _timed_select(self, rows: list[int]) -> tuple[RankedChunk, ...]:

@@ -80,6 +80,9 @@ class Settings(BaseModel):
         default_factory=dict, description="The reranker's own options, e.g. its model or connection."
     )
     rerank_weight: Unit = Field(0.5, description="Share of stage-1 relevance in the blend with the reranker.")
+    rerank_top_n: TopK | None = Field(
+        None, description="Only the best so many by stage 1 are reranked and stay above the rest; null: all."
+    )
     similarity_threshold: Annotated[float, Field(strict=True, ge=-1.0, le=1.0, allow_inf_nan=False)] | None = Field(
         None, description="Least score of the kind similarity_kind; candidates without it pass, marked."
     )
@@ -107,7 +110,9 @@ class Settings(BaseModel):
     query_refiner_options: Mapping[str, Any] = Field(
         default_factory=dict, description="The refiner's own options, e.g. its connection and model."
     )
-    query_refiner_timeout_s: Seconds = Field(3.0, description="Time for the query refiner; later, the query stands.")
+    query_refiner_timeout_s: Seconds = Field(
+        3.0, description="Time for the query refiner, at most half of deadline_s; later, the query stands."
+    )
     embedder: str | None = Field(None, description="Name of the embedder; null: the embedded base searches text alone.")
     embedder_options: Mapping[str, Any] = Field(
         default_factory=dict, description="The embedder's own options, e.g. its model or connection."

@@ -91,7 +91,8 @@ def test_no_sources_at_all_is_refused(ask, chunk_of):
         ({"dedup_threshold": 0.0}, "setting dedup_threshold: "),
         ({"expired": "ignore"}, "setting expired: "),
         ({"reranking_enabled": "yes"}, "setting reranking_enabled: "),
-        ({"authority_boosts": {"tier_5": 0.9}}, "authority boosts must not rise"),
+        ({"authority_boosts": {"tier_5": 0.9}}, "^setting authority_boosts: authority boosts must not rise"),
+        ({"relevance_weight": 0.9}, "^relevance_weight 0.9 and authority_weight 0.4 add up to more than 1: set"),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_refused_in_our_words(ask, chunk_of, overrides, message):
@@ -503,6 +504,43 @@ def test_the_blend_is_never_tested_against_min_relevance_again(ask, chunk_of):
     assert [(chunk.chunk_id, chunk.relevance) for chunk in result.chunks] == [("a", 0.0)]
 
 
+def test_only_the_best_are_reranked_and_the_others_stay_below_them(ask, chunk_of):
+    """Rest: min(f * r, low) with low = the lowest reranked relevance, f = low / the lowest of them by stage 1."""
+    seen = []
+
+    def score(_query, texts):
+        seen.extend(texts)
+        return [{"a": 0.0, "b": 0.5}[text.split()[1]] for text in texts]
+
+    chunks = [chunk_of("d", 0.2), chunk_of("c", 0.6), chunk_of("b", 0.7), chunk_of("a", 0.8)]
+    result = ask([(2, chunks)], engine={"reranker": CallableReranker(score)}, rerank_top_n=2, rerank_weight=0.5)
+    assert [text.split()[1] for text in seen] == ["a", "b"]
+    low = 0.5 * 0.8 + 0.5 * 0.0
+    assert [(chunk.chunk_id, chunk.rerank_score) for chunk in result.chunks] == [
+        ("b", 0.5),
+        ("a", 0.0),
+        ("c", None),
+        ("d", None),
+    ]
+    expected = [0.5 * 0.7 + 0.5 * 0.5, low, 0.6 * low / 0.7, 0.2 * low / 0.7]
+    assert [chunk.relevance for chunk in result.chunks] == pytest.approx(expected, abs=1e-12)
+    assert result.rerank_scores == {("t2", "a"): 0.0, ("t2", "b"): 0.5}
+    assert stage_two_bytes(recompute(result)) == stage_two_bytes(result)
+
+
+def test_without_a_limit_every_survivor_is_reranked(ask, chunk_of):
+    reranker = CallableReranker(lambda _query, texts: [0.5] * len(texts))
+    result = ask([(2, [chunk_of(name, 0.5) for name in "abc"])], engine={"reranker": reranker})
+    assert len(result.rerank_scores) == 3
+
+
+@pytest.mark.parametrize("rerank", [lambda _query, _texts: None, lambda _query, _texts: [0.5]])
+def test_the_rest_stays_as_it_was_where_there_are_no_scores(ask, chunk_of, rerank):
+    chunks = [chunk_of("a", 0.8), chunk_of("b", 0.7), chunk_of("c", 0.6)]
+    result = ask([(2, chunks)], engine={"reranker": CallableReranker(rerank)}, rerank_top_n=2)
+    assert [(chunk.chunk_id, chunk.relevance) for chunk in result.chunks] == [("a", 0.8), ("b", 0.7), ("c", 0.6)]
+
+
 def test_the_reranker_sees_only_what_passed_the_filter(ask, chunk_of):
     seen = []
     reranker = CallableReranker(lambda _query, texts: seen.extend(texts))
@@ -777,3 +815,27 @@ def test_a_reranker_that_hangs_costs_one_deadline_and_is_not_asked_again(make_en
     assert any("slow gave no scores within" in text for text in first.warnings)
     assert any("slow is still busy with an overdue call" in text for text in second.warnings)
     assert [chunk.chunk_id for chunk in first.chunks] == ["a"]
+
+
+def test_a_reranker_that_is_late_leaves_the_order_of_stage_1_and_says_so(make_engine, chunk_of):
+    release = threading.Event()
+
+    class Late:
+        name = "slow"
+
+        def rerank(self, query, chunks):
+            release.wait(10)
+            return [0.0, 1.0]
+
+    engine = make_engine([(2, [chunk_of("a", 0.8), chunk_of("b", 0.3)])], reranker=Late())
+    try:
+        result = engine.search(SearchRequest(query="approval rule", domain="NPA", overrides={"deadline_s": 0.2}))
+    finally:
+        release.set()
+    assert [(chunk.chunk_id, chunk.relevance, chunk.rerank_score) for chunk in result.chunks] == [
+        ("a", 0.8, None),
+        ("b", 0.3, None),
+    ]
+    assert [text for text in result.warnings if text.startswith("degraded: rerank: slow gave no scores within")]
+    assert (result.status, result.rerank_scores) == (Status.DEGRADED, {})
+    assert stage_two_bytes(recompute(result)) == stage_two_bytes(result)

@@ -51,6 +51,7 @@ RERANKERS = {
         {"as_of": date(2025, 6, 30)},
         {"filters": Condition("tier", FilterOp.LTE, 3)},
         {"require_tiers": (4,)},
+        {"rerank_top_n": 2, "dedup_method": "off", "rerank_weight": 0.1},
     ],
     ids=lambda settings: " ".join(settings) or "defaults",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +220,47 @@ class TestRefiner:
             gate.set()
         assert first.warnings[0] == "query not refined: made gave nothing within 0.05 s"
         assert second.warnings[0] == "query not refined: made is still busy with an overdue call"
+
+    def test_its_time_is_time_of_the_search_and_the_sources_get_what_is_left(self, make_engine: Make) -> None:
+        class Ticks:
+            """A clock that goes on only where the refiner says so."""
+
+            def __init__(self) -> None:
+                self.seconds = 100.0
+
+            def now(self) -> datetime:
+                return datetime(2026, 3, 2, 10, tzinfo=UTC)
+
+            def monotonic(self) -> float:
+                return self.seconds
+
+        clock, source = Ticks(), Asked("t2")
+
+        class Takes(Refiner):
+            def refine(self, query: str, language: str) -> Refinement:
+                clock.seconds += 3.0
+                return Refinement(query)
+
+        engine = make_engine([(2, source)], refiner=Takes(None), clock=clock)
+        search(engine, "product", deadline_s=8.0, query_refiner_timeout_s=4.0)
+        search(engine, "product", deadline_s=8.0, query_refiner_timeout_s=4.0, source_timeout_s=2.0)
+        assert [query.timeout_s for query in source.queries] == [8.0 - 3.0, 2.0]
+
+    def test_it_has_at_most_half_of_the_search(self, make_engine: Make) -> None:
+        gate = threading.Event()
+
+        class Late(Refiner):
+            def refine(self, query: str, language: str) -> Refinement:
+                gate.wait(10)
+                return Refinement("late")
+
+        engine = make_engine([(2, Asked("t2", {"product": [bm25("a", 1.0)]}))], refiner=Late(None))
+        try:
+            result = search(engine, "product", deadline_s=0.4, query_refiner_timeout_s=30.0)
+        finally:
+            gate.set()
+        assert result.warnings[0] == "query not refined: made gave nothing within 0.2 s"
+        assert [source.state for source in result.sources] == ["ok"]
 
     def test_it_can_be_switched_off(self, make_engine: Make) -> None:
         refiner = Refiner(Refinement("other"))

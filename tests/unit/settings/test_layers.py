@@ -28,6 +28,7 @@ OTHER: dict[str, Any] = {
     "reranker": "acme",
     "reranker_options": {"model": "m"},
     "rerank_weight": 0.25,
+    "rerank_top_n": 3,
     "similarity_threshold": 0.75,
     "similarity_kind": "weighted",
     "strict_thresholds": True,
