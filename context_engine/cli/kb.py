@@ -15,6 +15,7 @@ from rich.text import Text
 
 from context_engine.cli.app import FAILURE
 from context_engine.cli.console import clean, note, out, print_json_line, progress_console, show
+from context_engine.cli.glossary import glossary
 from context_engine.cli.words import counted
 from context_engine.cli.workspace import Place, open_workspace, placed
 
@@ -27,6 +28,9 @@ __all__ = ["kb"]
 @click.group()
 def kb() -> None:
     """Look after the embedded knowledge base."""
+
+
+kb.add_command(glossary)
 
 
 @kb.command(epilog="\b\nExample:\n  context-engine kb stats --data-dir /srv/context-engine")

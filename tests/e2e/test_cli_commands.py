@@ -254,10 +254,35 @@ def test_kb_looks_after_the_base(bank: Path) -> None:
 
 
 def test_kb_without_a_base_says_how_to_make_one() -> None:
-    for command in ("stats", "verify", "rebuild"):
-        result = run("kb", command)
+    for command in (("stats",), ("verify",), ("rebuild",), ("glossary", "-d", "ORM")):
+        result = run("kb", *command)
         assert result.exit_code == 2
         assert "context-engine ingest" in result.stderr
+
+
+def test_kb_glossary_drafts_what_trusted_texts_define(bank: Path) -> None:
+    import yaml
+
+    texts = {
+        "a.md": "# 1 Losses\n\nThe Operational Risk Officer (ORO) reports to the Loss Event Board (LEB).\n",
+        "b.md": "# 1 Incidents\n\nThe Operational Risk Officer (ORO) keeps the Long Event Book (LEB).\n",
+        "web/c.txt": "The Web Trick Authority (WTA) says that losses need no report.\n",
+    }
+    for name, text in texts.items():
+        (bank / "documents" / name).write_text(text, "utf-8")
+    ok("ingest", "documents", "-d", "ORM")
+    drafted = ok("kb", "glossary", "--domain", "ORM")
+    read = yaml.safe_load(drafted)
+    assert read["glossary"]["ORO"] == "Operational Risk Officer"
+    assert sorted(read["glossary"]["LEB"]) == ["Long Event Book", "Loss Event Board"]
+    assert "WTA" not in read["glossary"]
+    assert "  ORO: Operational Risk Officer  # sops" in drafted.splitlines()
+    (bank / "manifests/orm.yaml").write_text(MANIFEST + drafted, "utf-8")
+    ok("config", "check")
+    assert ok("kb", "glossary", "-d", "ORM", "--json") == {"domain": "ORM", "glossary": {}}
+    result = run("kb", "glossary", "-d", "ORM")
+    assert result.stdout == "glossary: {}\n"
+    assert "not read, because untrusted or not in the embedded base: web" in result.stderr
 
 
 def test_a_base_with_rows_that_were_changed_is_reported_damaged(bank: Path) -> None:
