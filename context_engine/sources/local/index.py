@@ -37,7 +37,7 @@ __all__ = [
     "read_mark",
 ]
 
-INDEX_VERSION: Final = f"{ANALYSER_VERSION}.2"
+INDEX_VERSION: Final = f"{ANALYSER_VERSION}.3"
 """The analysis and the fields an index was built with; another one must be rebuilt."""
 
 INDEX_OPTION: Final = "freq"
@@ -46,6 +46,8 @@ MOST_DEFINED: Final = 6
 """Most words of a defined term; the rest of a longer one is not read."""
 
 _MARK: Final = "generation"
+_NOTHING: Final = JOINT
+"""A word that no text and no query has."""
 
 
 def _schema() -> tantivy.Schema:
@@ -109,7 +111,8 @@ def documents(doc_key: int, source_key: int, rows: Sequence[Row]) -> Iterator[ta
     """Yield what is indexed of one document's chunks.
 
     The text of a section stands at its first chunk (`group` points there). A bare heading counts in it, and in the
-    headings of its chunks, but has no source: no search of a source finds it, unless the document is nothing else.
+    headings of its chunks, but has no source: no search of a source finds it, unless the document is nothing else. Its
+    body is as long as its document's are in the mean, of no word: an empty one would lower BM25's mean length.
     """
     texts = [terms(row.chunk.content) for row in rows]
     headings = [_words(_joined((row.chunk.title, row.chunk.section, *row.chunk.heading_path))) for row in rows]
@@ -122,6 +125,7 @@ def documents(doc_key: int, source_key: int, rows: Sequence[Row]) -> Iterator[ta
         sections.setdefault(row.chunk.heading_path or row.chunk.section or place, []).append(place)
     first = {place: places[0] for places in sections.values() for place in places}
     whole = {places[0]: chain.from_iterable(texts[place] for place in places) for places in sections.values()}
+    filler = [_NOTHING] * _mean([len(text) for text, alone in zip(texts, bare) if not alone])
     for place, row in enumerate(rows):
         out = tantivy.Document()
         out.add_unsigned("rid", row.rid)
@@ -131,11 +135,21 @@ def documents(doc_key: int, source_key: int, rows: Sequence[Row]) -> Iterator[ta
             out.add_text("section", " ".join(whole[place]))
         if not bare[place] or all(bare):
             out.add_unsigned("source", source_key)
-        _add_fields(out, row, headings[place], texts[place], bare=bare[place])
+        _add_fields(out, row, headings[place], bare=bare[place])
+        _add_text(out, filler if bare[place] else texts[place])
         yield out
 
 
-def _add_fields(out: tantivy.Document, row: Row, headings: frozenset[str], body: list[str], *, bare: bool) -> None:
+def _mean(lengths: Sequence[int]) -> int:
+    return round(sum(lengths) / len(lengths)) if lengths else 0
+
+
+def _add_text(out: tantivy.Document, body: list[str]) -> None:
+    out.add_text("body", " ".join(body))
+    out.add_text("pairs", " ".join(bigrams(body)))
+
+
+def _add_fields(out: tantivy.Document, row: Row, headings: frozenset[str], *, bare: bool) -> None:
     chunk = row.chunk
     for attribute in row.attributes:
         out.add_unsigned("attr", attribute)
@@ -144,15 +158,11 @@ def _add_fields(out: tantivy.Document, row: Row, headings: frozenset[str], body:
     if chunk.effective_to is not None:
         out.add_unsigned("to_day", chunk.effective_to.toordinal())
     about = {key: value for key, value in chunk.metadata.items() if key not in BOOKKEEPING_KEYS}
-    head = headings | _words(_joined((chunk.document_id, chunk.doc_type, *_leaves(about))))
+    text = chunk.content if bare else None
+    head = headings | _words(_joined((chunk.document_id, chunk.doc_type, text, *_leaves(about))))
     out.add_text("title", " ".join(headings))
     out.add_text("defines", " ".join(_defined(chunk.metadata.get("defines"))))
-    if bare:
-        out.add_text("head", " ".join(head.union(body)))
-    else:
-        out.add_text("head", " ".join(head))
-        out.add_text("body", " ".join(body))
-        out.add_text("pairs", " ".join(bigrams(body)))
+    out.add_text("head", " ".join(head))
 
 
 def _defined(names: Any) -> Iterator[str]:
