@@ -10,6 +10,7 @@ import pytest
 
 from context_engine import Engine, Registry, SearchRequest
 from context_engine.models import DomainSpec, SourceSpec, SourceType
+from context_engine.query import glossary_of
 from context_engine.sources.local import LocalBase, LocalSource
 
 SHARES = (0.50, 0.25, 0.15, 0.07, 0.03)
@@ -47,6 +48,15 @@ def test_every_gold_answer_is_a_chunk_of_the_base_in_the_domain_asked(answerable
             ]
             assert hits, (question["id"], answer)
             assert {source.split("_")[0].upper() for source in hits} == {question["domain"]}, question["id"]
+
+
+def test_the_glossaries_of_the_demo_are_what_its_documents_define(demo_bank, documents):
+    defined = glossary_of(chunk.content for chunks in documents.values() for chunk in chunks)
+    glossaries = {name: demo_bank.setup.registry.domain(name).glossary for name in ("NPA", "ORM", "DCE", "DESK")}
+    assert all(glossaries.values())
+    for glossary in glossaries.values():
+        for term, names in glossary.items():
+            assert {name.casefold() for name in names} <= {name.casefold() for name in defined[term]}, term
 
 
 def test_recall_and_reciprocal_rank_over_the_forty(answers, answerable, first_ranks):
