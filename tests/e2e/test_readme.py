@@ -39,7 +39,7 @@ def run(code, home, *, shell=True):
 
 def test_every_block_is_run():
     here = {"tags", "own", "connections", "manifest", "dify-server", "dify", "plugin", "typed"}
-    here |= {"dicts", "adapter", "contract"}
+    here |= {"dicts", "adapter", "contract", "models", "eval"}
     assert set(BLOCKS) == here | RUN_BY_CI
     assert len(re.findall(r"^```\w", README.read_text(encoding="utf-8"), flags=re.M)) == len(BLOCKS), "name every block"
 
@@ -66,6 +66,20 @@ def test_own_documents_then_python(home):
     assert "travel" in run(BLOCKS["own"], home).lower()
     out = run(BLOCKS["typed"], home, shell=False)
     assert out.startswith("1 ") and "[1]" in out
+
+
+def test_the_models_are_settings_that_are_known(home):
+    run(".venv/bin/context-engine init models-bank", home)
+    (home / "models-bank" / "config" / "rag-pipeline.json").write_text(BLOCKS["models"], encoding="utf-8")
+    out = run(".venv/bin/context-engine config check --config-dir models-bank", home)
+    assert "1 domain can be searched" in out
+    assert "bge-small-en-v1.5" in run(".venv/bin/context-engine config show --config-dir models-bank", home)
+
+
+def test_the_demo_is_measured(home):
+    out = run(BLOCKS["eval"], home)
+    assert "R@8" in out
+    assert (home / "demo.md").is_file() and (home / "demo.html").is_file()
 
 
 def test_dify_to_the_letter(home):
