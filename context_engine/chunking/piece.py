@@ -21,7 +21,7 @@ class Piece(NamedTuple):
         section: the section's number, None where it has none or the piece covers several.
         heading_path: headings from the top of the document down to the piece.
         position: 0-based place in the document.
-        heading_only: whether there is nothing below its heading.
+        heading_only: whether there is nothing below its heading, or below any of them.
     """
 
     content: str

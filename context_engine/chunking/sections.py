@@ -32,7 +32,7 @@ def section_pieces(text: str, size: int, overlap: int, count: Count) -> list[Pie
     """
     pieces: list[Piece] = []
     tokens = cache(partial(_tokens, text, count))
-    for section in _siblings_joined(_openings_joined(text, outline(text)), size, tokens):
+    for section in _siblings_joined(text, _openings_joined(text, outline(text)), size, tokens):
         span = stripped(text, section.start, section.end)
         whole = tokens(section.start, section.end) <= size
         for start, end in [span] if whole else _cut(text, span, size, overlap, count):
@@ -57,25 +57,30 @@ def _openings_joined(text: str, sections: list[Section]) -> list[Section]:
     out: list[Section] = []
     for section in sections:
         last = out[-1] if out else None
-        if last and _below(section, last) and not text[last.body : last.end].strip():
+        if last and _below(section, last) and _bare(text, last):
             out[-1] = section._replace(start=last.start)
         else:
             out.append(section)
     return out
 
 
+def _bare(text: str, section: Section) -> bool:
+    return not text[section.body : section.end].strip()
+
+
 def _below(section: Section, upper: Section) -> bool:
     return bool(upper.path) and len(section.path) > len(upper.path) and section.path[: len(upper.path)] == upper.path
 
 
-def _siblings_joined(sections: list[Section], size: int, tokens: Callable[[int, int], int]) -> list[Section]:
+def _siblings_joined(text: str, sections: list[Section], size: int, tokens: Callable[[int, int], int]) -> list[Section]:
     out: list[Section] = []
     run: tuple[str, ...] | None = None  # the heading above the tiny sections that the last one is made of
     for section in sections:
         tiny = section.path and tokens(section.start, section.end) * _TINY <= size
         parent = section.path[:-1] if tiny else None
         if parent is not None and parent == run and tokens(out[-1].start, section.end) * _JOINED <= size:
-            out[-1] = out[-1]._replace(end=section.end, path=parent)
+            body = section.body if _bare(text, out[-1]) and _bare(text, section) else out[-1].body
+            out[-1] = out[-1]._replace(end=section.end, path=parent, body=body)
         else:
             out.append(section)
         run = parent

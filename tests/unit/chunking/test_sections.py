@@ -49,6 +49,16 @@ def test_joining_tiny_siblings_stops_at_an_eighth_of_a_piece():
     assert [(tokens, section) for tokens, section, _ in cut(text, 128)] == [(16, "1"), (8, "5")]
 
 
+def test_headings_joined_with_nothing_below_any_of_them_are_only_headings():
+    def only(text):
+        return [(piece.section, piece.heading_only) for piece in section_pieces(text, 256, 0, count)]
+
+    bare = "# T\n\nx y z v w\n\n## 3 E\n\n### 3.1 A\n\n### 3.2 B\n\n### 3.3 C\n\n"
+    assert only(bare) == [(None, False), ("3.1", True)]
+    assert only(bare + "one") == [(None, False), ("3.1", False)]
+    assert only(bare.replace("A\n", "A\n\none\n")) == [(None, False), ("3.1", False)]
+
+
 def test_a_tiny_section_beside_a_large_one_stays_alone():
     text = f"## 1 A\n\none\n\n## 2 B\n\n{words(30)}\n\n## 3 C\n\nthree"
     assert [section for _, section, _ in cut(text, 128)] == ["1", "2", "3"]
