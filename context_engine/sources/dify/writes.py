@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from context_engine.errors import (
     SourceBusy,
@@ -17,6 +17,7 @@ from context_engine.errors import (
 )
 from context_engine.protocols import Clock
 from context_engine.sources.dify.fanout import Ticket
+from context_engine.sources.dify.listing import list_datasets
 from context_engine.sources.dify.transport import Call, Response
 from context_engine.sources.dify.workspace import Workspace
 from context_engine.sources.dify.written import Row, read_row
@@ -33,6 +34,7 @@ _ATTEMPTS: Final = 4
 _RATE_PATIENCE_S: Final = 900.0
 _MOST_PAGES: Final = 100_000
 _PAGE: Final = 100
+_Made = TypeVar("_Made")
 
 
 class Field(NamedTuple):
@@ -69,8 +71,13 @@ class Writes:
         return self._mapping("GET", f"datasets/{dataset_id}")
 
     def create_dataset(self, body: Mapping[str, Any]) -> str:
-        """Create a dataset and return its id."""
-        return _id(self._mapping("POST", "datasets", body, again=False))
+        """Create a dataset and return its id; after an unclear end it is looked for before it is made again."""
+
+        def found() -> str | None:
+            named = list_datasets(self._workspace, self._clock)
+            return next((info.dataset_id for info in named if info.name == body["name"]), None)
+
+        return self._made(lambda: _id(self._mapping("POST", "datasets", body, again=False)), found)
 
     def fields(self, dataset_id: str) -> dict[str, Field]:
         """Return the metadata fields of a dataset by name."""
@@ -80,15 +87,12 @@ class Writes:
         return {str(row["name"]): Field(str(row["id"]), str(row.get("type"))) for row in rows}
 
     def create_field(self, dataset_id: str, name: str, kind: str) -> Field:
-        """Create a metadata field."""
-        body = {"type": kind, "name": name}
-        try:
-            return Field(_id(self._mapping("POST", f"datasets/{dataset_id}/metadata", body, again=False)), kind)
-        except (*UNCLEAR, SourceProtocolError):
-            found = self.fields(dataset_id).get(name)
-            if found is None:
-                raise
-            return found
+        """Create a metadata field; after an unclear end it is looked for before it is made again."""
+        path, body = f"datasets/{dataset_id}/metadata", {"type": kind, "name": name}
+        return self._made(
+            lambda: Field(_id(self._mapping("POST", path, body, again=False)), kind),
+            lambda: self.fields(dataset_id).get(name),
+        )
 
     def documents(self, dataset_id: str, keyword: str = "") -> Iterator[Row]:
         """Yield the documents of a dataset, newest first."""
@@ -162,6 +166,21 @@ class Writes:
         self.waited_s += seconds
         self._sleep(seconds)
 
+    def _made(self, make: Callable[[], _Made], found: Callable[[], _Made | None]) -> _Made:
+        """Make something that must not be made twice."""
+        attempt = 1
+        while True:
+            try:
+                return make()
+            except (*UNCLEAR, SourceProtocolError) as error:
+                there = found()
+                if there is not None:
+                    return there
+                if not error.retryable or attempt == _ATTEMPTS:
+                    raise
+            self.pause(_after(attempt))
+            attempt += 1
+
     def _mapping(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, again: bool = True
     ) -> Mapping[str, Any]:
@@ -194,8 +213,13 @@ class Writes:
             except UNCLEAR as error:
                 if not again or not error.retryable or attempt == _ATTEMPTS:
                     raise
-                self.pause(min(0.2 * 4**attempt, 5.0))
+                self.pause(_after(attempt))
                 attempt += 1
+
+
+def _after(attempt: int) -> float:
+    """Return the seconds to wait after an attempt that failed."""
+    return min(0.2 * 4.0**attempt, 5.0)
 
 
 def _id(value: Any) -> str:

@@ -299,6 +299,15 @@ def test_a_refusal_for_the_rate_is_waited_out(dify: FakeDify, sink: Opener) -> N
     assert [contents for _, contents, _ in held(dify)] == [["Text."]]
 
 
+@pytest.mark.parametrize("endpoint", ["create_dataset", "create_field"])
+def test_what_a_dataset_needs_is_made_again_after_a_failure_that_passes(
+    dify: FakeDify, sink: Opener, endpoint: Any
+) -> None:
+    dify.inject("status_500", endpoint=endpoint, calls={1})
+    write(sink(spec(), sleep=lambda _seconds: None), "h", "Text.")
+    assert [contents for _, contents, _ in held(dify, "sops")] == [["Text."]]
+
+
 def test_a_rate_limit_that_does_not_end_ends_the_run(dify: FakeDify, sink: Opener) -> None:
     dify.inject("status_429", endpoint="create_by_text")
     with pytest.raises(SourceRateLimited):
