@@ -45,16 +45,24 @@ class _Order:
     source_id: str | None
     prune: bool
     dry_run: bool
+    force: bool
     jobs: int
 
 
 @click.command(epilog=EPILOG)
 @click.argument("path")
 @click.option("--domain", "-d", required=True, metavar="NAME", help="The domain whose sources take the documents.")
-@click.option("--to", type=click.Choice(TARGETS), default="local", show_default=True, help="Where to write.")
+@click.option(
+    "--to",
+    type=click.Choice(TARGETS),
+    default="local",
+    show_default=True,
+    help="Where to write; in Dify each record of a table is a document of its own.",
+)
 @click.option("--source", "source_id", metavar="ID", help="Put every file into this source, whatever the rules say.")
 @click.option("--prune", is_flag=True, help="Remove documents that the folder no longer holds.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done and show some chunks; write nothing.")
+@click.option("--force", is_flag=True, help="Read every file, also those whose size and time did not change.")
 @click.option("--watch", is_flag=True, help="Go on until Ctrl-C: run again whenever a file has changed.")
 @click.option(
     "--jobs",
@@ -73,19 +81,23 @@ def ingest(
     source_id: str | None,
     prune: bool,
     dry_run: bool,
+    force: bool,
     watch: bool,
     jobs: int,
     as_json: bool,
 ) -> None:
     """Cut the documents of PATH into chunks and write them to the embedded knowledge base, or to Dify.
 
-    What did not change is left alone, so a run that was broken off is run again. Exit code 3: some files or folders
-    could not be read, or Dify did not take some documents.
+    Read are Markdown, plain text, JSON, JSONL and CSV, and with the extra 'documents' DOCX, XLSX, PDF and HTML.
+
+    What did not change is left alone, so a run that was broken off is run again. A file whose size and time of change
+    are those of the last run is not even read; --force reads it. Exit code 3: some files or folders could not be read,
+    or Dify did not take some documents.
     """
     workspace = open_workspace(place, build_demo=False)
     if workspace.demo:
         raise ConfigError("there is no domain of your own to ingest for. Write one with 'context-engine init DIR'.")
-    order = _Order(Path(path), domain, to, source_id, prune, dry_run, jobs)
+    order = _Order(Path(path), domain, to, source_id, prune, dry_run, force, jobs)
     if watch:
         _watch(workspace, order, as_json=as_json)
         return
@@ -130,7 +142,7 @@ def _run(workspace: Workspace, order: _Order, specs: Any, sink: DocumentSink) ->
             return run(
                 order.path, specs, sink,
                 source_id=order.source_id, options=options, prune=order.prune, dry_run=order.dry_run,
-                progress=progress, memory=FileMemory(workspace.data_dir / f"files-{order.to}.json"),
+                progress=progress, memory=FileMemory(workspace.data_dir / f"files-{order.to}.json", force=order.force),
             )  # fmt: skip
     except SourceError:
         note("What was written stays: run the command again to go on.")

@@ -20,6 +20,7 @@ __all__ = ["print_report"]
 
 _MOST_SHOWN: Final = 10
 _MOST_TEXT: Final = 160
+_MANY: Final = 500  # documents that take Dify minutes
 
 
 def print_report(console: Console, report: IngestReport, place: str, dify: Mapping[str, Any] | None) -> None:
@@ -41,7 +42,7 @@ def print_report(console: Console, report: IngestReport, place: str, dify: Mappi
     _listed(console, [f"refused: {one}" for one in report.refused], "red")
     _listed(console, [f"warning: {one}" for one in report.warnings], "yellow")
     if dify is not None:
-        _accepted(console, dify, dry_run=report.dry_run)
+        _accepted(console, dify, report)
     _samples(console, report)
     note("Dry run: nothing was written." if report.dry_run else f"{report.elapsed_s:.1f} s, {place}")
 
@@ -56,7 +57,8 @@ def _rows(report: IngestReport) -> Sequence[tuple[str, int]]:
     ]
     if report.refused:
         rows.append(("  refused", len(report.refused)))
-    return [*rows, ("removed", report.removed), ("chunks written", report.chunks), ("skipped", len(report.skipped))]
+    written = "chunks to write" if report.dry_run else "chunks written"
+    return [*rows, ("removed", report.removed), (written, report.chunks), ("skipped", len(report.skipped))]
 
 
 def _skipped(console: Console, report: IngestReport) -> None:
@@ -78,8 +80,9 @@ def _listed(console: Console, lines: Sequence[str], style: str) -> None:
         show(console, Text(f"and {len(lines) - _MOST_SHOWN} more (--json has all)", "dim"))
 
 
-def _accepted(console: Console, dify: Mapping[str, Any], *, dry_run: bool) -> None:
+def _accepted(console: Console, dify: Mapping[str, Any], report: IngestReport) -> None:
     """Print what Dify says it holds, and which dataset a source got."""
+    dry_run = report.dry_run
     for one in dify["datasets"]:
         if one["dataset_id"] is None and dry_run:
             show(console, Text(clean(f"source {one['source']}: dataset {one['name']!r} would be created"), "yellow"))
@@ -87,6 +90,11 @@ def _accepted(console: Console, dify: Mapping[str, Any], *, dry_run: bool) -> No
             told = f"source {one['source']}: dataset {one['name']!r} was created. To search it, give the source"
             show(console, Text(clean(f"{told} dataset_ids: [{one['dataset_id']}]"), "yellow"))
     _listed(console, [f"Dify: {one}" for one in dify["notes"]], "yellow")
+    if dry_run and (count := report.added + report.replaced) >= _MANY:
+        told = (
+            f"{count} documents are {count} documents in Dify too, one for each record, with at least {3 * count} calls"
+        )
+        show(console, Text(f"{told}; the embedded base (--to local) takes a large table in seconds", "yellow"))
     if not dry_run:
         old = f", {counted(dify['deleted'], 'old document')} deleted" if dify["deleted"] else ""
         left = f", {counted(dify['leftovers'], 'leftover')} of a broken run removed" if dify["leftovers"] else ""

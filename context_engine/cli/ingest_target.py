@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from context_engine.cli.console import note
 from context_engine.cli.workspace import Workspace
 from context_engine.errors import ConfigError, InvalidRequest, StoreError, nearest
 from context_engine.models import Chunk, SourceSpec
@@ -16,9 +18,10 @@ if TYPE_CHECKING:
     from context_engine.sources.dify.sink import DifySink
     from context_engine.sources.dify.workspace import Workspace as Reach
 
-__all__ = ["TARGETS", "dify_sink", "local_sink", "takers"]
+__all__ = ["TARGETS", "dify_sink", "local_sink", "takers", "told_sleep"]
 
 TARGETS: Final = ("local", "dify")
+_FIRST_TOLD_S: Final = 10.0
 
 
 def takers(domain: str, sources: Sequence[SourceSpec], to: str, source_id: str | None) -> Sequence[SourceSpec]:
@@ -107,10 +110,25 @@ def dify_sink(workspace: Workspace, specs: Sequence[SourceSpec], *, dry_run: boo
         for name in {spec.connection for spec in specs if spec.connection}:
             connect(name)
         try:
-            yield DifySink(specs, reach, clock, read_only=dry_run)
+            yield DifySink(specs, reach, clock, read_only=dry_run, sleep=told_sleep())
         finally:
             for one in opened.values():
                 one.close()
+
+
+def told_sleep() -> Callable[[float], None]:
+    """Return a sleep that says so when the waiting for Dify adds up."""
+    waited, due = 0.0, _FIRST_TOLD_S
+
+    def wait(seconds: float) -> None:
+        nonlocal waited, due
+        waited += seconds
+        if waited >= due:
+            note(f"Waiting for Dify (its rate limit, its indexing or an outage): {waited:.0f} s so far.")
+            due = waited * 3
+        time.sleep(seconds)
+
+    return wait
 
 
 def _lock(stack: ExitStack, workspace: Workspace) -> None:

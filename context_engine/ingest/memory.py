@@ -43,10 +43,11 @@ class FileMemory:
 
     Args:
         path: the file.
+        force: every file has to be read; what it gives is remembered as ever.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, *, force: bool = False) -> None:
+        self._path, self._force = path, force
         self._files: dict[str, Any] = _read(path)
         self._stamps: dict[str, tuple[str, list[int]]] = {}
 
@@ -64,7 +65,7 @@ class FileMemory:
         how = _how(job, options)
         self._stamps[name] = (how, now)
         held = self._files.get(name)
-        if held is None or held["how"] != how or held["stamp"] != now:
+        if self._force or held is None or held["how"] != how or held["stamp"] != now:
             return None
         found = [Remembered(*one) for one in held["documents"]]
         same = (known.get(one.source_id, {}).get((one.document_id, one.version)) == one.content_hash for one in found)

@@ -8,7 +8,16 @@ from typing import Any, NamedTuple
 from context_engine.ingest.loaded import Skipped
 from context_engine.models import Chunk
 
-__all__ = ["IngestReport", "Refused"]
+__all__ = ["IngestReport", "Refused", "documents"]
+
+
+def documents(count: int) -> str:
+    """Return a number of documents in words.
+
+    >>> documents(1), documents(2)
+    ('1 document', '2 documents')
+    """
+    return "1 document" if count == 1 else f"{count} documents"
 
 
 class Refused(NamedTuple):

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from context_engine.chunking import DEFAULT_STRATEGIES
 from context_engine.errors import InvalidRequest, nearest
@@ -18,7 +18,7 @@ from context_engine.ingest.folder import files_of, names_of
 from context_engine.ingest.loaded import Skipped
 from context_engine.ingest.memory import FileMemory, Remembered
 from context_engine.ingest.reading import CutDocument, FileJob, IngestOptions, prepared, read_file
-from context_engine.ingest.report import IngestReport, Refused
+from context_engine.ingest.report import IngestReport, Refused, documents
 from context_engine.ingest.rules import Assigned, assigned
 from context_engine.ingest.workers import Item, read_all
 from context_engine.models import Chunk, SourceSpec
@@ -217,7 +217,8 @@ class _Run:
 
     def _tell(self, taker: Assigned, document: PreparedDocument, place: str) -> None:
         """Note what is to be said of a document: what could not be read of it, and a type that is not known."""
-        self.warnings += [f"{place}: {warning}" for warning in document.warnings]
+        of_file = document.loaded.warnings  # said of the file, not of its first record
+        self.warnings += [f"{document.loaded.path if one in of_file else place}: {one}" for one in document.warnings]
         doc_type = document.base.doc_type or "default"
         table = DEFAULT_STRATEGIES if self.options.strategies is None else self.options.strategies
         if doc_type not in table:
@@ -258,7 +259,7 @@ class _Run:
                 continue
             if spec.id in self.broken or not self.seen.get(spec.id):
                 why = "some files could not be read" if spec.id in self.broken else "the folder holds none of it"
-                self.warnings.append(f"source {spec.id}: {len(gone)} documents not removed, because {why}")
+                self.warnings.append(f"source {spec.id}: {documents(len(gone))} not removed, because {why}")
                 continue
             self.removed += len(gone)
             for key in () if self.dry_run else gone:
@@ -273,8 +274,7 @@ class _Run:
 
     def report(self, files: int, elapsed_s: float) -> IngestReport:
         """Return the counts; what the sink refused counts as refused alone."""
-        given: Any = getattr(self.sink, "refusals", ())
-        refused = tuple(Refused(*one) for one in given)
+        refused = tuple(Refused(*one) for one in getattr(self.sink, "refusals", ()))
         for one in refused:
             key = (one.document_id, one.version)
             self.chunks -= self.written.get((one.source_id, *key), 0)
@@ -297,4 +297,4 @@ class _Run:
     def _untyped(self) -> Iterator[str]:
         for source_id, reasons in sorted(self.untyped.items()):
             for reason, count in reasons.items():
-                yield f"source {source_id}: {count} {'document' if count == 1 else 'documents'}: {reason}"
+                yield f"source {source_id}: {documents(count)}: {reason}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from context_engine.cli import main
+from context_engine.cli.ingest_target import told_sleep
 from context_engine.sources.local.lock import WriterLock
 from context_engine.testing import FakeDataset, FakeDify
 
@@ -30,7 +32,7 @@ sources:
     connection: dify
     settings: {indexing_technique: economy}
     documents:
-      - {include: "sops/*.md", doc_type: sop_document}
+      - {include: "sops/*", doc_type: sop_document}
   - id: web
     type: general_web
     documents: [{include: "**/*", otherwise: true}]
@@ -111,6 +113,34 @@ def test_an_outage_ends_the_run_and_says_how_to_go_on(bank: Path, dify: FakeDify
     assert result.exit_code == 1
     assert "What was written stays" in result.stderr
     assert "Dify could not be reached" in result.stderr
+
+
+def test_a_file_that_changed_unseen_is_read_when_forced(bank: Path) -> None:
+    old = (1_700_000_000, 1_700_000_000)
+    file = bank / "docs/sops/b.md"
+    os.utime(file, old)
+    run("--to", "dify")
+    file.write_text(file.read_text().replace("product", "produkt"))
+    os.utime(file, old)
+    assert json.loads(run("--to", "dify", "--json").stdout)["replaced"] == 0
+    assert json.loads(run("--to", "dify", "--json", "--force").stdout)["replaced"] == 1
+
+
+def test_that_a_large_table_is_as_many_documents_is_said_before_anything_is_written(bank: Path) -> None:
+    (bank / "docs/sops/desks.jsonl").write_text("".join(f'{{"id": {n}, "name": "Desk {n}"}}\n' for n in range(500)))
+    said = run("--to", "dify", "--dry-run").stdout
+    assert "documents in Dify too, one for each record" in said
+    assert "chunks to write" in said
+
+
+def test_a_long_wait_for_dify_is_said_seldom(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+    wait = told_sleep()
+    for _ in range(100):
+        wait(1.0)
+    assert re.findall(r"(\d+) s so far", capsys.readouterr().err) == ["10", "30", "90"]
 
 
 def test_prune_takes_out_what_the_folder_lost(bank: Path, dify: FakeDify) -> None:

@@ -114,7 +114,8 @@ def _opened(sheet: Any, stream: BinaryIO, *, alone: bool) -> _Sheet:
     wide = {merge.top for merge in merges if merge.right > merge.left}
     joined = frozenset(index for index, (number, _) in enumerate(preview) if number in wide)
     head = find_head([cells for _, cells in preview], joined=joined)
-    told = (f"{unsaved} formula cells of sheet {sheet.title!r} have no saved value",) if unsaved else ()
+    cells = "1 formula cell" if unsaved == 1 else f"{unsaved} formula cells"
+    told = (f"no saved value: {cells} of sheet {sheet.title!r}, left empty",) if unsaved else ()
     return _Sheet(sheet.title, "" if alone else sheet.title, head, preview, rows, told)
 
 

@@ -107,3 +107,18 @@ def test_a_memory_that_cannot_be_read_is_empty(old, source, sink, tmp_path, held
     place = tmp_path / "files.json"
     place.write_bytes(held)
     assert ingest(old(FILES), source(RULES), sink, memory=FileMemory(place)).added == 3
+
+
+def test_a_forced_run_reads_everything_and_remembers_it(old, source, sink, tmp_path, read):
+    root, place = old(FILES), tmp_path / "files.json"
+    ingest(root, source(RULES), sink, memory=FileMemory(place))
+    (root / "b.md").write_text("# B\n\nText of B.\n")  # as long, and as old, as before
+    os.utime(root / "b.md", (1_700_000_000, 1_700_000_000))
+    assert ingest(root, source(RULES), sink, memory=FileMemory(place)).unchanged == 3
+    del read[:]
+    report = ingest(root, source(RULES), sink, memory=FileMemory(place, force=True))
+    assert read == ["a.md", "b.md", "r.jsonl"]
+    assert (report.unchanged, report.replaced) == (2, 1)
+    del read[:]
+    assert ingest(root, source(RULES), sink, memory=FileMemory(place)).unchanged == 3
+    assert read == []

@@ -149,7 +149,7 @@ def test_prune_leaves_a_source_alone_when_a_file_could_not_be_read(folder, sourc
     folder({"sops/b.md": b"\xe9"})
     report = ingest(root, source(RULES), sink, prune=True)
     assert report.removed == 0
-    assert report.warnings == ("source sops: 1 documents not removed, because some files could not be read",)
+    assert report.warnings == ("source sops: 1 document not removed, because some files could not be read",)
     assert ("b", "") in sink.documents("sops")
 
 

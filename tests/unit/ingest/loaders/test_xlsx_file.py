@@ -37,7 +37,7 @@ def test_the_banks_workbook(read, shipped):
     )
     assert (first.place, first.stem, first.line) == ("w.xlsx:Limits:5", "w:Limits:5", 5)
     assert second.fields["Utilised"] == "105%"
-    assert rates.warnings == ("1 formula cells of sheet 'Desks' have no saved value",)
+    assert rates.warnings == ("no saved value: 1 formula cell of sheet 'Desks', left empty",)
     assert credit.warnings == ()
     assert "Formula" not in rates.fields
 
