@@ -116,6 +116,7 @@ def killed_when(running: subprocess.Popen[str], reached: Any) -> None:
         running.kill()
 
 
+@pytest.mark.slow
 def test_into_dify(place: Path, dify: Dify) -> None:
     (place / "manifests" / "bank.yaml").write_text(MANIFEST.format(adapter="dify") + DIFY)
     (place / "config" / "connections.yaml").write_text(
@@ -148,6 +149,7 @@ def test_into_dify(place: Path, dify: Dify) -> None:
     assert (again["unchanged"], again["dify"]["leftovers"]) == (DOCUMENTS, 0)
 
 
+@pytest.mark.slow
 def test_into_the_embedded_base(place: Path) -> None:
     (place / "manifests" / "bank.yaml").write_text(MANIFEST.format(adapter="local"))
     documents(place / "docs", "old", 250)
