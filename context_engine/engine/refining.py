@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import Mapping, Sequence
-from queue import Empty, SimpleQueue
-from typing import Any
 
+from context_engine.engine.waiting import CallLane
 from context_engine.errors import RefinerError
 from context_engine.models import PreparedQuery, Settings
 from context_engine.protocols import Clock, QueryRefiner
@@ -16,11 +13,9 @@ from context_engine.query.refine import refined, unrefined
 
 __all__ = ["RefineLane", "prepared_query"]
 
-logger = logging.getLogger(__name__)
-
 
 class RefineLane:
-    """Asks one refiner, each call in a daemon thread of its own; while a call is overdue it is not asked again.
+    """Asks one refiner (`CallLane`).
 
     Args:
         refiner: the refiner.
@@ -28,45 +23,19 @@ class RefineLane:
     """
 
     def __init__(self, refiner: QueryRefiner, clock: Clock) -> None:
-        self._refiner, self._clock = refiner, clock
-        self._lock = threading.Lock()
-        self._due: dict[object, float] = {}
+        self._refiner = refiner
+        self._calls = CallLane(refiner.name, "refine", clock, RefinerError)
 
     def refined(self, query: PreparedQuery, *, seconds: float, weight: float) -> PreparedQuery:
         """Return the query with what the refiner adds to it, or with a note on why there is nothing."""
         name = self._refiner.name
         try:
-            return refined(query, self._ask(query, seconds), refiner=name, weight=weight)
+            answer = self._calls.ask(
+                lambda: self._refiner.refine(query.text, query.language), seconds, nothing="nothing"
+            )
+            return refined(query, answer, refiner=name, weight=weight)
         except RefinerError as error:
             return unrefined(query, str(error), refiner=name)
-
-    def _ask(self, query: PreparedQuery, seconds: float) -> Any:
-        name, token, now = self._refiner.name, object(), self._clock.monotonic()
-        with self._lock:
-            if any(due <= now for due in self._due.values()):
-                raise RefinerError(f"{name} is still busy with an overdue call")
-            self._due[token] = now + seconds
-        replies: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
-        threading.Thread(target=self._run, args=(token, query, replies), name=f"refine-{name}", daemon=True).start()
-        try:
-            answer, error = replies.get(timeout=max(seconds, 0.0))
-        except Empty:
-            raise RefinerError(f"{name} gave nothing within {max(seconds, 0.0):.3g} s") from None
-        if error is None or isinstance(error, RefinerError):
-            if error is not None:
-                raise error
-            return answer
-        logger.debug("query refiner %s raised", name, exc_info=error)
-        raise RefinerError(f"{name} failed with {type(error).__name__}")
-
-    def _run(self, token: object, query: PreparedQuery, replies: SimpleQueue[tuple[Any, BaseException | None]]) -> None:
-        try:
-            reply: tuple[Any, BaseException | None] = (self._refiner.refine(query.text, query.language), None)
-        except BaseException as error:  # noqa: BLE001  the thread must always leave its lane
-            reply = (None, error)
-        with self._lock:
-            self._due.pop(token, None)
-        replies.put(reply)
 
 
 def prepared_query(

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
-from queue import Empty, SimpleQueue
 from typing import Any
 
 from context_engine.engine.survivors import RerankStep
+from context_engine.engine.waiting import CallLane
 from context_engine.errors import RerankerError
 from context_engine.models import Chunk, Key, Settings
 from context_engine.protocols import Clock, Reranker
 
 __all__ = ["RerankLane", "rerank_step"]
 
-logger = logging.getLogger(__name__)
-
 
 class RerankLane:
-    """Asks one reranker, each call in a daemon thread of its own; while a call is overdue it is not asked again."""
+    """Asks one reranker (`CallLane`)."""
 
     def __init__(self, reranker: Reranker, clock: Clock) -> None:
         self.reranker = reranker
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._due: dict[object, float] = {}
+        self._calls = CallLane(reranker.name, "rerank", clock, RerankerError)
 
     def ask(self, query: str, chunks: Sequence[Chunk], seconds: float) -> Any:
         """Return what the reranker gives.
@@ -34,35 +28,7 @@ class RerankLane:
         Raises:
             RerankerError: it failed, gave nothing in time, or is stuck in an overdue call.
         """
-        name, token, now = self.reranker.name, object(), self._clock.monotonic()
-        with self._lock:
-            if any(due <= now for due in self._due.values()):
-                raise RerankerError(f"{name} is still busy with an overdue call")
-            self._due[token] = now + seconds
-        replies: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
-        arguments = (token, query, chunks, replies)
-        threading.Thread(target=self._run, args=arguments, name=f"rerank-{name}", daemon=True).start()
-        try:
-            scores, error = replies.get(timeout=max(seconds, 0.0))
-        except Empty:
-            raise RerankerError(f"{name} gave no scores within {max(seconds, 0.0):.3g} s") from None
-        if isinstance(error, RerankerError):
-            raise error
-        if error is not None:
-            logger.debug("reranker %s raised", name, exc_info=error)
-            raise RerankerError(f"{name} failed with {type(error).__name__}") from error
-        return scores
-
-    def _run(
-        self, token: object, query: str, chunks: Sequence[Chunk], replies: SimpleQueue[tuple[Any, BaseException | None]]
-    ) -> None:
-        try:
-            reply: tuple[Any, BaseException | None] = (self.reranker.rerank(query, chunks), None)
-        except BaseException as error:  # noqa: BLE001  the thread must always leave its lane
-            reply = (None, error)
-        with self._lock:
-            self._due.pop(token, None)
-        replies.put(reply)
+        return self._calls.ask(lambda: self.reranker.rerank(query, chunks), seconds, nothing="no scores")
 
 
 def rerank_step(lane: RerankLane | None, settings: Settings, left: Callable[[], float]) -> RerankStep | None:
