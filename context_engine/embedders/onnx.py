@@ -15,7 +15,7 @@ from pydantic import Field
 
 from context_engine.embedders.cache import CacheOptions, cached
 from context_engine.embedders.local import BATCH_SIZE, Encoder, LocalEmbedder
-from context_engine.embedders.prefixes import Prefixes, known_prefixes
+from context_engine.embedders.prefixes import chosen_prefixes
 from context_engine.errors import EmbedderError
 from context_engine.model_access import ModelContext, read_options
 from context_engine.model_access.folder import model_name
@@ -50,11 +50,7 @@ class OnnxOptions(CacheOptions):
 def open_onnx(options: Mapping[str, Any], context: ModelContext) -> Embedder:
     """Return an embedder over a model in ONNX form; nothing is loaded yet."""
     chosen = read_options(OnnxOptions, options)
-    known = known_prefixes(str(chosen.folder))
-    prefixes = Prefixes(
-        known.query if chosen.query_prefix is None else chosen.query_prefix,
-        known.document if chosen.document_prefix is None else chosen.document_prefix,
-    )
+    prefixes = chosen_prefixes(str(chosen.folder), chosen.query_prefix, chosen.document_prefix)
     embedder = LocalEmbedder(
         lambda: _name(chosen), lambda: load_encoder(chosen), prefixes=prefixes, batch_size=chosen.batch_size
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, sqrt
 from typing import Annotated, Any, Final
@@ -14,7 +14,7 @@ from context_engine.embedders.cache import CacheOptions, cached
 from context_engine.embedders.prefixes import Prefixes, known_prefixes
 from context_engine.errors import EmbedderError
 from context_engine.model_access import ModelContext, read_options
-from context_engine.model_access.server import ModelServer
+from context_engine.model_access.server import ModelServer, server_of
 from context_engine.protocols import Embedder
 
 __all__ = ["OpenAIEmbedder", "OpenAIOptions", "Usage", "open_openai"]
@@ -162,9 +162,8 @@ def _unit(vector: list[float]) -> list[float]:
 def open_openai(options: Mapping[str, Any], context: ModelContext) -> Embedder:
     """Return an embedder behind the OpenAI embeddings API; nothing is asked yet."""
     chosen = read_options(OpenAIOptions, options)
-    connection: Callable[[], Any] = lambda: context.connection(chosen.connection)  # noqa: E731
-    connection()  # a connection that is not there is said now
-    return cached(OpenAIEmbedder(ModelServer(connection, _failed, attempts=chosen.attempts), chosen), chosen, context)
+    server = server_of(context, chosen.connection, _failed, attempts=chosen.attempts)
+    return cached(OpenAIEmbedder(server, chosen), chosen, context)
 
 
 def _failed(problem: str, later: bool) -> EmbedderError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["Prefixes", "known_prefixes"]
+__all__ = ["Prefixes", "chosen_prefixes", "known_prefixes"]
 
 
 class Prefixes(NamedTuple):
@@ -31,3 +31,9 @@ def known_prefixes(model: str) -> Prefixes:
     Prefixes(query='query: ', document='passage: ')
     """
     return _KNOWN.get(model.replace("\\", "/").rstrip("/").rpartition("/")[2].casefold(), Prefixes())
+
+
+def chosen_prefixes(model: str, query: str | None, document: str | None) -> Prefixes:
+    """Return the prefixes given, those of the model where None is."""
+    known = known_prefixes(model)
+    return Prefixes(known.query if query is None else query, known.document if document is None else document)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from context_engine.embedders.cache import CacheOptions, cached
 from context_engine.embedders.local import BATCH_SIZE, Encoder, LocalEmbedder
-from context_engine.embedders.prefixes import Prefixes, known_prefixes
+from context_engine.embedders.prefixes import chosen_prefixes
 from context_engine.errors import EmbedderError, MissingExtra
 from context_engine.model_access import ModelContext, read_options
 from context_engine.model_access.folder import as_folder, how_to_get, model_name
@@ -45,11 +45,7 @@ class SentenceTransformersOptions(CacheOptions):
 def open_sentence_transformers(options: Mapping[str, Any], context: ModelContext) -> Embedder:
     """Return an embedder over a sentence-transformers model; nothing is loaded yet."""
     chosen = read_options(SentenceTransformersOptions, options)
-    known = known_prefixes(chosen.model)
-    prefixes = Prefixes(
-        known.query if chosen.query_prefix is None else chosen.query_prefix,
-        known.document if chosen.document_prefix is None else chosen.document_prefix,
-    )
+    prefixes = chosen_prefixes(chosen.model, chosen.query_prefix, chosen.document_prefix)
     embedder = LocalEmbedder(
         lambda: _name(chosen), lambda: load_encoder(chosen), prefixes=prefixes, batch_size=chosen.batch_size
     )

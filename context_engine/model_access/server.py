@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import ssl
 import threading
 import time
 from collections import deque
@@ -17,10 +16,12 @@ from urllib.parse import urlsplit
 import httpx
 import tenacity
 
-from context_engine.errors import ConfigError, ContextEngineError
+from context_engine.errors import ContextEngineError
+from context_engine.model_access.context import ModelContext
 from context_engine.settings.connections import Connection
+from context_engine.settings.tls import tls_context
 
-__all__ = ["ModelServer"]
+__all__ = ["ModelServer", "server_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -147,25 +148,24 @@ class ModelServer:
         return response.status_code, None if response.status_code == 401 else _answer(connection, response, content)
 
 
+def server_of(
+    context: ModelContext, connection: str, error: Callable[[str, bool], ContextEngineError], *, attempts: int
+) -> ModelServer:
+    """Return the server of a connection by its name; nothing is asked yet.
+
+    Raises:
+        ConfigError: there is no such connection.
+    """
+    context.connection(connection)  # one that is not there is said now
+    return ModelServer(lambda: context.connection(connection), error, attempts=attempts)
+
+
 def _client(connection: Connection) -> httpx.Client:
     limits = httpx.Limits(max_connections=connection.max_connections)
     proxy = connection.proxy.get_secret_value() if connection.proxy else None
     return httpx.Client(
-        verify=_tls(connection), proxy=proxy, limits=limits, timeout=connection.timeout_s, follow_redirects=False
+        verify=tls_context(connection), proxy=proxy, limits=limits, timeout=connection.timeout_s, follow_redirects=False
     )
-
-
-def _tls(connection: Connection) -> ssl.SSLContext:
-    try:
-        context = httpx.create_ssl_context()
-        if connection.ca_bundle is not None:
-            context = ssl.create_default_context(cafile=str(connection.ca_bundle))
-        if connection.client_certificate is not None:
-            context.load_cert_chain(connection.client_certificate, connection.client_key)
-        return context
-    except (OSError, ssl.SSLError) as error:
-        reason = type(error).__name__
-    raise ConfigError(f"a certificate file of the connection to {connection.base_url} cannot be used ({reason})")
 
 
 def _read(response: httpx.Response) -> bytes:

@@ -15,7 +15,7 @@ from pydantic import Field
 from context_engine.context.fence import fence
 from context_engine.errors import RefinerError
 from context_engine.model_access import ModelContext, Options, read_options
-from context_engine.model_access.server import ModelServer
+from context_engine.model_access.server import ModelServer, server_of
 from context_engine.models import Refinement
 from context_engine.protocols import QueryRefiner
 
@@ -93,9 +93,9 @@ class OpenAIRefiner:
 def open_openai(options: Mapping[str, Any], context: ModelContext) -> QueryRefiner:
     """Return a query refiner over a language model; nothing is asked yet."""
     chosen = read_options(OpenAIRefinerOptions, options)
-    context.connection(chosen.connection)  # one that is not there is said now
-    server = ModelServer(
-        lambda: context.connection(chosen.connection),
+    server = server_of(
+        context,
+        chosen.connection,
         lambda problem, _later: RefinerError(f"openai: {problem}"),
         attempts=chosen.attempts,
     )

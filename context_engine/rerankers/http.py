@@ -13,7 +13,7 @@ from pydantic import Field
 
 from context_engine.errors import RerankerError
 from context_engine.model_access import ModelContext, Options, read_options
-from context_engine.model_access.server import ModelServer
+from context_engine.model_access.server import ModelServer, server_of
 from context_engine.models import Chunk
 from context_engine.protocols import Reranker
 from context_engine.rerankers.scores import unit_scores
@@ -115,9 +115,9 @@ def open_tei(options: Mapping[str, Any], context: ModelContext) -> Reranker:
 
 def _open(form: Form, options: Mapping[str, Any], context: ModelContext) -> Reranker:
     chosen = read_options(HttpOptions, options)
-    context.connection(chosen.connection)  # one that is not there is said now
-    server = ModelServer(
-        lambda: context.connection(chosen.connection),
+    server = server_of(
+        context,
+        chosen.connection,
         lambda problem, _later: RerankerError(f"reranker {form}: {problem}"),
         attempts=chosen.attempts,
     )

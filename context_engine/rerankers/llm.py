@@ -17,7 +17,7 @@ from pydantic import Field
 from context_engine.context.fence import fence
 from context_engine.errors import RerankerError
 from context_engine.model_access import ModelContext, Options, read_options
-from context_engine.model_access.server import ModelServer
+from context_engine.model_access.server import ModelServer, server_of
 from context_engine.models import Chunk
 from context_engine.protocols import Reranker
 
@@ -115,9 +115,9 @@ def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def open_llm(options: Mapping[str, Any], context: ModelContext) -> Reranker:
     """Return a reranker over a language model; nothing is asked yet."""
     chosen = read_options(LlmOptions, options)
-    context.connection(chosen.connection)  # one that is not there is said now
-    server = ModelServer(
-        lambda: context.connection(chosen.connection),
+    server = server_of(
+        context,
+        chosen.connection,
         lambda problem, _later: RerankerError(f"reranker llm: {problem}"),
         attempts=chosen.attempts,
     )

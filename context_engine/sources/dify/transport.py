@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import ssl
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import httpx
 
-from context_engine.errors import ConfigError, SourceError, SourceProtocolError, SourceTimeout, SourceUnavailable
+from context_engine.errors import SourceError, SourceProtocolError, SourceTimeout, SourceUnavailable
 from context_engine.settings.connections import Connection
+from context_engine.settings.tls import tls_context
 from context_engine.sources.dify.secret import ApiKey, quiet_cookies
 
 __all__ = ["MOST_BYTES", "Call", "Response", "make_client", "send"]
@@ -93,7 +93,7 @@ def make_client(connection: Connection) -> httpx.Client:
     quiet_cookies()
     return _Client(
         base_url=f"{connection.base_url.removesuffix('/v1')}/v1",
-        verify=_tls(connection),
+        verify=tls_context(connection),
         proxy=connection.proxy.get_secret_value() if connection.proxy else None,
         limits=httpx.Limits(
             max_connections=None,
@@ -102,20 +102,6 @@ def make_client(connection: Connection) -> httpx.Client:
         ),
         follow_redirects=False,
     )
-
-
-def _tls(connection: Connection) -> ssl.SSLContext:
-    try:
-        if connection.ca_bundle is None:
-            context = httpx.create_ssl_context()
-        else:
-            context = ssl.create_default_context(cafile=str(connection.ca_bundle))
-        if connection.client_certificate is not None:
-            context.load_cert_chain(connection.client_certificate, connection.client_key)
-        return context
-    except (OSError, ssl.SSLError) as error:
-        reason = type(error).__name__
-    raise ConfigError(f"a certificate file of the connection to {connection.base_url} cannot be used ({reason})")
 
 
 def send(client: httpx.Client, call: Call, key: ApiKey, left: Callable[[], float], most_s: float) -> Response:
