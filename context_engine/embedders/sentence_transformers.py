@@ -10,9 +10,10 @@ from pydantic import Field
 from context_engine.embedders.cache import CacheOptions, cached
 from context_engine.embedders.local import BATCH_SIZE, Encoder, LocalEmbedder
 from context_engine.embedders.prefixes import chosen_prefixes
-from context_engine.errors import EmbedderError, MissingExtra
+from context_engine.errors import EmbedderError
 from context_engine.model_access import ModelContext, read_options
-from context_engine.model_access.folder import as_folder, how_to_get, model_name
+from context_engine.model_access.folder import model_name
+from context_engine.model_access.torch_model import load_torch_model
 from context_engine.protocols import Embedder, TokenVectors
 
 __all__ = ["SentenceTransformersOptions", "load_encoder", "open_sentence_transformers"]
@@ -64,25 +65,9 @@ def load_encoder(chosen: SentenceTransformersOptions) -> Encoder:
         MissingExtra: the library is not installed.
         EmbedderError: the files are not there.
     """
-    try:
-        import torch
-        from sentence_transformers import SentenceTransformer
-    except ImportError as error:
-        raise MissingExtra("embedder 'sentence_transformers'", "embed") from error
-    if chosen.threads:
-        torch.set_num_threads(chosen.threads)
-    folder = as_folder(chosen.model)
-    try:
-        model = SentenceTransformer(
-            str(folder or chosen.model),
-            device=chosen.device,
-            revision=chosen.revision,
-            local_files_only=folder is not None or not chosen.download,
-            trust_remote_code=False,
-            model_kwargs={"use_safetensors": True},
-        )
-    except (OSError, ValueError) as error:
-        raise EmbedderError(how_to_get(chosen.model)) from error
+    model = load_torch_model(
+        "SentenceTransformer", chosen, what="embedder 'sentence_transformers'", error=EmbedderError
+    )
     if chosen.max_tokens:
         model.max_seq_length = chosen.max_tokens
     return _Encoder(model)

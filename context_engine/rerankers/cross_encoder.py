@@ -14,10 +14,10 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from context_engine.errors import ContextEngineError, MissingExtra, RerankerError
+from context_engine.errors import ContextEngineError, RerankerError
 from context_engine.model_access import ModelContext, Options, read_options
-from context_engine.model_access.folder import as_folder, how_to_get
 from context_engine.model_access.onnx import LONGEST, OnnxModel
+from context_engine.model_access.torch_model import load_torch_model
 from context_engine.models import Chunk
 from context_engine.protocols import Reranker
 from context_engine.rerankers.scores import sigmoid
@@ -121,26 +121,14 @@ def _load_onnx(chosen: CrossEncoderOptions) -> Logits:
 
 
 def _load_torch(chosen: CrossEncoderOptions) -> Logits:
-    try:
-        import torch
-        from sentence_transformers import CrossEncoder
-    except ImportError as error:
-        raise MissingExtra("reranker 'cross_encoder'", "embed") from error
-    if chosen.threads:
-        torch.set_num_threads(chosen.threads)
-    folder = as_folder(chosen.model)
-    try:
-        model = CrossEncoder(
-            str(folder or chosen.model),
-            device=chosen.device,
-            revision=chosen.revision,
-            max_length=chosen.max_tokens,
-            local_files_only=folder is not None or not chosen.download,
-            trust_remote_code=False,
-            model_kwargs={"use_safetensors": True},
-        )
-    except (OSError, ValueError) as error:
-        raise RerankerError(how_to_get(chosen.model)) from error
+    model = load_torch_model(
+        "CrossEncoder",
+        chosen,
+        what="reranker 'cross_encoder'",
+        error=RerankerError,
+        max_length=chosen.max_tokens,
+    )
+    import torch
 
     def logits(pairs: Sequence[tuple[str, str]]) -> Sequence[float]:
         found = model.predict(
