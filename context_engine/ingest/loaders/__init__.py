@@ -106,7 +106,7 @@ def _refused(file: SourceFile, root: Path, suffix: str, most_bytes: int) -> str 
         return "is a link that leads out of the folder: copy the file there instead"
     size = file.path.stat().st_size
     if size > most_bytes:
-        return f"has {size:,} bytes, at most {most_bytes:,} are read: split it or raise the limit"
+        return f"has {size:,} bytes, at most {most_bytes:,} are read: split it"
     with file.open() as stream:
         return mismatch(stream.read(2048), suffix)
 

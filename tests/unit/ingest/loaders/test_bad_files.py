@@ -1,6 +1,5 @@
 """Files that are broken, locked, in disguise or hostile: each one error, and nothing else."""
 
-
 import docx
 import pytest
 from docx.oxml import parse_xml
