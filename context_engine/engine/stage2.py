@@ -18,6 +18,7 @@ from context_engine.policy.filters import chunk_fields, matches
 from context_engine.query import variants
 from context_engine.ranking.authority import final_scores
 from context_engine.ranking.candidates import pool
+from context_engine.ranking.copies import best_of_lower_copies
 from context_engine.ranking.dedup import deduplicate
 from context_engine.ranking.diversity import Choice, Passed, choose
 from context_engine.ranking.relevance import measure
@@ -166,12 +167,19 @@ class _StageTwoRun:
         return rows
 
     def deduplicated(self, rows: list[int]) -> list[int]:
-        """Near-duplicates join the first text kept, in survivor order; a cluster has the relevance of its best."""
+        """Near-duplicates join the first text kept, in survivor order; a cluster has the relevance of its best.
+
+        Where all are kept, a copy has at least the relevance of those in lower tiers.
+        """
         limit, method = self.settings.dedup_threshold, self.settings.dedup_method
-        if method == "off":
-            return rows
         rows = sorted(sorted(rows, key=self.relevance.__getitem__, reverse=True), key=self.tiers.__getitem__)
-        found = deduplicate([self.chunks[row].content for row in rows], method=method, threshold=limit)
+        texts = [self.chunks[row].content for row in rows]
+        if method == "off":
+            for column in (self.relevance, self.absolute):
+                for row, value in zip(rows, best_of_lower_copies(texts, [column[row] for row in rows])):
+                    column[row] = value
+            return rows
+        found = deduplicate(texts, method=method, threshold=limit)
         best, best_absolute = self.relevance.copy(), self.absolute.copy()
         left = []
         for row, match in zip(rows, found):

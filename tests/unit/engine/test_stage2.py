@@ -287,6 +287,13 @@ def test_dedup_can_be_switched_off(ask, chunk_of):
     assert len(ask(copies, dedup_method="off").chunks) == 2
 
 
+def test_without_dedup_too_a_copy_of_a_higher_tier_comes_first(ask, chunk_of):
+    records, sops = [chunk_of("a", 0.5, RULE), chunk_of("other", 0.5, "A cake.")], [chunk_of("b", 0.9, RULE)]
+    result = ask([(1, records), (2, sops)], dedup_method="off")
+    assert ids(result) == ["a", "b", "other"]
+    assert [chunk.relevance for chunk in result.chunks] == [0.9, 0.9, 0.5]
+
+
 def test_the_inputs_are_not_touched(ask):
     given = [{"content": RULE, "chunk_id": "a", "relevance_score": 0.5, "metadata": {"tags": ["x"]}} for _ in range(2)]
     before = repr(given)
