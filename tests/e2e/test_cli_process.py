@@ -65,6 +65,7 @@ def test_two_that_start_at_once_both_answer(tmp_path: Path) -> None:
     assert ids[0] == ids[1]
 
 
+@pytest.mark.slow
 def test_interrupted_while_building_it_says_so_and_the_next_one_goes_on(tmp_path: Path) -> None:
     started = subprocess.Popen(
         command(*QUERY), env=environment(tmp_path), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE

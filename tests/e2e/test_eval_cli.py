@@ -57,6 +57,7 @@ def found(*args: str) -> Any:
     return json.loads(ok(*args, "--json"))
 
 
+@pytest.mark.slow
 def test_without_arguments_the_demo_is_evaluated_and_reported() -> None:
     shown = ok("run", "--report", "r/report.md", "--html", "r/report.html")
     assert "40 judged questions" in shown

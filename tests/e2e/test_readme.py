@@ -116,6 +116,7 @@ def test_dicts(home):
     assert (float(score), kind) == (round(0.6 * 0.82 + 0.4 * 0.30, 4), "bank_sop")
 
 
+@pytest.mark.slow
 def test_the_adapter_passes_the_conformance_suite_in_30_lines(home):
     assert len([line for line in BLOCKS["adapter"].splitlines() if line.strip()]) <= 30
     (home / "test_glossary.py").write_text(BLOCKS["adapter"] + "\n\n" + BLOCKS["contract"], encoding="utf-8")

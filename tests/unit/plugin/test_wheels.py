@@ -56,6 +56,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("index")
 def test_wheels_are_those_of_the_target_and_not_of_the_python_that_packs() -> None:
     names = set(download_wheels(["httpx>=0.28,<1", "PyYAML>=6"], Target()))
@@ -87,6 +88,7 @@ def test_a_target_that_cannot_be_is_refused(fields: dict[str, str], key: str) ->
         Target(**fields)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("index")
 def test_a_package_with_wheels_installs_without_an_index(
     plugin_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
