@@ -1,19 +1,21 @@
 """What each step of the embedded base gains on judged questions, with paired intervals.
 
-    python tests/benchmarks/bench_quality.py BENCH_DIR [--vectors FOLDER] [--queries N] [--only TEXT] [--sources]
-        [--peers] [--run FILE]
+    python tests/benchmarks/bench_quality.py BENCH_DIR [--vectors FOLDER] [--tokens FOLDER] [--queries N]
+        [--only TEXT] [--sources] [--peers] [--run FILE]
 
 BENCH_DIR holds corpus.jsonl (id, doc, title, section, passage_id, is_heading, text), queries.jsonl (id, text) and
-qrels.tsv (query, passage, 1). FOLDER holds passages.npz and queries.npz as embed_corpus.py writes them; without it
-only the steps that need no model are run. The time of a query is CPU time of the search alone, on one
-core: vectors are read, not made. --sources asks the engine over one source, five sources of uneven size in one base,
-and five bases. --peers adds the hybrid retrieval of LlamaIndex, Haystack and LangChain where they are installed (see
-peers_hybrid.py). --run writes the ranking of the defaults, for other evaluators.
+qrels.tsv (query, passage, 1). The first FOLDER holds passages.npz and queries.npz as embed_corpus.py writes them;
+without it only the steps that need no model are run. The other holds tokens.npz and query_tokens.npz and adds the
+reranker max_sim, blended with the first stage as the engine does it. The time of a query is CPU time of the search
+alone, on one core: vectors are read, not made. --sources asks the engine over one source, five sources of uneven size
+in one base, and five bases. --peers adds the hybrid retrieval of LlamaIndex, Haystack and LangChain where they are
+installed (see peers_hybrid.py). --run writes the ranking of the defaults, for other evaluators.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import resource
@@ -31,7 +33,11 @@ import numpy as np
 from bench_disjoint import chunk, read, shares
 
 from context_engine import Chunk, Engine, Registry, SearchRequest
-from context_engine.models import DomainSpec, SourceSpec, SourceType
+from context_engine.models import DomainSpec, ScoreKind, Settings, SourceSpec, SourceType
+from context_engine.protocols import TokenVectors
+from context_engine.ranking.relevance import normalise_pool
+from context_engine.ranking.rerank import blended
+from context_engine.rerankers.max_sim import MaxSimReranker
 from context_engine.sources.local import LocalBase, LocalSource, SearchOptions
 from context_engine.sources.local.search import Scope
 
@@ -40,12 +46,13 @@ PLAIN: dict[str, Any] = {"pairs_weight": 0.0, "head_weight": 0.0, "section_weigh
 
 
 class Step(NamedTuple):
-    """A row of the table: its name, the row it is compared with, how it is searched, and whether with vectors."""
+    """A row of the table: its name, the row it is compared with, how it is searched, with vectors, with max-sim."""
 
     name: str
     against: str | None
     options: Mapping[str, Any]
     vectors: bool
+    max_sim: bool = False
 
 
 STEPS = (
@@ -66,6 +73,7 @@ STEPS = (
     Step("default + title boost .3", "weighted .5 = default", {"title_boost": 0.3}, True),
     Step("default + title boost .1", "weighted .5 = default", {"title_boost": 0.1}, True),
     Step("default + definition boost .4", "weighted .5 = default", {"definition_boost": 0.4}, True),
+    Step("default + max-sim", "weighted .5 = default", {}, True, max_sim=True),
 )
 
 
@@ -79,8 +87,12 @@ class Vectors:
             held = np.load(folder / f"{stem}.npz")
             place = {name: number for number, name in enumerate(held["ids"].tolist())}
             vectors = held["vectors"]
-            self._of |= {_letters(row["text"]): vectors[place[row["id"]]] for row in rows}
+            self.know([row["text"] for row in rows], [vectors[place[row["id"]]] for row in rows])
             self.dimension = int(vectors.shape[1])
+
+    def know(self, texts: Sequence[str], vectors: Any) -> None:
+        """Take in more texts with their vectors."""
+        self._of |= dict(zip(map(_letters, texts), vectors, strict=True))
 
     def embed_query(self, text: str) -> Any:
         return self._of[_letters(text)]
@@ -92,6 +104,26 @@ class Vectors:
 
     def _of_part(self, window: str) -> Any:
         return next(vector for text, vector in self._of.items() if window in text)
+
+
+class Tokens:
+    """A token embedder that knows the token vectors of the benchmark's texts, without the marks at both ends."""
+
+    def __init__(self, folder: Path, passages: Sequence[dict[str, Any]], queries: Sequence[dict[str, Any]]) -> None:
+        self._of = {False: _token_vectors(folder / "tokens.npz", passages)}
+        self._of[True] = _token_vectors(folder / "query_tokens.npz", queries)
+
+    def embed_tokens(self, texts: Sequence[str], *, query: bool = False) -> list[TokenVectors]:
+        return [self._of[query][_letters(text)] for text in texts]
+
+
+def _token_vectors(path: Path, rows: Sequence[dict[str, Any]]) -> dict[str, TokenVectors]:
+    with np.load(path) as held:
+        tokens, vectors, offsets = held["token_ids"], held["token_vectors"], held["offsets"].tolist()
+    if len(offsets) != len(rows) + 1:
+        raise SystemExit(f"{path} is of {len(offsets) - 1} texts, not of {len(rows)}: embed these with --tokens")
+    cuts = [slice(start + 1, end - 1) for start, end in itertools.pairwise(offsets)]
+    return {_letters(row["text"]): TokenVectors(tokens[cut].tolist(), vectors[cut]) for row, cut in zip(rows, cuts)}
 
 
 def _letters(text: str) -> str:
@@ -115,6 +147,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("bench", type=Path)
     options.add_argument("--vectors", type=Path)
+    options.add_argument("--tokens", type=Path)
     options.add_argument("--queries", type=int)
     options.add_argument("--only", help="only steps whose name holds this, and what they are compared with")
     options.add_argument("--sources", action="store_true")
@@ -125,6 +158,7 @@ def main() -> None:
     passages = with_headings(given.bench)
     asked = queries[: given.queries]
     embedder = Vectors(given.vectors, passages, queries) if given.vectors else None
+    reranker = MaxSimReranker(Tokens(given.tokens, passages, queries), cache_mib=0) if given.tokens else None
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
         with LocalBase.open(Path(folder) / "base", create=True, embedder=embedder) as base:
@@ -134,13 +168,13 @@ def main() -> None:
             f"{len(passages)} passages, {len(asked)} questions; written in {took:.1f} s, {size / 1e6:.0f} MB on disk\n"
         )
         table = Table()
-        for step in steps(given.only, vectors=embedder is not None):
+        for step in steps(given.only, vectors=embedder is not None, max_sim=reranker is not None):
             with LocalBase(
                 Path(folder) / "base",
                 embedder=embedder if step.vectors else None,
                 options=SearchOptions(**step.options),
             ) as base:
-                ask = asking(base)
+                ask = asking(base, reranker if step.max_sim else None)
                 table.add(step.name, step.against, measure(ask, asked, gold))
                 if given.run and step.name.endswith("default"):
                     write_run(given.run, ask, asked)
@@ -156,8 +190,8 @@ def main() -> None:
     print(f"\nmost memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
 
 
-def steps(only: str | None, *, vectors: bool) -> Iterator[Step]:
-    possible = [step for step in STEPS if vectors or not step.vectors]
+def steps(only: str | None, *, vectors: bool, max_sim: bool) -> Iterator[Step]:
+    possible = [step for step in STEPS if step.vectors <= vectors and step.max_sim <= max_sim]
     wanted = {step.name for step in possible if only is None or only in step.name}
     wanted |= {step.against for step in possible if step.name in wanted and step.against}
     yield from (step for step in possible if step.name in wanted)
@@ -183,13 +217,23 @@ def write(base: LocalBase, parts: Mapping[str, Sequence[dict[str, Any]]]) -> Non
                 writer.put(source, name, "", "1", [as_chunk(row, place) for place, row in enumerate(some)])
 
 
-def asking(base: LocalBase) -> Ask:
+def asking(base: LocalBase, reranker: MaxSimReranker | None = None) -> Ask:
     scope = Scope(source_id="one")
 
     def ask(text: str) -> list[str]:
-        return [chunk.chunk_id for chunk in base.answer(text, top_k=DEPTH, scope=scope).chunks]
+        chunks = base.answer(text, top_k=DEPTH, scope=scope).chunks
+        return [chunk.chunk_id for chunk in (chunks if reranker is None else reranked(text, chunks, reranker))]
 
     return ask
+
+
+def reranked(text: str, chunks: Sequence[Chunk], reranker: MaxSimReranker) -> list[Chunk]:
+    """Return the candidates by the engine's blend of the merged score over its pool and the reranker's."""
+    first = normalise_pool([chunk.score(ScoreKind.WEIGHTED) or 0.0 for chunk in chunks])
+    second = reranker.rerank(text, chunks) or first
+    weight = Settings().rerank_weight
+    final = [blended(*both, weight) for both in zip(first, second, strict=True)]
+    return [chunks[place] for place in sorted(range(len(chunks)), key=final.__getitem__, reverse=True)]
 
 
 def measure(ask: Ask, asked: Sequence[dict[str, Any]], gold: Mapping[str, set[str]]) -> Outcome:
