@@ -68,6 +68,7 @@ def test_own_documents_then_python(home):
     assert out.startswith("1 ") and "[1]" in out
 
 
+@pytest.mark.slow
 def test_the_models_are_settings_that_are_known(home):
     run(".venv/bin/context-engine init models-bank", home)
     (home / "models-bank" / "config" / "rag-pipeline.json").write_text(BLOCKS["models"], encoding="utf-8")
@@ -76,6 +77,7 @@ def test_the_models_are_settings_that_are_known(home):
     assert "bge-small-en-v1.5" in run(".venv/bin/context-engine config show --config-dir models-bank", home)
 
 
+@pytest.mark.slow
 def test_the_demo_is_measured(home):
     out = run(BLOCKS["eval"], home)
     assert "R@8" in out
@@ -101,6 +103,7 @@ def test_dify_to_the_letter(home):
     assert "complete · answered" in out
 
 
+@pytest.mark.slow
 def test_the_plugin_is_packed(home):
     for name in ("dify_plugin", "context_engine"):
         shutil.copytree(README.parent / name, home / name, ignore=shutil.ignore_patterns("__pycache__"))
