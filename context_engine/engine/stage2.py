@@ -174,12 +174,12 @@ class _StageTwoRun:
         limit, method = self.settings.dedup_threshold, self.settings.dedup_method
         rows = sorted(sorted(rows, key=self.relevance.__getitem__, reverse=True), key=self.tiers.__getitem__)
         texts = [self.chunks[row].content for row in rows]
+        found = deduplicate(texts, method="exact" if method == "off" else method, threshold=limit)
         if method == "off":
             for column in (self.relevance, self.absolute):
-                for row, value in zip(rows, best_of_lower_copies(texts, [column[row] for row in rows])):
+                for row, value in zip(rows, best_of_lower_copies(found, [column[row] for row in rows])):
                     column[row] = value
             return rows
-        found = deduplicate(texts, method=method, threshold=limit)
         best, best_absolute = self.relevance.copy(), self.absolute.copy()
         left = []
         for row, match in zip(rows, found):
