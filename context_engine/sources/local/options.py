@@ -1,8 +1,8 @@
 """How a base searches: the weights of its parts, and how two rankings become one.
 
 The defaults were measured on 2 788 questions over 13 012 passages of financial regulation, R@10 / MAP@10 (see
-tests/benchmarks/bench_quality.py): the text alone .796 / .656, of which siblings are +.003 / +.003; merged by weight
-with the vectors of a small model .811 / .680. Neutral there: neighbours, windows of long texts, headings put before a
+tests/benchmarks/bench_quality.py): the text alone .798 / .661, of which siblings are +.003 / +.003; merged by weight
+with the vectors of a small model .813 / .685. Neutral there: neighbours, windows of long texts, headings put before a
 text that is embedded. A boost of titles costs .005.
 """
 
