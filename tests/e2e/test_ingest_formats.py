@@ -1,4 +1,4 @@
-"""A folder of every format, taken into the embedded base by the command line and found again."""
+"""A folder of every format, taken into either target by the command line and found again."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from context_engine.cli import main
+from context_engine.testing import FakeDify
 
 DOCUMENTS = Path(__file__).parents[1] / "data" / "documents"
 MANIFEST = """
@@ -21,6 +22,7 @@ sources:
   - id: bank
     type: bank_sop
     ttl_seconds: 86400
+    {target}
     documents:
       - {include: "**/*.docx", doc_type: sop_document}
       - {include: "**/*.pdf", doc_type: regulatory_notice}
@@ -42,22 +44,39 @@ def run(*args: str, code: int = 0) -> Any:
     return json.loads(result.stdout)
 
 
+KEY = "dataset-formatssecret0003"
+TO_DIFY = "adapter: dify\n    connection: dify\n    settings: {vector_store: pgvector}"
+
+
+@pytest.fixture(scope="module", params=["local", "dify"])
+def target(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """The report of taking in the folder, which stays the current directory."""
+def report(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """The report of taking in the folder, which stays the current directory; the manifest then reads the target."""
     place = tmp_path_factory.mktemp("bank")
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, FakeDify([], api_key=KEY, indexing_s=0.0) as dify:
         for name in ("CONTEXT_ENGINE_CONFIG_DIR", "CONTEXT_ENGINE_STAGE", "XDG_CONFIG_HOME"):
             patch.delenv(name, raising=False)
         patch.setenv("HOME", str(place))
         patch.setenv("CONTEXT_ENGINE_DATA_DIR", str(place / "data"))
         patch.chdir(place)
         (place / "manifests").mkdir()
-        (place / "manifests" / "bank.yaml").write_text(MANIFEST)
+        (place / "config").mkdir()
+        (place / "config" / "connections.yaml").write_text(f"dify: {{base_url: {dify.base_url}, api_key: {KEY}}}\n")
+        manifest, written = place / "manifests" / "bank.yaml", MANIFEST
+        manifest.write_text(written.replace("{target}", "adapter: local" if target == "local" else TO_DIFY))
         shutil.copytree(DOCUMENTS, place / "documents", ignore=shutil.ignore_patterns("*.py", "__pycache__"))
         for name, text in WRITTEN.items():
             (place / "documents" / name).write_text(text)
-        yield run("ingest", "documents", "--domain", "BANK", code=3)  # broken.pdf could not be read
+        done = run("ingest", "documents", "--domain", "BANK", "--to", target, code=3)  # broken.pdf could not be read
+        if target == "dify":
+            [dataset] = done["dify"]["datasets"]
+            ids = f"dataset_ids: [{dataset['dataset_id']}]\n    {TO_DIFY}"
+            manifest.write_text(written.replace("{target}", ids))
+        yield done
 
 
 def test_each_file_is_read_or_said(report: dict[str, Any]) -> None:
@@ -93,12 +112,14 @@ def test_a_search_finds_what_stands_in_each(report: dict[str, Any], query: str, 
     assert says in chunk["content"]
 
 
-def test_a_chunk_of_a_pdf_names_its_page(report: dict[str, Any]) -> None:
+def test_a_chunk_of_a_pdf_names_its_page(report: dict[str, Any], target: str) -> None:
+    """Dify keeps metadata of documents only."""
     chunk = run("search", "tested exit plan", "--domain", "BANK")["chunks"][0]
-    assert (chunk["metadata"]["source_file"], chunk["metadata"]["page"]) == ("notice-641.pdf", 3)
+    page = 3 if target == "local" else None
+    assert (chunk["metadata"]["source_file"], chunk["metadata"].get("page")) == ("notice-641.pdf", page)
     assert chunk["_provenance"]["extra"]["document_id"] == "notice-641"
 
 
-def test_taken_in_again_nothing_changes(report: dict[str, Any]) -> None:
-    again = run("ingest", "documents", "--domain", "BANK", code=3)
+def test_taken_in_again_nothing_changes(report: dict[str, Any], target: str) -> None:
+    again = run("ingest", "documents", "--domain", "BANK", "--to", target, code=3)
     assert (again["unchanged"], again["added"], again["replaced"]) == (report["documents"], 0, 0)
