@@ -68,8 +68,9 @@ def test_two_that_start_at_once_both_answer(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_interrupted_while_building_it_says_so_and_the_next_one_goes_on(tmp_path: Path) -> None:
     started = subprocess.Popen(
-        command(*QUERY), env=environment(tmp_path), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+        command(*QUERY), env=environment(tmp_path), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background shell has it ignored
+    )  # fmt: skip
     assert started.stderr is not None
     for line in started.stderr:
         if b"Building" in line:

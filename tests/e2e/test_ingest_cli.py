@@ -200,13 +200,19 @@ def test_a_dataset_that_is_parent_child_is_refused_before_anything_is_written(ba
     assert {one.method for one in dify.requests} == {"GET"}
 
 
+def heeding_ctrl_c() -> None:
+    """A shell that runs the tests in the background has them ignore Ctrl-C, and processes hand that on."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_watching_takes_in_what_changes_until_it_is_stopped(bank: Path, dify: FakeDify) -> None:
     """It may look between two changes, so the reports are added up."""
     command = [sys.executable, "-m", "context_engine", "ingest", "docs", "--domain", "BANK", "--to", "dify"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COLUMNS")}
     with subprocess.Popen(
-        [*command, "--watch", "--prune", "--json"], cwd=bank, env=environment, stdout=subprocess.PIPE, text=True
-    ) as watching:
+        [*command, "--watch", "--prune", "--json"], cwd=bank, env=environment, stdout=subprocess.PIPE, text=True,
+        preexec_fn=heeding_ctrl_c,
+    ) as watching:  # fmt: skip
         assert watching.stdout is not None
         too_late = threading.Timer(60, watching.kill)
         too_late.start()
