@@ -164,13 +164,26 @@ def _named(finding: str, rids: Iterator[int]) -> Iterator[str]:
 
 
 def _broken_files(directory: Path) -> Iterator[str]:
-    """Compare each index file with the checksum that the engine wrote at its end."""
+    """Compare each file of the index with the checksum that the engine wrote at its end.
+
+    What a killed writer left half written belongs to no segment; the next commit clears it away.
+    """
+    held = _segments(directory)
     for path in sorted(directory.glob("*.*")):
         try:
-            if not path.name.startswith(".") and path.suffix != ".json" and _broken(path):
+            if path.name.partition(".")[0] in held and _broken(path):
                 yield f"the index file {path.name} is damaged: run 'context-engine kb rebuild'"
         except FileNotFoundError:
             continue
+
+
+def _segments(directory: Path) -> frozenset[str]:
+    """Return the names of the segments; none where the list cannot be read, which opening the index then says."""
+    try:
+        meta = json.loads((directory / "meta.json").read_bytes())
+        return frozenset(str(one["segment_id"]).replace("-", "") for one in meta["segments"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return frozenset()
 
 
 def _broken(path: Path) -> bool:

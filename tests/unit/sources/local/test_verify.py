@@ -153,6 +153,13 @@ def test_a_truncated_index_file(base: LocalBase, folder: Path) -> None:
     assert "is damaged" in problems(base)
 
 
+def test_what_a_killed_writer_left_half_written_is_no_damage(base: LocalBase, folder: Path) -> None:
+    base.close()
+    whole = next((folder / "index-1").glob("*.idx"))
+    (folder / "index-1" / f"{'b' * 32}.idx").write_bytes(whole.read_bytes()[:-9])
+    assert base.verify().ok
+
+
 def test_a_lost_index(base: LocalBase, folder: Path) -> None:
     base.close()
     for path in (folder / "index-1").iterdir():
