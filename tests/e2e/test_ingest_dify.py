@@ -17,6 +17,7 @@ import yaml
 from context_engine import SearchRequest, build_engine, demo
 from context_engine.wiring import load_setup
 
+pytestmark = pytest.mark.slow
 KEY = "dataset-processsecret01"
 CONNECTIONS = "dify:\n  base_url: ${DIFY_BASE_URL}\n  api_key: ${DIFY_API_KEY}\n  max_connections: 8\n"
 

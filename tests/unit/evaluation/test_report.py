@@ -75,6 +75,7 @@ def test_every_colour_of_the_style_is_there_in_the_dark_too():
     assert set(re.findall(r"--[\w-]+(?=:)", light)) == set(re.findall(r"--[\w-]+(?=:)", dark))
 
 
+@pytest.mark.slow
 def test_a_report_of_two_set_ups_has_every_section(demo_compared):
     titles = [section.title for section in evaluation_report(demo_compared, title="T").sections]
     assert titles[:5] == [
@@ -94,6 +95,7 @@ def test_a_report_of_two_set_ups_has_every_section(demo_compared):
     } < set(titles)
 
 
+@pytest.mark.slow
 def test_the_page_holds_the_numbers_of_the_run(demo_compared):
     page = to_html(evaluation_report(demo_compared, title="T"))
     parser = Balanced()
@@ -111,6 +113,7 @@ def test_the_page_holds_the_numbers_of_the_run(demo_compared):
             assert -1 <= float(one.get("y")) <= height
 
 
+@pytest.mark.slow
 def test_the_summary_is_json_and_agrees(demo_compared):
     out = summary(demo_compared)
     assert canonical_json(out)

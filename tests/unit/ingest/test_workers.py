@@ -55,6 +55,7 @@ def test_several_processes_write_the_same_in_the_same_order(folder, source, make
     assert (again.unchanged, again.chunks) == (again.documents, 0)
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_costs_its_file_and_no_other(folder, source, sink, dying):
     files = {f"{n}.md": f"Page {n}." for n in range(4)} | {"2.md": "POISON"}
     report = ingest(folder(files), source({"*.md": "default"}), sink, options=IngestOptions(jobs=2, counter=dying))
