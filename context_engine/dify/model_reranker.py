@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import exp, isfinite
+from math import isfinite
 from typing import Any, NamedTuple
 
 from context_engine.errors import InvalidRequest, RerankerError
 from context_engine.models import Chunk
+from context_engine.rerankers.scores import unit_scores
 
 __all__ = ["ModelChoice", "ModelReranker", "read_model"]
 
@@ -66,15 +67,8 @@ class ModelReranker:
             problem = f"{self.name} scored {len(found)} of {len(chunks)} passages"
         if problem:
             raise RerankerError(problem)
-        scores = [found[index] for index in range(len(chunks))]
-        if all(0.0 <= score <= 1.0 for score in scores):
-            return scores
-        return [_logistic(score) for score in scores]
+        return unit_scores(self.name, [found[index] for index in range(len(chunks))])
 
 
 def _texts(chunks: Sequence[Chunk]) -> list[str]:
     return [chunk.content for chunk in chunks]
-
-
-def _logistic(score: float) -> float:
-    return 1.0 / (1.0 + exp(-max(min(score, 700.0), -700.0)))

@@ -8,7 +8,7 @@ from typing import Final
 
 from context_engine.models import PreparedQuery
 from context_engine.query.references import names_sections_only
-from context_engine.text import tokens
+from context_engine.text import CLAUSE, tokens
 
 __all__ = ["REFERENCE_SHARE", "exact_first"]
 
@@ -18,7 +18,6 @@ other's, so they do not decide alone: on 341 questions with section numbers .2 g
 order -.001 and +.004."""
 
 _OVER: Final = 0.001
-_CLAUSE: Final = re.compile(r"(\w+(?:\.\w+)*)((?:\(\w{1,4}\))+)")
 _ITEM: Final = re.compile(r"\(\w{1,4}\)")
 _DOTTED_ITEM: Final = re.compile(r"\.(?=\()")
 
@@ -75,7 +74,7 @@ class _Text:
         return sought in self._body or sought in self._head or self._has_item(sought.strip())
 
     def _has_item(self, name: str) -> bool:
-        clause = _CLAUSE.fullmatch(name)
+        clause = CLAUSE.fullmatch(name)
         if clause is None:
             return False
         items = _ITEM.findall(clause[2])

@@ -7,12 +7,12 @@ candidates: a score they share (one index, one model), else the engine's own lex
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp
 from typing import Final, NamedTuple
 
 from context_engine.models import Chunk, Score, ScoreKind
 from context_engine.ranking.candidates import Candidate
 from context_engine.ranking.lexical import LexicalScores, lexical_scores
+from context_engine.ranking.logistic import logistic
 
 __all__ = ["Measured", "label_of", "measure", "normalise_pool"]
 
@@ -163,4 +163,4 @@ def _bounded(candidate: Candidate, score: Score, logits: set[str]) -> float:
     """Return what a rerank or weighted score says on its own, [0, 1]."""
     if score.kind is not ScoreKind.RERANK or _scorer(candidate, score) not in logits:
         return min(max(score.value, 0.0), 1.0)
-    return 1.0 / (1.0 + exp(-max(min(score.value, 60.0), -60.0)))
+    return logistic(score.value)

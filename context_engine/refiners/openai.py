@@ -1,11 +1,10 @@
-"""A language model as query refiner, behind the OpenAI chat API, which many servers speak: POST /v1/chat/completions.
+"""A language model as query refiner, behind the OpenAI chat API.
 
 What it says is only searched for beside the question: a bad answer never loses a word of the user's.
 """
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final
@@ -14,7 +13,8 @@ from pydantic import Field
 
 from context_engine.context.fence import fence
 from context_engine.errors import RefinerError
-from context_engine.model_access import ModelContext, Options, read_options
+from context_engine.model_access import ModelContext, read_options
+from context_engine.model_access.chat import ChatOptions, ask_json
 from context_engine.model_access.server import ModelServer, server_of
 from context_engine.models import Refinement
 from context_engine.protocols import QueryRefiner
@@ -31,21 +31,15 @@ Answer with one JSON object and nothing else:
 {{"question": "...", "concepts": ["...", "..."]}}"""
 
 
-class OpenAIRefinerOptions(Options):
-    """Options of the query refiner `openai`.
+class OpenAIRefinerOptions(ChatOptions):
+    """Options of the query refiner `openai`, beside those of the model.
 
     Attributes:
-        connection: name of the connection.
-        model: the server's name for the model.
         max_concepts: concepts asked for.
-        json_mode: ask the server for a JSON object; off for one that does not know `response_format`.
         attempts: calls before it counts as failed.
     """
 
-    connection: Annotated[str, Field(min_length=1)]
-    model: Annotated[str, Field(min_length=1)]
     max_concepts: Annotated[int, Field(ge=0, le=8)] = 5
-    json_mode: bool = True
     attempts: Annotated[int, Field(ge=1, le=5)] = 1
 
 
@@ -70,24 +64,16 @@ class OpenAIRefiner:
 
     def refine(self, query: str, language: str) -> Refinement:
         """Return another wording of a question and what it is about."""
-        answer = self._server.post("v1", "chat/completions", self._body(query, language))
+        nonce, most = self._nonce(), self._options.max_concepts
+        rules = _RULES.format(nonce=nonce, language=language, most=most)
         try:
-            said = json.loads(answer["choices"][0]["message"]["content"])
+            said = ask_json(self._server, self._options, rules, fence(query, nonce))
             text, concepts = said["question"], said["concepts"]
             if not isinstance(text, str) or not all(isinstance(one, str) for one in concepts):
                 raise TypeError
-        except (KeyError, IndexError, TypeError, ValueError, RecursionError):
+        except (KeyError, TypeError, ValueError):
             raise RefinerError(f"{self.name} did not answer with a question and its concepts") from None
-        return Refinement(text, tuple(concepts[: self._options.max_concepts]))
-
-    def _body(self, query: str, language: str) -> dict[str, Any]:
-        nonce = self._nonce()
-        rules = _RULES.format(nonce=nonce, language=language, most=self._options.max_concepts)
-        messages = [{"role": "system", "content": rules}, {"role": "user", "content": fence(query, nonce)}]
-        body: dict[str, Any] = {"model": self._options.model, "messages": messages, "temperature": 0}
-        if self._options.json_mode:
-            body["response_format"] = {"type": "json_object"}
-        return body
+        return Refinement(text, tuple(concepts[:most]))
 
 
 def open_openai(options: Mapping[str, Any], context: ModelContext) -> QueryRefiner:

@@ -20,7 +20,7 @@ from context_engine.model_access.onnx import LONGEST, OnnxModel
 from context_engine.model_access.torch_model import load_torch_model
 from context_engine.models import Chunk
 from context_engine.protocols import Reranker
-from context_engine.rerankers.scores import sigmoid
+from context_engine.ranking.logistic import logistic
 
 __all__ = ["CrossEncoderOptions", "CrossEncoderReranker", "Logits", "open_cross_encoder"]
 
@@ -79,7 +79,7 @@ class CrossEncoderReranker:
             places = order[start : start + self._batch_size]
             pairs = [(query, chunks[place].content) for place in places]
             for place, logit in zip(places, self._logits(pairs), strict=True):
-                scores[place] = sigmoid(float(logit))
+                scores[place] = logistic(float(logit))
         return scores
 
     def _logits(self, pairs: Sequence[tuple[str, str]]) -> Sequence[float]:

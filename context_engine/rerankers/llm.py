@@ -7,7 +7,6 @@ than the one asked for is refused. What a passage can still do is talk its own s
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final
@@ -16,7 +15,8 @@ from pydantic import Field
 
 from context_engine.context.fence import fence
 from context_engine.errors import RerankerError
-from context_engine.model_access import ModelContext, Options, read_options
+from context_engine.model_access import ModelContext, read_options
+from context_engine.model_access.chat import ChatOptions, ask_json
 from context_engine.model_access.server import ModelServer, server_of
 from context_engine.models import Chunk
 from context_engine.protocols import Reranker
@@ -34,23 +34,17 @@ Answer with one JSON object and nothing else, the number of every passage in it 
 {{"grades": {{"1": 7, "2": 0}}}}"""
 
 
-class LlmOptions(Options):
-    """Options of the reranker `llm`.
+class LlmOptions(ChatOptions):
+    """Options of the reranker `llm`, beside those of the model.
 
     Attributes:
-        connection: name of the connection.
-        model: the server's name for the model.
         batch_size: passages in one question; grades of one batch are given side by side.
         max_chars: a passage is cut there.
-        json_mode: ask the server for a JSON object; off for one that does not know `response_format`.
         attempts: calls for one batch before it counts as failed.
     """
 
-    connection: Annotated[str, Field(min_length=1)]
-    model: Annotated[str, Field(min_length=1)]
     batch_size: Annotated[int, Field(ge=1, le=100)] = 20
     max_chars: Annotated[int, Field(ge=100, le=100_000)] = 2000
-    json_mode: bool = True
     attempts: Annotated[int, Field(ge=1, le=5)] = 2
 
 
@@ -75,41 +69,24 @@ class LlmReranker:
         scores: list[float] = []
         for start in range(0, len(texts), self._options.batch_size):
             part = texts[start : start + self._options.batch_size]
-            answer = self._server.post("v1", "chat/completions", self._body(query, part))
-            scores += self._read(answer, len(part))
+            scores += self._graded(query, part)
         return scores
 
-    def _body(self, query: str, texts: Sequence[str]) -> dict[str, Any]:
+    def _graded(self, query: str, texts: Sequence[str]) -> list[float]:
         nonce = self._nonce()
         passages = (f"Passage {number}:\n{fence(text, nonce)}" for number, text in enumerate(texts, start=1))
         asked = "\n\n".join([f"Question:\n{fence(query, nonce)}", *passages, f"Grade passages 1 to {len(texts)}."])
-        messages = [
-            {"role": "system", "content": _RULES.format(nonce=nonce)},
-            {"role": "user", "content": asked},
-        ]
-        body: dict[str, Any] = {"model": self._options.model, "messages": messages, "temperature": 0}
-        if self._options.json_mode:
-            body["response_format"] = {"type": "json_object"}
-        return body
-
-    def _read(self, answer: Any, count: int) -> list[float]:
         try:
-            said = json.loads(answer["choices"][0]["message"]["content"], object_pairs_hook=_no_key_twice)
-            if set(said) != {"grades"} or set(said["grades"]) != {str(number + 1) for number in range(count)}:
+            said = ask_json(self._server, self._options, _RULES.format(nonce=nonce), asked)
+            numbers = [str(number) for number in range(1, len(texts) + 1)]
+            if set(said) != {"grades"} or set(said["grades"]) != set(numbers):
                 raise ValueError
-            grades = [said["grades"][str(number + 1)] for number in range(count)]
+            grades = [said["grades"][number] for number in numbers]
             if any(type(grade) is not int or not 0 <= grade <= BEST for grade in grades):
                 raise ValueError
-        except (KeyError, IndexError, TypeError, ValueError, RecursionError):
-            raise RerankerError(f"{self.name} did not answer with a grade for each of {count} passages") from None
+        except (KeyError, TypeError, ValueError):
+            raise RerankerError(f"{self.name} did not answer with a grade for each of {len(texts)} passages") from None
         return [grade / BEST for grade in grades]
-
-
-def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError
-    return found
 
 
 def open_llm(options: Mapping[str, Any], context: ModelContext) -> Reranker:

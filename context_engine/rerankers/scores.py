@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp, isfinite
+from math import isfinite
 
 from context_engine.errors import RerankerError
+from context_engine.ranking.logistic import logistic
 
-__all__ = ["sigmoid", "unit_scores"]
-
-
-def sigmoid(value: float) -> float:
-    """Return 1 / (1 + e^-value).
-
-    >>> sigmoid(0.0)
-    0.5
-    """
-    if value < 0.0:
-        part = exp(max(value, -700.0))
-        return part / (1.0 + part)
-    return 1.0 / (1.0 + exp(-min(value, 700.0)))
+__all__ = ["unit_scores"]
 
 
 def unit_scores(name: str, values: Sequence[float]) -> list[float]:
@@ -32,4 +21,4 @@ def unit_scores(name: str, values: Sequence[float]) -> list[float]:
         raise RerankerError(f"{name} gave a score that is not finite")
     if all(0.0 <= value <= 1.0 for value in values):
         return list(values)
-    return [sigmoid(value) for value in values]
+    return [logistic(value) for value in values]

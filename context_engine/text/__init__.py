@@ -4,6 +4,7 @@ from context_engine.text.normalize import content_sha256, normalize
 from context_engine.text.stem import stems
 from context_engine.text.tokens import (
     ANALYSER_VERSION,
+    CLAUSE,
     STOP_WORDS,
     bigrams,
     has_cjk,
@@ -17,6 +18,7 @@ from context_engine.text.tokens import (
 
 __all__ = [
     "ANALYSER_VERSION",
+    "CLAUSE",
     "STOP_WORDS",
     "bigrams",
     "content_sha256",

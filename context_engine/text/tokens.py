@@ -16,6 +16,7 @@ from context_engine.text.stem import stems
 
 __all__ = [
     "ANALYSER_VERSION",
+    "CLAUSE",
     "STOP_WORDS",
     "bigrams",
     "has_cjk",
@@ -53,7 +54,8 @@ _WORD: Final = re.compile(r"[^\W\d_]+|\d+(?:[.,]\d+)*")
 _CJK: Final = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 _CJK_OR_OTHER: Final = re.compile(rf"({_CJK.pattern})|((?:(?!{_CJK.pattern}).)+)")
 _CONTRACTED: Final = {"can't": "can", "won't": "will", "shan't": "shall"}
-_CLAUSE: Final = re.compile(r"(\w+(?:\.\w+)*)((?:\(\w{1,4}\))+)")
+CLAUSE: Final = re.compile(r"(\w+(?:\.\w+)*)((?:\(\w{1,4}\))+)")
+"""A clause as one token, `4.2.1(b)(ii)`: its number and its items."""
 
 
 def has_cjk(text: str) -> bool:
@@ -102,7 +104,7 @@ def term_weights(text: str) -> dict[str, float]:
     weights = dict.fromkeys(terms(text), FRAGMENT_WEIGHT)
     for token in tokens(text):
         parts = _parts(token)
-        spoken = parts if _CLAUSE.fullmatch(token) or has_cjk(token) else parts[:1]
+        spoken = parts if CLAUSE.fullmatch(token) or has_cjk(token) else parts[:1]
         weights |= dict.fromkeys((term for term in stems(spoken) if term in weights), 1.0)
     if has_cjk(text):
         weights |= {term: 1.0 for term in weights if has_cjk(term)}
@@ -149,7 +151,7 @@ def _split(token: str) -> tuple[str, ...]:
 def _parts(token: str) -> tuple[str, ...]:
     if token.isalpha():
         return (token,)
-    clause = _CLAUSE.fullmatch(token)
+    clause = CLAUSE.fullmatch(token)
     if clause:
         heads, rest = [token], token
         while rest.endswith(")"):

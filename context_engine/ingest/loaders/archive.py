@@ -31,7 +31,7 @@ def check_archive(stream: BinaryIO, kind: str, most_bytes: int, most_part: int) 
     try:
         with ZipFile(stream) as archive:
             return _refused(archive, kind, most_bytes, most_part)
-    except (BadZipFile, EOFError, ValueError, NotImplementedError, OverflowError):
+    except (BadZipFile, EOFError, ValueError, OverflowError, NotImplementedError):  # the last: an unknown compression
         return "is damaged or cut off: it is no complete zip archive"
 
 

@@ -15,10 +15,11 @@ from context_engine.errors import ConfigError, RerankerError
 from context_engine.model_access import ModelContext
 from context_engine.models import Chunk, Score, ScoreKind
 from context_engine.protocols import Reranker
+from context_engine.ranking.logistic import logistic
 from context_engine.rerankers import CallableReranker, NoOpReranker
 from context_engine.rerankers.adaptive import AdaptiveReranker, open_adaptive
 from context_engine.rerankers.ensemble import EnsembleReranker, Member, open_ensemble
-from context_engine.rerankers.scores import sigmoid, unit_scores
+from context_engine.rerankers.scores import unit_scores
 
 
 def fixed(*scores: float, name: str = "fixed") -> CallableReranker:
@@ -183,9 +184,9 @@ def test_an_adaptive_reranker_opens_the_one_behind_it(context: ModelContext, chu
         open_adaptive({"reranker": "two"}, behind)
 
 
-def test_the_sigmoid_takes_any_number() -> None:
-    assert [sigmoid(value) for value in (0.0, 1e9, -1e9)] == pytest.approx([0.5, 1.0, 0.0])
-    assert sigmoid(2.0) + sigmoid(-2.0) == pytest.approx(1.0)
+def test_the_logistic_function_takes_any_number() -> None:
+    assert [logistic(value) for value in (0.0, 1e9, -1e9)] == pytest.approx([0.5, 1.0, 0.0])
+    assert logistic(2.0) + logistic(-2.0) == pytest.approx(1.0)
 
 
 @given(st.lists(st.floats(-50, 50), min_size=2))
