@@ -24,6 +24,8 @@ def question_table(query: PreparedQuery) -> Table:
 def _lines(query: PreparedQuery) -> Iterator[tuple[str, str]]:
     if query.text != query.original:
         yield "searched as", query.text
+    if query.words is not None:
+        yield "words", query.words
     yield "language", query.language
     for name, values in (("codes", query.codes), ("sections", query.references), ("phrases", query.phrases)):
         if values:

@@ -42,6 +42,7 @@ from context_engine.models import (
     Status,
 )
 from context_engine.protocols import Clock, IdSource, QueryRefiner, Recorder, Reranker, Source
+from context_engine.text import segmented
 
 __all__ = ["Engine"]
 
@@ -184,6 +185,7 @@ class Engine:
                 lane,
                 SourceQuery(
                     text=text,
+                    words=segmented(text, settings.word_segmenter),
                     domain=domain.domain,
                     top_k=settings.stage1_top_k,
                     expansions=prepared.expansions,

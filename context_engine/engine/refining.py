@@ -57,6 +57,7 @@ def prepared_query(
         expansion_weight=weight,
         multi_query=settings.multi_query,
         most_chars=settings.query_max_chars,
+        segmenter=settings.word_segmenter,
     )
     if lane is None or not settings.query_refinement:
         return prepared

@@ -159,7 +159,8 @@ class _StageTwoRun:
     def measured(self, rows: list[int]) -> list[int]:
         """Relevance and absolute signal over what is left, by the wording of the question that suits each best."""
         candidates, prepared = [self.candidates[row] for row in rows], self.given.prepared
-        for wording in (self.given.query, *(variants(prepared) if prepared else ())):
+        asked = prepared.words if prepared and prepared.words else self.given.query
+        for wording in (asked, *(variants(prepared) if prepared else ())):
             measured = measure(wording, candidates)
             for row, relevance, absolute in zip(rows, measured.relevance, measured.absolute):
                 self.relevance[row] = max(self.relevance[row], relevance)

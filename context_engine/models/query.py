@@ -43,6 +43,8 @@ class PreparedQuery:
     Attributes:
         original: as the user wrote it.
         text: cleaned; what every source is asked.
+        words: the text with Chinese, Japanese and Korean cut into words by spaces, as search terms are taken from it;
+            None where it is the text itself.
         language: ISO 639-1 code, "und" where the text shows none.
         codes: identifiers and named instruments (`NPA-001`, `MAS Notice 637`).
         references: section numbers (`4.2.1(b)`).
@@ -57,6 +59,7 @@ class PreparedQuery:
 
     original: str
     text: str
+    words: str | None = None
     language: str = "und"
     codes: tuple[str, ...] = ()
     references: tuple[str, ...] = ()

@@ -132,6 +132,7 @@ class SourceQuery:
 
     Attributes:
         text: the query.
+        words: the query cut into words by spaces, for a source that searches by terms; None where it is `text` itself.
         expansions: other words for it, to be searched for as well with their weights where the source can.
         top_k: most chunks wanted; a longer answer is cut.
         filters, as_of: to be pushed down where the source can; the engine checks them again.
@@ -141,6 +142,7 @@ class SourceQuery:
     text: str
     domain: str
     top_k: int
+    words: str | None = None
     expansions: tuple[Expansion, ...] = ()
     filters: Filter | None = None
     as_of: date | None = None

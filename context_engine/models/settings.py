@@ -102,6 +102,11 @@ class Settings(BaseModel):
     exact_first: Flag = Field(
         True, description="Chunks with the quoted phrase or the code that is asked for come first."
     )
+    word_segmenter: Literal["none", "lindera"] = Field(
+        "none",
+        description="What cuts questions in Chinese, Japanese and Korean into words: none (all pairs of characters), "
+        "lindera (extra cjk).",
+    )
     query_max_chars: Annotated[int, Field(strict=True, ge=16, le=10_000)] = Field(
         4000, description="A longer query is cut, and says so."
     )

@@ -13,6 +13,7 @@ from context_engine.query.glossary import Glossary, Mention, glossary
 from context_engine.query.language import language
 from context_engine.query.references import codes, phrases, references
 from context_engine.query.split import sub_questions
+from context_engine.text import Segmenter, segmented
 
 __all__ = ["MOST_EXPANSIONS", "prepare", "variants"]
 
@@ -32,6 +33,7 @@ def prepare(
     expansion_weight: float = 1.0,
     multi_query: bool = False,
     most_chars: int = 10_000,
+    segmenter: Segmenter = "none",
 ) -> PreparedQuery:
     """Return a query cleaned, looked through and expanded. Pure: the same arguments give the same value.
 
@@ -41,8 +43,13 @@ def prepare(
         expansion_weight: what another name counts against the user's own, [0, 1]; 0 is no expansion.
         multi_query: whether its parts are searched for too (`sub_questions`).
         most_chars: a longer query is cut, and says so.
+        segmenter: what cuts Chinese, Japanese and Korean into words.
+
+    Raises:
+        MissingExtra: the segmenter is not installed.
     """
     text, shortened = clean(query, most_chars)
+    words = segmented(text, segmenter)
     known = glossary(tuple((term, tuple(names)) for term, names in entries.items())) if entries else None
     expansions, suggestions = _expanded(known, text, expansion_weight) if known else ((), ())
     parts = sub_questions(text) if multi_query else ()
@@ -50,6 +57,7 @@ def prepare(
     return PreparedQuery(
         original=query,
         text=text,
+        words=words if words != text else None,
         language=language(text),
         codes=codes(text),
         references=references(text),

@@ -1,6 +1,7 @@
 """Normalising, tokenising and stemming; pure functions on text."""
 
 from context_engine.text.normalize import content_sha256, normalize
+from context_engine.text.segment import Segmenter, check_segmenter, segmented
 from context_engine.text.stem import stems
 from context_engine.text.tokens import (
     ANALYSER_VERSION,
@@ -20,10 +21,13 @@ __all__ = [
     "ANALYSER_VERSION",
     "CLAUSE",
     "STOP_WORDS",
+    "Segmenter",
     "bigrams",
+    "check_segmenter",
     "content_sha256",
     "has_cjk",
     "normalize",
+    "segmented",
     "stems",
     "term_weights",
     "terms",

@@ -16,6 +16,7 @@ from context_engine.text.stem import stems
 
 __all__ = [
     "ANALYSER_VERSION",
+    "CJK",
     "CLAUSE",
     "STOP_WORDS",
     "bigrams",
@@ -51,8 +52,8 @@ between numbers they say "to"."""
 
 _TOKEN: Final = re.compile(r"\w+(?:[-./,'’]\w+|\(\w{1,4}\))*|[%‰$€£¥]")
 _WORD: Final = re.compile(r"[^\W\d_]+|\d+(?:[.,]\d+)*")
-_CJK: Final = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
-_CJK_OR_OTHER: Final = re.compile(rf"({_CJK.pattern})|((?:(?!{_CJK.pattern}).)+)")
+CJK: Final = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
+_CJK_OR_OTHER: Final = re.compile(rf"({CJK.pattern})|((?:(?!{CJK.pattern}).)+)")
 _CONTRACTED: Final = {"can't": "can", "won't": "will", "shan't": "shall"}
 CLAUSE: Final = re.compile(r"(\w+(?:\.\w+)*)((?:\(\w{1,4}\))+)")
 """A clause as one token, `4.2.1(b)(ii)`: its number and its items."""
@@ -60,7 +61,7 @@ CLAUSE: Final = re.compile(r"(\w+(?:\.\w+)*)((?:\(\w{1,4}\))+)")
 
 def has_cjk(text: str) -> bool:
     """Return whether the text holds a Chinese, Japanese or Korean character."""
-    return not text.isascii() and _CJK.search(text) is not None
+    return not text.isascii() and CJK.search(text) is not None
 
 
 def words(text: str) -> list[str]:
@@ -165,12 +166,12 @@ def _parts(token: str) -> tuple[str, ...]:
 def _cjk_pairs(words: list[str]) -> list[str]:
     out: list[str] = []
     for index, word in enumerate(words):
-        if len(word) == 1 and _CJK.match(word):
+        if len(word) == 1 and CJK.match(word):
             following = words[index + 1] if index + 1 < len(words) else ""
             previous = words[index - 1] if index else ""
-            if len(following) == 1 and _CJK.match(following):
+            if len(following) == 1 and CJK.match(following):
                 out.append(word + following)
-            elif not (len(previous) == 1 and _CJK.match(previous)):
+            elif not (len(previous) == 1 and CJK.match(previous)):
                 out.append(word)
         else:
             out.append(word)

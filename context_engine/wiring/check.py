@@ -14,6 +14,7 @@ from context_engine.registry import LoadedRegistry, read_registry
 from context_engine.settings import Config, ConfigPaths, read_config
 from context_engine.settings.paths import CONFIG_FILES
 from context_engine.sources.factory import check_local
+from context_engine.text import check_segmenter
 from context_engine.wiring.adapters import SOURCES, find_adapter
 from context_engine.wiring.models import Models
 
@@ -98,13 +99,13 @@ def _of_settings(config: Config, registry: LoadedRegistry) -> Iterator[_Found]:
     resolver = config.resolver(registry.files)
     for name, domain in registry.domains.items():
         try:
-            resolver.base(domain)
+            check_segmenter(resolver.base(domain).values.word_segmenter)
         except ConfigError as error:
             yield _Found(error, [name])
             continue
         for persona in resolver.personas:
             try:
-                resolver.base(domain, persona)
+                check_segmenter(resolver.base(domain, persona).values.word_segmenter)
             except ConfigError as error:
                 yield _Found(error, ())
 

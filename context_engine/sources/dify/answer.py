@@ -56,7 +56,7 @@ def answered(
             legs.setdefault(dataset, []).append(result.part)
     if not legs:
         raise _all_failed(failures)
-    chunks = merged([_of_dataset(dataset, parts) for dataset, parts in legs.items()], query.text)
+    chunks = merged([_of_dataset(dataset, parts) for dataset, parts in legs.items()], query.words or query.text)
     return SourceAnswer(
         chunks=chunks[: query.top_k],
         notes=tuple(dict.fromkeys([*notes, *(note for one in found for note in one.notes)])),

@@ -163,6 +163,7 @@ class LocalBase:
         *,
         top_k: int,
         scope: Scope,
+        words: str | None = None,
         expansions: Sequence[Expansion] = (),
         by_vector: bool = True,
     ) -> SourceAnswer:
@@ -172,6 +173,7 @@ class LocalBase:
             query_text: any text; its terms are searched for, nothing in it is syntax.
             top_k: most chunks returned, >= 1.
             scope: where to look.
+            words: the text that search terms are taken from, where it is another.
             expansions: other words for the text, searched for with their weights.
             by_vector: whether to use the embedder, where one is configured.
 
@@ -187,7 +189,7 @@ class LocalBase:
             StoreError: the base cannot be read.
         """
         vector = self._embedder.embed_query(query_text) if self._embedder is not None and by_vector else None
-        question = Question(text_query(query_text, self.options, expansions), vector, self.options)
+        question = Question(text_query(words or query_text, self.options, expansions), vector, self.options)
         with self._viewer.view() as view:
             return answer(view, question, top_k, scope)
 

@@ -55,7 +55,12 @@ class LocalSource:
 
     def _answer(self, query: SourceQuery) -> SourceAnswer:
         ask = partial(
-            self._base.answer, query.text, top_k=query.top_k, scope=self._scope(query), expansions=query.expansions
+            self._base.answer,
+            query.text,
+            top_k=query.top_k,
+            scope=self._scope(query),
+            words=query.words,
+            expansions=query.expansions,
         )
         try:
             return ask()

@@ -38,6 +38,7 @@ OTHER: dict[str, Any] = {
     "query_expansion_weight": 0.5,
     "multi_query": True,
     "exact_first": False,
+    "word_segmenter": "lindera",
     "query_max_chars": 500,
     "query_refinement": False,
     "query_refiner": "openai",
