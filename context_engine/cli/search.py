@@ -81,7 +81,7 @@ def search(query: str, place: Place, **options: Any) -> None:
     """
     _check_forms(options)
     request = _request(_from_stdin() if query == "-" else query, options)
-    workspace = open_workspace(place)
+    workspace = open_workspace(place, domain=request.domain)
     from context_engine.wiring import build_engine
 
     with build_engine(workspace.setup, data_dir=workspace.data_dir) as engine:

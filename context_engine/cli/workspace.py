@@ -89,15 +89,17 @@ def placed(command: F) -> F:
     return with_debug(gather)  # type: ignore[return-value]
 
 
-def open_workspace(place: Place, *, build_demo: bool = True) -> Workspace:
+def open_workspace(place: Place, *, domain: str | None = None, build_demo: bool = True) -> Workspace:
     """Load the configuration; without any domain, and with no folder named, take the demo bank.
 
     Args:
         place: what the user said.
+        domain: that will be asked; the demo's base is not built for one that is not known.
         build_demo: have the demo's base built if it is not there.
 
     Raises:
         ConfigError: the configuration or the data folder cannot be used.
+        UnknownDomain: the demo bank has no such domain.
     """
     from context_engine.settings import find_config
     from context_engine.wiring import load_setup
@@ -113,6 +115,8 @@ def open_workspace(place: Place, *, build_demo: bool = True) -> Workspace:
     setup = load_setup(config_dir=place.config_dir, manifest_dir=demo.MANIFESTS, stage=place.stage)
     _warn(setup)
     note(DEMO_NOTE)
+    if domain is not None:
+        setup.registry.domain(domain)
     folder = find_data_dir(place.data_dir, env=setup.env, cwd=setup.cwd)
     if not build_demo:
         return Workspace(setup, demo.data_dir(folder), demo=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Final
@@ -148,12 +149,11 @@ class Connections:
         return found
 
     def warnings(self) -> tuple[str, ...]:
-        """Return a sentence for each connection that would send its key unencrypted."""
+        """Return a sentence for each connection that would send its key unencrypted to another machine."""
         return tuple(
             f"connection {name!r} sends its api_key over plain http: use https"
             for name in self.names
-            if "api_key" in self._fields[name]
-            and str(self._fields[name].get("base_url", ("", ""))[1]).startswith("http:")
+            if "api_key" in self._fields[name] and _is_open(str(self._fields[name].get("base_url", ("", ""))[1]))
         )
 
     def written(self, name: str) -> dict[str, Any]:
@@ -217,6 +217,17 @@ def read_connections(path: Path, label: str, env: Mapping[str, str]) -> Connecti
 def unusable(problems: Iterable[ConfigError]) -> list[ConfigError]:
     """Return the problems that no variable can mend."""
     return [problem for problem in problems if not isinstance(problem, MissingVariable)]
+
+
+def _is_open(url: str) -> bool:
+    """Whether what is sent there can be read on the way; loopback never leaves the machine."""
+    if not url.startswith("http:"):
+        return False
+    try:
+        host = urlsplit(url).hostname or ""
+        return host != "localhost" and not ip_address(host).is_loopback
+    except ValueError:
+        return True
 
 
 def _emptiness(written: str) -> str:

@@ -40,6 +40,12 @@ def search(*args: str, stdin: str | bytes | None = None) -> Result:
     return run("search", *args, stdin=stdin)
 
 
+def test_the_demo_is_not_built_for_a_domain_it_does_not_have(tmp_path: Path) -> None:
+    result = search("x", "-d", "NAP", "--data-dir", str(tmp_path / "other"))
+    assert (result.exit_code, "Did you mean 'NPA'?" in result.stderr) == (2, True)
+    assert not (tmp_path / "other").exists()
+
+
 def test_the_readme_command_gives_a_ranked_table() -> None:
     result = search(QUERY, "--domain", "NPA")
     assert result.exit_code == 0

@@ -9,6 +9,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Final, NamedTuple
 
+from context_engine.ingest.header import header_fields
 from context_engine.ingest.loaders.markdown import plain
 from context_engine.ingest.loaders.pdf_page import PdfLine, PdfPage
 
@@ -24,6 +25,7 @@ _DIGITS: Final = re.compile(r"[0-9]{1,9}")
 _LARGER: Final = 1.12  # times the type of the text
 _MOST_HEADING: Final = 120
 _MOST_LEVELS: Final = 4
+_MOST_SHORT: Final = 50  # of a header line that does not go on below
 _WIDER: Final = 1.35  # times the usual distance of two lines: a new paragraph
 _APART: Final = 1.6  # times the type: a new paragraph where the one above ends with a stop
 _LABEL: Final = re.compile(
@@ -182,7 +184,14 @@ def _opens(above: PdfLine, line: PdfLine, usual: float, level: int | None) -> bo
     distance = above.bottom - line.bottom
     wide = max(usual, line.size * 1.1 if level is not None else 0.0) * _WIDER
     ended = distance > line.size * _APART and above.text.endswith(_ENDS)
-    return ended or not -0.5 < distance < wide or abs(above.size - line.size) > 1 or bool(_LABEL.match(line.text))
+    ended = ended or (len(above.text) <= _MOST_SHORT and _is_header(above.text))
+    labelled = bool(_LABEL.match(line.text)) or _is_header(line.text)
+    return ended or labelled or not -0.5 < distance < wide or abs(above.size - line.size) > 1
+
+
+def _is_header(text: str) -> bool:
+    """Whether a line is one of a header block ("Version: 3.2"), where each line says something of its own."""
+    return not text[:1].islower() and (":" in text or "：" in text) and bool(header_fields(text))
 
 
 def _goes_on(before: _Paragraph, paragraph: _Paragraph, text: str) -> bool:

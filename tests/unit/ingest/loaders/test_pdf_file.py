@@ -92,6 +92,37 @@ def test_heads_and_feet_of_pages_are_left_out(one, made):
     assert text == "\n\n".join(f"{name} has a page of its own." for name in names)
 
 
+def test_a_header_block_is_read_line_by_line(one, made, counter):
+    def fill(pdf):
+        pdf.add_page()
+        pdf.write_line("Notice on Capital", 18, "B")
+        for line in ("Notice No.: 637", "Issued by: Harbour Monetary Authority", "Version: 2023"):
+            pdf.write_line(line)
+        pdf.write_line("Effective date: 2024-01-01")
+        pdf.write_line("Classification: public")
+        pdf.write_line("This notice applies to every bank in\nversion 3.2: no other stands.")
+
+    loaded = one(made(fill), "n.pdf")
+
+    assert loaded.text.splitlines()[2:] == [
+        "Notice No.: 637",
+        "",
+        "Issued by: Harbour Monetary Authority",
+        "",
+        "Version: 2023",
+        "",
+        "Effective date: 2024-01-01",
+        "",
+        "Classification: public",
+        "",
+        "This notice applies to every bank in version 3.2: no other stands.",
+    ]
+    (chunk,) = chunks_of(prepare(loaded, None, counter), counter)
+    assert (chunk.document_version, str(chunk.effective_from)) == ("2023", "2024-01-01")
+    assert str(chunk.classification) == "public"
+    assert chunk.metadata["notice_id"] == "637"
+
+
 def test_a_paragraph_goes_on_over_the_end_of_a_page(one, made):
     def fill(pdf):
         pdf.add_page()
