@@ -10,6 +10,8 @@ from datetime import date
 from enum import StrEnum
 from typing import Any
 
+from context_engine.errors import InvalidFilter
+
 __all__ = ["And", "Condition", "Filter", "FilterOp", "Not", "Or", "filter_to_dict"]
 
 
@@ -34,11 +36,22 @@ class FilterOp(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`field op value`; `value` is a scalar, a tuple for in and not_in, None for empty and not_empty."""
+    """`field op value`; `value` is a scalar, a tuple for in and not_in, None for empty and not_empty.
+
+    Raises:
+        InvalidFilter: no such comparison; its plain name, as `"eq"`, is one.
+    """
 
     field: str
     op: FilterOp
     value: Any = None
+
+    def __post_init__(self) -> None:
+        """Take a comparison by its name too."""
+        try:
+            object.__setattr__(self, "op", FilterOp(self.op))
+        except ValueError:
+            raise InvalidFilter(f"filter: {self.op!r} is no comparison; there are {', '.join(FilterOp)}") from None
 
 
 @dataclass(frozen=True, slots=True)

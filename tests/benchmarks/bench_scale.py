@@ -1,12 +1,13 @@
 """The embedded base at size: hybrid search, its filters, the approximate search against the exact one, time and memory.
 
     python tests/benchmarks/bench_scale.py [--sizes 10000,100000] [--queries 50] [--dimension 384]
-        [--probes 0.05,0.1,0.2]
+        [--probes 0.05,0.1,0.2] [--folder FOLDER]
 
 Texts are 100 to 200 words of a vocabulary of 60 000 with the frequencies of Zipf's law; vectors are clustered (1 000
 centres in a space of 48 dimensions, turned into the whole) and are made from the text's number, so none is kept.
 A question is six words of a chunk and a vector near that chunk's. The filter keeps 1 % of the chunks. Times are CPU
-milliseconds of one search on one core; recall is the share of the exact search's 40 nearest that the cells hold.
+milliseconds of one search on one core; recall is the share of the exact search's 40 nearest that the cells hold. A
+base written into FOLDER stays there, and is only searched the next time.
 """
 
 from __future__ import annotations
@@ -78,14 +79,18 @@ def main() -> None:
     options.add_argument("--queries", type=int, default=50)
     options.add_argument("--dimension", type=int, default=384)
     options.add_argument("--probes", default="0.05,0.1,0.2")
+    options.add_argument("--folder", type=Path)
     given = options.parse_args()
     synthetic = Synthetic(given.dimension)
     for size in map(int, given.sizes.split(",")):
         with tempfile.TemporaryDirectory() as folder:
-            run(Path(folder), size, synthetic, given.queries, [float(one) for one in given.probes.split(",")])
+            base = Path(given.folder or folder) / str(size)
+            if not base.exists():
+                build(base, size, synthetic)
+            search(base, size, synthetic, given.queries, [float(one) for one in given.probes.split(",")])
 
 
-def run(folder: Path, size: int, synthetic: Synthetic, queries: int, probes: Sequence[float]) -> None:
+def build(folder: Path, size: int, synthetic: Synthetic) -> None:
     parted = SearchOptions(approximate_from=min(size, 200_000))
     started, cpu = time.perf_counter(), time.process_time()
     with LocalBase.open(folder, create=True, embedder=synthetic, options=parted) as base:
@@ -95,6 +100,9 @@ def run(folder: Path, size: int, synthetic: Synthetic, queries: int, probes: Seq
         f"\n{size} chunks: written in {time.perf_counter() - started:.0f} s ({time.process_time() - cpu:.0f} s CPU), "
         f"{stats.bytes / 1e6:.0f} MB on disk, {stats.cells} cells"
     )
+
+
+def search(folder: Path, size: int, synthetic: Synthetic, queries: int, probes: Sequence[float]) -> None:
     asked = np.random.default_rng(2).integers(0, size, queries).tolist()
     with LocalBase(folder, embedder=synthetic, options=SearchOptions(approximate_from=10**9)) as base:
         started = time.process_time()

@@ -257,6 +257,23 @@ class TestLists:
         assert not keeps({"tags_ne": "a"}, tags=["a", "b"]) and keeps({"tags_ne": "c"}, tags=["a", "b"])
 
 
+class TestByName:
+    """A condition made in Python may say its comparison by name; before, an unknown one meant `ends_with`."""
+
+    @pytest.mark.parametrize("op", list(FilterOp))
+    def test_a_name_is_the_comparison(self, op: FilterOp) -> None:
+        named = Condition("a", op.value, "1")  # type: ignore[arg-type]
+        assert named == Condition("a", op, "1") and named.op is op
+
+    def test_equal_is_not_ends_with(self) -> None:
+        condition = Condition("desk", "eq", 7)  # type: ignore[arg-type]
+        assert [desk for desk in (7, 17, 77) if matches(condition, {"desk": desk})] == [7]
+
+    def test_another_word_is_refused(self) -> None:
+        with pytest.raises(InvalidFilter, match="'equals' is no comparison; there are eq, ne, in"):
+            Condition("a", "equals", 1)  # type: ignore[arg-type]
+
+
 class TestMissing:
     @pytest.mark.parametrize("op", list(FilterOp))
     def test_only_four_comparisons_hold(self, op: FilterOp) -> None:
