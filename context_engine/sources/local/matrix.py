@@ -82,6 +82,7 @@ class Matrix:
         self.parts = parts if order is None else parts[order]
         self._owner = owner if order is None else owner[order]
         self._place = None if order is None else np.argsort(order, kind="stable")
+        self._held: dict[int, Array] = {}
         self._only_source = int(sources[0]) if len(sources) and bool((sources == sources[0]).all()) else None
         if cells is not None:
             self._bounds = np.concatenate(([0], np.cumsum(np.bincount(cells.of_part, minlength=len(cells.centroids)))))
@@ -169,14 +170,21 @@ class Matrix:
     def _probed(self, query: Array, source_key: int, wanted: int, probe: float) -> tuple[Array, Array]:
         assert self.cells is not None
         order = np.argsort(-(self.cells.centroids @ query), kind="stable")
-        held = np.bincount(
-            self.cells.of_part, weights=np.repeat(self.sources == source_key, self.lengths), minlength=len(order)
-        )
+        held = self._held_by_cells(self.cells, source_key)
         enough = np.cumsum(held[order]) >= max(probe * held.sum(), min(_LEAST_PROBED * wanted, held.sum()))
         near = order[: int(np.argmax(enough)) + 1]
         blocks = [slice(int(self._bounds[cell]), int(self._bounds[cell + 1])) for cell in np.sort(near)]
         dots = np.concatenate([self.parts[block] @ query for block in blocks])
         return dots, np.concatenate([self._owner[block] for block in blocks])
+
+    def _held_by_cells(self, cells: Cells, source_key: int) -> Array:
+        """Return how many vectors of a source each cell holds; counted once."""
+        held = self._held.get(source_key)
+        if held is None:
+            of_source = np.repeat(self.sources == source_key, self.lengths)
+            held = np.bincount(cells.of_part, weights=of_source, minlength=len(cells.centroids))
+            self._held[source_key] = held
+        return held
 
 
 def _listed(rids: Array) -> list[int]:
