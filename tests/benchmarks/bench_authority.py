@@ -6,8 +6,9 @@ BENCH_DIR and FOLDER as for bench_quality.py; corpus.jsonl also names each passa
 text alone is searched, with it the text alone and then text and vectors.
 
 Every question is searched once, without dedup and with all candidates returned. Which order a boost, none, or the tiers
-of other documents give follows from the relevances, by the engine's own rules. The tiers are shuffled over documents (a
-document is what one book has in one source), the passages stay where they are.
+of others give follows from the relevances, by the engine's own rules. The tiers are shuffled over documents (a document
+is what one book has in one source; there are few, so a shuffling may be lucky) and over passages; all stay where they
+are.
 
 Twins: a gold passage that is found, with the same text planted in the four other sources, each copy a document of its
 own under the same headings. Of two tiers whose copies are both among the candidates that of the higher must stand
@@ -23,6 +24,7 @@ import random
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,7 +46,6 @@ SOURCE_OF = dict(zip(TIERS, SourceType))
 EVERYTHING: dict[str, Any] = {"stage2_top_k": 1000, "dedup_method": "off"}
 WITH, WITHOUT = Settings(), Settings(authority_weight=0.0)
 PAIRS = tuple(itertools.combinations([f"T{tier}" for tier in TIERS], 2))
-Part = tuple[str, str]
 
 
 class Measured(NamedTuple):
@@ -59,7 +60,6 @@ class Pool(NamedTuple):
     """What a question found: its candidates in the order of identity, and its gold."""
 
     keys: Sequence[Key]
-    parts: Sequence[Part]
     relevance: Sequence[float]
     gold: set[str]
 
@@ -116,21 +116,21 @@ def search(engine: Engine, text: str, **settings: Any) -> SearchResult:
 def searched(engine: Engine, query: Mapping[str, Any], gold: set[str]) -> Pool:
     """Return the candidates; the order computed from them must be the one the engine gave."""
     result = search(engine, query["text"], **EVERYTHING)
-    rows = sorted(((one.source_id, one.chunk_id), one.chunk.document_id or "", one.relevance) for one in result.chunks)
-    pool = Pool([key for key, _, _ in rows], [(name, key[0]) for key, name, _ in rows], [row[2] for row in rows], gold)
+    rows = sorted(((one.source_id, one.chunk_id), one.relevance) for one in result.chunks)
+    pool = Pool([key for key, _ in rows], [relevance for _, relevance in rows], gold)
     if [pool.keys[row] for row in ordered(pool, WITH)] != [(one.source_id, one.chunk_id) for one in result.chunks]:
         raise SystemExit(f"question {query['id']}: the engine's order is not the one of its relevances")
     return pool
 
 
-def ordered(pool: Pool, settings: Settings, tiers: Mapping[Part, int] | None = None) -> list[int]:
+def ordered(pool: Pool, settings: Settings, tiers: Mapping[str, int] | None = None) -> list[int]:
     """Return the rows of a pool, best first; by the tiers of their sources, or by others."""
-    held = [tier_of(source) if tiers is None else tiers[name, source] for name, source in pool.parts]
+    held = [tier_of(source) if tiers is None else tiers[name] for source, name in pool.keys]
     finals = final_scores(pool.relevance, [settings.authority_boosts.of(tier) for tier in held], settings)
     return order(Contenders(pool.keys, held, pool.relevance, finals))
 
 
-def measured(pools: Sequence[Pool], settings: Settings, tiers: Mapping[Part, int] | None = None) -> Measured:
+def measured(pools: Sequence[Pool], settings: Settings, tiers: Mapping[str, int] | None = None) -> Measured:
     rows = []
     for pool in pools:
         first = [pool.keys[row] for row in ordered(pool, settings, tiers)[:AT]]
@@ -150,20 +150,22 @@ def boost(pools: Sequence[Pool]) -> Iterator[str]:
 
 
 def shuffled(pools: Sequence[Pool], passages: Sequence[dict[str, Any]], times: int) -> Iterator[str]:
-    """The true tiers against tiers that say nothing."""
+    """The true tiers against tiers that say nothing, those of other documents and those of other passages."""
     true = measured(pools, WITH)
-    parts = sorted({(row["doc"], row["tier"]) for row in passages})
-    others = []
-    for seed in range(times):
-        tiers = [tier_of(source) for _, source in parts]
-        random.Random(seed).shuffle(tiers)
-        others.append(measured(pools, WITH, dict(zip(parts, tiers))))
     yield f"{'':26} shuffled true  difference [95 %]            true is better"
-    for name, own, found in zip(("R@8", "nDCG@8"), true, zip(*others)):
-        mean = np.mean(found, axis=0)
-        beaten = sum(own.mean() > one.mean() for one in found)
-        means = f"{mean.mean():.4f}  {own.mean():.4f}"
-        yield f"{name:26} {means} {interval(own - mean)} than {beaten} of {times} shufflings"
+    for unit, of in (("documents", lambda row: (row["doc"], row["tier"])), ("passages", itemgetter("id", "tier"))):
+        units = sorted({of(row) for row in passages})
+        others = []
+        for seed in range(times):
+            tiers = [tier_of(source) for _, source in units]
+            random.Random(seed).shuffle(tiers)
+            given = dict(zip(units, tiers))
+            others.append(measured(pools, WITH, {row["id"]: given[of(row)] for row in passages}))
+        for name, own, found in zip(("R@8", "nDCG@8"), true, zip(*others)):
+            mean = np.mean(found, axis=0)
+            beaten = sum(own.mean() > one.mean() for one in found)
+            means = f"{mean.mean():.4f}  {own.mean():.4f}"
+            yield f"{f'{name}, over {unit}':26} {means} {interval(own - mean)} than {beaten} of {times} shufflings"
 
 
 def gold_found(pool: Pool) -> list[str]:
