@@ -133,6 +133,7 @@ def ranks_over(documents, answerable, first_ranks, tmp_path_factory):
     return ranks
 
 
+@pytest.mark.slow
 def test_five_disjoint_sources_find_what_one_index_finds(documents, ranks_over):
     """Their scores cannot be compared: the engine's own lexical score measures the union."""
     parts = cut_in_five(documents)

@@ -62,6 +62,7 @@ def test_tags_check(home):
     assert "8" in run(BLOCKS["tags"], home)
 
 
+@pytest.mark.slow
 def test_own_documents_then_python(home):
     assert "travel" in run(BLOCKS["own"], home).lower()
     out = run(BLOCKS["typed"], home, shell=False)
@@ -84,6 +85,7 @@ def test_the_demo_is_measured(home):
     assert (home / "demo.md").is_file() and (home / "demo.html").is_file()
 
 
+@pytest.mark.slow
 def test_dify_to_the_letter(home):
     (home / "my-dify" / "config").mkdir(parents=True)
     (home / "my-dify" / "manifests").mkdir()
