@@ -9,10 +9,14 @@ from itertools import count
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from context_engine.engine import Engine
 from context_engine.models import Chunk, DomainSpec, Registry, Score, ScoreKind, SearchRequest, SearchResult, SourceSpec
 from context_engine.sources.callable import CallableSource
+
+settings.register_profile("context_engine", deadline=None)  # tests assert behaviour, never time
+settings.load_profile("context_engine")
 
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
 TYPES = ("system_of_record", "bank_sop", "industry_standard", "external_official", "general_web")

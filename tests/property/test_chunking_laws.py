@@ -60,7 +60,7 @@ def written(text):
 
 
 @pytest.mark.parametrize("counter", COUNTERS)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(text=TEXTS, method=METHODS, size=SIZES, share=st.floats(0, 0.9))
 @example(text="## 4 A\n\n" + "交" * 200, method="section_aware", size=16, share=0.5)
 @example(text="x" * 1000, method="fixed_size", size=16, share=0.9)
@@ -84,7 +84,7 @@ def test_laws_of_text(counter, text, method, size, share):
     assert written("".join(kept)) == written(text)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(text=TEXTS, size=SIZES)
 def test_a_word_that_fits_is_never_cut(text, size):
     # one token is one word: every word fits
@@ -94,14 +94,14 @@ def test_a_word_that_fits_is_never_cut(text, size):
         assert stop == len(text) or text[stop].isspace() or not (text[stop - 1].isascii() and text[stop].isascii())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(text=TEXTS, method=METHODS, size=SIZES)
 def test_the_same_text_is_cut_the_same_way(text, method, size):
     strategy = ChunkingStrategy(method, size, size // 4)
     assert cut(text, strategy, COUNTERS["approx"]) == cut(text, strategy, COUNTERS["approx"])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(text=TEXTS)
 def test_sections_cover_the_text_without_a_gap(text):
     sections = outline(text)
@@ -109,7 +109,7 @@ def test_sections_cover_the_text_without_a_gap(text):
     assert all(section.start <= section.body <= section.end for section in sections)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(text=TEXTS, size=st.integers(200, 2000))
 def test_a_piece_reaches_into_another_section_only_for_a_bare_heading_or_tiny_siblings(text, size):
     sections = outline(text)
@@ -132,7 +132,7 @@ RECORDS = st.dictionaries(st.text("abc_", min_size=1, max_size=12), VALUES, max_
 
 
 @pytest.mark.parametrize("counter", COUNTERS)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(title=st.text(max_size=60), record=RECORDS, size=SIZES)
 def test_laws_of_records(counter, title, record, size):
     count = COUNTERS[counter]

@@ -19,7 +19,7 @@ TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
 EMBEDDER = FakeEmbedder(8)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     texts=st.lists(TEXTS, min_size=1, max_size=20),
     again=st.lists(st.tuples(st.integers(0, 19), TEXTS), max_size=6),

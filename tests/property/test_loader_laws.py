@@ -22,9 +22,7 @@ REAL[".jsonl"] = b'{"entity_id": "A", "desk": "Rates"}\n{"entity_id": "B", "limi
 _TAGS = "div p table tr td th ul ol li b pre h1 h2 br nav dl dt dd main"
 TAGS = _TAGS.split()
 MOST_SECONDS = 20  # of CPU time for a file of a few kilobytes: no law of speed, but of ending
-FEW = settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-)
+FEW = settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 EDITS = st.lists(
     st.tuples(
         st.sampled_from(["set", "cut", "copy", "insert", "number"]),

@@ -90,5 +90,5 @@ class BaseAgainstDict(RuleBasedStateMachine):
         self.folder.cleanup()
 
 
-BaseAgainstDict.TestCase.settings = settings(max_examples=12, stateful_step_count=15, deadline=None)
+BaseAgainstDict.TestCase.settings = settings(max_examples=12, stateful_step_count=15)
 TestBaseAgainstDict = BaseAgainstDict.TestCase

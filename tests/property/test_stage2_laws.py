@@ -94,7 +94,7 @@ RERANKERS = st.sampled_from(
         CallableReranker(lambda _query, _texts: [0.5]),
     ]
 )
-FEW = settings(max_examples=100, deadline=None)
+FEW = settings(max_examples=100)
 
 
 def told(result):
@@ -237,7 +237,7 @@ def test_a_higher_tier_never_lowers_a_rank(ask, pairs, other, chosen):
     assert placed(higher) <= placed(lower)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(POOLS, POOLS, SETTINGS, SETTINGS)
 def test_two_engines_do_not_know_of_each_other(ask, make_engine, pool, other, chosen, others):
     alone = told(ask(pool, **chosen))

@@ -144,7 +144,7 @@ def test_token_vectors_are_there_where_the_model_has_them(context: ModelContext)
     assert not isinstance(plain, TokenEmbedder)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.lists(st.text(max_size=6), max_size=6), max_size=5))
 def test_a_cache_changes_no_result(tmp_path_factory: pytest.TempPathFactory, calls: list[list[str]]) -> None:
     file = VectorFile(tmp_path_factory.mktemp("cache") / "vectors.sqlite")

@@ -281,7 +281,7 @@ DICTS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(DICTS)
 def test_reading_writing_and_reading_again_gives_the_same_chunk(given):
     chunk = chunk_from_dict(given)

@@ -134,7 +134,7 @@ def test_an_embedder_without_token_vectors_is_refused(context: ModelContext) -> 
         open_max_sim({}, replace(context, embedder=Plain))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.text("abc ", max_size=12), st.lists(st.text("abcd ", max_size=20), max_size=6), st.randoms(use_true_random=False)
 )

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.errors import MissingExtra
-from context_engine.text import check_segmenter, segmented, terms
+from context_engine.text import check_segmenter, has_cjk, segmented, terms
 
 MIXED = st.text(alphabet="商业银行的风险管理委员会は承認する위원회는 NPA-01税", max_size=40)
 
@@ -47,12 +47,12 @@ def test_pairs_across_words_are_not_searched_for() -> None:
 
 
 @given(MIXED)
-def test_segmenting_adds_no_term_and_keeps_what_is_no_cjk(text: str) -> None:
+def test_segmenting_adds_no_pair_and_keeps_what_is_no_cjk(text: str) -> None:
     found = segmented(text, "lindera")
     kept = iter(text.replace(" ", ""))
     assert all(char in kept for char in found.replace(" ", "")), "the characters of the text in their order"
-    alone = {term for term in terms(found) if len(term) == 1}
-    assert set(terms(found)) - alone <= set(terms(text))
+    pairs = {term for term in terms(found) if has_cjk(term) and len(term) > 1}
+    assert pairs <= set(terms(text))
     assert [char for char in found if char.isascii() and char != " "] == [
         char for char in text if char.isascii() and char != " "
     ]
