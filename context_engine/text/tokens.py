@@ -29,7 +29,7 @@ __all__ = [
     "words",
 ]
 
-ANALYSER_VERSION: Final = "2"
+ANALYSER_VERSION: Final = "3"
 """Raised whenever `terms` gives another answer for some text: an index built before must be rebuilt."""
 
 FRAGMENT_WEIGHT: Final = 0.2
@@ -52,7 +52,7 @@ between numbers they say "to"."""
 
 _TOKEN: Final = re.compile(r"\w+(?:[-./,'’]\w+|\(\w{1,4}\))*|[%‰$€£¥]")
 _WORD: Final = re.compile(r"[^\W\d_]+|\d+(?:[.,]\d+)*")
-CJK: Final = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
+CJK: Final = re.compile(r"[\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 _CJK_OR_OTHER: Final = re.compile(rf"({CJK.pattern})|((?:(?!{CJK.pattern}).)+)")
 _CONTRACTED: Final = {"can't": "can", "won't": "will", "shan't": "shall"}
 CLAUSE: Final = re.compile(r"(\w+(?:\.\w+)*)((?:\(\w{1,4}\))+)")
@@ -140,13 +140,19 @@ def _split(token: str) -> tuple[str, ...]:
         return (token,)
     if has_cjk(token):
         runs = ((one[1], one[2]) for one in _CJK_OR_OTHER.finditer(token))
-        return tuple(part for char, other in runs for part in ((char,) if char else _split(other)))
+        return tuple(part for char, other in runs for part in ((char,) if char else _split_between(other)))
     if len(token) == 1 or any(char.isdigit() for char in token):
         return (token,)
     word = token.replace("’", "'")
     if word.endswith("n't"):
         return (_CONTRACTED.get(word, word[:-3]), "not")
     return tuple(_WORD.findall(word.removesuffix("'s")))
+
+
+def _split_between(text: str) -> tuple[str, ...]:
+    """Split what stands between CJK characters: of `2024年-2025年` the number 2025, not -2025."""
+    inner = text.strip("-./,'’")
+    return _split(inner) if inner else ()
 
 
 def _parts(token: str) -> tuple[str, ...]:

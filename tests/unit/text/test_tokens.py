@@ -28,6 +28,9 @@ from context_engine.text import (
         ("don't can’t won't", ["do", "not", "can", "not", "will", "not"]),
         ("the bank's rule", ["the", "bank", "rule"]),
         ("新产品 approval", ["新", "产", "品", "approval"]),
+        ("2024年-2025年", ["2024", "年", "2025", "年"]),
+        ("第3-5条、NPA-001の", ["第", "3-5", "条", "npa-001", "の"]),
+        ("人々 二〇二五", ["人", "々", "二", "〇", "二", "五"]),
         ("Ｎｅｔ ﬁnancing", ["net", "financing"]),
         ("NPA\u2011001 NPA\u2010001 NPA\u2012001 NPA\u2013001 NPA-001", ["npa-001"] * 5),
         ("2019\u20102021 high\u2011risk", ["2019-2021", "high", "risk"]),
@@ -48,6 +51,7 @@ def test_tokens(text, expected):
         ("shall not", ["shall", "not"]),
         ("新产品审批", ["新产", "产品", "品审", "审批"]),
         ("限 额", ["限", "额"]),
+        ("人々の方針", ["人々", "々の", "の方", "方針"]),
         ("what is the", []),
     ],
 )
