@@ -21,16 +21,26 @@ _KNOWN: Final = {
     **{f"multilingual-e5-{size}": _E5 for size in ("small", "base", "large")},
     **{f"e5-{size}{version}": _E5 for size in ("small", "base", "large") for version in ("", "-v2")},
 }
-"""By the last part of the model's name, as the model cards give them."""
+"""By the model's name without its owner, as the model cards give them."""
 
 
 def known_prefixes(model: str) -> Prefixes:
-    """Return the prefixes of a model by its name or the name of its folder; none where it is not known.
+    """Return the prefixes of a model by its name or the path of its folder; none where it is not known.
+
+    Of a path the last part that names a known model counts, so that a hub's cache (`models--owner--model/snapshots/…`)
+    and a folder within the model's (`model/onnx`) are known too, and so is a copy named `model-onnx`.
 
     >>> known_prefixes("intfloat/multilingual-e5-large")
     Prefixes(query='query: ', document='passage: ')
     """
-    return _KNOWN.get(model.replace("\\", "/").rstrip("/").rpartition("/")[2].casefold(), Prefixes())
+    parts = reversed(model.replace("\\", "/").casefold().split("/"))
+    return next((_KNOWN[name] for name in map(_model_of, parts) if name in _KNOWN), Prefixes())
+
+
+def _model_of(part: str) -> str:
+    """Return the model's name in one part of a path, in small letters."""
+    name = part.rpartition("--")[2] if part.startswith("models--") else part
+    return name.removesuffix("-onnx").removesuffix("_onnx")
 
 
 def chosen_prefixes(model: str, query: str | None, document: str | None) -> Prefixes:
