@@ -8,6 +8,7 @@ import threading
 from array import array
 from collections import OrderedDict
 from collections.abc import Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -140,6 +141,7 @@ class CachedEmbedder:
         self._embedder, self._most, self._file = embedder, queries, file
         self._lock = threading.Lock()
         self._queries: OrderedDict[str, list[float]] = OrderedDict()
+        self._asked: dict[str, Future[list[float]]] = {}
         self._counts = [0, 0, 0, 0]
 
     @property
@@ -164,19 +166,33 @@ class CachedEmbedder:
             return CacheStats(*self._counts)
 
     def embed_query(self, text: str) -> Sequence[float]:
-        """Return the vector of a query."""
+        """Return the vector of a query; who asks for one that is just being made waits for it."""
         with self._lock:
-            known = self._queries.get(text)
-            self._counts[0 if known is not None else 1] += 1
+            known, made = self._queries.get(text), self._asked.get(text)
+            self._counts[0 if known is not None or made is not None else 1] += 1
             if known is not None:
                 self._queries.move_to_end(text)
                 return list(known)
-        vector = array("f", self._embedder.embed_query(text)).tolist()
+            mine = made is None
+            if made is None:
+                made = self._asked[text] = Future()
+        return list(self._make(text, made) if mine else made.result())
+
+    def _make(self, text: str, made: Future[list[float]]) -> list[float]:
+        try:
+            vector = array("f", self._embedder.embed_query(text)).tolist()
+        except BaseException as error:
+            with self._lock:
+                del self._asked[text]
+            made.set_exception(error)
+            raise
         with self._lock:
             self._queries[text] = vector
+            del self._asked[text]
             while len(self._queries) > self._most:
                 self._queries.popitem(last=False)
-        return list(vector)
+        made.set_result(vector)
+        return vector
 
     def embed_documents(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """Return one vector per text; the same text twice is embedded once."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
+from context_engine.engine.clock import SystemClock
 from context_engine.errors import ConfigError, StoreError
 from context_engine.models import Chunk, Expansion, Filter, ScoreKind, SourceAnswer
 from context_engine.protocols import Embedder
@@ -17,6 +18,7 @@ from context_engine.sources.local.candidates import Question
 from context_engine.sources.local.merge import kind_of
 from context_engine.sources.local.options import SearchOptions
 from context_engine.sources.local.queries import text_query
+from context_engine.sources.local.query_vectors import QueryVectors
 from context_engine.sources.local.reader import Pool, Viewer
 from context_engine.sources.local.records import decode
 from context_engine.sources.local.search import Scope, answer
@@ -64,6 +66,7 @@ class LocalBase:
         self.path = Path(path)
         self.options = options or SearchOptions()
         self._now, self._embedder = now, embedder
+        self._vectors = None if embedder is None else QueryVectors(embedder, SystemClock())
         self._pool = Pool(self.path)
         self._viewer = Viewer(self.path, self._pool, None if embedder is None else _cache(embedder))
 
@@ -166,6 +169,7 @@ class LocalBase:
         words: str | None = None,
         expansions: Sequence[Expansion] = (),
         by_vector: bool = True,
+        embed_within_s: float = 60.0,
     ) -> SourceAnswer:
         """Return the best chunks of one source, and notes on the search: by BM25, with an embedder by both legs merged.
 
@@ -176,6 +180,7 @@ class LocalBase:
             words: the text that search terms are taken from, where it is another.
             expansions: other words for the text, searched for with their weights.
             by_vector: whether to use the embedder, where one is configured.
+            embed_within_s: seconds that the embedder has.
 
         Returns:
             Chunks, best first, scores comparable over all sources of this base. Notes: no_search_terms (nothing to
@@ -184,11 +189,11 @@ class LocalBase:
             never held the source).
 
         Raises:
-            EmbedderError: the model gave no vector for the query.
+            EmbedderError: the model gave no vector for the query, or none in time.
             StoreVersionMismatch: the base's vectors are of another model.
             StoreError: the base cannot be read.
         """
-        vector = self._embedder.embed_query(query_text) if self._embedder is not None and by_vector else None
+        vector = self._vectors.ask(query_text, embed_within_s) if self._vectors is not None and by_vector else None
         question = Question(text_query(words or query_text, self.options, expansions), vector, self.options)
         with self._viewer.view() as view:
             return answer(view, question, top_k, scope)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from context_engine.errors import EmbedderError, SourceNotFound, SourceUnavailable, StoreError
 from context_engine.models import Chunk, ScoreKind, SourceAnswer, SourceQuery, SourceSpec
@@ -15,6 +15,9 @@ from context_engine.sources.local.base import LocalBase
 from context_engine.sources.local.search import Scope
 
 __all__ = ["LocalSource"]
+
+_EMBEDDING_SHARE: Final = 0.8
+"""Of the source's time; the search by text alone needs the rest."""
 
 
 class LocalSource:
@@ -35,7 +38,7 @@ class LocalSource:
     def search(self, query: SourceQuery) -> SourceAnswer:
         """Return the best chunks; scores are comparable over all sources of one base.
 
-        Where the embedder fails, the answer is that of the text alone, and says what is missing.
+        Where the embedder fails, or is not done in time, the answer is that of the text alone, and says what is missing.
 
         Raises:
             SourceNotFound: there is no base, or nothing was ever ingested for this source.
@@ -61,6 +64,7 @@ class LocalSource:
             scope=self._scope(query),
             words=query.words,
             expansions=query.expansions,
+            embed_within_s=_EMBEDDING_SHARE * query.timeout_s,
         )
         try:
             return ask()

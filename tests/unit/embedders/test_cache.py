@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import threading
+import time
 from array import array
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from context_engine.embedders import CachedEmbedder, CacheOptions, CacheStats, VectorFile, cached
+from context_engine.errors import EmbedderError
 from context_engine.model_access import ModelContext
 from context_engine.protocols import Embedder, TokenEmbedder
 from context_engine.testing import FakeEmbedder
@@ -51,6 +55,56 @@ def test_the_query_used_longest_ago_is_forgotten_first() -> None:
         embedder.embed_query(query)
 
     assert inner.asked == ["a1", "b2", "c3", "b2"]
+
+
+class Slow(Counting):
+    """Answers when it is let go."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        super().__init__()
+        self.started, self.go, self.error = threading.Event(), threading.Event(), error
+
+    def embed_query(self, text: str) -> Sequence[float]:
+        self.started.set()
+        assert self.go.wait(20)
+        vector = super().embed_query(text)
+        if self.error is not None:
+            raise self.error
+        return vector
+
+
+def at_once(embedder: CachedEmbedder, inner: Slow, many: int) -> list[Future[Sequence[float]]]:
+    """Have so many threads ask the same question while the first waits for its answer."""
+    with ThreadPoolExecutor(many) as pool:
+        asked = [pool.submit(embedder.embed_query, "capital")]
+        assert inner.started.wait(20)
+        asked += [pool.submit(embedder.embed_query, "capital") for _ in range(many - 1)]
+        while embedder.stats.query_hits < many - 1:
+            time.sleep(0.001)
+        inner.go.set()
+    return asked
+
+
+def test_a_query_asked_by_several_at_once_is_embedded_once() -> None:
+    inner = Slow()
+    embedder = CachedEmbedder(inner)
+
+    asked = at_once(embedder, inner, 5)
+
+    assert [one.result() for one in asked] == [embedder.embed_query("capital")] * 5
+    assert inner.asked == ["capital"]
+    assert embedder.stats == CacheStats(query_hits=5, query_misses=1)
+
+
+def test_a_failure_is_told_to_all_who_wait_and_is_not_kept() -> None:
+    inner = Slow(EmbedderError("away"))
+    embedder = CachedEmbedder(inner)
+
+    asked = at_once(embedder, inner, 3)
+
+    assert [str(one.exception()) for one in asked] == ["away"] * 3
+    inner.error = None
+    assert len(embedder.embed_query("capital")) == 8
 
 
 def test_what_a_caller_does_to_a_vector_stays_with_the_caller() -> None:
