@@ -153,16 +153,16 @@ def answer_of(
     authority: bool = False,
 ) -> Answer:
     """Return what evaluation keeps of a result; context tokens with a counter, the order without boost if asked for."""
-    pool = _pool(result)
+    pool, ranking = _pool(result), _ranking(result, depth)
     tokens, plain = 0, tuple[Hit, ...]()
     if counter is not None:
-        tokens = from_result(replace(result, chunks=result.chunks[: depth.top_k]), counter=counter).tokens
+        tokens = from_result(replace(result, chunks=ranking[: depth.top_k]), counter=counter).tokens
     if authority:
-        plain = _hits(recompute(with_settings(result, _NO_AUTHORITY)).chunks, pool)
+        plain = _hits(_ranking(recompute(with_settings(result, _NO_AUTHORITY)), depth), pool)
     return Answer(
         question=question,
         domain=result.domain,
-        hits=_hits(result.chunks, pool),
+        hits=_hits(ranking, pool),
         without_authority=plain,
         pool=pool,
         fates=result.fates,
@@ -177,6 +177,15 @@ def with_settings(result: SearchResult, layer: Mapping[str, Setting]) -> SearchR
     """Return a result as if it had been asked with other settings; stage 2 is still to be computed again."""
     changed = replace(result, settings=with_layer(result.settings, layer))
     return changed if changed.settings.values.reranking_enabled else replace(changed, rerank_scores={})
+
+
+def _ranking(result: SearchResult, depth: Depth) -> tuple[RankedChunk, ...]:
+    """Return what a reader is given and then the rest; with `mmr_lambda` that is not the head of a longer list."""
+    if result.settings.values.mmr_lambda is None or depth.top_k >= depth.ranked:
+        return result.chunks
+    read = recompute(with_settings(result, {"stage2_top_k": Setting(depth.top_k, "evaluation")})).chunks
+    keys = {(one.source_id, one.chunk_id) for one in read}
+    return read + tuple(one for one in result.chunks if (one.source_id, one.chunk_id) not in keys)
 
 
 def _pool(result: SearchResult) -> dict[Key, Identity]:

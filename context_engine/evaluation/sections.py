@@ -238,4 +238,10 @@ def method(compared: Compared) -> Section:
         "asked one after the other; a search that fails counts 0. Intervals: percentile bootstrap, "
         f"{SAMPLES} resamples of the questions; differences are paired. p is two-sided. Measures by ir_measures."
     )
+    if compared.ours.run is not None:
+        depth = compared.ours.run.depth
+        said += (
+            f" Every search ranks {depth.ranked} chunks for the measures, whatever their depth; what is lost, tiers "
+        )
+        said += f"and tokens are those of the first {depth.top_k}, which are read."
     return Section(title="How it was measured", blocks=[Text(said)])

@@ -6,7 +6,7 @@ from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.evaluation import session as evaluation_session
 from context_engine.evaluation.account import latency, stages, tier_shares, token_efficiency
 from context_engine.evaluation.corpus import Corpus
-from context_engine.evaluation.evaluate import compare_files
+from context_engine.evaluation.evaluate import compare_files, evaluate
 from context_engine.evaluation.gold import Identity
 from context_engine.evaluation.groups import grouped, tier_of_gold
 from context_engine.evaluation.questions import Question
@@ -74,6 +74,28 @@ def test_a_saved_run_measures_the_same(demo_compared, tmp_path):
     assert again.ours.against(again.baseline, "R@8").ties == len(demo_compared.session.qrels)
     hits = rankings_of(read_run(path), demo_compared.session.corpus.by_chunk_id())
     assert score_rankings("a", hits, demo_compared.session.qrels, MEASURES).scores == demo_compared.ours.scores
+
+
+def test_measures_look_deeper_than_what_is_read(demo_session):
+    shallow, deep = (evaluate(demo_session, Variant(), measures=("R@8", "R@60"), top_k=top_k) for top_k in (2, 8))
+    assert shallow.ours.run.depth == Depth(top_k=2, ranked=60)
+    assert shallow.ours.scores == deep.ours.scores
+    assert shallow.ours.mean("R@60") > shallow.ours.mean("R@8")
+    assert max(len(answer.hits) for answer in shallow.ours.run.answers) > 8
+    used = [token_efficiency(one.ours.run, demo_session.corpus).context for one in (shallow, deep)]
+    assert used[0] < used[1]
+
+
+@pytest.mark.parametrize("top_k", [3, 8])
+def test_what_is_read_leads_the_ranking_also_where_likeness_decides(demo_session, top_k):
+    """The first 3 that mmr_lambda chooses are not the first 3 of the 40 it would choose."""
+    variant = read_variant(["mmr_lambda=0.4"], demo_session.setup)
+    run = demo_session.run(variant, Depth(top_k=top_k, ranked=40))
+    alone = demo_session.run(variant, Depth(top_k=top_k, ranked=top_k))
+    plain = demo_session.run(Variant(), Depth(top_k=top_k, ranked=40))
+    assert [one.hits[:top_k] for one in run.answers] == [one.hits for one in alone.answers]
+    assert [set(one.hits) for one in run.answers] == [set(one.hits) for one in plain.answers]
+    assert [one.hits for one in run.answers] != [one.hits for one in plain.answers]
 
 
 def test_groups_are_by_tier_and_domain(demo_compared):
