@@ -88,11 +88,11 @@ def test_measures_look_deeper_than_what_is_read(demo_session):
 
 @pytest.mark.parametrize("top_k", [3, 8])
 def test_what_is_read_leads_the_ranking_also_where_likeness_decides(demo_session, top_k):
-    """The first 3 that mmr_lambda chooses are not the first 3 of the 40 it would choose."""
+    """The first 3 that mmr_lambda chooses are not the first 3 of the 100 it would choose."""
     variant = read_variant(["mmr_lambda=0.4"], demo_session.setup)
-    run = demo_session.run(variant, Depth(top_k=top_k, ranked=40))
+    run = demo_session.run(variant, Depth(top_k=top_k, ranked=100))
     alone = demo_session.run(variant, Depth(top_k=top_k, ranked=top_k))
-    plain = demo_session.run(Variant(), Depth(top_k=top_k, ranked=40))
+    plain = demo_session.run(Variant(), Depth(top_k=top_k, ranked=100))
     assert [one.hits[:top_k] for one in run.answers] == [one.hits for one in alone.answers]
     assert [set(one.hits) for one in run.answers] == [set(one.hits) for one in plain.answers]
     assert [one.hits for one in run.answers] != [one.hits for one in plain.answers]
