@@ -173,6 +173,8 @@ def _lines(compared: Compared) -> list[Text]:
     used, time = token_efficiency(run, session.corpus), latency(run)
     share = f", {100 * used.share:.2g} % of the corpus" if used.share is not None else ""
     lines.append(Text(f"context {used.context:.0f} tokens{share} · p50 {ms(time.p50)} · p95 {ms(time.p95)}"))
+    if run.embedder is not None:
+        lines.append(Text(str(run.embedder)))
     failed = sum(answer.failed for answer in run.answers)
     return lines + ([Text(f"{failed} search(es) failed and count 0", "yellow")] if failed else [])
 

@@ -20,8 +20,10 @@ from context_engine.cli.workspace import Place, Workspace, open_workspace, place
 from context_engine.errors import ConfigError, InvalidRequest, SourceError
 
 if TYPE_CHECKING:
+    from context_engine.embedders.usage import EmbedderUse
     from context_engine.ingest import IngestReport
     from context_engine.protocols import DocumentSink
+    from context_engine.wiring.models import Models
 
 __all__ = ["ingest"]
 
@@ -110,19 +112,32 @@ def _once(workspace: Workspace, order: _Order, *, as_json: bool) -> IngestReport
     spec = workspace.setup.registry.domain(order.domain)
     specs = takers(order.domain, spec.sources, order.to, order.source_id)
     dify: Mapping[str, Any] | None = None
+    models = workspace.setup.models(workspace.data_dir)
     if order.to == "dify":
         with dify_sink(workspace, specs, dry_run=order.dry_run) as to_dify:
             report = _run(workspace, order, specs, to_dify)
             dify = to_dify.summary()
     else:
-        with local_sink(workspace, dry_run=order.dry_run) as base:
+        with local_sink(workspace, models, dry_run=order.dry_run) as base:
             report = _run(workspace, order, specs, base)
+    use = _use(models)
     if as_json:
         shown = {**report.to_dict(), "to": order.to, **({"dify": dify} if dify is not None else {})}
+        shown |= {"embedder": use.to_dict()} if use is not None else {}
         print_json_line(json.dumps(shown, ensure_ascii=False))
     else:
         print_report(out(), report, str(workspace.base) if dify is None else "Dify", dify)
+        if use is not None:
+            note(str(use))
     return report
+
+
+def _use(models: Models) -> EmbedderUse | None:
+    if models.opened is None:
+        return None
+    from context_engine.embedders.usage import embedder_use
+
+    return embedder_use(models.opened)
 
 
 def _run(workspace: Workspace, order: _Order, specs: Any, sink: DocumentSink) -> IngestReport:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from context_engine.protocols import DocumentSink
     from context_engine.sources.dify.sink import DifySink
     from context_engine.sources.dify.workspace import Workspace as Reach
+    from context_engine.wiring.models import Models
 
 __all__ = ["TARGETS", "dify_sink", "local_sink", "takers", "told_sleep"]
 
@@ -62,14 +63,14 @@ class _Nothing:
 
 
 @contextmanager
-def local_sink(workspace: Workspace, *, dry_run: bool) -> Iterator[DocumentSink]:
-    """Open the embedded base for writing.
+def local_sink(workspace: Workspace, models: Models, *, dry_run: bool) -> Iterator[DocumentSink]:
+    """Open the embedded base for writing, with the embedder of these models.
 
     Raises:
         ConfigError: its folder cannot be written to.
         StoreError: it cannot be used, or another process writes to it.
     """
-    with workspace.open_base() as opened:
+    with workspace.open_base(models) as opened:
         if dry_run and not opened.exists():
             yield _Nothing()
             return

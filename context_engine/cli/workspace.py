@@ -18,6 +18,7 @@ from context_engine.cli.console import note, progress_console
 if TYPE_CHECKING:
     from context_engine.sources.local import LocalBase
     from context_engine.wiring import Setup
+    from context_engine.wiring.models import Models
 
 __all__ = ["Place", "Workspace", "open_workspace", "placed", "progress_bar"]
 
@@ -57,12 +58,16 @@ class Workspace:
 
         return base_path(self.data_dir)
 
-    def open_base(self) -> LocalBase:
-        """Return the embedded base as the settings have it, with the embedder that they name."""
+    def open_base(self, models: Models | None = None) -> LocalBase:
+        """Return the embedded base as the settings have it, with the embedder that they name.
+
+        Args:
+            models: those to open, for who asks them afterwards what they did.
+        """
         from context_engine.engine import SystemClock
         from context_engine.sources.factory import open_base
 
-        settings, models = self.setup.resolver.base().values, self.setup.models(self.data_dir)
+        settings, models = self.setup.resolver.base().values, models or self.setup.models(self.data_dir)
         return open_base(self.base, settings, models.embedder(), SystemClock())
 
 

@@ -88,11 +88,13 @@ def times(compared: Compared) -> Section:
     steps = [
         [one.name, f"{one.entered:.1f}", f"{one.left:.1f}", time_text(one.p50), time_text(one.p95)] for one in funnel
     ]
+    used = [Text(f"{one.name}: {one.run.embedder}.") for one in runs if one.run is not None and one.run.embedder]
     return Section(
         title="Latency and stages",
         blocks=[
             Table(columns=["<search", "p50", "p95", "mean", "slowest"], rows=rows),
             Figure(svg=charts.bars(bars, "Time of each stage"), caption="Bar: p50, line: p95, one question at a time."),
             Table(columns=["<stage", "candidates in", "out", "p50", "p95"], rows=steps),
+            *used,
         ],
     )

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from context_engine.context import from_result
 from context_engine.engine import Engine
@@ -20,6 +20,9 @@ from context_engine.protocols import TokenCounter
 from context_engine.settings import Setting
 from context_engine.settings.layers import with_layer
 from context_engine.text import content_sha256
+
+if TYPE_CHECKING:
+    from context_engine.embedders.usage import EmbedderUse
 
 __all__ = ["Answer", "Depth", "Progress", "Run", "answer_of", "ask", "run_questions", "with_settings"]
 
@@ -74,12 +77,14 @@ class Run:
 
     Attributes:
         settings: of each domain asked, with their origins.
+        embedder: what it did for them; None where there is none.
     """
 
     name: str
     depth: Depth
     answers: tuple[Answer, ...]
     settings: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    embedder: EmbedderUse | None = None
 
 
 def run_questions(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from context_engine.context import ApproxTokenCounter
 from context_engine.errors import ConfigError, InvalidRequest
@@ -15,9 +15,13 @@ from context_engine.evaluation.gold import GoldIndex
 from context_engine.evaluation.qrels import Qrels, positive, read_qrels
 from context_engine.evaluation.questions import Question, read_questions
 from context_engine.evaluation.run import Depth, Progress, Run, run_questions
-from context_engine.evaluation.variant import Variant, open_variant
+from context_engine.evaluation.variant import Variant, open_with_models
 from context_engine.protocols import TokenCounter
 from context_engine.wiring import Setup
+from context_engine.wiring.models import Models
+
+if TYPE_CHECKING:
+    from context_engine.embedders.usage import EmbedderUse
 
 __all__ = ["Session", "labelled", "open_session", "with_domains"]
 
@@ -50,8 +54,9 @@ class Session:
         Raises:
             ConfigError, InvalidRequest: the set-up cannot be used.
         """
-        with open_variant(self.setup, variant, self.data_dir) as engine:
-            return run_questions(
+        engine, models = open_with_models(self.setup, variant, self.data_dir)
+        with engine:
+            run = run_questions(
                 engine,
                 self.questions,
                 name=variant.name,
@@ -61,6 +66,15 @@ class Session:
                 authority=authority,
                 progress=progress,
             )
+        return replace(run, embedder=_use(models))
+
+
+def _use(models: Models) -> EmbedderUse | None:
+    if models.opened is None:
+        return None
+    from context_engine.embedders.usage import embedder_use  # only here: it brings the HTTP client
+
+    return embedder_use(models.opened)
 
 
 def open_session(

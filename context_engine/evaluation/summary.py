@@ -63,6 +63,7 @@ def _set_up(one: Scored, compared: Compared) -> dict[str, Any]:
             "tier_shares": dict(tier_shares([answer.without_authority for answer in run.answers], top_k)),
             "measures": {measure: plain.mean(measure) for measure in plain.measures},
         },
+        "embedder": None if run.embedder is None else run.embedder.to_dict(),
         "failed_searches": sum(answer.failed for answer in run.answers),
         "settings": {name: dict(held) for name, held in run.settings.items()},
     }

@@ -15,8 +15,9 @@ from context_engine.registry import LoadedRegistry
 from context_engine.settings import ALIASES
 from context_engine.settings.interpolate import Written
 from context_engine.wiring import Setup, build_engine
+from context_engine.wiring.models import Models
 
-__all__ = ["Variant", "assignment", "open_variant", "read_variant", "with_variant"]
+__all__ = ["Variant", "assignment", "open_variant", "open_with_models", "read_variant", "with_variant"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,10 +134,21 @@ def open_variant(setup: Setup, variant: Variant, data_dir: Path) -> Engine:
     """Return an engine over a configuration with changes in force; it is to be closed.
 
     Raises:
+        ConfigError: as `open_with_models`.
+    """
+    return open_with_models(setup, variant, data_dir)[0]
+
+
+def open_with_models(setup: Setup, variant: Variant, data_dir: Path) -> tuple[Engine, Models]:
+    """Return an engine over a configuration with changes in force, to be closed, and the models it uses.
+
+    Raises:
         ConfigError: a value that cannot be used, or a reranker that is not installed.
     """
     try:
-        return build_engine(with_variant(setup, variant), data_dir=data_dir)
+        changed = with_variant(setup, variant)
+        models = changed.models(data_dir)
+        return build_engine(changed, data_dir=data_dir, models=models), models
     except ConfigError as error:
         raise ConfigError(
             f"{error.problem} (in the set-up {variant.name!r})", file=error.file, key=error.key

@@ -134,6 +134,7 @@ def build_engine(
     pipeline: Mapping[str, Any] | None = None,
     reranker: Reranker | None = None,
     refiner: QueryRefiner | None = None,
+    models: Models | None = None,
     clock: Clock | None = None,
     ids: IdSource | None = None,
     recorder: Recorder | None = None,
@@ -146,6 +147,7 @@ def build_engine(
         data_dir: the folder of the embedded base; see `find_data_dir`.
         pipeline: settings above persona, domain, environment and files.
         reranker, refiner: used in place of those the settings name.
+        models: those to open, for who asks them afterwards what they did; of the same settings.
         clock, ids, recorder: see `Engine`.
 
     Raises:
@@ -155,7 +157,7 @@ def build_engine(
     loaded = loaded.with_pipeline(pipeline) if pipeline else loaded
     factories = _factories(loaded.registry)
     clock = clock or SystemClock()
-    models = loaded.models(data_dir, clock)
+    models = models or loaded.models(data_dir, clock)
     choice = RerankerChoice.of(loaded.resolver, reranker, models=models)
     return Engine(
         loaded.registry,

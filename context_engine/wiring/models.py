@@ -106,6 +106,12 @@ class Models:
                 self._embedder = open_embedder(name, settings.values.embedder_options, self.context, file=origin)
             return self._embedder
 
+    @property
+    def opened(self) -> Embedder | None:
+        """The embedder if it was asked for so far; this opens none."""
+        with self._lock:
+            return self._embedder
+
     def reranker(self) -> Reranker | None:
         """Return a reranker as the settings name it; None where they name none or switch reranking off.
 
