@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from tantivy import Occur, Query
 
 from context_engine.models import Score, ScoreKind
-from context_engine.sources.local.merge import boosted, kind_of, merged, ranked
+from context_engine.sources.local.merge import boosted, kind_of, lifted, merged, ranked
 from context_engine.sources.local.options import SearchOptions
 from context_engine.sources.local.queries import TextQuery, both, rows
 from context_engine.sources.local.reader import View
@@ -139,8 +139,7 @@ def _merged(view: View, question: Question, found: Mapping[int, _Found], scope: 
     fused = merged(text, best, cosine, options)
     if query is not None:
         fused = _boosted(view, query, fused, options) if _boosts(options) else fused
-        top = 1.0 if kind is ScoreKind.WEIGHTED else max(fused.values(), default=0.0)
-        fused = _cited_first(view, query, text, best, fused, top)
+        fused = _cited_first(view, query, text, best, fused, kind)
     base, model = f"local:{view.state.base_id}", view.vectors.model_id
     # Ranks in one source's list say nothing beside those in another's: they have a scorer of their own.
     scorer = f"{base}:{model}" if kind is ScoreKind.WEIGHTED else f"{base}:{model}:{scope.source_key}"
@@ -197,13 +196,14 @@ def _boosted(view: View, query: TextQuery, scores: Mapping[int, float], options:
 
 
 def _cited_first(
-    view: View, query: TextQuery, text: Mapping[int, float], best: float, fused: Mapping[int, float], top: float
+    view: View, query: TextQuery, text: Mapping[int, float], best: float, fused: Mapping[int, float], kind: ScoreKind
 ) -> dict[int, float]:
-    """Lift what holds every code of a query that is little else, and matches its words well, above all others.
+    """Lift what holds every code of a query that is little else, and matches its words well (`merge.lifted`).
 
-    `MAS Notice 637` asks for that notice; by cosine any notice is about as close. Both halves keep their order.
+    `MAS Notice 637` asks for that notice; by cosine any notice is about as close. Where nothing in the base holds the
+    codes, whatever the source, all scores stay as they are.
     """
-    if query.codes is None:
+    if query.codes is None or not view.searcher.search(query.codes, limit=1, count=False).hits:
         return dict(fused)
     holding = _scores(view, query.codes, [rid for rid, score in text.items() if score >= _CLEARLY * best])
-    return {rid: (score + (top if rid in holding else 0.0)) / 2.0 for rid, score in fused.items()}
+    return lifted(fused, holding, kind)

@@ -12,7 +12,7 @@ from context_engine.models import ScoreKind
 from context_engine.ranking.fusion import reciprocal_rank_fusion, weighted_fusion
 from context_engine.sources.local.options import SearchOptions
 
-__all__ = ["boosted", "kind_of", "merged", "ranked"]
+__all__ = ["boosted", "kind_of", "lifted", "merged", "ranked"]
 
 
 def kind_of(options: SearchOptions) -> ScoreKind:
@@ -64,6 +64,19 @@ def boosted(
         / whole
         for rid, score in scores.items()
     }
+
+
+def lifted(scores: Mapping[int, float], holding: Container[int], kind: ScoreKind) -> dict[int, float]:
+    """Return scores in which what holds the codes asked for stands above all else; both halves keep their order.
+
+    weighted: (score + 1) / 2 of what holds them, score / 2 of all else, [0, 1]. The engine ranks by this number, so it
+    is the one shown: a threshold t on it asks 2t - 1 of what holds the codes and 2t of all else.
+    rrf: score + the best score of what holds them; all else keeps its score.
+    """
+    if kind is ScoreKind.WEIGHTED:
+        return {rid: (score + (rid in holding)) / 2.0 for rid, score in scores.items()}
+    top = max(scores.values(), default=0.0)
+    return {rid: score + top if rid in holding else score for rid, score in scores.items()}
 
 
 def ranked(scores: Mapping[int, float]) -> list[int]:

@@ -6,7 +6,7 @@ import pytest
 
 from context_engine.errors import ConfigError
 from context_engine.models import ScoreKind, Settings
-from context_engine.sources.local.merge import boosted, kind_of, merged, ranked
+from context_engine.sources.local.merge import boosted, kind_of, lifted, merged, ranked
 from context_engine.sources.local.options import SearchOptions
 
 TEXT = {1: 8.0, 2: 2.0, 3: 0.0}
@@ -81,6 +81,15 @@ class TestSeed004:
         small, large = ({1: 0.02, 2: 0.03}, {1: 2.0, 2: 3.0})
         order = [ranked(boosted(scores, {1: 1.0}, (), options)) for scores in (small, large)]
         assert order[0] == order[1] == ranked({1: 2.0 + 3.0 * 0.3, 2: 3.0}) == [2, 1]
+
+
+def test_what_holds_the_codes_is_lifted_above_all_else() -> None:
+    scores = {1: 0.2, 2: 0.9, 3: 0.4}
+    by_weight = lifted(scores, {1, 3}, ScoreKind.WEIGHTED)
+    assert by_weight == {1: pytest.approx(0.6), 2: pytest.approx(0.45), 3: pytest.approx(0.7)}
+    by_rank = lifted(scores, {1, 3}, ScoreKind.RRF)
+    assert by_rank == {1: pytest.approx(1.1), 2: 0.9, 3: pytest.approx(1.3)}
+    assert ranked(by_weight) == ranked(by_rank) == [3, 1, 2]
 
 
 def test_equal_scores_are_ranked_by_age() -> None:

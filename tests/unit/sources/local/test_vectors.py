@@ -129,6 +129,49 @@ class TestScores:
         put({"near": f"{near} approval approval of a product", "it": f"{code} approval"})
         assert ids(hybrid, code)[0] == "it"
 
+    def test_a_weighted_score_is_halved_towards_1_with_the_codes_and_towards_0_without(
+        self, hybrid: LocalBase, put: Put
+    ) -> None:
+        hybrid.options = SearchOptions(section_weight=0.0, sibling_weight=0.0)
+        put({"near": "IFRS 16 and IFRS, IFRS, on leases", "it": "Impairment under IFRS 9 of the desk"})
+        it, near = hybrid.search("IFRS 9", source_id="sop", top_k=2)
+        assert (it.chunk_id, near.chunk_id) == ("it", "near")
+        assert it.score(ScoreKind.WEIGHTED) == pytest.approx((by_hand(it, best=it) + 1.0) / 2.0)
+        assert near.score(ScoreKind.WEIGHTED) == pytest.approx(by_hand(near, best=it) / 2.0)
+
+    def test_the_codes_add_to_a_score_of_ranks_and_take_nothing_from_others(self, hybrid: LocalBase, put: Put) -> None:
+        """In both rankings the one is first, the other second."""
+        hybrid.options = SearchOptions(merge_method="rrf")
+        put({"near": "IFRS 16 and IFRS, IFRS, on leases", "it": "Impairment under IFRS 9 of the desk"})
+        found = hybrid.search("IFRS 9", source_id="sop", top_k=2)
+        scores = {one.chunk_id: one.score(ScoreKind.RRF) for one in found}
+        assert scores == {"it": pytest.approx(2 / 61 + 2 / 61), "near": 2 / 62}
+
+    def test_codes_that_nothing_in_the_base_holds_change_no_score(self, hybrid: LocalBase, put: Put) -> None:
+        hybrid.options = SearchOptions(section_weight=0.0, sibling_weight=0.0)
+        put({"near": "IFRS 16 and IFRS, IFRS, on leases", "other": "Impairment under IFRS 9 of the desk"})
+        found = hybrid.search("IFRS 17", source_id="sop", top_k=2)
+        best = max(found, key=lambda one: one.score(ScoreKind.BM25) or 0.0)
+        assert [one.score(ScoreKind.WEIGHTED) for one in found] == [
+            pytest.approx(by_hand(one, best=best)) for one in found
+        ]
+
+    def test_a_code_that_another_source_holds_lowers_the_scores_of_both(self, hybrid: LocalBase, put: Put) -> None:
+        """They stay comparable over the sources of one base."""
+        hybrid.options = SearchOptions(section_weight=0.0, sibling_weight=0.0)
+        put({"near": "IFRS 16 and IFRS, IFRS, on leases"}, source_id="web")
+        put({"it": "Impairment under IFRS 9 of the desk"})
+        (it,) = hybrid.search("IFRS 9", source_id="sop", top_k=1)
+        (near,) = hybrid.search("IFRS 9", source_id="web", top_k=1)
+        assert near.score(ScoreKind.WEIGHTED) == pytest.approx(by_hand(near, best=it) / 2.0)
+
+
+def by_hand(chunk: Chunk, *, best: Chunk) -> float:
+    """The weighted score of weights .5 and .5 from the two true scores."""
+    text, highest, cosine = chunk.score(ScoreKind.BM25), best.score(ScoreKind.BM25), chunk.score(ScoreKind.COSINE)
+    assert text is not None and highest is not None and cosine is not None
+    return 0.5 * text / highest + 0.5 * max(cosine, 0.0)
+
 
 class TestScope:
     def test_filters_hold_for_vectors(self, hybrid: LocalBase, put: Put) -> None:
