@@ -35,15 +35,16 @@ def rerank_step(lane: RerankLane | None, settings: Settings, left: Callable[[], 
     """Return the step that asks a reranker; None where there is none or `reranking_enabled` is off.
 
     Args:
-        lane: the reranker.
+        lane: the reranker; it has `rerank_timeout_s`.
         settings: of the search.
-        left: seconds until its deadline.
+        left: seconds until its deadline, which counts where it is sooner.
     """
     if lane is None or not settings.reranking_enabled:
         return None
 
     def step(query: str, pairs: Sequence[tuple[Key, Chunk]]) -> Mapping[Key, float] | None:
-        scores = lane.ask(query, [chunk for _, chunk in pairs], left())
+        seconds = min(left(), settings.rerank_timeout_s)
+        scores = lane.ask(query, [chunk for _, chunk in pairs], seconds)
         name = lane.reranker.name
         try:
             return None if scores is None else _checked(name, scores, [key for key, _ in pairs])

@@ -12,7 +12,7 @@ from context_engine.engine.columns import Columns
 from context_engine.engine.selection import select
 from context_engine.engine.survivors import Ranking, RerankStep, StageTwo
 from context_engine.errors import RerankerError
-from context_engine.models import Fate, Outcome, ScoreKind, StageTrace
+from context_engine.models import Chunk, Fate, Outcome, Score, ScoreKind, StageTrace
 from context_engine.policy.effective import in_force, superseded
 from context_engine.policy.filters import chunk_fields, matches
 from context_engine.query import variants
@@ -224,7 +224,8 @@ class _StageTwoRun:
     def reranked(self, rows: list[int]) -> list[int]:
         """Blend: relevance = w * stage 1 + (1 - w) * reranker. A failure leaves stage 1's relevance, and is said.
 
-        With `rerank_top_n` the reranker sees the best alone, and the others stay below them.
+        With `rerank_top_n` the reranker sees the best alone, and the others stay below them. Each chunk it sees carries
+        stage 1's relevance as its score of that kind.
         """
         columns = self.columns
         if self.rerank_step is None or not rows:
@@ -232,7 +233,10 @@ class _StageTwoRun:
         asked = best_of(rows, columns.relevance, columns.tiers, self.settings.rerank_top_n)
         keys = [columns.keys[row] for row in asked]
         try:
-            scores = self.rerank_step(self.given.query, [(key, columns.chunks[row]) for key, row in zip(keys, asked)])
+            scores = self.rerank_step(
+                self.given.query,
+                [(key, _with_relevance(columns.chunks[row], columns.relevance[row])) for key, row in zip(keys, asked)],
+            )
         except RerankerError as error:
             self.rerank_failed = str(error)
             columns.warnings.append(f"degraded: rerank: {error}")
@@ -249,3 +253,8 @@ class _StageTwoRun:
         for row, value in zip(rest, below_reranked([columns.relevance[row] for row in rest], before, after)):
             columns.relevance[row] = value
         return rows
+
+
+def _with_relevance(chunk: Chunk, relevance: float) -> Chunk:
+    others = (score for score in chunk.scores if score.kind is not ScoreKind.RELEVANCE)
+    return chunk._replace(scores=(Score(ScoreKind.RELEVANCE, relevance, "stage1"), *others))

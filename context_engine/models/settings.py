@@ -83,8 +83,14 @@ class Settings(BaseModel):
     rerank_top_n: TopK | None = Field(
         None, description="Only the best so many by stage 1 are reranked and stay above the rest; null: all."
     )
+    rerank_timeout_s: Seconds = Field(
+        10.0, description="Time for the reranker, at most what is left of deadline_s; later, stage 1's order stands."
+    )
     similarity_threshold: Annotated[float, Field(strict=True, ge=-1.0, le=1.0, allow_inf_nan=False)] | None = Field(
-        None, description="Least score of the kind similarity_kind; candidates without it pass, marked."
+        None,
+        description="Least score of the kind similarity_kind; candidates without it pass, marked. Where a question is "
+        "little but codes, the embedded base gives (score + 1) / 2 as weighted to what holds them and score / 2 to "
+        "the rest, and raises rrf of what holds them.",
     )
     similarity_kind: Literal["cosine", "weighted", "rerank", "relevance", "bm25", "fulltext", "rrf"] = Field(
         "cosine", description="Kind of score that similarity_threshold is for."
@@ -135,7 +141,11 @@ class Settings(BaseModel):
     section_weight: Weight = Field(0.2, description="Text score: weight of the whole section a chunk stands in.")
     sibling_weight: Weight = Field(0.4, description="Text score: weight of the best candidate in the same section.")
     neighbour_weight: Weight = Field(0.0, description="Text score: weight of the chunks before and after.")
-    title_boost: Weight = Field(0.0, description="Added where title and headings hold the words of the query.")
+    title_boost: Weight = Field(
+        0.0,
+        description="Added where title and headings hold the words of the query; the sum is divided by 1 + both "
+        "boosts.",
+    )
     definition_boost: Weight = Field(0.0, description="Added where a chunk defines a term of the query.")
     expired: Literal["flag", "demote", "refuse"] = Field("flag", description="What happens to content past its TTL.")
     sources: Annotated[tuple[str, ...] | None, Field(strict=False)] = Field(

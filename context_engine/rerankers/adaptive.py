@@ -17,14 +17,6 @@ __all__ = ["AdaptiveOptions", "AdaptiveReranker", "open_adaptive"]
 
 FEWEST: Final = 4
 CLEAR_LEAD: Final = 0.35
-_KINDS: Final = (
-    ScoreKind.RELEVANCE,
-    ScoreKind.WEIGHTED,
-    ScoreKind.COSINE,
-    ScoreKind.RRF,
-    ScoreKind.BM25,
-    ScoreKind.FULLTEXT,
-)
 
 
 class AdaptiveOptions(Options):
@@ -47,8 +39,8 @@ class AdaptiveOptions(Options):
 class AdaptiveReranker:
     """Has no opinion where there are few chunks or one that clearly leads; else asks another reranker.
 
-    The lead is read from a score that every chunk carries from one named scorer, or as declared relevance; without one
-    the reranker is asked.
+    The lead is read from the chunks' relevance, which stage 2 gives each chunk it hands to a reranker; without it the
+    reranker is asked.
 
     Args:
         reranker: asked.
@@ -67,16 +59,13 @@ class AdaptiveReranker:
 
 
 def _lead(chunks: Sequence[Chunk]) -> float:
-    """Return by how much the best chunk leads the second, [0, 1]; 0 where no score tells."""
-    for kind in _KINDS:
-        scores = [next((score for score in chunk.scores if score.kind is kind), None) for chunk in chunks]
-        values = [score.value for score in scores if score is not None]
-        scorers = {score.scorer for score in scores if score is not None}
-        one_scale = kind is ScoreKind.RELEVANCE or (len(scorers) == 1 and None not in scorers)
-        if len(values) == len(chunks) and one_scale:
-            best, second, *_ = sorted(normalise_pool(values), reverse=True)
-            return best - second
-    return 0.0
+    """Return by how much the best chunk leads the second, [0, 1]; 0 where it is not known."""
+    values = [chunk.score(ScoreKind.RELEVANCE) for chunk in chunks]
+    known = [value for value in values if value is not None]
+    if not len(known) == len(chunks) >= 2:
+        return 0.0
+    best, second, *_ = sorted(normalise_pool(known), reverse=True)
+    return best - second
 
 
 def open_adaptive(options: Mapping[str, Any], context: ModelContext) -> Reranker:

@@ -36,6 +36,7 @@ from context_engine.models import (
     Status,
 )
 from context_engine.rerankers import CallableReranker, NoOpReranker
+from context_engine.rerankers.adaptive import AdaptiveReranker
 from context_engine.sources.callable import CallableSource
 
 
@@ -839,3 +840,72 @@ def test_a_reranker_that_is_late_leaves_the_order_of_stage_1_and_says_so(make_en
     assert [text for text in result.warnings if text.startswith("degraded: rerank: slow gave no scores within")]
     assert (result.status, result.rerank_scores) == (Status.DEGRADED, {})
     assert stage_two_bytes(recompute(result)) == stage_two_bytes(result)
+
+
+def test_a_reranker_has_its_own_time_within_the_deadline(make_engine, chunk_of):
+    release = threading.Event()
+
+    class Hangs:
+        name = "slow"
+
+        def rerank(self, query, chunks):
+            release.wait()
+
+    engine = make_engine([(2, [chunk_of("a", 0.8)])], reranker=Hangs())
+    try:
+        result = engine.search(request("approval rule", deadline_s=30.0, rerank_timeout_s=0.05))
+    finally:
+        release.set()
+    assert [text for text in result.warnings if text.startswith("degraded")] == [
+        "degraded: rerank: slow gave no scores within 0.05 s"
+    ]
+    assert [chunk.chunk_id for chunk in result.chunks] == ["a"]
+
+
+class Looks:
+    """Keeps the scores of what it is asked to rerank, by text."""
+
+    name = "looks"
+
+    def __init__(self):
+        self.seen = {}
+
+    def rerank(self, query, chunks):
+        self.seen |= {chunk.content: chunk.scores for chunk in chunks}
+        return [0.5] * len(chunks)
+
+
+def test_a_reranker_sees_the_relevance_of_stage_1_and_the_result_keeps_the_sources_scores(make_engine):
+    """Of scores 10 and 9 of one index relevance is 1 and .8."""
+    given = {"Approval of the desk": 10.0, "The rule on limits": 9.0}
+    chunks = [Chunk(content=text, scores=(Score(ScoreKind.BM25, value, "i"),)) for text, value in given.items()]
+    looks = Looks()
+    result = make_engine([(2, chunks)], reranker=looks).search(request("approval rule", min_relevance_score=0.0))
+    assert {text: {score.kind: score.value for score in scores} for text, scores in looks.seen.items()} == {
+        "Approval of the desk": {ScoreKind.RELEVANCE: 1.0, ScoreKind.BM25: 10.0},
+        "The rule on limits": {ScoreKind.RELEVANCE: 0.8, ScoreKind.BM25: 9.0},
+    }
+    assert {chunk.content: chunk.scores for chunk in result.raw[0].chunks} == {
+        one.content: one.scores for one in chunks
+    }
+    assert [[score.kind for score in chunk.chunk.scores] for chunk in result.chunks] == [[ScoreKind.BM25]] * 2
+    assert stage_two_bytes(recompute(result)) == stage_two_bytes(result)
+
+
+def test_a_reranker_sees_one_relevance_where_the_source_declares_its_own(make_engine, chunk_of):
+    looks = Looks()
+    make_engine([(2, [chunk_of("a", 0.8, "Approval of the desk")])], reranker=looks).search(request("approval"))
+    assert [(score.kind, score.value) for score in looks.seen["Approval of the desk"]] == [(ScoreKind.RELEVANCE, 0.8)]
+
+
+def test_a_clear_lead_is_one_of_relevance_not_of_another_score(make_engine):
+    """A text of the web near by cosine, without a word of the question, leads nothing over two sources."""
+
+    def scored(text, cosine):
+        return Chunk(content=text, scores=(Score(ScoreKind.COSINE, cosine, "model"),))
+
+    rules = [scored(f"Approval limit number {number} of desk {number}", 0.6) for number in range(4)]
+    looks = Looks()
+    engine = make_engine([(2, rules), (5, [scored("Nothing of that here", 0.95)])], reranker=AdaptiveReranker(looks))
+    engine.search(request("approval limit", dedup_method="off"))
+    assert len(looks.seen) == 5

@@ -142,35 +142,44 @@ class Asked:
         return [0.5 for _ in chunks]
 
 
+def of_relevance(*values: float) -> list[Chunk]:
+    return [
+        Chunk(content=f"text {place}", scores=(Score(ScoreKind.RELEVANCE, value),))
+        for place, value in enumerate(values)
+    ]
+
+
 @pytest.mark.parametrize(
-    ("cosines", "asked"),
+    ("relevance", "asked"),
     [
         ((0.9, 0.8), False),  # fewer than four
         ((0.9, 0.8, 0.7, 0.6), True),  # least 0.45: 1 and 0.78 lead by 0.22
         ((0.9, 0.6, 0.6, 0.6), False),  # 1 and 0.33 lead by 0.67
         ((0.9, 0.9, 0.1, 0.1), True),  # two lead together
+        ((0.0, 0.0, 0.0, 0.0), True),
     ],
 )
-def test_it_is_asked_only_where_many_are_near_the_best(chunks: Any, cosines: tuple[float, ...], asked: bool) -> None:
+def test_it_is_asked_only_where_many_are_near_the_best(relevance: tuple[float, ...], asked: bool) -> None:
     inner = Asked()
-    texts = [f"text {number}" for number in range(len(cosines))]
 
-    scores = AdaptiveReranker(inner).rerank("q", chunks(*texts, cosines=cosines))
+    scores = AdaptiveReranker(inner).rerank("q", of_relevance(*relevance))
 
     assert (scores is not None, inner.times) == (asked, int(asked))
 
 
-def test_without_a_score_that_all_share_it_is_asked(chunks: Any) -> None:
+def test_relevance_alone_tells_of_a_lead(chunks: Any) -> None:
     inner = Asked()
-    some = chunks("a", "b", "c", "d", cosines=(0.9, 0.1, 0.1, 0.1))
-    other = (Score(ScoreKind.COSINE, 0.1, "another index"),)
+    clear = of_relevance(0.9, 0.1, 0.1, 0.1)
+    cosine = (Score(ScoreKind.COSINE, 0.9, "index"),)
 
-    assert AdaptiveReranker(inner).rerank("q", some) is None
-    assert AdaptiveReranker(inner).rerank("q", [*some[:3], some[3]._replace(scores=other)]) is not None
-    assert AdaptiveReranker(inner).rerank("q", [*some[:3], some[3]._replace(scores=())]) is not None
-    unnamed = [chunk._replace(scores=(chunk.scores[0]._replace(scorer=None),)) for chunk in some]
-    assert AdaptiveReranker(inner).rerank("q", unnamed) is not None
-    assert AdaptiveReranker(inner, clear_lead=1.0).rerank("q", some) is not None
+    assert AdaptiveReranker(inner).rerank("q", clear) is None
+    assert AdaptiveReranker(inner, clear_lead=1.0).rerank("q", clear) is not None
+    assert AdaptiveReranker(inner).rerank("q", [*clear[:3], clear[3]._replace(scores=cosine)]) is not None
+    assert AdaptiveReranker(inner).rerank("q", chunks("a", "b", "c", "d", cosines=(0.9, 0.1, 0.1, 0.1))) is not None
+
+
+def test_one_chunk_leads_nothing() -> None:
+    assert AdaptiveReranker(Asked(), fewest=1).rerank("q", of_relevance(0.9)) == [0.5]
 
 
 def test_an_adaptive_reranker_opens_the_one_behind_it(context: ModelContext, chunks: Any) -> None:

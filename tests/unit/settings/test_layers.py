@@ -29,6 +29,7 @@ OTHER: dict[str, Any] = {
     "reranker_options": {"model": "m"},
     "rerank_weight": 0.25,
     "rerank_top_n": 3,
+    "rerank_timeout_s": 1.5,
     "similarity_threshold": 0.75,
     "similarity_kind": "weighted",
     "strict_thresholds": True,
