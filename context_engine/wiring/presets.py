@@ -23,5 +23,6 @@ FUNNEL: Final[Mapping[str, Any]] = MappingProxyType(
 
 The threshold must fit the embedding model: measured with all-MiniLM-L6-v2, three of four right passages lie below .75
 (their median is .65), so lower it for such a model. Without an embedder no candidate carries a cosine, and all pass,
-marked.
+marked. As a file it is `config/rag-pipeline.funnel.example.json`, which `context-engine init` writes too: rename it to
+`rag-pipeline.json`.
 """

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+import pytest
 
 from context_engine.models import Chunk, Score, ScoreKind, SearchResult
 from context_engine.rerankers import CallableReranker
 from context_engine.wiring import load_setup
 from context_engine.wiring.presets import FUNNEL
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_funnel_names_settings_that_are_known(tmp_path: Path) -> None:
@@ -16,6 +21,18 @@ def test_the_funnel_names_settings_that_are_known(tmp_path: Path) -> None:
 
     assert (values.stage1_top_k, values.similarity_threshold, values.stage2_top_k) == (50, 0.75, 15)
     assert (values.reranker, values.reranking_enabled) == ("cross_encoder", True)
+
+
+@pytest.mark.parametrize("folder", [ROOT / "config", ROOT / "context_engine/settings/templates/config"])
+def test_the_funnel_as_a_file_is_the_preset(folder: Path, tmp_path: Path) -> None:
+    text = (folder / "rag-pipeline.funnel.example.json").read_text("utf-8")
+    keys = {key: value for key, value in json.loads(text).items() if not key.startswith(("//", "$"))}
+    assert keys == FUNNEL
+
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "rag-pipeline.json").write_text(text, "utf-8")
+    read = load_setup(env={}, cwd=tmp_path).resolver.base().values
+    assert read == load_setup(env={}, cwd=tmp_path / "config").with_pipeline(FUNNEL).resolver.base().values
 
 
 def test_fifty_become_those_near_enough_and_fifteen_of_them(ask: Callable[..., SearchResult]) -> None:
