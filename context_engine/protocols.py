@@ -61,6 +61,8 @@ class Reranker(Protocol):
     def rerank(self, query: str, chunks: Sequence[Chunk]) -> Sequence[float] | None:
         """Return one score in [0, 1] per chunk, in the order given; None for "no opinion".
 
+        Each chunk carries stage 1's relevance as its score of that kind.
+
         Raises:
             RerankerError: the model failed; the search goes on without it and says so.
         """
