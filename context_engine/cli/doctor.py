@@ -14,6 +14,7 @@ from rich.text import Text
 
 from context_engine.cli.app import FAILURE
 from context_engine.cli.console import clean, out, print_json_line, show
+from context_engine.cli.doctor_models import ModelReport, model_reports
 from context_engine.cli.workspace import Place, Workspace, open_workspace, placed
 from context_engine.engine.recall import as_source_error
 from context_engine.errors import ContextEngineError, InvalidRequest
@@ -36,7 +37,7 @@ Examples:
   context-engine doctor --domain NPA --no-query --json
 
 \b
-Exit code: 0 every source can be searched, 1 one cannot, 2 usage or configuration.
+Exit code: 0 every source can be searched and every model used, 1 one cannot, 2 usage or configuration.
 """
 
 
@@ -63,23 +64,34 @@ class SourceReport(NamedTuple):
 
 @click.command(epilog=EPILOG)
 @click.option("--domain", "-d", metavar="NAME", help="This domain alone.")
-@click.option("--no-query", is_flag=True, help="Ask no sample query.")
+@click.option("--no-query", is_flag=True, help="Ask no sample query and try no model.")
 @click.option("--query", metavar="TEXT", default=SAMPLE, show_default=True, help="The sample query.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @placed
 def doctor(place: Place, domain: str | None, no_query: bool, query: str, as_json: bool) -> None:
-    """Ask every source of every domain whether it can be searched, and as its manifest says."""
+    """Ask every source of every domain whether it can be searched, and as its manifest says.
+
+    The embedder and the reranker of the configuration are tried once: without its model a search goes on, but worse.
+    """
     if not query.strip():
         raise InvalidRequest("--query is empty: give some words, or --no-query")
     workspace = open_workspace(place)
     reports = list(_reports(workspace, domain, None if no_query else query))
-    notes = _notes(reports)
+    setup = workspace.setup
+    models = [] if no_query else list(model_reports(setup, setup.models(workspace.data_dir)))
+    notes, ok = _notes(reports), all(one.ok for one in reports) and all(one.ok for one in models)
     if as_json:
-        found = {"ok": all(one.ok for one in reports), "sources": [one.to_dict() for one in reports], "notes": notes}
+        found = {
+            "ok": ok,
+            "sources": [one.to_dict() for one in reports],
+            "models": [one.to_dict() for one in models],
+            "notes": notes,
+        }
         print_json_line(json.dumps(found, ensure_ascii=False))
     else:
         _show(reports, notes)
-    click.get_current_context().exit(0 if all(one.ok for one in reports) else FAILURE)
+        _show_models(models)
+    click.get_current_context().exit(0 if ok else FAILURE)
 
 
 def _reports(workspace: Workspace, only: str | None, sample: str | None) -> Iterator[SourceReport]:
@@ -200,6 +212,13 @@ def _show(reports: list[SourceReport], notes: list[str]) -> None:
     bad = sum(not one.ok for one in reports)
     total = f"{len(reports)} source{'s' * (len(reports) != 1)}"
     show(console, Text(f"{bad} of {total} cannot be searched", "bold red") if bad else Text(f"{total} good", "green"))
+
+
+def _show_models(models: list[ModelReport]) -> None:
+    for one in models:
+        about = f"{one.kind} {clean(one.name)}"
+        good = Text(f"{about} good", "green")
+        show(out(), good if one.problem is None else Text(f"✗ {about}: {clean(one.problem)}", "red"))
 
 
 def _rows(one: SourceReport) -> Iterator[list[Text]]:

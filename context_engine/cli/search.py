@@ -30,6 +30,10 @@ Examples:
   cat question.txt | context-engine search - -d ORM --context --budget 2000
   context-engine search "default fund" -d DCE --json | jq '.chunks[]._provenance'
 """
+SET: Final = (
+    "A setting of this search; 'config show' lists them. Models (embedder, reranker, query refiner, their options) and "
+    "how text and vectors are merged are those of the configuration or of CONTEXT_ENGINE_... variables."
+)
 
 
 if TYPE_CHECKING:
@@ -61,7 +65,7 @@ class Day(_DayType):
 @click.option("--require-source", multiple=True, metavar="ID", help="A source that must be among the evidence.")
 @click.option("--strict", is_flag=True, help="Fail when required evidence is missing.")
 @click.option("--persona", metavar="NAME", help="Profile of settings from personas.json.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any setting; 'config show' lists them.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=SET)
 @click.option("--min-relevance", type=float, metavar="X", help="Least absolute relevance, 0 to 1 [default: 0.15].")
 @click.option("--explain", is_flag=True, help="Show funnel, sources, scores, fates, swaps, settings and warnings.")
 @click.option("--context", is_flag=True, help="Write what a language model would read.")
