@@ -74,3 +74,53 @@ def test_a_text_under_another_name_is_relevant(search: Callable[..., SearchResul
     assert search("NPA criteria").chunks[0].chunk_id == "criteria"
     found = {chunk.chunk_id: chunk for chunk in search("what is the NPA", min_relevance_score=0.5).chunks}
     assert found["criteria"].absolute == 1.0
+
+
+@pytest.fixture
+def bank(tmp_path: Any, make_engine: Callable[..., Any], ask: Any) -> Callable[..., SearchResult]:
+    """Searches a tier-4 notice and the tier-1 and tier-2 texts that cite it."""
+    base = LocalBase.open(tmp_path / "bank", create=True)
+    texts = {
+        "t1": [Chunk(content="See MAS Notice 637 and 4.2.1(b) for MAS filings.", chunk_id="register", title="Filings")],
+        "t2": [
+            Chunk(
+                content="Capital reporting follows MAS Notice 637.", chunk_id="sop", title="Capital SOP", section="1"
+            ),
+            Chunk(content="(a) over 10 million; (b) a new channel.", chunk_id="tests", title="SOP", section="4.2.1"),
+        ],
+        "t4": [
+            Chunk(
+                content="(a) Banks hold capital; (b) and report.", chunk_id="four", title="MAS Notice 637", section="4"
+            ),
+            Chunk(content="Scope: all banks.", chunk_id="scope", title="MAS Notice 637", section="1"),
+            Chunk(content="See MAS Notice 637(4)(b).", chunk_id="laundering", title="MAS Notice 626", section="4"),
+        ],
+    }
+    with base.writer() as writer:
+        for source, chunks in texts.items():
+            for chunk in chunks:
+                writer.put(source, str(chunk.chunk_id), "", "1", [chunk])
+
+    def searched(query: str, **settings: Any) -> SearchResult:
+        return ask([(SourceSpec(id=one, type=TYPES[one]), LocalSource(base, one)) for one in texts], query, **settings)
+
+    return searched
+
+
+@pytest.mark.parametrize(
+    ("query", "best"),
+    [
+        ("MAS Notice 637", {"four", "scope"}),
+        ("mas notice 637", {"four", "scope"}),
+        ("MAS 637", {"four", "scope"}),
+        ("MAS Notice 637(4)(b)", {"four"}),
+        ("4.2.1(b)", {"tests"}),
+        ("clause 4.2.1 (b)", {"tests"}),
+    ],
+)
+def test_what_is_called_so_leads_what_cites_it_whatever_the_tier(
+    bank: Callable[..., SearchResult], query: str, best: set[str]
+) -> None:
+    result = bank(query)
+    assert {one.chunk_id for one in result.chunks[: len(best)]} == best
+    assert stage_two_bytes(recompute(result)) == stage_two_bytes(result)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from context_engine.query import codes, phrases, references
-from context_engine.query.references import names_sections_only
+from context_engine.query.references import names_sections_only, spellings, words_beside
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,18 @@ from context_engine.query.references import names_sections_only
         ("on 2024-01-31 a limit of 1,000.50", ()),
         ("4.2.1(b)", ()),
         ("the policy of the bank", ()),
+        ("MAS 637", ("MAS 637",)),
+        ("how BCBS 239, ISO/IEC 27001 and SR 11-7 differ", ("BCBS 239", "ISO/IEC 27001", "SR 11-7")),
+        ("ISO 27001:2022 and EU 2016/679", ("ISO 27001", "EU 2016/679")),
+        ("BCBS 239 (2013).", ("BCBS 239",)),
+        ("above USD 500, SGD 100 or EUR 20", ()),
+        ("IFRS 9 from Q1 2024, FY 2024, CY 2025, DEC 31", ()),
+        ("the CRR 2013", ()),
+        ("a VAR 12.5, an LCR 110 %, an LTV 80%", ()),
+        ("an RTO 48 hours, AUM 50 million, SLA 24-hour", ()),
+        ("GEN 3.3", ()),
+        ("RULE 35 or ANNEX 12", ()),
+        ("WHAT ARE THE RULES WITHIN 30 OF THEM", ()),
     ],
 )
 def test_codes(text: str, found: tuple[str, ...]) -> None:
@@ -37,6 +49,13 @@ def test_codes(text: str, found: tuple[str, ...]) -> None:
         ("Rules A4.3.13 to A4.3.16", ("A4.3.13", "A4.3.16")),
         ("a limit of 5.5 % or 1.25", ()),
         ("section 12", ()),
+        ("section 4.2.1 (b)", ("4.2.1 (b)",)),
+        ("§ 4.2.1 (b) (ii)", ("4.2.1 (b) (ii)",)),
+        ("Rules 3.5 (a) and 8.4(c)", ("3.5 (a)", "8.4(c)")),
+        ("rule 12 (3)", ("12 (3)",)),
+        ("section 4.2 (see below)", ("4.2",)),
+        ("rule 3.5 (new) and rule 3.6 (2024)", ("3.5", "3.6")),
+        ("4.2.1 (b)", ("4.2.1",)),
         ("NPA-001", ()),
     ],
 )
@@ -64,9 +83,29 @@ def test_quoted_phrases(text: str, found: tuple[str, ...]) -> None:
         ("4.2.1(b)", True),
         ("section 4.2.1(b)?", True),
         ("Rules 3.5 and 8.4.1", True),
+        ("§ 4.2.1 (b)", True),
         ("limits of section 4.2.1", False),
         ("section", False),
     ],
 )
 def test_whether_only_sections_are_named(text: str, only: bool) -> None:
     assert names_sections_only(text, references(text)) is only
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "count"),
+    [
+        ("MAS Notice 637", ["MAS Notice 637"], 0),
+        ("what does MAS Notice 637 apply to?", ["MAS Notice 637"], 1),
+        ("limits of NPA-001 and NPA-0012", ["NPA-001", "NPA-0012"], 1),
+        ("limits", [], 1),
+    ],
+)
+def test_how_many_words_stand_beside_the_names(text: str, names: list[str], count: int) -> None:
+    assert words_beside(text, names) == count
+
+
+def test_what_else_an_issuers_number_is_written_as() -> None:
+    assert {"MAS 637", "MAS-637", "MAS notice 637", "MAS circular 637"} < set(spellings("MAS 637"))
+    assert spellings("MAS Notice 637") == ("MAS Notice 637",)
+    assert spellings("NPA-001") == ("NPA-001",)
