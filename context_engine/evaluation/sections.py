@@ -241,7 +241,7 @@ def method(compared: Compared) -> Section:
     if compared.ours.run is not None:
         depth = compared.ours.run.depth
         said += (
-            f" Every search ranks {depth.ranked} chunks for the measures, whatever their depth; what is lost, tiers "
+            f" Every search ranks {depth.ranked} chunks, at least as deep as the measures look; what is lost, tiers "
         )
         said += f"and tokens are those of the first {depth.top_k}, which are read."
     return Section(title="How it was measured", blocks=[Text(said)])
