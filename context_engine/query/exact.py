@@ -117,7 +117,7 @@ class _Text:
 
     def _is_called(self, name: _Name) -> bool:
         by_head = any(one in self._head for one in name.sought)
-        return by_head or (not name.quoted and self._has_item(name.sought[0].strip()))
+        return by_head or (not name.quoted and any(self._has_item(one.strip()) for one in name.sought))
 
     def _has_item(self, name: str) -> bool:
         itemised = _ITEMISED.fullmatch(name)

@@ -19,14 +19,13 @@ _INSTRUMENT: Final = re.compile(
 )
 _KINDS: Final = ("notice", "circular", "guideline", "guidelines", "directive", "regulation", "bulletin", "standard")
 _ISSUED: Final = re.compile(
-    r"(?<![\w./-])([A-Z]{2,6}(?:/[A-Z]{2,6})?)\s(\d+(?:[-/]\d+)*)(?![\w/-]|[.,]\d|\s?%"
+    r"(?<![\w./-])([A-Z]{2,6}(?:/[A-Z]{2,6})?)\s(\d+(?:[-/]\d+)*)((?:\(\w{1,4}\))*)(?![\w/-]|[.,]\d|\s?%"
     r"|\s(?:thousand|million|billion|mn|bn|[mk]|hours?|hrs?|minutes?|days?|weeks?|months?|quarters?|years?|bps?|basis"
     r"|per|percent|business|working|calendar|times|x)\b)"
 )
 """An issuer's letters and a number, `BCBS 239`: not an amount, a share or a time."""
 _YEAR: Final = re.compile(r"(?:19|20)\d\d")
-_NO_ISSUERS: Final = STOP_WORDS | frozenset(
-    """
+_NO_ISSUER: Final = """
     aed afn all amd ang aoa ars aud awg azn bam bbd bdt bgn bhd bif bmd bnd bob brl bsd btn bwp byn bzd cad cdf chf clp
     cnh cny cop crc cup cve czk djf dkk dop dzd egp ern etb eur fjd fkp gbp gel ghs gip gmd gnf gtq gyd hkd hnl htg huf
     idr ils inr iqd irr isk jmd jod jpy kes kgs khr kmf kpw krw kwd kyd kzt lak lbp lkr lrd lsl lyd mad mdl mga mkd mmk
@@ -35,9 +34,10 @@ _NO_ISSUERS: Final = STOP_WORDS | frozenset(
     vnd vuv wst xaf xag xau xcd xdr xof xpd xpf xpt yer zar zmw zwg rmb
     jan feb mar apr may jun june jul july aug sep sept oct nov dec
     fy cy hy ye ytd mtd gmt utc max min not no page pages item items table step level tier option line row figure
-    """.split()  # noqa: SIM905
-)
-"""Currencies (ISO 4217), months and other capitals before a number that is no name."""
+    pd lgd ead ltv lcr nsfr var cva rwa npl roe kri kpi aum fx rto rpo sla
+"""
+_NO_ISSUERS: Final = STOP_WORDS | frozenset(_NO_ISSUER.split())
+"""Currencies (ISO 4217), months, measures and other capitals before a number that is no name."""
 _FEWEST_SHOUTED: Final = 5
 _SECTION_WORD: Final = (
     r"(?:§+|\b(?:sections?|clauses?|rules?|articles?|paragraphs?|paras?|chapters?|parts?|annex(?:es)?|"
@@ -85,7 +85,7 @@ def _is_issued(match: re.Match[str], text: str) -> bool:
     """Whether letters and number are a name; not in a question all in capitals, where any word would be one."""
     issuer, number = match[1], match[2]
     shouted = text.isupper() and len(text.split()) >= _FEWEST_SHOUTED
-    is_word = issuer.casefold() in _NO_ISSUERS or _SECTION.fullmatch(issuer) is not None
+    is_word = not _NO_ISSUERS.isdisjoint(issuer.casefold().split("/")) or _SECTION.fullmatch(issuer) is not None
     return not (shouted or is_word or len(number) < 2 or _YEAR.fullmatch(number))
 
 
@@ -98,7 +98,7 @@ def spellings(code: str) -> tuple[str, ...]:
     match = _ISSUED.fullmatch(code)
     if match is None:
         return (code,)
-    issuer, number = match[1], match[2]
+    issuer, number = match[1], match[2] + match[3]
     return (code, f"{issuer}-{number}", *(f"{issuer} {kind} {number}" for kind in _KINDS))
 
 

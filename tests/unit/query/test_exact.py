@@ -58,6 +58,7 @@ def test_where_all_hold_the_same_all_stays(texts: list[str]) -> None:
         ("MAS 637", "637 of MAS", "", False),
         ("NPA 001", "text", "Entry NPA-001", True),
         ("MAS Notice 637(4)(b)", "(a) one (b) two", "MAS Notice 637 4 Approval", True),
+        ("MAS 637(4)(b)", "(a) one (b) two", "MAS Notice 637 4 Approval", True),
         ("MAS Notice 637(4)(b)", "two", "MAS Notice 637 4(b)", True),
         ("MAS Notice 637(4)(b)", "(b) two", "MAS Notice 637(4)", True),
         ("MAS Notice 637(4)(b)", "(a) one (b) two", "MAS Notice 637 5 Records", False),
