@@ -38,7 +38,7 @@ class LocalSource:
     def search(self, query: SourceQuery) -> SourceAnswer:
         """Return the best chunks; scores are comparable over all sources of one base.
 
-        Where the embedder fails, or is not done in time, the answer is that of the text alone, and says what is missing.
+        Where the embedder fails, or is late, the answer is that of the text alone, and says what is missing.
 
         Raises:
             SourceNotFound: there is no base, or nothing was ever ingested for this source.
