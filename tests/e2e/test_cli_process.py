@@ -123,7 +123,8 @@ def test_a_closed_stream_is_no_traceback(data: Path, closed: str, code: int, sai
     assert (done.returncode, done.stderr, done.stdout) == (code, said, b"")
 
 
-@pytest.mark.parametrize("encoding", ["ascii", pytest.param("cp1252", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 def test_every_encoding_of_the_terminal_works(data: Path, encoding: str) -> None:
     table = call(data, "search", "limit breach escalation", "-d", "DESK", "--explain", PYTHONIOENCODING=encoding)
     assert table.returncode == 0, table.stderr

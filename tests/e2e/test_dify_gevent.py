@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 SCRIPT = """
 from gevent import monkey
 monkey.patch_all()
@@ -31,6 +33,7 @@ with FakeDify(datasets) as dify:
 """
 
 
+@pytest.mark.slow
 def test_many_searches_at_once_under_gevent() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

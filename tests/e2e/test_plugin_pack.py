@@ -128,6 +128,7 @@ def test_the_engine_in_the_package_is_found_from_its_folder(unpacked: Path) -> N
     assert found["demo"] >= 60
 
 
+@pytest.mark.slow
 def test_a_package_is_signed_and_verified(package: Path, tmp_path: Path) -> None:
     pytest.importorskip("cryptography")
     from cryptography.hazmat.primitives import serialization as form

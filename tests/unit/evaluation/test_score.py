@@ -76,6 +76,7 @@ def test_a_saved_run_measures_the_same(demo_compared, tmp_path):
     assert score_rankings("a", hits, demo_compared.session.qrels, MEASURES).scores == demo_compared.ours.scores
 
 
+@pytest.mark.slow
 def test_measures_look_deeper_than_what_is_read(demo_session):
     shallow, deep = (evaluate(demo_session, Variant(), measures=("R@8", "R@60"), top_k=top_k) for top_k in (2, 8))
     assert shallow.ours.run.depth == Depth(top_k=2, ranked=60)
@@ -86,10 +87,10 @@ def test_measures_look_deeper_than_what_is_read(demo_session):
     assert used[0] < used[1]
 
 
-@pytest.mark.parametrize("top_k", [3, 8])
-def test_what_is_read_leads_the_ranking_also_where_likeness_decides(demo_session, top_k):
+@pytest.mark.slow
+def test_what_is_read_leads_the_ranking_also_where_likeness_decides(demo_session):
     """The first 3 that mmr_lambda chooses are not the first 3 of the 100 it would choose."""
-    variant = read_variant(["mmr_lambda=0.4"], demo_session.setup)
+    variant, top_k = read_variant(["mmr_lambda=0.4"], demo_session.setup), 3
     run = demo_session.run(variant, Depth(top_k=top_k, ranked=100))
     alone = demo_session.run(variant, Depth(top_k=top_k, ranked=top_k))
     plain = demo_session.run(Variant(), Depth(top_k=top_k, ranked=100))

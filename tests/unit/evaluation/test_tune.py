@@ -76,6 +76,7 @@ def found(small):
     return tune(small, candidates(GRID, small), measure="nDCG@10", folds=4)
 
 
+@pytest.mark.slow
 def test_what_is_computed_again_is_what_a_search_returns(small, found):
     for place in (0, 1, 4, 6, 7):
         run = small.run(found.candidates[place], Depth(top_k=8, ranked=10))

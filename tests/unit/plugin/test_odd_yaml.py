@@ -41,6 +41,7 @@ def replaced(value: Any, way: tuple[Any, ...], new: Any) -> Any:
     return copy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", FILES)
 def test_any_value_at_any_place_is_answered_with_findings(staged: dict[str, bytes], file: str) -> None:
     top = open_yaml(Report(staged), file)
