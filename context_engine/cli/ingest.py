@@ -20,10 +20,8 @@ from context_engine.cli.workspace import Place, Workspace, open_workspace, place
 from context_engine.errors import ConfigError, InvalidRequest, SourceError
 
 if TYPE_CHECKING:
-    from context_engine.embedders.usage import EmbedderUse
     from context_engine.ingest import IngestReport
     from context_engine.protocols import DocumentSink
-    from context_engine.wiring.models import Models
 
 __all__ = ["ingest"]
 
@@ -120,7 +118,7 @@ def _once(workspace: Workspace, order: _Order, *, as_json: bool) -> IngestReport
     else:
         with local_sink(workspace, models, dry_run=order.dry_run) as base:
             report = _run(workspace, order, specs, base)
-    use = _use(models)
+    use = models.embedder_use()
     if as_json:
         shown = {**report.to_dict(), "to": order.to, **({"dify": dify} if dify is not None else {})}
         shown |= {"embedder": use.to_dict()} if use is not None else {}
@@ -130,14 +128,6 @@ def _once(workspace: Workspace, order: _Order, *, as_json: bool) -> IngestReport
         if use is not None:
             note(str(use))
     return report
-
-
-def _use(models: Models) -> EmbedderUse | None:
-    if models.opened is None:
-        return None
-    from context_engine.embedders.usage import embedder_use
-
-    return embedder_use(models.opened)
 
 
 def _run(workspace: Workspace, order: _Order, specs: Any, sink: DocumentSink) -> IngestReport:

@@ -179,13 +179,14 @@ class Engine:
         opened = [self._lane(domain, spec) for spec in specs]
         lanes = [lane for lane in opened if isinstance(lane, Lane)]
         check_threshold(lanes, settings)
-        texts = (prepared.text, *prepared.sub_queries)
+        segmenter = settings.word_segmenter
+        texts = [(text, segmented(text, segmenter)) for text in (prepared.text, *prepared.sub_queries)]
         calls = [
             Call(
                 lane,
                 SourceQuery(
                     text=text,
-                    words=segmented(text, settings.word_segmenter),
+                    words=words,
                     domain=domain.domain,
                     top_k=settings.stage1_top_k,
                     expansions=prepared.expansions,
@@ -198,7 +199,7 @@ class Engine:
             )
             for spec, lane in zip(specs, opened)
             if isinstance(lane, Lane)
-            for text in texts
+            for text, words in texts
         ]
         bounds = {lane.source_id: settings.source_concurrency for lane in lanes}
         asked = iter(ask_all(calls, bounds=bounds, clock=self._clock))

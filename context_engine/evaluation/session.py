@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from context_engine.context import ApproxTokenCounter
 from context_engine.errors import ConfigError, InvalidRequest
@@ -18,10 +18,6 @@ from context_engine.evaluation.run import Depth, Progress, Run, run_questions
 from context_engine.evaluation.variant import Variant, open_with_models
 from context_engine.protocols import TokenCounter
 from context_engine.wiring import Setup
-from context_engine.wiring.models import Models
-
-if TYPE_CHECKING:
-    from context_engine.embedders.usage import EmbedderUse
 
 __all__ = ["Session", "labelled", "open_session", "with_domains"]
 
@@ -66,15 +62,7 @@ class Session:
                 authority=authority,
                 progress=progress,
             )
-        return replace(run, embedder=_use(models))
-
-
-def _use(models: Models) -> EmbedderUse | None:
-    if models.opened is None:
-        return None
-    from context_engine.embedders.usage import embedder_use  # only here: it brings the HTTP client
-
-    return embedder_use(models.opened)
+        return replace(run, embedder=models.embedder_use())
 
 
 def open_session(

@@ -6,7 +6,7 @@ import inspect
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from context_engine.errors import ConfigError
 from context_engine.model_access import ModelContext
@@ -14,6 +14,9 @@ from context_engine.models import EffectiveSettings
 from context_engine.protocols import Clock, Embedder, QueryRefiner, Reranker
 from context_engine.settings.connections import Connection
 from context_engine.wiring.adapters import EMBEDDERS, REFINERS, RERANKERS, find_adapter, load_adapter
+
+if TYPE_CHECKING:
+    from context_engine.embedders.usage import EmbedderUse
 
 __all__ = ["Models", "open_embedder", "open_reranker"]
 
@@ -106,11 +109,15 @@ class Models:
                 self._embedder = open_embedder(name, settings.values.embedder_options, self.context, file=origin)
             return self._embedder
 
-    @property
-    def opened(self) -> Embedder | None:
-        """The embedder if it was asked for so far; this opens none."""
+    def embedder_use(self) -> EmbedderUse | None:
+        """Return what the embedder did so far; None where none was opened, and this opens none."""
         with self._lock:
-            return self._embedder
+            embedder = self._embedder
+        if embedder is None:
+            return None
+        from context_engine.embedders.usage import embedder_use  # only here: it brings the HTTP client
+
+        return embedder_use(embedder)
 
     def reranker(self) -> Reranker | None:
         """Return a reranker as the settings name it; None where they name none or switch reranking off.

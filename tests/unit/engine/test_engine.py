@@ -797,16 +797,21 @@ def test_sixteen_threads_each_get_their_own_result(make_engine, chunk_of):
         assert {one.chunk_id.split("/")[0] for one in result.fates} == {query}
 
 
+class Hanging:
+    """A reranker that answers when it is let go, and then nothing."""
+
+    name = "slow"
+
+    def __init__(self, release):
+        self.release = release
+
+    def rerank(self, query, chunks):
+        self.release.wait()
+
+
 def test_a_reranker_that_hangs_costs_one_deadline_and_is_not_asked_again(make_engine, chunk_of):
     release = threading.Event()
-
-    class Hangs:
-        name = "slow"
-
-        def rerank(self, query, chunks):
-            release.wait()
-
-    engine = make_engine([(2, [chunk_of("a", 0.8)])], reranker=Hangs())
+    engine = make_engine([(2, [chunk_of("a", 0.8)])], reranker=Hanging(release))
     request = SearchRequest(query="approval rule", domain="NPA", overrides={"deadline_s": 0.2})
     try:
         first, second = engine.search(request), engine.search(request)
@@ -844,14 +849,7 @@ def test_a_reranker_that_is_late_leaves_the_order_of_stage_1_and_says_so(make_en
 
 def test_a_reranker_has_its_own_time_within_the_deadline(make_engine, chunk_of):
     release = threading.Event()
-
-    class Hangs:
-        name = "slow"
-
-        def rerank(self, query, chunks):
-            release.wait()
-
-    engine = make_engine([(2, [chunk_of("a", 0.8)])], reranker=Hangs())
+    engine = make_engine([(2, [chunk_of("a", 0.8)])], reranker=Hanging(release))
     try:
         result = engine.search(request("approval rule", deadline_s=30.0, rerank_timeout_s=0.05))
     finally:
