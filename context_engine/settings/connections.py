@@ -153,7 +153,8 @@ class Connections:
         return tuple(
             f"connection {name!r} sends its api_key over plain http: use https"
             for name in self.names
-            if "api_key" in self._fields[name] and _is_open(str(self._fields[name].get("base_url", ("", ""))[1]))
+            if "api_key" in self._fields[name]
+            and _sends_unencrypted(str(self._fields[name].get("base_url", ("", ""))[1]))
         )
 
     def written(self, name: str) -> dict[str, Any]:
@@ -219,8 +220,8 @@ def unusable(problems: Iterable[ConfigError]) -> list[ConfigError]:
     return [problem for problem in problems if not isinstance(problem, MissingVariable)]
 
 
-def _is_open(url: str) -> bool:
-    """Whether what is sent there can be read on the way; loopback never leaves the machine."""
+def _sends_unencrypted(url: str) -> bool:
+    """Whether what is sent to a URL leaves the machine in plain text; loopback stays on it."""
     if not url.startswith("http:"):
         return False
     try:
