@@ -66,7 +66,7 @@ class Follower:
                 writer.commit()
             except BaseException:
                 self._dictionary.forget()
-                writer.rollback()
+                self.close()
                 raise
             self._held = state.generation
         self._connection.execute("DELETE FROM documents WHERE removed <= ?", (self._held,))
@@ -156,9 +156,12 @@ class Follower:
             yield from indexing.documents(doc_key, source_key, document)
 
     def _open_writer(self) -> tantivy.IndexWriter:
+        """Open the writer, and clear away what a commit cut short has left: the next gives its files the same names."""
         if self._writer is None:
             path = indexing.directory(self._root, self.state.index_number)
-            self._writer = indexing.opened(path).writer(_HEAP_BYTES, 1)
+            writer = indexing.opened(path).writer(_HEAP_BYTES, 1)
+            writer.garbage_collect_files()
+            self._writer = writer
         return self._writer
 
     def _clear_old(self, current: int | None) -> None:

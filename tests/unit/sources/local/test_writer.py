@@ -256,6 +256,47 @@ class TestIndexIsDerived:
         base.writer().close()
         assert [path.name for path in folder.glob("index-*")] == ["index-1"]
 
+    def test_an_index_commit_that_was_killed_is_made_again(
+        self, base: LocalBase, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Killed before it named its files in `meta.json`, it leaves one that the next commit gives the same name."""
+        with monkeypatch.context() as patch, pytest.raises(StoreError, match="broken"), base.writer() as writer:
+            patch.setattr(Follower, "_stage", _broken)
+            writer.put("sop", "doc-a", "", "h", [chunk("a", "limit three")])
+        base.close()
+        kept = {path: path.read_bytes() for path in (folder / "base.sqlite3", folder / "index-1" / "meta.json")}
+        base.writer().close()
+        base.close()
+        (left,) = (folder / "index-1").glob("*.del")
+        for path, content in kept.items():
+            path.write_bytes(content)
+        base.writer().close()
+        assert left.exists() and base.verify().ok
+        assert {found.content for found in base.search("limit", source_id="sop", top_k=9)} == {
+            "limit two",
+            "limit three",
+        }
+
+    def test_an_index_commit_that_failed_is_made_again(
+        self, base: LocalBase, folder: Path, find: Callable[..., list[str]]
+    ) -> None:
+        """The same, in one writer: a folder stands where `meta.json` would be written."""
+        meta = folder / "index-1" / "meta.json"
+        with base.writer() as writer:
+            writer.put("sop", "doc-c", "", "h", [chunk("c", "limit three")])
+            writer.commit()
+            writer.delete("sop", "doc-a", "")
+            content = meta.read_bytes()
+            meta.unlink()
+            meta.mkdir()
+            with pytest.raises(StoreError, match="cannot write to") as caught:
+                writer.commit()
+            meta.rmdir()
+            meta.write_bytes(content)
+            writer.put("sop", "doc-d", "", "h", [chunk("d", "limit four")])
+        assert set(find("limit")) == {"b", "c", "d"} and base.verify().ok
+        assert caught.tb is not None  # the frames of what failed still live: the lock must not hang on them
+
     def test_rebuilding_forgets_values_that_no_chunk_has(self, base: LocalBase, folder: Path) -> None:
         with base.writer() as writer:
             writer.delete("sop", "doc-a", "")
