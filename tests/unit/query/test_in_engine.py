@@ -55,6 +55,19 @@ class Asked:
         pass
 
 
+class Ticks:
+    """A clock that goes on only where it is told to."""
+
+    def __init__(self) -> None:
+        self.seconds = 100.0
+
+    def now(self) -> datetime:
+        return datetime(2026, 3, 2, 10, tzinfo=UTC)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
 class Refiner:
     """Gives what it is made with, or raises it."""
 
@@ -222,18 +235,6 @@ class TestRefiner:
         assert second.warnings[0] == "query not refined: made is still busy with an overdue call"
 
     def test_its_time_is_time_of_the_search_and_the_sources_get_what_is_left(self, make_engine: Make) -> None:
-        class Ticks:
-            """A clock that goes on only where the refiner says so."""
-
-            def __init__(self) -> None:
-                self.seconds = 100.0
-
-            def now(self) -> datetime:
-                return datetime(2026, 3, 2, 10, tzinfo=UTC)
-
-            def monotonic(self) -> float:
-                return self.seconds
-
         clock, source = Ticks(), Asked("t2")
 
         class Takes(Refiner):
@@ -254,7 +255,8 @@ class TestRefiner:
                 gate.wait(10)
                 return Refinement("late")
 
-        engine = make_engine([(2, Asked("t2", {"product": [bm25("a", 1.0)]}))], refiner=Late(None))
+        sources = [(2, Asked("t2", {"product": [bm25("a", 1.0)]}))]
+        engine = make_engine(sources, refiner=Late(None), clock=Ticks())
         try:
             result = search(engine, "product", deadline_s=0.4, query_refiner_timeout_s=30.0)
         finally:

@@ -15,7 +15,7 @@ def ran_in(workers):
     """Return the thread a job ran in, after it has become idle."""
     done, found = threading.Event(), []
     assert workers.start(lambda: (found.append(threading.current_thread()), done.set()))
-    assert done.wait(5)
+    assert done.wait(30)
     while not workers._idle and found[0].is_alive():
         time.sleep(0.001)
     return found[0]
@@ -31,15 +31,15 @@ def test_a_thread_is_used_again_and_keeps_no_process_alive():
 def test_jobs_run_at_once_each_in_a_thread_of_its_own():
     workers, meeting = Workers(), threading.Barrier(5)
     for _ in range(4):
-        workers.start(lambda: meeting.wait(5))
-    meeting.wait(5)  # broken if any of the four waited for another
+        workers.start(lambda: meeting.wait(30))
+    meeting.wait(30)  # broken if any of the four waited for another
     assert not meeting.broken
 
 
 def test_an_idle_thread_ends_and_the_next_job_gets_another():
     workers = Workers(idle_s=0.01)
     first = ran_in(workers)
-    first.join(5)
+    first.join(30)
     assert not first.is_alive()
     assert ran_in(workers) is not first
 
@@ -56,6 +56,19 @@ def left_of(seconds):
     return lambda: due - time.monotonic()
 
 
+def until(reached):
+    """Who waits has a moment left once something is reached; until then, and for all others, there is time."""
+    who_waits = threading.current_thread()
+
+    def left():
+        if threading.current_thread() is not who_waits:
+            return 30.0
+        assert reached.wait(30)
+        return 0.01
+
+    return left
+
+
 def test_results_and_errors_come_in_the_order_of_the_jobs():
     def fail(_ticket):
         raise SourceUnavailable("down")
@@ -63,7 +76,7 @@ def test_results_and_errors_come_in_the_order_of_the_jobs():
     def crash(_ticket):
         raise ValueError("secret")
 
-    found = ask_each([lambda _: 1, fail, crash, lambda _: 4], width=2, left=left_of(5))
+    found = ask_each([lambda _: 1, fail, crash, lambda _: 4], width=2, left=left_of(30))
     assert (found[0], found[3]) == (1, 4)
     assert [type(one) for one in found[1:3]] == [SourceUnavailable, SourceUnavailable]
     assert "secret" not in str(found[2])
@@ -80,18 +93,19 @@ def test_no_more_than_width_at_once():
         with lock:
             busy[0] -= 1
 
-    ask_each([job] * 12, width=3, left=left_of(5))
+    ask_each([job] * 12, width=3, left=left_of(30))
     assert most[0] <= 3
 
 
 def test_what_hangs_gives_its_connection_back_and_the_rest_is_told_apart():
-    gate, hold = Gate(), threading.Event()
+    gate, held, hold = Gate(), threading.Event(), threading.Event()
 
     def hang(ticket):
         ticket.hold(gate.enter(1, 1.0))
-        hold.wait(5)
+        held.set()
+        hold.wait(30)
 
-    found = ask_each([hang, lambda _: 2], width=1, left=left_of(0.1))
+    found = ask_each([hang, lambda _: 2], width=1, left=until(held))
     assert [type(one) for one in found] == [SourceTimeout, SourceTimeout]
     assert "no answer in time" in str(found[0])
     assert "not asked in time" in str(found[1])
@@ -100,15 +114,16 @@ def test_what_hangs_gives_its_connection_back_and_the_rest_is_told_apart():
 
 
 def test_a_slot_taken_after_nobody_waits_is_given_back_at_once():
-    gate, late, done = Gate(), threading.Event(), threading.Event()
+    gate, asked, late, done = Gate(), threading.Event(), threading.Event(), threading.Event()
 
     def slow(ticket):
-        late.wait(5)
+        asked.set()
+        late.wait(30)
         ticket.hold(gate.enter(1, 1.0))
         done.set()
 
-    (found,) = ask_each([slow], width=1, left=left_of(0.05))
+    (found,) = ask_each([slow], width=1, left=until(asked))
     assert isinstance(found, SourceError)
     late.set()
-    assert done.wait(5)
+    assert done.wait(30)
     gate.enter(1, 0.0).release()
