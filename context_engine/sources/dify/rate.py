@@ -56,7 +56,7 @@ class Gate:
     def _leave(self) -> None:
         with self._changed:
             self._busy -= 1
-            self._changed.notify()
+            self._changed.notify_all()  # one who wants more room than there is would keep it from the others
 
 
 class RateBudget:

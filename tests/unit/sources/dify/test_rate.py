@@ -79,6 +79,31 @@ def test_a_waiting_caller_gets_the_place_that_becomes_free():
     gate = Gate()
     slot = gate.enter(1, 0.0)
     threading.Timer(0.05, slot.release).start()
-    second = gate.enter(1, 5.0)
+    second = gate.enter(1, 30.0)
     assert second is not slot
     second.release()
+
+
+def test_a_place_is_not_lost_on_a_caller_who_may_not_take_it():
+    gate, waiting, got = Gate(), threading.Semaphore(0), []
+
+    class Counted(threading.Condition):
+        """Tells of each wait, with the lock held: who is told of it sees the waiter wait."""
+
+        def wait(self, timeout=None):
+            waiting.release()
+            return super().wait(timeout)
+
+    gate._changed = Counted()
+    slots = [gate.enter(2, 0.0), gate.enter(2, 0.0)]
+    threads = [threading.Thread(target=lambda most=most: got.append((most, gate.enter(most, 30.0)))) for most in (1, 2)]
+    for thread in threads:
+        thread.start()
+        assert waiting.acquire(timeout=30)
+    slots[0].release()
+    threads[1].join(20)
+    assert [most for most, _ in got] == [2]  # at once, though the one who wants to be alone waits longer
+    slots[1].release()
+    got[0][1].release()
+    threads[0].join(20)
+    assert [most for most, _ in got] == [2, 1]
