@@ -12,6 +12,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -52,6 +53,16 @@ def find_python312() -> str | None:
     return None
 
 
+@contextmanager
+def alone(lock: Path) -> Iterator[None]:
+    """One process at a time: each worker of a parallel run wants the environment, and one makes it."""
+    import fcntl  # here, for Windows has none and collects these tests too
+
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
 @pytest.fixture(scope="session")
 def driver() -> Any:
     return load_driver()
@@ -66,12 +77,13 @@ def plugin_python(plugin_folder: Path) -> Path:
     requirements = plugin_folder / "requirements.txt"
     name = hashlib.sha256(requirements.read_bytes()).hexdigest()[:16]
     place = Path(tempfile.gettempdir()) / f"context-engine-plugin-{name}"
-    if not (place / "ready").is_file():
-        shutil.rmtree(place, ignore_errors=True)
-        subprocess.run([python, "-m", "venv", str(place)], check=True)
-        pip = [str(place / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "-r", str(requirements)], check=True)
-        (place / "ready").write_text("")
+    with alone(place.with_suffix(".lock")):
+        if not (place / "ready").is_file():
+            shutil.rmtree(place, ignore_errors=True)
+            subprocess.run([python, "-m", "venv", str(place)], check=True)
+            pip = [str(place / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            subprocess.run([*pip, "-r", str(requirements)], check=True)
+            (place / "ready").write_text("")
     return place / "bin/python"
 
 

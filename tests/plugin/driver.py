@@ -63,7 +63,7 @@ class PluginProcess:
         self.lines: list[str] = []
         self.longest = 0
         self._waiting: dict[str, queue.SimpleQueue[dict[str, Any]]] = {}
-        self._lock = threading.Lock()
+        self._lock, self._writing = threading.Lock(), threading.Lock()
         self._ready = threading.Event()
         self.manifest: dict[str, Any] = {}
         base = {"PATH": os.environ["PATH"], "INSTALL_METHOD": "local", "PYTHONDONTWRITEBYTECODE": "1"}
@@ -130,7 +130,7 @@ class PluginProcess:
 
     def _send(self, frame: Mapping[str, Any]) -> None:
         assert self._process.stdin is not None
-        with self._lock:
+        with self._writing:  # not the lock of the reader, who must go on while the plugin is busy answering
             self._process.stdin.write((json.dumps(frame) + "\n").encode())
             self._process.stdin.flush()
 

@@ -28,7 +28,7 @@ Ask = Callable[..., httpx.Response]
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx.Client]:
-    with httpx.Client(trust_env=False, timeout=5) as client:
+    with httpx.Client(trust_env=False, timeout=30) as client:
         yield client
 
 

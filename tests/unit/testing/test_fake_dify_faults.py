@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import httpx
 import pytest
@@ -45,7 +47,7 @@ def dify() -> Iterator[FakeDify]:
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx.Client]:
-    with httpx.Client(trust_env=False, timeout=5) as client:
+    with httpx.Client(trust_env=False, timeout=30) as client:
         yield client
 
 
@@ -115,7 +117,7 @@ def test_slow_answers(client: httpx.Client, dify: FakeDify, name: str) -> None:
     dify.inject(name, delay_s=30)
     with pytest.raises(httpx.ReadTimeout):
         hasty = request(client, dify)
-        hasty.extensions = {"timeout": {"connect": 5, "read": 0.05, "write": 5, "pool": 5}}
+        hasty.extensions = {"timeout": {"connect": 30, "read": 0.05, "write": 30, "pool": 30}}
         client.send(hasty)
 
 
@@ -149,11 +151,17 @@ def test_stopping_lets_go_of_a_waiting_call(client: httpx.Client) -> None:
             call = pool.submit(ask, client, dify)
             while not dify.requests:
                 time.sleep(0.01)
-        assert isinstance(call.exception(5), httpx.TransportError | None)
+        assert isinstance(call.exception(30), httpx.TransportError | None)
 
 
 def test_calls_and_connections_at_one_time_are_counted(dify: FakeDify) -> None:
-    dify.inject(Fault(delay_s=0.2))
-    with httpx.Client(trust_env=False, limits=httpx.Limits(max_connections=2)) as client, ThreadPoolExecutor(5) as pool:
-        assert [each.status_code for each in pool.map(lambda _: ask(client, dify), range(5))] == [200] * 5
+    meeting, two = threading.Barrier(2, timeout=30), httpx.Limits(max_connections=2)
+
+    def met(body: Any) -> Any:
+        meeting.wait()
+        return body
+
+    dify.inject(Fault(change=met))
+    with httpx.Client(trust_env=False, timeout=30, limits=two) as client, ThreadPoolExecutor(4) as pool:
+        assert [each.status_code for each in pool.map(lambda _: ask(client, dify), range(4))] == [200] * 4
     assert dify.most_busy == dify.most_connections == 2

@@ -77,12 +77,12 @@ def test_equal_questions_at_the_same_time_go_out_once(clock):
     def make():
         calls.append(1)
         started.set()
-        go.wait(5)
+        go.wait(30)
         return Kept("answer", 1, True, clock.seconds)
 
     with ThreadPoolExecutor(8) as threads:
         first = threads.submit(get, cache, make)
-        started.wait(5)
+        started.wait(30)
         others = [threads.submit(get, cache, make) for _ in range(7)]
         go.set()
         assert {one.result()[0].value for one in [first, *others]} == {"answer"}
@@ -101,12 +101,12 @@ def test_who_waits_for_an_equal_question_waits_no_longer_than_it_has(clock):
 
     def hang():
         started.set()
-        go.wait(5)
+        go.wait(30)
         return Kept("late", 1, True, clock.seconds)
 
     with ThreadPoolExecutor(1) as threads:
         first = threads.submit(get, cache, hang)
-        started.wait(5)
+        started.wait(30)
         with pytest.raises(SourceTimeout):
             get(cache, Made(clock), left=lambda: 0.05)
         clock.seconds += 6.0  # past the first one's time: nobody waits for it any more
