@@ -1,6 +1,7 @@
 """Files that did not change are not read again."""
 
 import os
+from types import SimpleNamespace
 
 import pytest
 
@@ -92,12 +93,14 @@ def test_a_name_that_is_taken_by_now_is_settled_as_without_a_memory(old, source,
     assert set(remembering.documents("sops")) == {("readme", ""), ("x/readme.md", "")}
 
 
-def test_a_file_changed_just_now_is_not_trusted(folder, source, sink, tmp_path, read):
-    root, place = folder(FILES), tmp_path / "files.json"
+@pytest.mark.parametrize(("age", "read_again"), [(2.9, ["a.md", "b.md", "r.jsonl"]), (3.0, [])])
+def test_a_file_changed_just_now_is_not_trusted(old, source, sink, tmp_path, read, monkeypatch, age, read_again):
+    monkeypatch.setattr("context_engine.ingest.memory.time", SimpleNamespace(time=lambda: 1_700_000_000 + age))
+    root, place = old(FILES), tmp_path / "files.json"
     ingest(root, source(RULES), sink, memory=FileMemory(place))
     del read[:]
     ingest(root, source(RULES), sink, memory=FileMemory(place))
-    assert read == ["a.md", "b.md", "r.jsonl"]
+    assert read == read_again
 
 
 @pytest.mark.parametrize(
