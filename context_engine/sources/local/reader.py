@@ -125,14 +125,7 @@ class Viewer:
         """
         try:
             with self._pool.snapshot() as connection:
-                view = self._view(connection)
-                for _ in range(_TRIES - 1):
-                    if view.held == view.state.generation:
-                        break
-                    connection.execute("ROLLBACK")
-                    connection.execute("BEGIN")
-                    view = self._view(connection)
-                yield view
+                yield self._view(connection)
         except sqlite3.DatabaseError as error:
             raise schema.unusable(self._root, error) from error
         except ValueError as error:
@@ -146,16 +139,37 @@ class Viewer:
             self._vectors.close()
 
     def _view(self, connection: sqlite3.Connection) -> View:
+        """Take a snapshot that knows every field value of the index: one that began after the index was opened.
+
+        One that began before it may lack the last commit; where commits come too fast for another, what is read of
+        it is not kept for later views.
+        """
+        for left in reversed(range(_TRIES)):
+            before = self._opened
+            state = self._state(connection)
+            try:
+                opened = self._current(state)
+            except StoreCorrupt:
+                if not left:
+                    raise
+            else:
+                settled = opened is before
+                if (settled and opened.held == state.generation) or not left:
+                    break
+            connection.execute("ROLLBACK")
+            connection.execute("BEGIN")
+        held, cache = min(opened.held, state.generation), self._vectors
+        vectors = None if cache is None else cache.matrix(connection, state, held, self._root)
+        return View(connection, state, opened.searcher, opened.held, opened.resolved if settled else {}, vectors)
+
+    def _state(self, connection: sqlite3.Connection) -> State:
         state = schema.read_state(connection, self._root)
         if state.analyser != indexing.INDEX_VERSION:
             raise StoreVersionMismatch(
                 f"the index in {self._root} was built by index version {state.analyser}, this program has "
                 f"{indexing.INDEX_VERSION}: {_REBUILD}"
             )
-        opened = self._current(state)
-        cache = self._vectors
-        vectors = None if cache is None else cache.matrix(connection, state, opened.held, self._root)
-        return View(connection, state, opened.searcher, opened.held, opened.resolved, vectors)
+        return state
 
     def _current(self, state: State) -> _Opened:
         path = indexing.directory(self._root, state.index_number)
