@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -21,6 +22,7 @@ class WriterLock:
 
     Raises:
         StoreLocked: another writer holds it, in this process or another.
+        OSError: the lock's file cannot be made.
     """
 
     def __init__(self, root: Path) -> None:
@@ -34,14 +36,13 @@ class WriterLock:
             raise StoreLocked(
                 f"{root} is being written to by process {holder} ({path}): wait until it has finished"
             ) from error
-        os.ftruncate(self._handle, 0)
-        os.write(self._handle, str(os.getpid()).encode())
+        _name(self._handle, str(os.getpid()))
 
     def release(self) -> None:
         """Give the right back; may be called twice."""
         if self._handle is not None:
             handle, self._handle = self._handle, None
-            os.ftruncate(handle, 0)
+            _name(handle, "")
             os.close(handle)
 
     def __enter__(self) -> WriterLock:
@@ -51,6 +52,13 @@ class WriterLock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+
+
+def _name(handle: int, holder: str) -> None:
+    """Write down who holds the lock. On a full disk it is held without a name."""
+    with suppress(OSError):
+        os.ftruncate(handle, 0)
+        os.write(handle, holder.encode())
 
 
 if sys.platform == "win32":

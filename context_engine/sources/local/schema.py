@@ -40,6 +40,12 @@ _UPGRADED: Final = 1
 """The version that a writer turns into the current one: it lacks _VECTOR_TABLES."""
 
 _DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_MEND: Final = {
+    sqlite3.SQLITE_BUSY: "try again when the other process is done",
+    sqlite3.SQLITE_LOCKED: "try again when the other process is done",
+    sqlite3.SQLITE_FULL: "make room on the disk",
+    sqlite3.SQLITE_IOERR: "look at the disk, its room and its rights",
+}
 _TABLES: Final = """
 CREATE TABLE state(
     one INTEGER PRIMARY KEY CHECK (one = 1), base_id TEXT NOT NULL, generation INTEGER NOT NULL,
@@ -108,8 +114,8 @@ def exists(root: Path) -> bool:
     connection = connect(root, write=False)
     try:
         return bool(_version(connection))
-    except sqlite3.DatabaseError:
-        return True
+    except sqlite3.DatabaseError as error:
+        return not _is_begun(error)
     finally:
         connection.close()
 
@@ -199,10 +205,11 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
+        connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # a full disk ends it by itself
+            connection.execute("ROLLBACK")
         raise
-    connection.execute("COMMIT")
 
 
 def write_state(connection: sqlite3.Connection, state: State) -> None:
@@ -214,11 +221,17 @@ def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
+def _is_begun(error: sqlite3.DatabaseError) -> bool:
+    """Return whether the base was killed in its first step: only then a writer has to roll back a journal first."""
+    return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY_ROLLBACK
+
+
 def unusable(root: Path, error: sqlite3.DatabaseError) -> StoreError:
     """Return our error for one of SQLite's."""
+    if _is_begun(error):
+        return missing(root)
     if isinstance(error, sqlite3.OperationalError) and not is_damage(error):
-        busy = getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-        mend = "try again when the other process is done" if busy else f"mend its rights, or {anew(root)}"
+        mend = _MEND.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, f"mend its rights, or {anew(root)}")
         return StoreError(f"cannot open {root / DATABASE} ({error}): {mend}")
     return StoreCorrupt(f"{root / DATABASE} is damaged ({error}): {anew(root)}")
 

@@ -63,8 +63,9 @@ class Writer:
     ) -> None:
         self._root, self._now = root, now
         self._changed = False
-        root.mkdir(parents=True, exist_ok=True)
-        self._lock = WriterLock(root)
+        with _told(root):
+            root.mkdir(parents=True, exist_ok=True)
+            self._lock = WriterLock(root)
         try:
             self._connection = schema.connect(root, write=True)
             try:
@@ -102,7 +103,8 @@ class Writer:
             self._remove(source_key, document_id, version)
             self._insert(source_key, document_id, version, content_hash, chunks)
             self._changed = True
-        self._vectors.wait(len(chunks))
+        with _told(self._root):
+            self._vectors.wait(len(chunks))
         return True
 
     def delete(self, source_id: str, document_id: str, version: str) -> bool:
@@ -125,9 +127,12 @@ class Writer:
         """Make everything written so far durable and searchable.
 
         Raises:
-            StoreError: the disk refused; what SQLite has taken is kept, and indexed by the next commit or writer.
+            StoreError: the disk refused. What SQLite has taken is kept, and indexed by the next commit or writer. Where
+                it has dropped what was written instead, every call says so until `rollback`.
         """
         with _told(self._root):
+            if self._changed:
+                self._begin()
             self._embed()
             state = self._index.state
             if self._changed:
@@ -151,7 +156,7 @@ class Writer:
         """Forget everything written since the last commit."""
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
-            self._vectors.rolled_back()
+        self._vectors.rolled_back()
         self._changed = False
 
     def close(self) -> None:
@@ -186,15 +191,23 @@ class Writer:
         self._connection.execute("SAVEPOINT document")
         try:
             yield
-        except BaseException:
-            self._connection.execute("ROLLBACK TO document")
-            raise
-        finally:
             self._connection.execute("RELEASE document")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK TO document")
+                self._connection.execute("RELEASE document")
+            raise
 
     def _begin(self) -> None:
-        if not self._connection.in_transaction:
-            self._connection.execute("BEGIN IMMEDIATE")
+        """Open a transaction where there is none. A full disk makes SQLite end one by itself: never go on then."""
+        if self._connection.in_transaction:
+            return
+        if self._changed:
+            raise StoreError(
+                f"what was written to {self._root} since the last commit is lost, the disk refused it: make room, roll "
+                "back, and write it again"
+            )
+        self._connection.execute("BEGIN IMMEDIATE")
 
     def _source_key(self, source_id: str) -> int:
         self._connection.execute("INSERT OR IGNORE INTO sources(source_id) VALUES (?)", (source_id,))
