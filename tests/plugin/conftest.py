@@ -27,6 +27,8 @@ from context_engine.testing import FakeDataset, FakeDify, FakeDocument
 ROOT = Path(__file__).resolve().parents[2]
 BIG = "npa_big"
 BIG_DOMAIN = "BIG"
+PATIENT = {"deadline_s": 120, "source_timeout_s": 100}
+"""Times that a busy machine keeps too; an endpoint has its own."""
 
 
 def load_driver() -> Any:
@@ -142,10 +144,10 @@ def dify_manifests(dify: FakeDify) -> list[dict[str, Any]]:
             del source["documents"]
             source |= {"adapter": "dify", "connection": "dify", "dataset_ids": [dify.dataset_id(source["id"])]}
             source["settings"] = {"cache_ttl_s": 0, "attempts": 1, "lookup_ttl_s": 1}
-        manifests.append(manifest)
+        manifests.append({**manifest, "settings": {**manifest.get("settings", {}), **PATIENT}})
     source = {"id": BIG, "type": "bank_sop", "adapter": "dify", "connection": "dify", "title": "Ledgers"}
     source["dataset_ids"] = [dify.dataset_id(BIG)]
-    manifests.append({"version": 1, "domain": BIG_DOMAIN, "sources": [source]})
+    manifests.append({"version": 1, "domain": BIG_DOMAIN, "sources": [source], "settings": PATIENT})
     return manifests
 
 

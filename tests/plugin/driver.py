@@ -80,7 +80,7 @@ class PluginProcess:
         self._reader.start()
 
     def __enter__(self) -> PluginProcess:
-        if not self._ready.wait(60):
+        if not self._ready.wait(120):
             self.stop()
             raise AssertionError(f"no heartbeat: {self.lines[-5:]} {self.stderr[-3000:]}")
         return self
@@ -91,8 +91,8 @@ class PluginProcess:
     def stop(self) -> None:
         """The plugin does not end by itself when its input does."""
         self._process.kill()
-        self._process.wait(10)
-        self._reader.join(10)
+        self._process.wait(60)
+        self._reader.join(60)
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 stream.close()
@@ -140,7 +140,7 @@ class PluginProcess:
         *,
         session: Mapping[str, Any] | None = None,
         backwards: BACKWARDS | None = None,
-        patience_s: float = 60.0,
+        patience_s: float = 300.0,
     ) -> list[Any]:
         """Send a request and return what was streamed until its end; raises Failed."""
         session_id = uuid4().hex
