@@ -214,7 +214,7 @@ def test_watching_takes_in_what_changes_until_it_is_stopped(bank: Path, dify: Fa
         preexec_fn=heeding_ctrl_c,
     ) as watching:  # fmt: skip
         assert watching.stdout is not None
-        too_late = threading.Timer(60, watching.kill)
+        too_late = threading.Timer(240, watching.kill)
         too_late.start()
         try:
             assert json.loads(watching.stdout.readline())["added"] == 2
@@ -228,7 +228,7 @@ def test_watching_takes_in_what_changes_until_it_is_stopped(bank: Path, dify: Fa
             assert (added, removed) == (1, 1)
             time.sleep(0.1)
             watching.send_signal(signal.SIGINT)
-            assert watching.wait(30) == 0
+            assert watching.wait(60) == 0
         finally:
             too_late.cancel()
             watching.kill()
