@@ -134,7 +134,7 @@ class OpenAIEmbedder:
         try:
             vectors = _vectors(answer, len(texts))
             tokens = int((answer.get("usage") or {}).get("total_tokens") or 0)
-        except (AttributeError, KeyError, TypeError, ValueError):
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             raise EmbedderError("the embedding server gave an answer of another form than the embeddings API") from None
         with self._lock:
             self._calls, self._tokens = self._calls + 1, self._tokens + tokens
@@ -145,9 +145,9 @@ class OpenAIEmbedder:
 
 
 def _vectors(answer: Any, count: int) -> list[list[float]]:
-    """Return the vectors in the order of the texts, of unit length."""
+    """Return the vectors in the order of the texts, of unit length; every text must be there once."""
     rows = {int(row["index"]): [float(value) for value in row["embedding"]] for row in answer["data"]}
-    if sorted(rows) != list(range(count)):
+    if len(answer["data"]) != count or sorted(rows) != list(range(count)):
         raise ValueError
     return [_unit(rows[place]) for place in range(count)]
 

@@ -23,12 +23,12 @@ class RerankLane:
         self._calls = CallLane(reranker.name, "rerank", clock, RerankerError)
 
     def ask(self, query: str, chunks: Sequence[Chunk], seconds: float) -> Any:
-        """Return what the reranker gives.
+        """Return what the reranker gives, a list of all of it.
 
         Raises:
             RerankerError: it failed, gave nothing in time, or is stuck in an overdue call.
         """
-        return self._calls.ask(lambda: self.reranker.rerank(query, chunks), seconds, nothing="no scores")
+        return self._calls.ask(lambda: _all(self.reranker.rerank(query, chunks)), seconds, nothing="no scores")
 
 
 def rerank_step(lane: RerankLane | None, settings: Settings, left: Callable[[], float]) -> RerankStep | None:
@@ -48,14 +48,18 @@ def rerank_step(lane: RerankLane | None, settings: Settings, left: Callable[[], 
         name = lane.reranker.name
         try:
             return None if scores is None else _checked(name, scores, [key for key, _ in pairs])
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise RerankerError(f"{name} failed with {type(error).__name__}") from error
 
     return step
 
 
-def _checked(name: str, scores: Sequence[float], keys: Sequence[Key]) -> Mapping[Key, float]:
-    values = list(scores)
+def _all(scores: Any) -> list[Any] | None:
+    """Return the scores as a list: a generator does its work here, in the reranker's time."""
+    return None if scores is None else list(scores)
+
+
+def _checked(name: str, values: Sequence[float], keys: Sequence[Key]) -> Mapping[Key, float]:
     if len(values) != len(keys):
         raise RerankerError(f"{name} gave {len(values)} scores for {len(keys)} chunks")
     for value in values:

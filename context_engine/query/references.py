@@ -72,8 +72,8 @@ def codes(text: str) -> tuple[str, ...]:
     found = [(match.start(2), _named(match)) for match in _INSTRUMENT.finditer(text)]
     found += [(match.start(), match[0]) for match in _IDENTIFIER.finditer(text) if _is_identifier(match[0])]
     found += [(match.start(), match[0]) for match in _ISSUED.finditer(text) if _is_issued(match, text)]
-    named = [name for _, name in sorted(found)]
-    return tuple(dict.fromkeys(name for name in named if not any(name != one and name in one for one in named)))
+    named = dict.fromkeys(name for _, name in sorted(found))
+    return tuple(name for name in named if not any(name != one and name in one for one in named))
 
 
 def _is_identifier(word: str) -> bool:

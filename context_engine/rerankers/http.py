@@ -93,7 +93,7 @@ class HttpReranker:
             found = {int(row["index"]): float(row[key]) for row in rows}
             if len(rows) != count or sorted(found) != list(range(count)):
                 raise ValueError
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             raise RerankerError(f"{self.name} gave an answer of another form than {self._form}'s rerank API") from None
         return [found[place] for place in range(count)]
 

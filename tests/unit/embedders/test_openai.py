@@ -211,6 +211,8 @@ def test_calls_keep_to_the_rate_of_the_plan(api: respx.MockRouter) -> None:
         answer([["x"]]),  # type: ignore[list-item]
         {"data": [{"index": 1, "embedding": [1.0, 0.0]}]},
         {"data": [{"index": 0, "embedding": [1e999, 0.0]}]},
+        {"data": [{"index": 0, "embedding": [10**400, 0.0]}]},
+        {"data": [{"index": 0, "embedding": [1.0, 0.0]}, {"index": 0, "embedding": [0.0, 1.0]}]},
         answer([[1.0, 0.0, 0.0]]),
     ],
 )

@@ -570,6 +570,8 @@ def raises(error):
         (lambda _query, texts: [True] * len(texts), "cross gave the score True; scores are numbers from 0 to 1"),
         (lambda _query, texts: ["0.5"] * len(texts), "cross failed with TypeError"),
         (lambda _query, _texts: 0.5, "cross failed with TypeError"),
+        (lambda _query, texts: [10**400] * len(texts), "cross failed with OverflowError"),
+        (lambda _query, texts: (1 / len("") for _ in texts), "cross failed with ZeroDivisionError"),
     ],
 )
 def test_a_reranker_that_fails_degrades_and_leaves_the_order_of_stage_1(ask, chunk_of, rerank, message):

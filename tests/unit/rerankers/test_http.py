@@ -119,6 +119,7 @@ def test_scores_outside_0_to_1_are_logits_all_of_them(
         {"results": [{"index": 0, "relevance_score": 0.5}, {"index": 2, "relevance_score": 0.4}]},
         {"results": [{"index": 0, "relevance_score": 0.5}, {"index": 1, "relevance_score": None}]},
         {"results": [{"index": 0}, {"index": 1}]},
+        {"results": [{"index": 0, "relevance_score": 0.5}, {"index": 1, "relevance_score": 10**400}]},
         {"results": [{"index": 0, "relevance_score": 0.5}] * 3},
     ],
 )
