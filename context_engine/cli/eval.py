@@ -10,7 +10,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from context_engine.cli.console import note, out, show
+from context_engine.cli.console import clean, note, out, show
 from context_engine.cli.eval_judge import judge
 from context_engine.cli.eval_options import (
     PATH,
@@ -164,6 +164,7 @@ def _lines(compared: Compared) -> list[Text]:
     lines = [Text(f"{len(session.qrels)} judged questions · {compared.ours.name}")]
     if compared.baseline is not None:
         lines[0].append(f" against {compared.baseline.name}")
+    lines += [Text(clean(trouble), "yellow") for trouble in compared.troubles]
     if run is None:
         return lines
     ends = Counter(fate.stage for fate in gold_fates(run, session.qrels))
@@ -175,8 +176,7 @@ def _lines(compared: Compared) -> list[Text]:
     lines.append(Text(f"context {used.context:.0f} tokens{share} · p50 {ms(time.p50)} · p95 {ms(time.p95)}"))
     if run.embedder is not None:
         lines.append(Text(str(run.embedder)))
-    failed = sum(answer.failed for answer in run.answers)
-    return lines + ([Text(f"{failed} search(es) failed and count 0", "yellow")] if failed else [])
+    return lines
 
 
 for command in (judge, tune, scope):

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.cli.app import FAILURE
-from context_engine.cli.console import error_line, note, out, show
+from context_engine.cli.console import clean, error_line, note, out, show
 from context_engine.cli.eval_options import (
     DEMO_DAY,
     PATH,
@@ -118,16 +118,17 @@ def _print_tuned(found: Tuned) -> None:
     line += f"95 % {difference.low:+.4f} to {difference.high:+.4f}: "
     verdict = ("better beyond noise", "green") if found.better else ("not better beyond noise", "yellow")
     show(console, Text(line).append(*verdict))
+    for trouble in found.troubles:
+        show(console, Text(clean(str(trouble)), "yellow"))
 
 
 def _write(path: Path, found: Tuned, *, force: bool) -> None:
     from context_engine.evaluation.tuned_report import evidence, merged_config
 
-    if not found.better and not force:
-        error_line(
-            "nothing is written: on questions it was not chosen on it is not better than the configuration beyond "
-            "noise (--force writes it all the same)"
-        )
+    if (not found.better or found.troubles) and not force:
+        why = "on questions it was not chosen on it is not better than the configuration beyond noise"
+        why = why if not found.better else f"{found.troubles[0]}"
+        error_line(f"nothing is written: {why} (--force writes it all the same)")
         click.get_current_context().exit(FAILURE)
     written(path, merged_config(path, found))
     beside = path.with_name(f"{path.stem}.evidence.json")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from context_engine.evaluation.corpus import Corpus
@@ -11,7 +11,17 @@ from context_engine.evaluation.gold import Hit
 from context_engine.evaluation.run import Run
 from context_engine.evaluation.statistics import percentile
 
-__all__ = ["Latency", "Stage", "Tokens", "latency", "stages", "tier_shares", "token_efficiency"]
+__all__ = [
+    "Latency",
+    "Stage",
+    "Tokens",
+    "Trouble",
+    "latency",
+    "stages",
+    "tier_shares",
+    "token_efficiency",
+    "troubles_of",
+]
 
 
 class Latency(NamedTuple):
@@ -31,6 +41,17 @@ class Stage(NamedTuple):
     left: float
     p50: float
     p95: float
+
+
+class Trouble(NamedTuple):
+    """Who did not do its part, in how many searches, and what it said first."""
+
+    name: str
+    searches: int
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.name} did not do its part in {self.searches} search(es): {self.problem}"
 
 
 class Tokens(NamedTuple):
@@ -67,6 +88,17 @@ def stages(run: Run) -> list[Stage]:
         entered, left = (sum(row[place] for row in rows) / len(rows) for place in (0, 1))
         out.append(Stage(name, entered, left, percentile(times, 0.5), percentile(times, 0.95)))
     return out
+
+
+def troubles_of(searches: Iterable[Sequence[tuple[str, str]]]) -> list[Trouble]:
+    """Return the troubles of all searches, each name once."""
+    first: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for held in searches:
+        for name, problem in held:
+            first.setdefault(name, problem)
+        counts.update({name for name, _ in held})
+    return [Trouble(name, counts[name], problem) for name, problem in first.items()]
 
 
 def tier_shares(rankings: Sequence[Sequence[Hit]], top_k: int) -> Mapping[int, float]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from context_engine.evaluation.account import troubles_of
 from context_engine.evaluation.groups import Groups
 from context_engine.evaluation.score import Scored
 from context_engine.evaluation.session import Session
@@ -34,6 +35,19 @@ class Compared:
     def both(self) -> tuple[Scored, ...]:
         """Ours, and the baseline where there is one."""
         return (self.ours,) if self.baseline is None else (self.ours, self.baseline)
+
+    @property
+    def troubles(self) -> Sequence[str]:
+        """What stands in the way of believing the numbers: sources that did not answer, rankings that are not there."""
+        found = []
+        for one in self.both:
+            if one.run is not None:
+                found += [f"{one.name}: {trouble}" for trouble in troubles_of(a.troubles for a in one.run.answers)]
+            lacking = sum(question not in one.rankings for question in self.session.qrels)
+            if one.run is None and lacking:
+                count = len(self.session.qrels)
+                found.append(f"{one.name} ranks nothing for {lacking} of the {count} judged questions, which count 0")
+        return found
 
     @property
     def texts(self) -> Mapping[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from context_engine.errors import ConfigError
 from context_engine.evaluation.compared import Compared
 from context_engine.evaluation.groups import grouped
 from context_engine.evaluation.metrics import cutoff, read_measures
@@ -47,15 +48,15 @@ def evaluate(
     run = session.run(variant, depth, authority=True, progress=progress)
     if isinstance(baseline, Variant):
         second = _depth(session, baseline, names, top_k)
-        other = score_run(session.run(baseline, second, progress=progress), session.qrels, names)
+        other = score_run(session.run(baseline, second, progress=progress), session.qrels, names, session.rejected)
     plain = {answer.question.id: answer.without_authority for answer in run.answers}
     return Compared(
         session=session,
-        ours=score_run(run, session.qrels, names),
+        ours=score_run(run, session.qrels, names, session.rejected),
         baseline=other,
         groups=groups,
         primary=primary_of(names),
-        without_authority=score_rankings("without authority", plain, session.qrels, names),
+        without_authority=score_rankings("without authority", plain, session.qrels, names, rejected=session.rejected),
     )
 
 
@@ -90,5 +91,8 @@ def _depth(session: Session, variant: Variant, measures: Sequence[str], top_k: i
 
 
 def _file(session: Session, path: Path, measures: Sequence[str]) -> Scored:
-    hits = rankings_of(read_run(path), session.corpus.by_chunk_id())
-    return score_rankings(path.name, hits, session.qrels, measures)
+    rankings = read_run(path)
+    if not rankings.keys() & session.qrels.keys():
+        raise ConfigError(f"ranks none of the judged questions ({next(iter(rankings))} ...)", file=str(path))
+    hits = rankings_of(rankings, session.corpus.by_chunk_id())
+    return score_rankings(path.name, hits, session.qrels, measures, rejected=session.rejected)

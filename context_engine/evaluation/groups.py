@@ -19,10 +19,10 @@ _UNKNOWN: Final = "not known"
 
 
 def grouped(session: Session, by: Sequence[str] = ()) -> Groups:
-    """Return the groupings of the judged questions that say anything: two groups at least.
+    """Return the groupings of the judged questions that say anything, of two groups at least, or that are asked for.
 
     Args:
-        by: labels to group by; empty takes every label with 2 to 12 values.
+        by: labels to group by beside tier and domain; empty takes every label with 2 to 12 values.
 
     Raises:
         InvalidRequest: a label that no question has.
@@ -32,15 +32,16 @@ def grouped(session: Session, by: Sequence[str] = ()) -> Groups:
     groups: dict[str, dict[str, list[str]]] = {"tier": {}, "domain": {}}
     labels = {label for question, _ in judged for label in question.labels}
     for label in by:
-        if label not in labels:
+        if label not in labels and label not in groups:
             raise InvalidRequest(f"no question has a field {label!r} to group by.{nearest(label, labels)}")
+    chosen = labels.intersection(by) if by else labels
     for question, domain in judged:
         tier = tiers.get(question.id)
         values = {"tier": str(tier) if tier else _UNKNOWN, "domain": domain}
-        values |= {label: question.labels.get(label, _UNKNOWN) for label in by or sorted(labels)}
+        values |= {label: question.labels.get(label, _UNKNOWN) for label in sorted(chosen)}
         for name, value in values.items():
             groups.setdefault(name, {}).setdefault(value, []).append(question.id)
-    kept = {name: dict(sorted(held.items())) for name, held in groups.items() if len(held) > 1}
+    kept = {name: dict(sorted(held.items())) for name, held in groups.items() if len(held) > 1 or name in by}
     return {name: held for name, held in kept.items() if name in by or len(held) <= _MOST_VALUES}
 
 

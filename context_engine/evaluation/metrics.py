@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from subprocess import SubprocessError
 from typing import Any, Final
+from urllib.parse import quote
 
 from context_engine.errors import InvalidRequest, MissingExtra
-from context_engine.evaluation.qrels import Qrels
+from context_engine.evaluation.qrels import Qrels, Rejected
+from context_engine.models.chunk import NOTHING
 
 __all__ = ["DEFAULT_MEASURES", "Scores", "cutoff", "mean", "measured", "read_measures"]
 
 DEFAULT_MEASURES: Final = ("R@8", "R@10", "AP@10", "nDCG@10", "RR@10")
-_ALIASES: Final = {"MAP": "AP", "MRR": "RR", "HIT": "Success", "RECALL": "R", "NDCG": "nDCG"}
-_NOTHING: Final = "\x00nothing"
+_ALIASES: Final = {
+    "AP": "AP",
+    "HIT": "Success",
+    "JUDGED": "Judged",
+    "MAP": "AP",
+    "MRR": "RR",
+    "NDCG": "nDCG",
+    "P": "P",
+    "R": "R",
+    "RECALL": "R",
+    "RR": "RR",
+    "SUCCESS": "Success",
+}
+_COUNTS: Final = ("NumQ", "NumRel", "NumRet")
+_NOTHING: Final = "nothing"
 
 Scores = Mapping[str, Mapping[str, float]]
 """Question id to measure to value."""
@@ -30,10 +46,13 @@ def read_measures(names: Sequence[str]) -> tuple[str, ...]:
     """Return measures by the names ir_measures gives them; MAP, MRR, NDCG and Recall are read too.
 
     Raises:
-        InvalidRequest: it is no measure.
+        InvalidRequest: it is no measure, looks at no place, counts instead of measuring, or cannot be computed here.
         MissingExtra: the extra `eval` is not installed.
     """
-    return tuple(dict.fromkeys(str(_parsed(name)) for name in names))
+    found = tuple(dict.fromkeys(str(_parsed(name)) for name in names))
+    for name in found:
+        _try(name)
+    return found
 
 
 def _parsed(name: str) -> Any:
@@ -42,7 +61,26 @@ def _parsed(name: str) -> Any:
     try:
         return library.parse_measure(_ALIASES.get(word.upper(), word) + at + depth)
     except (ValueError, NameError, SyntaxError):
-        raise InvalidRequest(f"unknown measure {name!r}: e.g. {', '.join(DEFAULT_MEASURES)}, Success@5, P@8") from None
+        raise _unknown(name) from None
+
+
+def _unknown(name: str) -> InvalidRequest:
+    return InvalidRequest(f"unknown measure {name!r}: e.g. {', '.join(DEFAULT_MEASURES)}, Success@5, P@8")
+
+
+def _try(name: str) -> None:
+    """Compute a measure of next to nothing, before anything is asked for it."""
+    if cutoff(name) < 1:
+        raise InvalidRequest(f"measure {name!r} looks at no place: the number after @ must be at least 1")
+    if name.startswith(_COUNTS):
+        raise InvalidRequest(f"measure {name!r} counts: a measure must lie between 0 and 1")
+    try:
+        measured({"q": ["a"]}, {"q": {"a": 1}}, (name,))
+    except AssertionError:
+        raise _unknown(name) from None
+    except (ValueError, RuntimeError, OSError, SubprocessError) as error:
+        problem = " ".join(str(error).split())[:200]
+        raise InvalidRequest(f"ir_measures cannot compute {name!r} on this machine: {problem}") from None
 
 
 def cutoff(measure: str) -> int:
@@ -55,25 +93,39 @@ def cutoff(measure: str) -> int:
     return int(depth) if depth.isdecimal() else 1
 
 
-def measured(rankings: Mapping[str, Sequence[str]], qrels: Qrels, measures: Sequence[str]) -> Scores:
+def measured(
+    rankings: Mapping[str, Sequence[str]], qrels: Qrels, measures: Sequence[str], rejected: Rejected = NOTHING
+) -> Scores:
     """Return the measures of each question of the qrels; one that has no ranking counts 0.
 
     Args:
         rankings: question id to names, best first, none twice.
         qrels: as `positive` returns them.
+        rejected: what was judged not to be relevant, for measures that tell it from what was never judged.
 
     Raises:
         MissingExtra: the extra `eval` is not installed.
     """
-    run = {
-        question: {name: float(len(names) - place) for place, name in enumerate(names)} or {_NOTHING: 0.0}
-        for question, names in ((question, rankings.get(question, ())) for question in qrels)
-    }
-    grades = {question: dict(held) for question, held in qrels.items()}
-    out: dict[str, dict[str, float]] = {question: dict.fromkeys(measures, 0.0) for question in qrels}
+    numbers = {question: str(place) for place, question in enumerate(qrels)}
+    run = {number: _run(rankings.get(question, ())) for question, number in numbers.items()}
+    grades = {number: _grades(held, rejected.get(name, ())) for (name, held), number in zip(qrels.items(), run)}
+    out: dict[str, dict[str, float]] = {number: dict.fromkeys(measures, 0.0) for number in run}
     for one in _library().iter_calc([_parsed(name) for name in measures], grades, run):
         out[one.query_id][str(one.measure)] = float(one.value)
-    return out
+    return {question: out[number] for question, number in numbers.items()}
+
+
+def _run(names: Sequence[str]) -> dict[str, float]:
+    return {_plain(name): float(len(names) - place) for place, name in enumerate(names)} or {_NOTHING: 0.0}
+
+
+def _grades(gold: Mapping[str, int], rejected: Iterable[str]) -> dict[str, int]:
+    return {_plain(name): grade for name, grade in {**dict.fromkeys(rejected, 0), **gold}.items()}
+
+
+def _plain(name: str) -> str:
+    """Return a name in a form that every tool behind ir_measures reads; some part columns at blanks."""
+    return "d" + quote(name, safe="", errors="replace")
 
 
 def mean(scores: Scores, measure: str, questions: Sequence[str] | None = None) -> float:

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from context_engine.errors import ConfigError
 from context_engine.evaluation.questions import json_lines, lines_of, rejected
 
-__all__ = ["Qrels", "append_judgement", "positive", "read_qrels"]
+__all__ = ["Qrels", "Rejected", "append_judgement", "positive", "read_qrels"]
 
 Qrels = Mapping[str, Mapping[str, int]]
 """Question id to gold id to grade; a grade above 0 is relevant."""
+
+Rejected = Mapping[str, Collection[str]]
+"""Question id to the gold ids that were judged not to be relevant."""
 
 _QUESTION: Final = ("query_id", "qid", "query-id", "id")
 _GOLD: Final = ("gold", "chunk_id", "passage_id", "doc_id", "document_id", "corpus-id", "content_sha256")
 _GRADE: Final = ("grade", "relevance", "score", "rel")
 _MOST_GRADE: Final = 1000
+_NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 
 
 def read_qrels(path: Path) -> Qrels:
@@ -78,22 +83,20 @@ def _from_json(path: Path) -> Iterator[tuple[int, str, str, int]]:
 
 
 def _from_columns(path: Path) -> Iterator[tuple[int, str, str, int]]:
-    for number, line in lines_of(path):
+    for place, (number, line) in enumerate(lines_of(path)):
         columns = [part.strip() for part in line.split("\t")] if "\t" in line else line.split()
         if len(columns) not in (3, 4):
             form = "question, gold id and grade, or TREC's question, 0, gold id and grade"
             raise rejected(path, number, f"has {len(columns)} columns: write {form}")
-        if number == 1 and not _is_number(columns[-1]):
-            continue
+        if place == 0 and not any(char.isdecimal() for char in columns[-1]):
+            continue  # a heading
         yield number, columns[0], columns[-2], _grade(path, number, columns[-1])
 
 
-def _is_number(text: str) -> bool:
-    return text.lstrip("+-").isdecimal()
-
-
 def _grade(path: Path, number: int, value: Any) -> int:
-    if isinstance(value, str) and _is_number(value):
+    if isinstance(value, str):
+        value = float(value) if _NUMBER.fullmatch(value) else value
+    if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not -_MOST_GRADE <= value <= _MOST_GRADE:
         raise rejected(path, number, f"the grade must be a whole number, 0 for not relevant, got {value!r}")

@@ -53,7 +53,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     try:
         text = path.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ConfigError(f"is not UTF-8 text (byte {error.start})", file=str(path)) from None
+        raise ConfigError(f"is not UTF-8 text (byte {error.start}): save it as UTF-8", file=str(path)) from None
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", file=str(path)) from None
     for number, line in enumerate(text.split("\n"), start=1):
@@ -104,10 +104,14 @@ def read_questions(path: Path) -> tuple[Question, ...]:
 
 
 def _from_tabs(path: Path) -> Iterator[tuple[int, Question]]:
-    for number, line in lines_of(path):
+    for place, (number, line) in enumerate(lines_of(path)):
         name, tab, text = line.partition("\t")
         if not tab:
             raise rejected(path, number, "must be an id, a tab and a question")
+        if not name.strip():
+            raise rejected(path, number, "the question lacks an id")
+        if place == 0 and name.strip().lower() in _ID and text.strip().lower() in _TEXT:
+            continue  # a heading
         yield number, Question(id=name.strip(), text=_query(path, number, text.strip()))
 
 

@@ -27,7 +27,7 @@ def evaluation_report(compared: Compared, *, title: str) -> Report:
         lead=lead,
         tiles=[_tile(compared, measure) for measure in ours.measures[:SHOWN_TILES]],
         sections=[one for one in _sections(compared) if one.blocks],
-        notes=compared.session.notes,
+        notes=[*compared.session.notes, *compared.troubles],
     )
 
 

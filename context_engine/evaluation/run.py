@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final
@@ -24,11 +24,27 @@ from context_engine.text import content_sha256
 if TYPE_CHECKING:
     from context_engine.embedders.usage import EmbedderUse
 
-__all__ = ["Answer", "Depth", "Progress", "Run", "answer_of", "ask", "run_questions", "with_settings"]
+__all__ = [
+    "SILENT",
+    "Answer",
+    "Depth",
+    "Progress",
+    "Run",
+    "answer_of",
+    "ask",
+    "run_questions",
+    "troubles_in",
+    "with_settings",
+]
 
 Progress = Callable[[int, int, str], None]
 """Told of (questions done, questions in all, id of the question)."""
 
+SILENT: Final = (("every source", "no answer"),)
+"""The troubles of a search that gave no result."""
+
+_NO_VECTORS: Final = "no_vectors"
+_DEGRADED: Final = "degraded: "
 _NO_AUTHORITY: Final = {"authority_weight": Setting(0.0, "evaluation"), "relevance_weight": Setting(1.0, "evaluation")}
 
 
@@ -55,6 +71,7 @@ class Answer:
         elapsed_ms: wall time of the search.
         context_tokens: of the context a model would read, made of the first top_k.
         failed: no source answered.
+        troubles: who did not do its part (a source, the reranker), each with its message.
     """
 
     question: Question
@@ -69,6 +86,7 @@ class Answer:
     status: str = ""
     decision: str = ""
     failed: bool = False
+    troubles: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +135,7 @@ def run_questions(
         result, failed = ask(engine, question, domain, depth=depth, as_of=as_of)
         elapsed = (time.perf_counter() - started) * 1000.0
         if result is None:
-            answers.append(Answer(question=question, domain=domain, elapsed_ms=elapsed, failed=True))
+            answers.append(Answer(question=question, domain=domain, elapsed_ms=elapsed, failed=True, troubles=SILENT))
         else:
             kept = answer_of(result, question, depth=depth, counter=counter, authority=authority)
             answers.append(replace(kept, elapsed_ms=elapsed, failed=failed))
@@ -175,7 +193,22 @@ def answer_of(
         context_tokens=tokens,
         status=str(result.status),
         decision=str(result.decision),
+        troubles=tuple(troubles_in(result)),
     )
+
+
+def troubles_in(result: SearchResult) -> Iterator[tuple[str, str]]:
+    """Yield who did not do its part in a search, with its message: such a search says little about the set-up."""
+    for source in result.sources:
+        if source.error is not None:
+            problem = str(source.error.get("message", "")).removeprefix(f"source {source.source_id!r}: ")
+            yield source.source_id, problem or source.state
+        elif _NO_VECTORS in source.notes:
+            yield source.source_id, "the base holds no vectors of this embedder: run 'context-engine kb rebuild'"
+    for warning in result.warnings:
+        if warning.startswith(_DEGRADED):
+            name, _, problem = warning.removeprefix(_DEGRADED).partition(": ")
+            yield name, problem
 
 
 def with_settings(result: SearchResult, layer: Mapping[str, Setting]) -> SearchResult:

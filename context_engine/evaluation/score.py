@@ -8,10 +8,11 @@ from typing import Final, NamedTuple
 
 from context_engine.evaluation.gold import Hit, Identity, gold_of, ranked_ids
 from context_engine.evaluation.metrics import Scores, mean, measured
-from context_engine.evaluation.qrels import Qrels
+from context_engine.evaluation.qrels import Qrels, Rejected
 from context_engine.evaluation.run import Answer, Run
 from context_engine.evaluation.statistics import Interval, Paired, bootstrap, paired_bootstrap
 from context_engine.models import Outcome
+from context_engine.models.chunk import NOTHING
 
 __all__ = ["NOT_FOUND", "RETURNED", "GoldFate", "Scored", "gold_fates", "rankings_of", "score_rankings", "score_run"]
 
@@ -69,15 +70,22 @@ class GoldFate(NamedTuple):
     tier: int = 0
 
 
-def score_run(run: Run, qrels: Qrels, measures: Sequence[str]) -> Scored:
+def score_run(run: Run, qrels: Qrels, measures: Sequence[str], rejected: Rejected = NOTHING) -> Scored:
     """Return the measures of a run; a question it does not answer counts 0."""
-    return score_rankings(run.name, {answer.question.id: answer.hits for answer in run.answers}, qrels, measures, run)
+    hits = {answer.question.id: answer.hits for answer in run.answers}
+    return score_rankings(run.name, hits, qrels, measures, run=run, rejected=rejected)
 
 
 def score_rankings(
-    name: str, hits: Mapping[str, Sequence[Hit]], qrels: Qrels, measures: Sequence[str], run: Run | None = None
+    name: str,
+    hits: Mapping[str, Sequence[Hit]],
+    qrels: Qrels,
+    measures: Sequence[str],
+    *,
+    run: Run | None = None,
+    rejected: Rejected = NOTHING,
 ) -> Scored:
-    """Return the measures of rankings."""
+    """Return the measures of rankings; `rejected` is what was judged not to be relevant."""
     named = {question: ranked_ids(found, qrels.get(question, {})) for question, found in hits.items()}
     rankings = {question: [place for place, _ in places] for question, places in named.items()}
     scores = {question: _scores(found) for question, found in hits.items()}
@@ -88,14 +96,28 @@ def score_rankings(
         measures=tuple(measures),
         rankings=rankings,
         places=unique,
-        scores=_measured(rankings, qrels, measures, run.depth.top_k if run else None),
+        scores=_measured(rankings, qrels, measures, run.depth.top_k if run else None, _as_ranked(rejected, hits)),
         run=run,
     )
 
 
-def _measured(rankings: Mapping[str, Sequence[str]], qrels: Qrels, measures: Sequence[str], read: int | None) -> Scores:
+def _as_ranked(rejected: Rejected, hits: Mapping[str, Sequence[Hit]]) -> Rejected:
+    """Return what was rejected, with the id of each chunk that a rejected gold id names."""
+    return {
+        question: {*held, *(hit.identity.chunk_id for hit in hits.get(question, ()) if gold_of(hit.identity, held))}
+        for question, held in rejected.items()
+    }
+
+
+def _measured(
+    rankings: Mapping[str, Sequence[str]],
+    qrels: Qrels,
+    measures: Sequence[str],
+    read: int | None,
+    rejected: Rejected,
+) -> Scores:
     """Return the measures; those of a set (SetF, SetP ...) are taken on what is read."""
-    scores = measured(rankings, qrels, measures)
+    scores = measured(rankings, qrels, measures, rejected)
     of_sets = [measure for measure in measures if measure.startswith("Set")]
     if not of_sets or read is None:
         return scores

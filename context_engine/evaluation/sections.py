@@ -168,8 +168,8 @@ def by_group(compared: Compared) -> list[Section]:
 
 def unanswerable(compared: Compared) -> Section:
     """What was said to questions that have no answer."""
-    run, judged = compared.ours.run, compared.session.qrels
-    left = [answer for answer in run.answers if answer.question.id not in judged] if run is not None else []
+    run, other = compared.ours.run, compared.session.qrels.keys() | compared.session.unjudged
+    left = [answer for answer in run.answers if answer.question.id not in other] if run is not None else []
     rows = [[answer.question.id, cut(answer.question.text), answer.decision or "failed"] for answer in left]
     right = sum(answer.decision in ("out_of_scope", "no_match") for answer in left)
     said = f"{right} of {len(left)} were turned away. They are no part of the measures."

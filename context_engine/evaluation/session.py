@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Final
@@ -12,7 +12,7 @@ from context_engine.context import ApproxTokenCounter
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.evaluation.corpus import Corpus, read_corpus
 from context_engine.evaluation.gold import GoldIndex
-from context_engine.evaluation.qrels import Qrels, positive, read_qrels
+from context_engine.evaluation.qrels import Qrels, Rejected, positive, read_qrels
 from context_engine.evaluation.questions import Question, read_questions
 from context_engine.evaluation.run import Depth, Progress, Run, run_questions
 from context_engine.evaluation.variant import Variant, open_with_models
@@ -30,7 +30,8 @@ class Session:
 
     Attributes:
         questions: each with its domain.
-        qrels: what is relevant, of these questions alone.
+        qrels: what is relevant, of these questions alone; `rejected` what was judged not to be.
+        unjudged: ids of questions that the judgements do not mention.
         corpus: what there is to be found.
         notes: what a reader of the results should know.
     """
@@ -43,6 +44,8 @@ class Session:
     counter: TokenCounter
     as_of: date | None = None
     notes: tuple[str, ...] = ()
+    rejected: Rejected = field(default_factory=dict)
+    unjudged: Set[str] = frozenset()
 
     def run(self, variant: Variant, depth: Depth, *, authority: bool = False, progress: Progress | None = None) -> Run:
         """Ask a set-up every question; see `run_questions`.
@@ -100,7 +103,8 @@ def open_session(
         raise ConfigError(problem, file=str(qrels or source))
     counter = ApproxTokenCounter()
     corpus = read_corpus(setup, data_dir, sorted({name for _, name in asked}), counter)
-    notes = [*_unasked(judged, kept), *_without_gold(asked, kept)]
+    unjudged = known - given.keys()
+    notes = [*_unasked(judged, kept), *_without_gold(len(known) - len(kept) - len(unjudged), len(unjudged))]
     notes += _check_gold(kept, corpus, qrels or source)
     return Session(
         setup=setup,
@@ -111,6 +115,8 @@ def open_session(
         counter=counter,
         as_of=as_of,
         notes=tuple(notes),
+        unjudged=unjudged,
+        rejected={question: given[question].keys() - gold.keys() for question, gold in kept.items()},
     )
 
 
@@ -141,9 +147,9 @@ def _unasked(judged: Qrels, kept: Qrels) -> list[str]:
     return [f"{count} judged question(s) are not in the file of questions and were not asked"] if count else []
 
 
-def _without_gold(asked: Sequence[tuple[Question, str]], kept: Qrels) -> list[str]:
-    count = sum(question.id not in kept for question, _ in asked)
-    return [f"{count} question(s) have no relevant answer and are left out of the measures"] if count else []
+def _without_gold(count: int, unjudged: int) -> list[str]:
+    notes = [f"{count} question(s) have no relevant answer and are left out of the measures"] if count else []
+    return notes + ([f"{unjudged} question(s) were never judged and are left out of the measures"] if unjudged else [])
 
 
 def _check_gold(qrels: Qrels, corpus: Corpus, file: Path) -> list[str]:

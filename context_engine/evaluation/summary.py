@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final
 
-from context_engine.evaluation.account import latency, stages, tier_shares, token_efficiency
+from context_engine.evaluation.account import latency, stages, tier_shares, token_efficiency, troubles_of
 from context_engine.evaluation.compared import Compared
 from context_engine.evaluation.score import Scored, gold_fates
 
@@ -65,5 +65,6 @@ def _set_up(one: Scored, compared: Compared) -> dict[str, Any]:
         },
         "embedder": None if run.embedder is None else run.embedder.to_dict(),
         "failed_searches": sum(answer.failed for answer in run.answers),
+        "troubles": [trouble._asdict() for trouble in troubles_of(answer.troubles for answer in run.answers)],
         "settings": {name: dict(held) for name, held in run.settings.items()},
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from math import isnan, nan
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
@@ -69,6 +70,9 @@ def _best_first(places: Iterable[tuple[str, float]]) -> Sequence[tuple[str, floa
 
 def _score(path: Path, number: int, text: str) -> float:
     try:
-        return float(text)
+        score = float(text)
     except ValueError:
-        raise rejected(path, number, f"the score must be a number, got {text!r}") from None
+        score = nan
+    if isnan(score):
+        raise rejected(path, number, f"the score must be a number, got {text!r}")
+    return score

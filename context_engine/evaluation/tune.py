@@ -11,8 +11,9 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.engine.recompute import recompute
 from context_engine.errors import InvalidRequest
+from context_engine.evaluation.account import Trouble, troubles_of
 from context_engine.evaluation.metrics import cutoff
-from context_engine.evaluation.run import Depth, Progress, answer_of, ask, with_settings
+from context_engine.evaluation.run import SILENT, Depth, Progress, answer_of, ask, troubles_in, with_settings
 from context_engine.evaluation.score import score_rankings
 from context_engine.evaluation.session import Session
 from context_engine.evaluation.statistics import Paired, paired_bootstrap
@@ -72,6 +73,7 @@ class Tuned:
         best: the candidate with the best mean over all questions, the first of equals.
         folds: held-out results of what the other folds chose.
         difference: held-out values of what was chosen against the configuration, paired.
+        troubles: who did not do its part while the questions were asked.
     """
 
     measure: str
@@ -80,6 +82,7 @@ class Tuned:
     best: int
     folds: tuple[Fold, ...]
     difference: Paired
+    troubles: tuple[Trouble, ...] = ()
 
     @property
     def better(self) -> bool:
@@ -140,7 +143,8 @@ def tune(
         InvalidRequest, ConfigError: a fold number or a set-up that cannot be used.
     """
     parts = folds_of(list(session.qrels), folds)
-    values = _measured(session, found, measure, top_k, progress)
+    troubles: list[Sequence[tuple[str, str]]] = []
+    values = _measured(session, found, measure, top_k, progress, troubles)
     chosen = tuple(chosen_by_folds(values, parts))
     held_out = {name: (values[fold.chosen][name], values[0][name]) for fold in chosen for name in fold.questions}
     ours, theirs = ([pair[side] for pair in held_out.values()] for side in (0, 1))
@@ -151,6 +155,7 @@ def tune(
         best=_best(values, list(session.qrels)),
         folds=chosen,
         difference=paired_bootstrap(ours, theirs),
+        troubles=tuple(troubles_of(troubles)),
     )
 
 
@@ -176,9 +181,14 @@ def _best(values: Sequence[Values], questions: Sequence[str]) -> int:
 
 
 def _measured(
-    session: Session, found: Sequence[Variant], measure: str, top_k: int, progress: Progress | None
+    session: Session,
+    found: Sequence[Variant],
+    measure: str,
+    top_k: int,
+    progress: Progress | None,
+    troubles: list[Sequence[tuple[str, str]]],
 ) -> list[Values]:
-    """Return the values of each candidate; candidates with one stage 1 share its answers."""
+    """Return the values of each candidate, and add to the troubles; candidates with one stage 1 share its answers."""
     depth = Depth(top_k=top_k, ranked=max(top_k, cutoff(measure)))
     groups: dict[str, list[int]] = {}
     for place, one in enumerate(found):
@@ -196,12 +206,13 @@ def _measured(
                 done += 1
                 if progress is not None:
                     progress(done, total, question.id)
+                troubles.append(SILENT if result is None else tuple(troubles_in(result)))
                 if result is None:
                     continue
                 for place in places:
                     again = recompute(with_settings(result, layers[place][domain]))
                     rankings[place][question.id] = answer_of(again, question, depth=depth).hits
-    scored = [score_rankings("", one, session.qrels, (measure,)).scores for one in rankings]
+    scored = [score_rankings("", one, session.qrels, (measure,), rejected=session.rejected).scores for one in rankings]
     return [{name: held[measure] for name, held in one.items()} for one in scored]
 
 

@@ -47,6 +47,7 @@ def tuned_report(found: Tuned, *, title: str) -> Report:
     return Report(
         title=title,
         lead=lead,
+        notes=[str(trouble) for trouble in found.troubles],
         tiles=[
             Tile(label=f"{measure}, held out", value=shown(held_out), note="chosen on the other folds"),
             Tile(label="As configured", value=shown(means[0]), note="on the same questions"),
@@ -145,6 +146,7 @@ def evidence(found: Tuned) -> dict[str, Any]:
         "measure": found.measure,
         "questions": len(found.values[0]),
         "better_beyond_noise": found.better,
+        "troubles": [trouble._asdict() for trouble in found.troubles],
         "chosen": {"settings": _settings(found), "sources": {name: dict(held) for name, held in best.sources.items()}},
         "held_out": {"mean": _held_out(found), "difference": found.difference._asdict()},
         "folds": [
@@ -184,6 +186,8 @@ def merged_config(path: Path, found: Tuned) -> str:
         f"{found.measure} on {len(found.values[0])} questions, held out: {shown(_held_out(found))}, "
         f"{difference.mean:+.4f} ({difference.low:+.4f} to {difference.high:+.4f}) to the configuration before"
     )
+    said += "" if found.better else "; not better beyond noise"
+    said += "".join(f"; {trouble}" for trouble in found.troubles)
     comments = {"// tuned": said}
     sources = found.candidates[found.best].sources
     if sources:

@@ -1,6 +1,8 @@
 """The measures, with their arithmetic written out, against what ir_measures says."""
 
 from math import log2
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -71,3 +73,44 @@ def test_without_the_extra_the_error_names_it(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "ir_measures", None)
     with pytest.raises(MissingExtra, match=r"context-engine\[eval\]"):
         metrics.read_measures(["R@8"])
+
+
+@pytest.mark.parametrize("name", ["R@0", "nDCG@0", "Success@0"])
+def test_a_measure_that_looks_at_no_place_is_refused(name):
+    with pytest.raises(InvalidRequest, match="looks at no place"):
+        read_measures([name])
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Goodness", "cannot compute 'Goodness' on this machine: it broke"),
+        ("P", "unknown measure 'P'"),
+        ("NumRet", "'NumRet' counts"),
+    ],
+)
+def test_what_cannot_be_computed_is_refused_beforehand(name, said, monkeypatch):
+    if name == "Goodness":
+        library = SimpleNamespace(parse_measure=str, iter_calc=Mock(side_effect=OSError("it\nbroke")))
+        monkeypatch.setattr(metrics, "_library", lambda: library)
+    with pytest.raises(InvalidRequest, match=said):
+        read_measures([name])
+
+
+def test_letters_may_be_small():
+    assert read_measures(["r@10", "p@5", "ap", "success@1"]) == ("R@10", "P@5", "AP", "Success@1")
+
+
+def test_what_was_rejected_is_told_from_what_was_never_judged():
+    """Of a, x, b, y the first and third are gold, x was rejected, y nobody has judged."""
+    names = read_measures(["Judged@4", "R@4", "nDCG@4"])
+    blind = measured(RANKINGS, {"q1": QRELS["q1"]}, names)
+    scores = measured(RANKINGS, {"q1": QRELS["q1"]}, names, {"q1": {"x": -1}, "other": {"y": 0}})
+    assert blind["q1"]["Judged@4"] == 2 / 4
+    assert scores["q1"] == {**blind["q1"], "Judged@4": 3 / 4}
+
+
+def test_ids_may_hold_blanks_and_questions_need_no_numbers():
+    """gdeval, which computes ERR, reads columns and numbers; grade 2 of 4: (2^2 - 1) / 16."""
+    scores = measured({"q one": ["a b", "c"]}, {"q one": {"a b": 2}}, read_measures(["ERR@5", "RR"]))
+    assert scores["q one"] == pytest.approx({"ERR@5": 3 / 16, "RR": 1.0}, abs=1e-4)

@@ -40,6 +40,9 @@ def test_trec_columns_may_be_parted_by_blanks(written):
         ("q.jsonl", '{"gold": "a"}\n', "line 1: the judgement lacks query_id"),
         ("q.jsonl", '{"query_id": "q1", "gold": "a", "grade": true}\n', "line 1: the grade must be a whole number"),
         ("q.tsv", "  \n", "holds no judgement"),
+        ("q.tsv", "q1 a 1.5\n", "line 1: the grade must be a whole number"),
+        ("q.tsv", "q1 a 1x\n", "line 1: the grade must be a whole number"),
+        ("q.tsv", "q1 a 1\nq2 a grade\n", "line 2: the grade must be a whole number"),
     ],
 )
 def test_what_cannot_be_used_is_named_with_its_line(written, name, text, said):
@@ -69,3 +72,14 @@ def test_judgements_are_added_to_json_lines_alone(tmp_path):
 
 def test_only_grades_above_nothing_are_relevant():
     assert positive({"q": {"a": 1, "b": 0, "c": -1}, "p": {"d": 0}}) == {"q": {"a": 1}}
+
+
+@pytest.mark.parametrize(
+    ("name", "line"), [("q.tsv", "q1\ta\t2.0\n"), ("q.jsonl", '{"qid": "q1", "gold": "a", "grade": 2.0}\n')]
+)
+def test_a_whole_grade_may_be_written_with_a_point_also_on_the_first_line(written, name, line):
+    assert read_qrels(written(name, line)) == {"q1": {"a": 2}}
+
+
+def test_a_heading_may_stand_below_empty_lines(written):
+    assert read_qrels(written("q.tsv", "\n\nqid\tdoc\trel\nq1\ta\t2\n")) == {"q1": {"a": 2}}

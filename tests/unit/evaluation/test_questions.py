@@ -59,6 +59,8 @@ def test_the_demo_has_forty_four_questions():
         ),
         ("q.tsv", "a\tx\nb\n", "line 2: must be an id, a tab and a question"),
         ("q.tsv", "\n", "holds no question"),
+        ("q.tsv", "id\ttext\n", "holds no question"),
+        ("q.tsv", "\twho approves?\n", "line 1: the question lacks an id"),
     ],
 )
 def test_what_cannot_be_used_is_named_with_its_line(written, name, text, said):
@@ -70,3 +72,14 @@ def test_what_cannot_be_used_is_named_with_its_line(written, name, text, said):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(ConfigError, match=r"none\.tsv: cannot be read"):
         read_questions(tmp_path / "none.tsv")
+
+
+def test_a_heading_is_no_question(written):
+    assert [one.id for one in read_questions(written("q.tsv", "query_id\tText\na\tone thing\n"))] == ["a"]
+
+
+def test_text_in_another_encoding_is_told_how_to_mend(tmp_path):
+    path = tmp_path / "q.tsv"
+    path.write_bytes("a\tWer genehmigt Überziehungen?\n".encode("latin-1"))
+    with pytest.raises(ConfigError, match=r"is not UTF-8 text \(byte 16\): save it as UTF-8"):
+        read_questions(path)

@@ -1,21 +1,27 @@
 """Runs on the demo bank: measures, where gold is lost, what it costs."""
 
+from dataclasses import replace
+
 import pytest
 
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.evaluation import session as evaluation_session
-from context_engine.evaluation.account import latency, stages, tier_shares, token_efficiency
+from context_engine.evaluation.account import latency, stages, tier_shares, token_efficiency, troubles_of
+from context_engine.evaluation.compared import Compared
 from context_engine.evaluation.corpus import Corpus
 from context_engine.evaluation.evaluate import compare_files, evaluate
 from context_engine.evaluation.gold import Identity
 from context_engine.evaluation.groups import grouped, tier_of_gold
 from context_engine.evaluation.questions import Question
-from context_engine.evaluation.run import Answer, Depth, Run
+from context_engine.evaluation.report import evaluation_report
+from context_engine.evaluation.run import Answer, Depth, Run, answer_of, ask, troubles_in
 from context_engine.evaluation.score import gold_fates, rankings_of, score_rankings, score_run
 from context_engine.evaluation.session import open_session
+from context_engine.evaluation.summary import summary
 from context_engine.evaluation.trec import read_run, write_run
 from context_engine.evaluation.variant import Variant, read_variant
 from context_engine.models import Fate, Outcome
+from context_engine.wiring import build_engine
 
 MEASURES = ("R@8", "AP@10", "nDCG@10")
 
@@ -105,6 +111,18 @@ def test_groups_are_by_tier_and_domain(demo_compared):
     assert sum(map(len, groups["tier"].values())) == 40
     with pytest.raises(InvalidRequest, match="no question has a field 'colour'"):
         grouped(demo_compared.session, ["colour"])
+    assert grouped(demo_compared.session, ["domain"]) == {name: groups[name] for name in ("tier", "domain")}
+
+
+def test_a_grouping_that_is_asked_for_is_there_though_it_has_one_group(demo_session):
+    (question, domain), *_ = demo_session.questions
+    alone = replace(
+        demo_session,
+        questions=((replace(question, labels={"team": "rates"}), domain),),
+        qrels={question.id: demo_session.qrels[question.id]},
+    )
+    assert grouped(alone) == {}
+    assert grouped(alone, ["team"]) == {"team": {"rates": [question.id]}}
 
 
 def test_the_tier_of_a_question_is_the_best_of_its_gold():
@@ -188,7 +206,7 @@ def test_what_is_left_out_is_said(demo_session, written):
     assert session.qrels == {"a": {"NPA-SOP-001": 1}}
     assert session.notes == (
         "1 judged question(s) are not in the file of questions and were not asked",
-        "1 question(s) have no relevant answer and are left out of the measures",
+        "1 question(s) were never judged and are left out of the measures",
     )
 
 
@@ -222,3 +240,66 @@ def test_gold_of_sources_that_cannot_be_listed_is_only_mentioned(demo_session, w
     assert session.notes == ("1 gold id(s) could not be checked, as kb cannot be listed: KB-1",)
     run = Run(name="r", depth=Depth(top_k=8, ranked=10), answers=())
     assert token_efficiency(run, session.corpus)[2:] == (None, None)
+
+
+# -- what stands in the way -------------------------------------------------------------------------------------------
+
+
+def result_of(session, **changes):
+    question, domain = session.questions[0]
+    with build_engine(session.setup, data_dir=session.data_dir) as engine:
+        result, failed = ask(engine, question, domain, depth=Depth(top_k=8, ranked=8), as_of=session.as_of)
+    assert not failed
+    return question, replace(result, **changes)
+
+
+def test_a_source_that_was_down_is_named_beside_the_numbers(demo_session):
+    question, result = result_of(demo_session)
+    assert list(troubles_in(result)) == []
+    first, *others = result.sources
+    error = {"code": "unavailable", "message": f"source {first.source_id!r}: nobody there"}
+    down = replace(result, sources=(replace(first, state="failed", error=error), *others))
+    late = replace(result, warnings=("degraded: rerank: late",))
+    blind = replace(result, sources=(replace(first, notes=("no_vectors",)), *others))
+    depth = Depth(top_k=8, ranked=8)
+    answers = [answer_of(one, question, depth=depth) for one in (down, down, late, blind, result)]
+    found = troubles_of(answer.troubles for answer in answers)
+    assert found[0] == (first.source_id, 3, "nobody there")
+    assert found[1] == ("rerank", 1, "late")
+    assert "no vectors" in answers[3].troubles[0][1]
+    run = Run(name="mine", depth=depth, answers=tuple(answers))
+    scored = score_run(run, demo_session.qrels, MEASURES)
+    groups = {"domain": {"NPA": [question.id]}}
+    compared = Compared(session=demo_session, ours=scored, baseline=None, groups=groups, primary="R@8")
+    assert f"mine: {first.source_id} did not do its part in 3 search(es): nobody there" in compared.troubles
+    assert summary(compared)["troubles"][0]["searches"] == 3
+    assert compared.troubles[0] in evaluation_report(compared, title="T").notes
+
+
+def test_a_run_file_of_other_questions_says_so(demo_session, tmp_path):
+    first = next(iter(demo_session.qrels))
+    for name, questions in (("all", demo_session.qrels), ("one", [first])):
+        write_run(tmp_path / name, {question: [("x", 1.0)] for question in questions}, name)
+    compared = compare_files(demo_session, tmp_path / "all", tmp_path / "one", measures=MEASURES)
+    assert compared.troubles == ["one ranks nothing for 39 of the 40 judged questions, which count 0"]
+    write_run(tmp_path / "none", {"other": [("x", 1.0)]}, "none")
+    with pytest.raises(ConfigError, match=r"none: ranks none of the judged questions \(other"):
+        compare_files(demo_session, tmp_path / "all", tmp_path / "none", measures=MEASURES)
+
+
+def test_what_was_rejected_counts_for_measures_that_ask(demo_session, written):
+    queries = written("q.tsv", "a\tmaterial change\nb\tlimits\nc\tdesks\n")
+    qrels = written("r.tsv", "a\tNPA-SOP-001\t1\na\tNPA-WEB-001\t0\nb\tNPA-SOP-001\t0\n")
+    session = opened(demo_session, queries=queries, qrels=qrels, domain="NPA")
+    assert session.rejected == {"a": {"NPA-WEB-001"}}
+    assert session.unjudged == {"c"}
+    assert session.notes == (
+        "1 question(s) have no relevant answer and are left out of the measures",
+        "1 question(s) were never judged and are left out of the measures",
+    )
+
+
+def test_a_chunk_of_a_rejected_document_is_judged(hit):
+    hits = {"q": [hit("S#1", "S"), hit("W#1", "W"), hit("W#2", "W"), hit("x")]}
+    scores = score_rankings("r", hits, {"q": {"S": 1}}, ("Judged@4", "P@4"), rejected={"q": {"W"}}).scores
+    assert scores["q"] == {"Judged@4": 3 / 4, "P@4": 1 / 4}
