@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable, Iterator
 from datetime import date, timedelta
@@ -145,6 +146,13 @@ def test_an_answered_condition_is_answered_anew_after_a_change(base: LocalBase, 
 def test_true_and_one_are_two_conditions(base: LocalBase, fill: Callable[..., None]) -> None:
     fill({"a": Chunk(content="limit", metadata={"live": True}), "b": Chunk(content="limit", metadata={"live": 1})})
     assert found(base, {"live": True}) == {"a"} and found(base, {"live": 1}) == {"b"}
+
+
+def test_a_name_that_is_no_unicode_is_a_field_that_nothing_has(filled: LocalBase) -> None:
+    """It is not the base that is damaged."""
+    name = json.loads('"\\ud800"')
+    assert found(filled, {name: "x"}) == set()
+    assert found(filled, {"not": {name: "x"}}) == {chunk.chunk_id for chunk in CHUNKS}
 
 
 def test_many_conditions(base: LocalBase, fill: Callable[..., None]) -> None:
