@@ -68,9 +68,9 @@ class Dictionary:
 
 def values_of(connection: sqlite3.Connection, name: str) -> tuple[int | None, list[tuple[int, Any]]]:
     """Return the number of having a field, None if no chunk has it, and (number, value) of each different value."""
-    has, values = None, []
     if any("\ud800" <= char <= "\udfff" for char in name):
-        return has, values  # no name that was ever stored
+        return None, []  # no name that was ever stored
+    has, values = None, []
     for number, text in connection.execute("SELECT attr_id, value FROM attributes WHERE name = ?", (name,)):
         if text:
             values.append((number, json.loads(text)))
