@@ -63,6 +63,7 @@ _CLAUSE: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _PARTS: Final = re.compile(r"""(?:[^;"]|"[^"]*"|")+""")
+_QUOTED: Final = re.compile(r'"[^"]*"')
 _ITEMS: Final = re.compile(r"""\s*(?:"([^"]*)"|([^,]+?))\s*(?:,|$)""")
 
 
@@ -115,7 +116,7 @@ def _clause(text: str) -> Filter:
             raise InvalidFilter(f"{text.strip()!r}: {op.value} takes no value")
         return Condition(found["field"], op)
     if op in _LISTS:
-        items = [quoted or plain for quoted, plain in _ITEMS.findall(raw.strip("[]()"))]
+        items = [quoted or plain for quoted, plain in _ITEMS.findall(_unwrapped(raw))]
         return _condition(found["field"], op, items)
     value = raw[1:-1] if len(raw) > 1 and raw[0] == raw[-1] == '"' else raw
     if not value:
@@ -123,6 +124,18 @@ def _clause(text: str) -> Filter:
     if raw[0] in "=<>!~≠≤≥":
         raise InvalidFilter(f"{text.strip()!r}: unknown operator. Use one of {' '.join(_SYMBOLS)}, or quote the value.")
     return _condition(found["field"], op, value)
+
+
+def _unwrapped(text: str) -> str:
+    """Return a list without the brackets around the whole of it; those of `4.2.1(a),4.2.1(b)` and `(a),(b)` stay."""
+    if text[:1] + text[-1:] not in ("[]", "()"):
+        return text
+    depth = 0
+    for place, char in enumerate(_QUOTED.sub(lambda quoted: " " * len(quoted[0]), text), start=1):
+        depth += (char == text[0]) - (char == text[-1])
+        if not depth:
+            return text[1:-1] if place == len(text) else text
+    return text
 
 
 def _tree(node: Any, depth: int) -> Filter:

@@ -132,6 +132,21 @@ class TestForms:
             )
         )
 
+    @pytest.mark.parametrize(
+        ("line", "values"),
+        [
+            ("section in 4.2.1(a), 4.2.1(b)", ("4.2.1(a)", "4.2.1(b)")),
+            ("section in (4.2.1(a), 4.2.1(b))", ("4.2.1(a)", "4.2.1(b)")),
+            ("section in [4.2.1(a), 4.2.1(b)]", ("4.2.1(a)", "4.2.1(b)")),
+            ("section in (a), (b)", ("(a)", "(b)")),
+            ("section in [(a), (b)]", ("(a)", "(b)")),
+            ('section in ["a]", b]', ("a]", "b")),
+            ("section in [a, b", ("[a", "b")),
+        ],
+    )
+    def test_brackets_around_a_list_go_and_those_of_a_value_stay(self, line: str, values: tuple[str, ...]) -> None:
+        assert parse_filter(line) == Condition("section", FilterOp.IN, values)
+
     def test_quotes_keep_separators(self) -> None:
         assert parse_filter('title = "limits; large"') == Condition("title", FilterOp.EQ, "limits; large")
         assert parse_filter('owner not in "Risk, Market", Legal') == Condition(
