@@ -105,7 +105,7 @@ def compare(ours: Path, theirs: Path, place: Place, **options: Any) -> None:
     from context_engine.evaluation.metrics import DEFAULT_MEASURES, read_measures
 
     measures = read_measures(options["measures"] or DEFAULT_MEASURES)
-    workspace, session = opened(place, options)
+    workspace, session = opened(place, options, ours, theirs)
     compared = compare_files(session, ours, theirs, measures=measures, by=options["by"])
     _finish(compared, options, demo=workspace.demo)
 
@@ -169,7 +169,7 @@ def _lines(compared: Compared) -> list[Text]:
         return lines
     ends = Counter(fate.stage for fate in gold_fates(run, session.qrels))
     lost = ", ".join(f"{count} {stage}" for stage, count in ends.most_common() if stage != RETURNED)
-    lines.append(Text(f"{ends[RETURNED]} of {ends.total()} gold answers in the first {run.depth.top_k}"))
+    lines.append(Text(f"{ends[RETURNED]} of {ends.total()} gold answers in the first {run.depth}"))
     lines[-1].append(f"; lost at: {lost}" if lost else "")
     used, time = token_efficiency(run, session.corpus), latency(run)
     share = f", {100 * used.share:.2g} % of the corpus" if used.share is not None else ""

@@ -12,11 +12,12 @@ import click
 from rich.text import Text
 
 from context_engine.cli.console import clean, note, progress_console, show
-from context_engine.cli.eval_options import PATH
+from context_engine.cli.eval_options import PATH, check_writable
 from context_engine.cli.search import Day
 from context_engine.cli.words import chunk_name, counted, heading, tier_text
 from context_engine.cli.workspace import Place, open_workspace, placed
 from context_engine.models import SearchRequest
+from context_engine.models.request import checked_query
 
 if TYPE_CHECKING:
     from context_engine.models import RankedChunk
@@ -49,12 +50,16 @@ def judge(query: str, place: Place, **options: Any) -> None:
     --qrels FILE' needs no other.
     """
     from context_engine.evaluation.judge import judgement, question_id, to_judge
-    from context_engine.evaluation.qrels import append_judgement
+    from context_engine.evaluation.qrels import append_judgement, check_judgements
+    from context_engine.evaluation.run import troubles_in
     from context_engine.wiring import build_engine
 
     path: Path = options["qrels"]
     as_of: date | None = options["as_of"]
-    question = options["name"] or question_id(path, query, options["domain"])
+    check_judgements(path)
+    check_writable(path)
+    query = checked_query(query)
+    question = question_id(path, query, options["domain"], as_of, options["name"])
     workspace = open_workspace(place)
     overrides = {"stage2_top_k": options["top_k"]}
     with build_engine(workspace.setup, data_dir=workspace.data_dir) as engine:
@@ -62,6 +67,10 @@ def judge(query: str, place: Place, **options: Any) -> None:
         result = engine.search(request)
     waiting = to_judge(path, question, result)
     note(f"question {question}: {counted(len(waiting), 'chunk')} to judge, {len(result.chunks) - len(waiting)} judged")
+    for name, problem in troubles_in(result):
+        note(f"{name} did not do its part: {problem}", style="yellow")
+    if not result.chunks:
+        note(f"The search returned nothing ({result.decision}); 'context-engine search --explain' shows why.")
     grades: Counter[int] = Counter()
     for chunk, grade in _asked(waiting):
         at = datetime.now(UTC) if options["with_time"] else None

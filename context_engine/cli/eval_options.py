@@ -25,6 +25,8 @@ __all__ = [
     "PATH",
     "answers_of",
     "asking",
+    "check_outputs",
+    "check_writable",
     "judged",
     "measured_by",
     "opened",
@@ -69,10 +71,51 @@ reported = _with(
 )
 
 
-def opened(place: Place, options: dict[str, Any]) -> tuple[Workspace, Session]:
-    """Return the workspace, and questions, judgements and corpus; the demo's where nothing is configured or named."""
+def check_writable(path: Path) -> None:
+    """Refuse a file that cannot be written, before hours are spent on what it is to hold.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    fresh = not path.exists()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8"):
+            pass
+        if fresh:
+            path.unlink()
+    except OSError as error:
+        raise ConfigError(f"cannot be written: {error.strerror}", file=str(path)) from None
+
+
+def check_outputs(options: dict[str, Any], *inputs: Path) -> None:
+    """Refuse outputs that would overwrite an input or each other, or that cannot be written.
+
+    Raises:
+        InvalidRequest: a file is named twice.
+        ConfigError: a file cannot be written.
+    """
+    read = [*inputs, *(options.get(name) for name in ("queries", "qrels", "inside", "outside"))]
+    taken = {path.resolve() for path in read if path is not None}
+    for name in ("report", "html", "save_run", "write"):
+        path = options.get(name)
+        if path is None:
+            continue
+        if path.resolve() in taken:
+            raise InvalidRequest(f"--{name.replace('_', '-')} {path}: this file is named twice: give another")
+        taken.add(path.resolve())
+        check_writable(path)
+
+
+def opened(place: Place, options: dict[str, Any], *inputs: Path) -> tuple[Workspace, Session]:
+    """Return the workspace, and questions, judgements and corpus; the demo's where nothing is configured or named.
+
+    Args:
+        inputs: further files that are read, and so must not be written over.
+    """
     from context_engine.evaluation.session import open_session
 
+    check_outputs(options, *inputs)
     workspace = open_workspace(place)
     queries, qrels, as_of = options["queries"], options["qrels"], options["as_of"]
     if queries is None and qrels is None:

@@ -17,6 +17,7 @@ from context_engine.cli.eval_options import (
     PATH,
     answers_of,
     asking,
+    check_outputs,
     judged,
     opened,
     reported,
@@ -29,6 +30,8 @@ from context_engine.cli.workspace import Place, Workspace, open_workspace, place
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from context_engine.evaluation.questions import Question
     from context_engine.evaluation.scope import Calibration
     from context_engine.evaluation.tune import Tuned
@@ -53,7 +56,7 @@ Examples:
 @click.option("--grid", multiple=True, required=True, metavar="KEY=V1,V2", help="Values of a setting to try.")
 @click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Parts for cross-validation.")
 @click.option("--measure", "-m", default="nDCG@10", show_default=True, metavar="NAME", help="What is to be best.")
-@click.option("--top-k", "-k", type=click.IntRange(1, 1000), default=8, show_default=True, help="Chunks read.")
+@click.option("--top-k", "-k", type=click.IntRange(1, 1000), metavar="N", help="Chunks read [default: stage2_top_k].")
 @click.option("--write", type=PATH, metavar="FILE", help="Write the best settings into this rag-pipeline.json.")
 @click.option("--force", is_flag=True, help="Write them even if they are not better beyond noise.")
 @reported
@@ -67,9 +70,11 @@ def tune(place: Place, **options: Any) -> None:
     from context_engine.evaluation.metrics import read_measures
     from context_engine.evaluation.tune import candidates
     from context_engine.evaluation.tune import tune as search
-    from context_engine.evaluation.tuned_report import evidence, tuned_report
+    from context_engine.evaluation.tuned_report import evidence, held_config, tuned_report
 
     measure = read_measures([options["measure"]])[0]
+    if options["write"] is not None:
+        held_config(options["write"])
     workspace, session = opened(place, options)
     found_candidates = candidates(_grid(options["grid"]), session)
     with asking("Searching …") as progress:
@@ -158,14 +163,16 @@ def scope(place: Place, **options: Any) -> None:
     """
     from context_engine.evaluation.scope import calibrate, scope_report
 
+    check_outputs(options)
     workspace = open_workspace(place)
-    inside, outside, current = _questions(workspace, options)
+    inside, outside = _questions(workspace, options)
+    current, notes = _in_force(workspace, sorted({domain for _, domain in inside}))
     as_of = options["as_of"] or (DEMO_DAY if workspace.demo else None)
     with asking() as progress:
         signals = [_signals(workspace, some, as_of, progress) for some in (inside, outside)]
     found = calibrate(signals[0], signals[1], current=current, keep=options["keep"])
     texts = {question.id: question.text for question, _ in (*inside, *outside)}
-    write_reports(scope_report(found, title=options["title"] or "Scope threshold", texts=texts), options)
+    write_reports(scope_report(found, title=options["title"] or "Scope threshold", texts=texts, notes=notes), options)
     if options["as_json"]:
         write_json(found.to_dict(), demo=workspace.demo)
     else:
@@ -182,7 +189,7 @@ def _signals(workspace: Workspace, questions: Any, as_of: Any, progress: Any) ->
 
 def _questions(
     workspace: Workspace, options: dict[str, Any]
-) -> tuple[list[tuple[Question, str]], list[tuple[Question, str]], float]:
+) -> tuple[list[tuple[Question, str]], list[tuple[Question, str]]]:
     from context_engine import demo
     from context_engine.evaluation.questions import read_questions
     from context_engine.evaluation.scope import OUT_OF_SCOPE
@@ -197,8 +204,20 @@ def _questions(
     others = read_questions(options["outside"] or OUT_OF_SCOPE)
     domains = sorted({name for _, name in inside})
     turn = [(one, one.domain or domains[number % len(domains)]) for number, one in enumerate(others)]
+    return inside, turn
+
+
+def _in_force(workspace: Workspace, domains: Sequence[str]) -> tuple[float, list[str]]:
+    """Return the threshold in force, and what to say where domains differ in it: then it is that of the first."""
     resolver, registry = workspace.setup.resolver, workspace.setup.registry
-    return inside, turn, resolver.base(registry.domain(domains[0])).values.scope
+    held = {name: resolver.base(registry.domain(name)).values.scope for name in domains}
+    current = held[domains[0]]
+    if len(set(held.values())) == 1:
+        return current, []
+    named = ", ".join(f"{name} {value:.2f}" for name, value in held.items())
+    said = f"domains differ in the threshold in force ({named}): shown is that of {domains[0]}; ask one at a time"
+    note(said, style="yellow")
+    return current, [said]
 
 
 def _print_scope(found: Calibration) -> None:

@@ -20,10 +20,7 @@ def authority(compared: Compared) -> Section:
     run, plain = compared.ours.run, compared.without_authority
     if run is None or plain is None:
         return Section(title="", blocks=[])
-    top_k = run.depth.top_k
-    with_, without = (
-        tier_shares([getattr(answer, name) for answer in run.answers], top_k) for name in ("hits", "without_authority")
-    )
+    with_, without = (tier_shares(run.read(authority=boost), run.depth.top_k) for boost in (True, False))
     if not with_:
         return Section(title="", blocks=[])
     shares = [("with boost", list(with_.values())), ("without", list(without.values()))]
@@ -43,7 +40,7 @@ def authority(compared: Compared) -> Section:
         )
     table = Table(columns=["<measure", "with boost", "without", "difference", "95 %, paired"], rows=rows)
     high = sum(with_[tier] - without.get(tier, 0.0) for tier in (1, 2))
-    said = f"The boost changes the share of tiers 1 and 2 in the first {top_k} by {100 * high:+.1f} points."
+    said = f"The boost changes the share of tiers 1 and 2 in the first {run.depth} by {100 * high:+.1f} points."
     return Section(title="Authority", blocks=[figure, Text(said), table])
 
 

@@ -8,16 +8,14 @@ from pathlib import Path
 from context_engine.errors import ConfigError
 from context_engine.evaluation.compared import Compared
 from context_engine.evaluation.groups import grouped
-from context_engine.evaluation.metrics import cutoff, read_measures
-from context_engine.evaluation.run import Depth, Progress
+from context_engine.evaluation.metrics import read_measures
+from context_engine.evaluation.run import Progress
 from context_engine.evaluation.score import Scored, rankings_of, score_rankings, score_run
 from context_engine.evaluation.session import Session
 from context_engine.evaluation.trec import read_run
 from context_engine.evaluation.variant import Variant
 
 __all__ = ["compare_files", "evaluate", "primary_of"]
-
-_LEAST_DEPTH = 40
 
 
 def evaluate(
@@ -44,11 +42,10 @@ def evaluate(
     names = read_measures(measures)
     groups = grouped(session, by)
     other = _file(session, baseline, names) if isinstance(baseline, Path) else None
-    depth = _depth(session, variant, names, top_k)
-    run = session.run(variant, depth, authority=True, progress=progress)
+    run = session.run(variant, session.depth(variant, names, top_k), authority=True, progress=progress)
     if isinstance(baseline, Variant):
-        second = _depth(session, baseline, names, top_k)
-        other = score_run(session.run(baseline, second, progress=progress), session.qrels, names, session.rejected)
+        second = session.run(baseline, session.depth(baseline, names, top_k), progress=progress)
+        other = score_run(second, session.qrels, names, session.rejected)
     plain = {answer.question.id: answer.without_authority for answer in run.answers}
     return Compared(
         session=session,
@@ -78,16 +75,6 @@ def compare_files(
 def primary_of(measures: Sequence[str]) -> str:
     """Return the measure by which questions are sorted and settings chosen: the first nDCG, else the first."""
     return next((name for name in measures if name.startswith("nDCG")), measures[0])
-
-
-def _depth(session: Session, variant: Variant, measures: Sequence[str], top_k: int | None) -> Depth:
-    if top_k is None:
-        from context_engine.evaluation.variant import with_variant
-
-        changed = with_variant(session.setup, variant)
-        domain = changed.registry.domain(session.questions[0][1])
-        top_k = changed.resolver.base(domain).values.stage2_top_k
-    return Depth(top_k=top_k, ranked=max(top_k, _LEAST_DEPTH, *map(cutoff, measures)))
 
 
 def _file(session: Session, path: Path, measures: Sequence[str]) -> Scored:

@@ -7,6 +7,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+from context_engine.errors import InvalidRequest
 from context_engine.evaluation.qrels import read_qrels
 from context_engine.evaluation.questions import read_questions
 from context_engine.models import RankedChunk, SearchResult, utc_text
@@ -15,15 +16,26 @@ from context_engine.text import content_sha256
 __all__ = ["judgement", "question_id", "to_judge"]
 
 
-def question_id(path: Path, query: str, domain: str) -> str:
-    """Return the id of a question: the one it has in the file, else one made of its text and domain.
+def question_id(path: Path, query: str, domain: str, as_of: date | None = None, name: str | None = None) -> str:
+    """Return the id of a question: the one it has in the file, else one made of its text, domain and day.
+
+    Args:
+        as_of: the day asked about, where one was given.
+        name: the id wanted, where one is.
 
     Raises:
         ConfigError: the file cannot be read.
+        InvalidRequest: the file holds another question under the id wanted.
     """
     known = read_questions(path) if path.exists() and path.stat().st_size else ()
-    same = (one.id for one in known if (one.text, one.domain) == (query, domain))
-    return next(same, f"q-{content_sha256(f'{domain} {query}')[:10]}")
+    asks = (query, domain, as_of)
+    if name is not None:
+        other = next((one for one in known if one.id == name and one.asks != asks), None)
+        if other is not None:
+            raise InvalidRequest(f"{path} holds another question as {name!r}: {other.text!r}: give another --id")
+        return name
+    day = f" {as_of.isoformat()}" if as_of else ""
+    return next((one.id for one in known if one.asks == asks), f"q-{content_sha256(f'{domain} {query}{day}')[:10]}")
 
 
 def to_judge(path: Path, question: str, result: SearchResult) -> Sequence[RankedChunk]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from context_engine.errors import ConfigError
 from context_engine.evaluation.questions import json_lines, lines_of, rejected
 
-__all__ = ["Qrels", "Rejected", "append_judgement", "positive", "read_qrels"]
+__all__ = ["Qrels", "Rejected", "append_judgement", "check_judgements", "positive", "read_qrels"]
 
 Qrels = Mapping[str, Mapping[str, int]]
 """Question id to gold id to grade; a grade above 0 is relevant."""
@@ -54,14 +54,23 @@ def positive(qrels: Qrels) -> Qrels:
     return {question: held for question, held in kept.items() if held}
 
 
+def check_judgements(path: Path) -> None:
+    """Refuse a file that judgements cannot be added to.
+
+    Raises:
+        ConfigError: it is of another form.
+    """
+    if path.suffix != ".jsonl":
+        raise ConfigError("judgements are kept as JSON Lines: name a file that ends in .jsonl", file=str(path))
+
+
 def append_judgement(path: Path, judgement: Mapping[str, Any]) -> None:
     """Add one judgement at the end of a JSON Lines file, making the file where there is none.
 
     Raises:
         ConfigError: the file is of another form, or cannot be written.
     """
-    if path.suffix != ".jsonl":
-        raise ConfigError("judgements are kept as JSON Lines: name a file that ends in .jsonl", file=str(path))
+    check_judgements(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         broken_off = path.exists() and path.stat().st_size > 0 and path.read_bytes()[-1:] != b"\n"

@@ -38,6 +38,11 @@ class Question:
     gold: Mapping[str, int] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def asks(self) -> tuple[str, str | None, date | None]:
+        """What makes it another question: text, domain and day."""
+        return self.text, self.domain, self.as_of
+
 
 def rejected(path: Path, line: int, problem: str) -> ConfigError:
     """Return the error for a line of a file."""
@@ -85,16 +90,15 @@ def read_questions(path: Path) -> tuple[Question, ...]:
     `eval judge` wrote is read too. Else one question a line: id, tab, text.
 
     Raises:
-        ConfigError: the file or a line of it cannot be used, an id stands for two texts, or there is no question.
+        ConfigError: the file or a line of it cannot be used, an id stands for two questions, or there is no question.
     """
     rows = _from_json(path) if path.suffix in (".jsonl", ".json", ".ndjson") else _from_tabs(path)
     found: dict[str, Question] = {}
     for number, question in rows:
         other = found.get(question.id)
-        if other is not None and (other.text, other.domain) != (question.text, question.domain):
-            raise rejected(
-                path, number, f"question {question.id!r} is here with another text or domain: ids are unique"
-            )
+        if other is not None and other.asks != question.asks:
+            problem = f"question {question.id!r} is here with another text, domain or day: ids are unique"
+            raise rejected(path, number, problem)
         if other is not None:
             question = replace(other, gold={**other.gold, **question.gold})
         found[question.id] = question

@@ -54,11 +54,23 @@ class Depth:
 
     Attributes:
         top_k: what a reader is given: tokens, tiers and losses are counted on it.
+            Where domains differ, the most of them.
         ranked: what is ranked for the measures, at least top_k.
+        by_domain: what a reader is given, where domains differ.
     """
 
     top_k: int
     ranked: int
+    by_domain: Mapping[str, int] = field(default_factory=dict)
+
+    def read(self, domain: str) -> int:
+        """Return what a reader is given of a domain."""
+        return self.by_domain.get(domain, self.top_k)
+
+    def __str__(self) -> str:
+        """Return what a reader is given: "8", "5 to 8"."""
+        least = min(self.by_domain.values(), default=self.top_k)
+        return f"{self.top_k}" if least == self.top_k else f"{least} to {self.top_k}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +115,11 @@ class Run:
     answers: tuple[Answer, ...]
     settings: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     embedder: EmbedderUse | None = None
+
+    def read(self, *, authority: bool = True) -> list[tuple[Hit, ...]]:
+        """Return for each question the chunks a reader is given, without authority in the order that gives."""
+        found = ((one.hits if authority else one.without_authority, one.domain) for one in self.answers)
+        return [hits[: self.depth.read(domain)] for hits, domain in found]
 
 
 def run_questions(
@@ -179,7 +196,7 @@ def answer_of(
     pool, ranking = _pool(result), _ranking(result, depth)
     tokens, plain = 0, tuple[Hit, ...]()
     if counter is not None:
-        tokens = from_result(replace(result, chunks=ranking[: depth.top_k]), counter=counter).tokens
+        tokens = from_result(replace(result, chunks=ranking[: depth.read(result.domain)]), counter=counter).tokens
     if authority:
         plain = _hits(_ranking(recompute(with_settings(result, _NO_AUTHORITY)), depth), pool)
     return Answer(
@@ -219,9 +236,10 @@ def with_settings(result: SearchResult, layer: Mapping[str, Setting]) -> SearchR
 
 def _ranking(result: SearchResult, depth: Depth) -> tuple[RankedChunk, ...]:
     """Return what a reader is given and then the rest; with `mmr_lambda` that is not the head of a longer list."""
-    if result.settings.values.mmr_lambda is None or depth.top_k >= depth.ranked:
+    top_k = depth.read(result.domain)
+    if result.settings.values.mmr_lambda is None or top_k >= depth.ranked:
         return result.chunks
-    read = recompute(with_settings(result, {"stage2_top_k": Setting(depth.top_k, "evaluation")})).chunks
+    read = recompute(with_settings(result, {"stage2_top_k": Setting(top_k, "evaluation")})).chunks
     keys = {(one.source_id, one.chunk_id) for one in read}
     return read + tuple(one for one in result.chunks if (one.source_id, one.chunk_id) not in keys)
 

@@ -157,14 +157,14 @@ def _separation(inside: Sequence[float], outside: Sequence[float]) -> float:
     return won / (len(inside) * len(outside))
 
 
-def scope_report(found: Calibration, *, title: str, texts: Mapping[str, str]) -> Report:
+def scope_report(found: Calibration, *, title: str, texts: Mapping[str, str], notes: Sequence[str] = ()) -> Report:
     """Return the calibration as a report; `texts` are the questions by id."""
     chosen, current = found.chosen, found.current
     curves = [
         charts.Line("in scope, kept", [(one.threshold, one.kept) for one in found.table], 0),
         charts.Line("out of scope, turned away", [(one.threshold, one.turned_away) for one in found.table], 1),
     ]
-    key = charts.key([curve.label for curve in curves])
+    key, sets = charts.key([curve.label for curve in curves]), charts.key(["in scope", "out of scope"])
     svg = charts.lines(curves, "Trade-off", x_label="scope_threshold", percent=True, mark=chosen.threshold)
     ins, outs = [value for _, value in found.inside], [value for _, value in found.outside]
     spread = charts.histogram(ins, outs, "Best absolute relevance", percent=True)
@@ -175,6 +175,7 @@ def scope_report(found: Calibration, *, title: str, texts: Mapping[str, str]) ->
     return Report(
         title=title,
         lead=lead,
+        notes=notes,
         tiles=[
             Tile(label="Keeps enough", value=f"{chosen.threshold:.2f}", note=f"{found.keep:.0%} of what is in scope"),
             Tile(label="In scope, kept", value=f"{chosen.kept:.1%}", note=f"now {current.kept:.1%}"),
@@ -184,7 +185,7 @@ def scope_report(found: Calibration, *, title: str, texts: Mapping[str, str]) ->
         ],
         sections=[
             Section(title="Trade-off", blocks=[Figure(svg=svg, caption=key + "Dashed: what keeps enough.")]),
-            Section(title="Best signal of each question", blocks=[Figure(svg=spread, caption=key), Text(said)]),
+            Section(title="Best signal of each question", blocks=[Figure(svg=spread, caption=sets), Text(said)]),
             Section(title="Thresholds", blocks=[Table(columns=["threshold", "in kept", "out turned away"], rows=rows)]),
             Section(title="In scope with the weakest signal", blocks=[_weakest(found.inside, texts)]),
             Section(title="Out of scope with the strongest", blocks=[_weakest(found.outside, texts, -1)]),

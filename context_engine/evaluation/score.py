@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from context_engine.evaluation.gold import Hit, Identity, gold_of, ranked_ids
@@ -73,7 +73,8 @@ class GoldFate(NamedTuple):
 def score_run(run: Run, qrels: Qrels, measures: Sequence[str], rejected: Rejected = NOTHING) -> Scored:
     """Return the measures of a run; a question it does not answer counts 0."""
     hits = {answer.question.id: answer.hits for answer in run.answers}
-    return score_rankings(run.name, hits, qrels, measures, run=run, rejected=rejected)
+    read = {answer.question.id: run.depth.read(answer.domain) for answer in run.answers}
+    return replace(score_rankings(run.name, hits, qrels, measures, read=read, rejected=rejected), run=run)
 
 
 def score_rankings(
@@ -82,10 +83,15 @@ def score_rankings(
     qrels: Qrels,
     measures: Sequence[str],
     *,
-    run: Run | None = None,
+    read: Mapping[str, int] = NOTHING,
     rejected: Rejected = NOTHING,
 ) -> Scored:
-    """Return the measures of rankings; `rejected` is what was judged not to be relevant."""
+    """Return the measures of rankings.
+
+    Args:
+        read: by question how many chunks a reader is given, on which measures of a set (SetF, SetP ...) are taken.
+        rejected: what was judged not to be relevant.
+    """
     named = {question: ranked_ids(found, qrels.get(question, {})) for question, found in hits.items()}
     rankings = {question: [place for place, _ in places] for question, places in named.items()}
     scores = {question: _scores(found) for question, found in hits.items()}
@@ -96,8 +102,7 @@ def score_rankings(
         measures=tuple(measures),
         rankings=rankings,
         places=unique,
-        scores=_measured(rankings, qrels, measures, run.depth.top_k if run else None, _as_ranked(rejected, hits)),
-        run=run,
+        scores=_measured(rankings, qrels, measures, read, _as_ranked(rejected, hits)),
     )
 
 
@@ -113,15 +118,14 @@ def _measured(
     rankings: Mapping[str, Sequence[str]],
     qrels: Qrels,
     measures: Sequence[str],
-    read: int | None,
+    read: Mapping[str, int],
     rejected: Rejected,
 ) -> Scores:
-    """Return the measures; those of a set (SetF, SetP ...) are taken on what is read."""
     scores = measured(rankings, qrels, measures, rejected)
     of_sets = [measure for measure in measures if measure.startswith("Set")]
-    if not of_sets or read is None:
+    if not of_sets or not read:
         return scores
-    over = measured({name: held[:read] for name, held in rankings.items()}, qrels, of_sets)
+    over = measured({name: held[: read.get(name)] for name, held in rankings.items()}, qrels, of_sets)
     return {name: {**held, **over[name]} for name, held in scores.items()}
 
 
@@ -148,7 +152,9 @@ def rankings_of(
 def gold_fates(run: Run, qrels: Qrels) -> list[GoldFate]:
     """Return what became of each gold answer among the first `top_k`; a merged copy ends as its survivor does."""
     return [
-        fate for answer in run.answers for fate in _fates(answer, qrels.get(answer.question.id, {}), run.depth.top_k)
+        fate
+        for answer in run.answers
+        for fate in _fates(answer, qrels.get(answer.question.id, {}), run.depth.read(answer.domain))
     ]
 
 

@@ -99,14 +99,14 @@ def losses(compared: Compared) -> Section:
     counts = Counter(fate.stage for fate in fates)
     total = len(fates)
     left, bars = total, [charts.Bar("gold answers", total, str(total))]
-    names = {NOT_FOUND: "found at all", "select": f"in the first {run.depth.top_k}"}
+    names = {NOT_FOUND: "found at all", "select": f"in the first {run.depth}"}
     for stage in _WORDS:
         if counts[stage] or stage in names:
             left -= counts[stage]
             label = names.get(stage, f"after {stage}")
             bars.append(charts.Bar(label, left, f"{left}  ({share_text(left / total)})"))
     rows = [[_WORDS[stage][0], str(counts[stage]), _WORDS[stage][1]] for stage in _WORDS if counts[stage]]
-    lead = f"{counts[RETURNED]} of {total} gold answers are among the first {run.depth.top_k} chunks."
+    lead = f"{counts[RETURNED]} of {total} gold answers are among the first {run.depth} chunks."
     figure = Figure(svg=charts.bars(bars, "Gold answers left after each stage"), caption=lead)
     table = Table(columns=["<lost because", "answers", "<what may help"], rows=rows)
     return Section(title="Where gold answers are lost", blocks=[figure, table])
@@ -243,5 +243,5 @@ def method(compared: Compared) -> Section:
         said += (
             f" Every search ranks {depth.ranked} chunks, at least as deep as the measures look; what is lost, tiers "
         )
-        said += f"and tokens are those of the first {depth.top_k}, which are read."
+        said += f"and tokens are those of the first {depth}, which are read."
     return Section(title="How it was measured", blocks=[Text(said)])

@@ -12,16 +12,18 @@ from context_engine.context import ApproxTokenCounter
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.evaluation.corpus import Corpus, read_corpus
 from context_engine.evaluation.gold import GoldIndex
+from context_engine.evaluation.metrics import cutoff
 from context_engine.evaluation.qrels import Qrels, Rejected, positive, read_qrels
 from context_engine.evaluation.questions import Question, read_questions
 from context_engine.evaluation.run import Depth, Progress, Run, run_questions
-from context_engine.evaluation.variant import Variant, open_with_models
+from context_engine.evaluation.variant import Variant, open_with_models, with_variant
 from context_engine.protocols import TokenCounter
 from context_engine.wiring import Setup
 
 __all__ = ["Session", "labelled", "open_session", "with_domains"]
 
 _MOST_NAMED: Final = 5
+_LEAST_DEPTH: Final = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,25 @@ class Session:
     notes: tuple[str, ...] = ()
     rejected: Rejected = field(default_factory=dict)
     unjudged: Set[str] = frozenset()
+
+    def depth(self, variant: Variant, measures: Sequence[str], top_k: int | None = None) -> Depth:
+        """Return how deep a set-up is looked at for some measures.
+
+        Args:
+            top_k: chunks a reader is given; None takes each domain's stage2_top_k.
+
+        Raises:
+            ConfigError: a value of the set-up that cannot be used.
+        """
+        by_domain: dict[str, int] = {}
+        if top_k is None:
+            changed = with_variant(self.setup, variant)
+            for name in {domain for _, domain in self.questions}:
+                by_domain[name] = changed.resolver.base(changed.registry.domain(name)).values.stage2_top_k
+            top_k = max(by_domain.values())
+        differ = len(set(by_domain.values())) > 1
+        ranked = max(top_k, _LEAST_DEPTH, *map(cutoff, measures))
+        return Depth(top_k=top_k, ranked=ranked, by_domain=by_domain if differ else {})
 
     def run(self, variant: Variant, depth: Depth, *, authority: bool = False, progress: Progress | None = None) -> Run:
         """Ask a set-up every question; see `run_questions`.

@@ -47,20 +47,21 @@ def _set_up(one: Scored, compared: Compared) -> dict[str, Any]:
     run = one.run
     if run is None:
         return out
-    top_k = run.depth.top_k
+    depth = run.depth
     fates = gold_fates(run, compared.session.qrels)
     plain = compared.without_authority if one is compared.ours else None
     return out | {
-        "top_k": top_k,
+        "top_k": depth.top_k,
+        "top_k_by_domain": dict(depth.by_domain) or None,
         "gold_answers": {"total": len(fates), "by_end": dict(Counter(fate.stage for fate in fates))},
         "latency_ms": latency(run)._asdict(),
         "stages": [stage._asdict() for stage in stages(run)],
         "context_tokens": token_efficiency(run, compared.session.corpus)._asdict(),
-        "tier_shares": dict(tier_shares([answer.hits for answer in run.answers], top_k)),
+        "tier_shares": dict(tier_shares(run.read(), depth.top_k)),
         "without_authority": None
         if plain is None
         else {
-            "tier_shares": dict(tier_shares([answer.without_authority for answer in run.answers], top_k)),
+            "tier_shares": dict(tier_shares(run.read(authority=False), depth.top_k)),
             "measures": {measure: plain.mean(measure) for measure in plain.measures},
         },
         "embedder": None if run.embedder is None else run.embedder.to_dict(),

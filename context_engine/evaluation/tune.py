@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from context_engine.engine.recompute import recompute
 from context_engine.errors import InvalidRequest
 from context_engine.evaluation.account import Trouble, troubles_of
-from context_engine.evaluation.metrics import cutoff
+from context_engine.evaluation.gold import Hit
 from context_engine.evaluation.run import SILENT, Depth, Progress, answer_of, ask, troubles_in, with_settings
 from context_engine.evaluation.score import score_rankings
 from context_engine.evaluation.session import Session
@@ -126,7 +126,7 @@ def tune(
     *,
     measure: str,
     folds: int = 5,
-    top_k: int = 8,
+    top_k: int | None = None,
     progress: Progress | None = None,
 ) -> Tuned:
     """Return the best of some candidates, with what it does on questions it was not chosen on.
@@ -137,11 +137,14 @@ def tune(
     Args:
         found: as `candidates` returns them.
         measure: as ir_measures names it; a set measure (SetF ...) is taken on the first top_k.
+        top_k: chunks a reader is given; None takes each domain's stage2_top_k.
         progress: told of (searches and recomputations done, all of them, candidate).
 
     Raises:
-        InvalidRequest, ConfigError: a fold number or a set-up that cannot be used.
+        InvalidRequest, ConfigError: a fold number or a set-up that cannot be used, or a measure that what is searched
+            cannot change.
     """
+    _check_top_k(found, measure, top_k)
     parts = folds_of(list(session.qrels), folds)
     troubles: list[Sequence[tuple[str, str]]] = []
     values = _measured(session, found, measure, top_k, progress, troubles)
@@ -157,6 +160,15 @@ def tune(
         difference=paired_bootstrap(ours, theirs),
         troubles=tuple(troubles_of(troubles)),
     )
+
+
+def _check_top_k(found: Sequence[Variant], measure: str, top_k: int | None) -> None:
+    if not any("stage2_top_k" in one.settings for one in found):
+        return
+    if not measure.startswith("Set"):
+        raise InvalidRequest(f"{measure} is the same for every stage2_top_k: take a measure of what is read, e.g. SetF")
+    if top_k is not None:
+        raise InvalidRequest("--top-k and --grid stage2_top_k are the same setting: leave one out")
 
 
 def chosen_by_folds(values: Sequence[Values], parts: Sequence[Sequence[str]]) -> list[Fold]:
@@ -184,12 +196,12 @@ def _measured(
     session: Session,
     found: Sequence[Variant],
     measure: str,
-    top_k: int,
+    top_k: int | None,
     progress: Progress | None,
     troubles: list[Sequence[tuple[str, str]]],
 ) -> list[Values]:
     """Return the values of each candidate, and add to the troubles; candidates with one stage 1 share its answers."""
-    depth = Depth(top_k=top_k, ranked=max(top_k, cutoff(measure)))
+    depths = [session.depth(one, (measure,), top_k) for one in found]
     groups: dict[str, list[int]] = {}
     for place, one in enumerate(found):
         groups.setdefault(_stage_one(one).name, []).append(place)
@@ -198,11 +210,12 @@ def _measured(
     total, done = len(judged) * len(groups), 0
     for places in groups.values():
         with open_variant(session.setup, _stage_one(found[places[0]]), session.data_dir) as engine:
-            layers = {place: _layers(session, found[place], depth) for place in places}
+            layers = {place: _layers(session, found[place], depths[place]) for place in places}
+            deepest = max((depths[place] for place in places), key=lambda one: one.ranked)
             wide = _reranks(session, found[places[0]])
             for question, domain in judged:
                 asked = {"overrides": _WIDE} if wide else {}
-                result, _ = ask(engine, question, domain, depth=depth, as_of=session.as_of, **asked)
+                result, _ = ask(engine, question, domain, depth=deepest, as_of=session.as_of, **asked)
                 done += 1
                 if progress is not None:
                     progress(done, total, question.id)
@@ -211,14 +224,21 @@ def _measured(
                     continue
                 for place in places:
                     again = recompute(with_settings(result, layers[place][domain]))
-                    rankings[place][question.id] = answer_of(again, question, depth=depth).hits
-    scored = [score_rankings("", one, session.qrels, (measure,), rejected=session.rejected).scores for one in rankings]
-    return [{name: held[measure] for name, held in one.items()} for one in scored]
+                    rankings[place][question.id] = answer_of(again, question, depth=depths[place]).hits
+    return [_values(session, measure, *one) for one in zip(rankings, depths, strict=True)]
+
+
+def _values(session: Session, measure: str, hits: Mapping[str, Sequence[Hit]], depth: Depth) -> Values:
+    read = {question.id: depth.read(domain) for question, domain in session.questions}
+    scored = score_rankings("", hits, session.qrels, (measure,), read=read, rejected=session.rejected)
+    return {name: held[measure] for name, held in scored.scores.items()}
 
 
 def _reranks(session: Session, variant: Variant) -> bool:
     """Return whether a set-up names a model reranker."""
-    return with_variant(session.setup, _stage_one(variant)).resolver.base().values.reranker != "noop"
+    setup = with_variant(session.setup, _stage_one(variant))
+    domains = {name for _, name in session.questions}
+    return any(setup.resolver.base(setup.registry.domain(name)).values.reranker != "noop" for name in domains)
 
 
 def _stage_one(variant: Variant) -> Variant:

@@ -17,7 +17,7 @@ from context_engine.evaluation.words import shown, signed
 from context_engine.settings import call_layer
 from context_engine.settings.interpolate import Written
 
-__all__ = ["evidence", "merged_config", "tuned_report"]
+__all__ = ["evidence", "held_config", "merged_config", "tuned_report"]
 
 _SHOWN: Final = 15
 _MOST_ROWS: Final = 100
@@ -167,20 +167,30 @@ def _plain(value: Any) -> Any:
     return dump(mode="json") if dump is not None else list(value) if isinstance(value, tuple) else value
 
 
+def held_config(path: Path) -> dict[str, Any]:
+    """Return what a pipeline configuration holds, {} where there is no file.
+
+    Raises:
+        ConfigError: the file is there and is no JSON object.
+    """
+    if not path.exists():
+        return {}
+    try:
+        held = json.loads(path.read_text("utf-8-sig"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot be added to: {error}", file=str(path)) from None
+    if not isinstance(held, dict):
+        raise ConfigError("cannot be added to: it is no JSON object", file=str(path))
+    return held
+
+
 def merged_config(path: Path, found: Tuned) -> str:
     """Return the text of a pipeline configuration with what was found in it; the file's other keys stay.
 
     Raises:
         ConfigError: the file is there and is no JSON object.
     """
-    held: dict[str, Any] = {}
-    if path.exists():
-        try:
-            held = json.loads(path.read_text("utf-8-sig"))
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"cannot be added to: {error}", file=str(path)) from None
-        if not isinstance(held, dict):
-            raise ConfigError("cannot be added to: it is no JSON object", file=str(path))
+    held = held_config(path)
     difference = found.difference
     said = (
         f"{found.measure} on {len(found.values[0])} questions, held out: {shown(_held_out(found))}, "

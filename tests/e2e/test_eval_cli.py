@@ -163,6 +163,62 @@ def test_judgements_go_into_json_lines_alone() -> None:
     assert "ends in .jsonl" in refused("judge", "limits", "-d", "NPA", "--qrels", "mine.tsv", stdin="1\n")
 
 
+def test_a_file_that_judgements_cannot_go_into_is_refused_before_anything_is_asked() -> None:
+    for name, said in (("mine.json", "ends in .jsonl"), ("six.jsonl/x.jsonl", "cannot be written")):
+        result = run("judge", "limits", "-d", "NPA", "--qrels", name, stdin="1\n")
+        assert result.exit_code == 2
+        assert said in result.stderr
+        assert "to judge" not in result.stderr
+
+
+def test_what_a_search_does_not_return_cannot_be_judged_and_that_is_said() -> None:
+    result = run("judge", "zzxq wvvk", "-d", "NPA", "--qrels", "mine.jsonl")
+    assert "The search returned nothing (" in result.stderr
+
+
+def test_no_output_is_written_over_an_input_or_another_output() -> None:
+    before = Path("six.jsonl").read_text("utf-8")
+    for args in (
+        ("run", *SIX, "--report", "./six.jsonl"),
+        ("run", *SIX, "--report", "a.md", "--html", "a.md"),
+        ("tune", *SIX, "--grid", "min_chunks=1", "--html", "six.jsonl"),
+        ("scope", "--in", "six.jsonl", "--html", "six.jsonl"),
+        ("compare", *SIX, "a.run", "b.run", "--html", "b.run"),
+    ):
+        assert "this file is named twice" in refused(*args)
+    assert Path("six.jsonl").read_text("utf-8") == before
+    assert not Path("a.md").exists()
+
+
+def test_an_output_that_cannot_be_written_is_refused_before_anything_is_asked() -> None:
+    for args in (("run", *SIX, "--html", "six.jsonl/r.html"), ("run", *SIX, "--save-run", "six.jsonl/a.run")):
+        message = refused(*args)
+        assert "cannot be written" in message
+        assert "Asking" not in message
+    Path("config.json").write_text("hello", "utf-8")
+    message = refused("tune", *SIX, "--grid", "min_chunks=1", "--folds", "2", "--write", "config.json")
+    assert "config.json: cannot be added to" in message
+    assert "Searching" not in message
+
+
+def test_thresholds_that_differ_between_domains_are_said(empty_folder: Path) -> None:
+    manifests = empty_folder / "manifests"
+    manifests.mkdir()
+    for name, value in (("A", 0.2), ("B", 0.4)):
+        text = f"version: 1\ndomain: {name}\nsettings: {{scope_threshold: {value}}}\n"
+        text += f"sources: [{{id: s{name}, type: bank_sop, documents: [{{include: '{name}.md'}}]}}]\n"
+        (manifests / f"{name}.yaml").write_text(text, "utf-8")
+        (empty_folder / f"{name}.md").write_text("# Limits\n\nThe limit of the desk is ten.\n", "utf-8")
+        assert CliRunner().invoke(main, ["ingest", f"{name}.md", "-d", name, "--data-dir", "d"]).exit_code == 0
+    Path("in.jsonl").write_text(
+        '{"id": "a", "text": "limit", "domain": "A"}\n{"id": "b", "text": "limit", "domain": "B"}\n', "utf-8"
+    )
+    result = run("scope", "--in", "in.jsonl", "--data-dir", "d")
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.stderr.split())
+    assert "domains differ in the threshold in force (A 0.20, B 0.40): shown is that of A" in said
+
+
 def test_settings_that_are_not_better_are_not_written_unless_forced() -> None:
     args = ("tune", *SIX, "--grid", "stage1_top_k=1", "--folds", "2", "--write", "config.json")
     result = run(*args)

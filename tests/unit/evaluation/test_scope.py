@@ -64,6 +64,9 @@ def test_the_report_names_the_hardest_questions():
     report = scope_report(
         calibrate(INSIDE, OUTSIDE, current=0.15), title="S", texts={"d": "weak one", "z": "strong one"}
     )
+    captions = {section.title: section.blocks[0].caption for section in report.sections[:2]}
+    assert "kept" in captions["Trade-off"]
+    assert "kept" not in captions["Best signal of each question"]
     tables = {section.title: section.blocks[-1] for section in report.sections}
     assert tables["In scope with the weakest signal"].rows[0] == ["d", "weak one", "0.200"]
     assert tables["Out of scope with the strongest"].rows[0] == ["z", "strong one", "0.600"]

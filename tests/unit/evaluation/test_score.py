@@ -105,6 +105,31 @@ def test_what_is_read_leads_the_ranking_also_where_likeness_decides(demo_session
     assert [one.hits for one in run.answers] != [one.hits for one in plain.answers]
 
 
+@pytest.mark.slow
+def test_what_is_read_is_what_each_domain_says(demo_session):
+    domains = {
+        name: domain.model_copy(update={"settings": {**domain.settings, "stage2_top_k": 3 if name == "NPA" else 5}})
+        for name, domain in demo_session.setup.registry.domains.items()
+    }
+    registry = demo_session.setup.registry.model_copy(update={"domains": domains})
+    session = replace(demo_session, setup=replace(demo_session.setup, registry=registry))
+    depth = session.depth(Variant(), ("R@8",))
+    assert (depth.top_k, depth.read("NPA"), depth.read("ORM"), str(depth)) == (5, 3, 5, "3 to 5")
+    assert session.depth(Variant(), ("R@60",), 8) == Depth(top_k=8, ranked=60)
+    run = session.run(Variant(), depth, authority=True)
+    alike = {name: session.run(Variant(), Depth(top_k=top_k, ranked=40)) for name, top_k in (("NPA", 3), ("ORM", 5))}
+    for name, other in alike.items():
+        pairs = [pair for pair in zip(run.answers, other.answers) if pair[0].domain == name]
+        ours, theirs = ([pair[side].context_tokens for pair in pairs] for side in (0, 1))
+        assert ours == pytest.approx(theirs, rel=0.02)
+        asked = {one.question.id for one, _ in pairs}
+        ours, theirs = (
+            [fate for fate in gold_fates(which, session.qrels) if fate.question in asked] for which in (run, other)
+        )
+        assert ours == theirs
+    assert max(map(len, run.read(authority=False))) == 5
+
+
 def test_groups_are_by_tier_and_domain(demo_compared):
     groups = grouped(demo_compared.session)
     assert {name: len(held) for name, held in groups["domain"].items()} == {"DCE": 10, "DESK": 10, "NPA": 10, "ORM": 10}

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.evaluation import tune as tuning
+from context_engine.evaluation.account import Trouble
 from context_engine.evaluation.run import Depth
 from context_engine.evaluation.score import score_run
 from context_engine.evaluation.statistics import Paired
@@ -84,6 +85,25 @@ def test_what_is_computed_again_is_what_a_search_returns(small, found):
         assert found.values[place] == {name: held["nDCG@10"] for name, held in scores.items()}, found.candidates[
             place
         ].name
+
+
+@pytest.mark.slow
+def test_how_much_is_read_can_be_searched_by_a_measure_of_what_is_read(small):
+    tried = candidates({"stage2_top_k": ["1", "3"]}, small)
+    of_sets = tune(small, tried, measure="SetF", folds=2)
+    for place, top_k in enumerate((8, 1, 3)):
+        run = small.run(Variant(), Depth(top_k=top_k, ranked=40))
+        scores = score_run(run, small.qrels, ("SetF",)).scores
+        assert of_sets.values[place] == {name: held["SetF"] for name, held in scores.items()}
+    assert len({tuple(one.values()) for one in of_sets.values}) == 3
+
+
+def test_a_measure_that_how_much_is_read_cannot_change_is_refused(small):
+    tried = candidates({"stage2_top_k": ["1", "3"]}, small)
+    with pytest.raises(InvalidRequest, match=r"nDCG@10 is the same for every stage2_top_k"):
+        tune(small, tried, measure="nDCG@10", folds=2)
+    with pytest.raises(InvalidRequest, match="are the same setting"):
+        tune(small, tried, measure="SetF", folds=2, top_k=5)
 
 
 def test_the_configuration_itself_is_the_first_candidate(found):
@@ -165,6 +185,13 @@ def test_a_configuration_keeps_its_other_keys_and_can_be_loaded(demo_session, wr
     assert (held["// mine"], held["stage1_top_k"], held["authority_weight"]) == ("x", 30, 0.2)
     assert held["authority_boosts"]["tier_1"] == 0.5
     assert held["// tuned"].startswith("R@8 on 10 questions, held out: 0.600, +0.1000 (+0.0500 to +0.2000)")
+    assert "not better beyond noise" not in held["// tuned"]
+    forced = tuned(demo_session, 0.0, "authority_weight=0.2")
+    assert json.loads(merged_config(path, forced))["// tuned"].endswith("; not better beyond noise")
+    down = replace(found, troubles=(Trouble("web", 2, "nobody there"),))
+    assert json.loads(merged_config(path, down))["// tuned"].endswith(
+        "web did not do its part in 2 search(es): nobody there"
+    )
     assert '{"local": {"a": 1}}' in held["// sources"]
     values = load_setup(config_dir=tmp_path, env={}, cwd=tmp_path).resolver.base().values
     assert (values.stage1_top_k, values.authority_weight, values.authority_boosts.tier_1) == (30, 0.2, 0.5)
