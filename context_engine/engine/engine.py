@@ -5,17 +5,17 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from datetime import date
 from types import TracebackType
 from typing import Self
 from zoneinfo import ZoneInfo
 
+from context_engine.engine.asking import Asked, Question, ask
 from context_engine.engine.checks import check_threshold, chosen_sources
 from context_engine.engine.clock import SystemClock, TimeSortedIds
+from context_engine.engine.deeper import Look, second_look
 from context_engine.engine.defaults import default_settings
-from context_engine.engine.outcome import assemble, source_statuses, stage_two
-from context_engine.engine.parts import one_answer
-from context_engine.engine.recall import Call, Lane, Reply, as_source_error, ask_all
+from context_engine.engine.outcome import assemble, raw_answers, source_statuses, stage_two
+from context_engine.engine.recall import Lane, Reply, as_source_error
 from context_engine.engine.refining import RefineLane, prepared_query
 from context_engine.engine.reranking import RerankLane, rerank_step
 from context_engine.engine.stage2 import rank
@@ -31,18 +31,13 @@ from context_engine.models import (
     Decision,
     DomainSpec,
     EffectiveSettings,
-    PreparedQuery,
-    RawAnswer,
     Registry,
     SearchRequest,
     SearchResult,
-    Settings,
-    SourceQuery,
     SourceSpec,
     Status,
 )
 from context_engine.protocols import Clock, IdSource, QueryRefiner, Recorder, Reranker, Source
-from context_engine.text import segmented
 
 __all__ = ["Engine"]
 
@@ -132,83 +127,60 @@ class Engine:
         as_of = request.as_of or day
         due = started + effective.values.deadline_s
         prepared = prepared_query(request.query, domain.glossary, effective.values, self._refine_lane)
-        seconds = effective.values.deadline_s if self._refine_lane is None else due - self._clock.monotonic()
-        replies = self._recall(domain, specs, request, prepared, effective.values, as_of, search_id, seconds)
-        recall_ms = (self._clock.monotonic() - started) * 1000.0
-        raw = [
-            RawAnswer(source_id=spec.id, chunks=reply.admitted.chunks, retrieved_at=reply.retrieved_at)
-            for spec, reply in zip(specs, replies)
-            if reply.admitted is not None
-        ]
-        given = stage_two(
-            request,
-            effective,
-            specs,
-            raw,
-            now=now,
-            as_of=as_of,
-            today=as_of >= day,
-            search_id=search_id,
-            prepared=prepared,
-        )
-        step = rerank_step(self._rerank_lane, effective.values, lambda: due - self._clock.monotonic())
+        sources = [(spec, self._lane(domain, spec)) for spec in specs]
+        check_threshold([lane for _, lane in sources if isinstance(lane, Lane)], effective.values)
+
+        def ranked(replies: Sequence[Reply], recall_ms: float) -> Look:
+            given = stage_two(
+                request,
+                effective,
+                specs,
+                raw_answers(specs, replies),
+                now=now,
+                as_of=as_of,
+                today=as_of >= day,
+                search_id=search_id,
+                prepared=prepared,
+            )
+            step = rerank_step(self._rerank_lane, effective.values, lambda: due - self._clock.monotonic())
+            return Look(replies, given, rank(given, step, self._clock.monotonic), recall_ms)
+
+        question = Question(domain.domain, request, prepared, effective.values, as_of, search_id)
+        look = self._looked(question, sources, ranked, started=started, due=due)
         result = assemble(
-            given,
-            rank(given, step, self._clock.monotonic),
+            look.given,
+            look.ranking,
             request=request,
             settings=effective,
             specs=specs,
-            statuses=source_statuses(specs, replies),
-            recall_ms=recall_ms,
+            statuses=source_statuses(specs, look.replies),
+            recall_ms=look.recall_ms,
         )
         self._report(result)
         return _judged(result)
 
-    def _recall(
+    def _looked(
         self,
-        domain: DomainSpec,
-        specs: Sequence[SourceSpec],
-        request: SearchRequest,
-        prepared: PreparedQuery,
-        settings: Settings,
-        as_of: date,
-        search_id: str,
-        seconds: float,
-    ) -> list[Reply]:
-        """Ask every source for the question and for its parts, within so many seconds; one reply per source."""
-        opened = [self._lane(domain, spec) for spec in specs]
-        lanes = [lane for lane in opened if isinstance(lane, Lane)]
-        check_threshold(lanes, settings)
-        segmenter = settings.word_segmenter
-        texts = [(text, segmented(text, segmenter)) for text in (prepared.text, *prepared.sub_queries)]
-        calls = [
-            Call(
-                lane,
-                SourceQuery(
-                    text=text,
-                    words=words,
-                    domain=domain.domain,
-                    top_k=settings.stage1_top_k,
-                    expansions=prepared.expansions,
-                    filters=request.filters,
-                    as_of=as_of,
-                    timeout_s=min(spec.timeout_s or settings.source_timeout_s, max(seconds, 0.0)),
-                    search_id=search_id,
-                    caller=request.caller,
-                ),
-            )
-            for spec, lane in zip(specs, opened)
-            if isinstance(lane, Lane)
-            for text, words in texts
-        ]
-        bounds = {lane.source_id: settings.source_concurrency for lane in lanes}
-        asked = iter(ask_all(calls, bounds=bounds, clock=self._clock))
-        return [
-            one_answer([next(asked) for _ in texts], source_id=lane.source_id, top_k=settings.stage1_top_k)
-            if isinstance(lane, Lane)
-            else Reply(None, lane, 0.0)
-            for lane in opened
-        ]
+        question: Question,
+        sources: Sequence[Asked],
+        ranked: Callable[[Sequence[Reply], float], Look],
+        *,
+        started: float,
+        due: float,
+    ) -> Look:
+        """Ask every source, and once more where the answer is cut short. Refining alone takes from stage 1's time."""
+        settings, clock = question.settings, self._clock
+        seconds = settings.deadline_s if self._refine_lane is None else due - clock.monotonic()
+        replies = ask(question, sources, top_k=settings.stage1_top_k, seconds=seconds, clock=clock)
+        first = ranked(replies, (clock.monotonic() - started) * 1000.0)
+        if clock.monotonic() >= due:
+            return first
+
+        def again(places: Sequence[int], top_k: int) -> list[Reply]:
+            left = due - clock.monotonic()
+            return ask(question, [sources[place] for place in places], top_k=top_k, seconds=left, clock=clock)
+
+        return second_look(first, settings, again, ranked, clock)
 
     def _lane(self, domain: DomainSpec, spec: SourceSpec) -> Lane | SourceError:
         """Return the source's lane, opening it on first use; one that cannot be opened is tried again next time."""

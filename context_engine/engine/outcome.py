@@ -21,7 +21,7 @@ from context_engine.models import (
     StageTrace,
 )
 
-__all__ = ["assemble", "source_statuses", "stage_two"]
+__all__ = ["assemble", "raw_answers", "source_statuses", "stage_two"]
 
 
 def source_statuses(specs: Sequence[SourceSpec], replies: Sequence[Reply]) -> tuple[SourceStatus, ...]:
@@ -52,6 +52,15 @@ def _told(error: SourceError | None, failures: Sequence[SourceError]) -> dict[st
     if error is not None or not failures:
         return None if error is None else error.to_dict()
     return {**failures[0].to_dict(), "message": "; ".join(dict.fromkeys(str(one) for one in failures))}
+
+
+def raw_answers(specs: Sequence[SourceSpec], replies: Sequence[Reply]) -> list[RawAnswer]:
+    """Return the answers of the sources that gave one, as they go into stage 2."""
+    return [
+        RawAnswer(source_id=spec.id, chunks=reply.admitted.chunks, retrieved_at=reply.retrieved_at)
+        for spec, reply in zip(specs, replies, strict=True)
+        if reply.admitted is not None
+    ]
 
 
 def stage_two(

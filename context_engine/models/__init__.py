@@ -30,6 +30,7 @@ from context_engine.models.query import Expansion, PreparedQuery, Refinement
 from context_engine.models.registry import DocumentRule, DomainSpec, Registry, SourceSpec
 from context_engine.models.request import (
     MAX_QUERY_CHARS,
+    MAX_TOP_K,
     Caller,
     SearchRequest,
     SourceAnswer,
@@ -51,6 +52,7 @@ from context_engine.models.settings import AuthorityBoosts, EffectiveSettings, S
 
 __all__ = [
     "MAX_QUERY_CHARS",
+    "MAX_TOP_K",
     "NOTHING",
     "SCHEMA_VERSION",
     "TIERS",

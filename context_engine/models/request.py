@@ -15,6 +15,7 @@ from context_engine.models.query import Expansion
 
 __all__ = [
     "MAX_QUERY_CHARS",
+    "MAX_TOP_K",
     "Caller",
     "SearchRequest",
     "SourceAnswer",
