@@ -77,13 +77,15 @@ def check_writable(path: Path) -> None:
     Raises:
         ConfigError: it cannot be written.
     """
-    fresh = not path.exists()
+    fresh, folders = not path.exists(), [folder for folder in path.parents if not folder.exists()]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a", encoding="utf-8"):
             pass
         if fresh:
             path.unlink()
+        for folder in folders:
+            folder.rmdir()
     except OSError as error:
         raise ConfigError(f"cannot be written: {error.strerror}", file=str(path)) from None
 

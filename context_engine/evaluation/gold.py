@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from context_engine.evaluation.qrels import EXACT
 from context_engine.models import Chunk
 from context_engine.text import content_sha256
 
-__all__ = ["GoldIndex", "Hit", "Identity", "gold_of", "identity_of", "ranked_ids"]
+__all__ = ["GoldIndex", "Hit", "Identity", "gold_of", "identity_of", "ranked_ids", "resolved"]
 
 _HASH: Final = re.compile(r"(?:sha256:([0-9a-f]{8,64})|([0-9a-f]{12,64}))")
 _HEADING: Final = re.compile(r"^#+ (\d[\w.()]*) ", re.MULTILINE)
@@ -63,7 +64,19 @@ def _and_above(section: str) -> list[str]:
 
 def gold_of(identity: Identity, gold: Iterable[str]) -> list[str]:
     """Return the gold ids that name a chunk, in the order given."""
-    return [name for name in gold if name in identity.names or _is_hash_of(name, identity.sha256)]
+    exact = EXACT + identity.chunk_id
+    return [name for name in gold if name in identity.names or name == exact or _is_hash_of(name, identity.sha256)]
+
+
+def resolved(gold: Mapping[str, int], chunk_ids: Container[str]) -> dict[str, int]:
+    """Return gold ids with those that name one chunk alone taken for what they read like, where it is gone.
+
+    A document that was cut anew has no chunk `SOP-1@3.2#4.2` any more, but still a section.
+    """
+    return {
+        name if name.removeprefix(EXACT) in chunk_ids else name.removeprefix(EXACT): grade
+        for name, grade in gold.items()
+    }
 
 
 def _is_hash_of(name: str, sha256: str) -> bool:
@@ -111,6 +124,7 @@ class GoldIndex:
 
     def knows(self, gold: str) -> bool:
         """Return whether a gold id names a chunk."""
+        gold = gold.removeprefix(EXACT)
         prefix = _prefix(gold)
         place = bisect_left(self._hashes, prefix) if prefix else len(self._hashes)
         by_hash = place < len(self._hashes) and self._hashes[place].startswith(prefix)

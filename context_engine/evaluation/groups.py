@@ -7,6 +7,7 @@ from typing import Final
 
 from context_engine.errors import InvalidRequest, nearest
 from context_engine.evaluation.gold import Identity, gold_of
+from context_engine.evaluation.qrels import EXACT
 from context_engine.evaluation.session import Session
 
 __all__ = ["Groups", "grouped", "tier_of_gold"]
@@ -51,7 +52,7 @@ def tier_of_gold(qrels: Mapping[str, Mapping[str, int]], identities: Iterable[Id
     hashes = [gold for gold in wanted if gold_of(Identity("", "", frozenset(), gold.removeprefix("sha256:")), (gold,))]
     tiers: dict[str, int] = {}
     for one in identities:
-        for gold in [*(wanted & one.names), *gold_of(one, hashes)]:
+        for gold in [*(wanted & {*one.names, EXACT + one.chunk_id}), *gold_of(one, hashes)]:
             tiers[gold] = min(tiers.get(gold, one.tier), one.tier)
     known = {question: [tiers[gold] for gold in held if tiers.get(gold)] for question, held in qrels.items()}
     return {question: min(found) for question, found in known.items() if found}

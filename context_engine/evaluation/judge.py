@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from context_engine.errors import InvalidRequest
-from context_engine.evaluation.qrels import read_qrels
+from context_engine.evaluation.qrels import EXACT, read_qrels
 from context_engine.evaluation.questions import read_questions
 from context_engine.models import RankedChunk, SearchResult, utc_text
 from context_engine.text import content_sha256
@@ -45,7 +45,8 @@ def to_judge(path: Path, question: str, result: SearchResult) -> Sequence[Ranked
         ConfigError: the file cannot be read.
     """
     judged = read_qrels(path).get(question, {}) if path.exists() and path.stat().st_size else {}
-    return [chunk for chunk in result.chunks if chunk.chunk_id not in judged]
+    names = {name.removeprefix(EXACT) for name in judged}
+    return [chunk for chunk in result.chunks if chunk.chunk_id not in names]
 
 
 def judgement(

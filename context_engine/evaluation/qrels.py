@@ -11,13 +11,16 @@ from typing import Any, Final
 from context_engine.errors import ConfigError
 from context_engine.evaluation.questions import json_lines, lines_of, rejected
 
-__all__ = ["Qrels", "Rejected", "append_judgement", "check_judgements", "positive", "read_qrels"]
+__all__ = ["EXACT", "Qrels", "Rejected", "append_judgement", "check_judgements", "positive", "read_qrels"]
 
 Qrels = Mapping[str, Mapping[str, int]]
 """Question id to gold id to grade; a grade above 0 is relevant."""
 
 Rejected = Mapping[str, Collection[str]]
 """Question id to the gold ids that were judged not to be relevant."""
+
+EXACT: Final = "="
+"""Before a chunk id: that chunk alone, not what stands below it, though its id reads like that of a section."""
 
 _QUESTION: Final = ("query_id", "qid", "query-id", "id")
 _GOLD: Final = ("gold", "chunk_id", "passage_id", "doc_id", "document_id", "corpus-id", "content_sha256")
@@ -31,7 +34,8 @@ def read_qrels(path: Path) -> Qrels:
 
     Forms: JSON Lines (`query_id`, one of `gold`, `chunk_id`, `document_id`, `content_sha256`, and `grade`); lines of
     question, gold id and grade; TREC's lines of question, 0, gold id and grade. In JSON Lines, which people add to, the
-    last judgement of a pair counts; elsewhere a pair with two grades is an error.
+    last judgement of a pair counts, and `chunk_id` names that chunk alone, marked by `EXACT`; elsewhere a pair with two
+    grades is an error.
 
     Raises:
         ConfigError: the file or a line of it cannot be used, or there is no judgement.
@@ -83,12 +87,13 @@ def append_judgement(path: Path, judgement: Mapping[str, Any]) -> None:
 def _from_json(path: Path) -> Iterator[tuple[int, str, str, int]]:
     for number, row in json_lines(path):
         question = next((row[name] for name in _QUESTION if row.get(name) not in (None, "")), None)
-        gold = next((row[name] for name in _GOLD if row.get(name) not in (None, "")), None)
+        named_by = next((name for name in _GOLD if row.get(name) not in (None, "")), None)
         grade = next((row[name] for name in _GRADE if name in row), 1)
-        if question is None or gold is None:
+        if question is None or named_by is None:
             lacks = "query_id" if question is None else "gold, chunk_id or document_id"
             raise rejected(path, number, f"the judgement lacks {lacks}")
-        yield number, str(question), str(gold), _grade(path, number, grade)
+        gold = f"{EXACT if named_by == 'chunk_id' else ''}{row[named_by]}"
+        yield number, str(question), gold, _grade(path, number, grade)
 
 
 def _from_columns(path: Path) -> Iterator[tuple[int, str, str, int]]:

@@ -10,6 +10,7 @@ from typing import Final
 from context_engine.evaluation import charts
 from context_engine.evaluation.blocks import Figure, Section, Table, Text
 from context_engine.evaluation.compared import Compared
+from context_engine.evaluation.qrels import EXACT
 from context_engine.evaluation.score import NOT_FOUND, RETURNED, Scored, gold_fates
 from context_engine.evaluation.statistics import SAMPLES
 from context_engine.evaluation.words import cut, share_text, shown, signed, time_text
@@ -185,7 +186,7 @@ def extremes(compared: Compared) -> list[Section]:
     if ours.run is not None:
         for fate in gold_fates(ours.run, compared.session.qrels):
             if fate.stage != RETURNED:
-                lost.setdefault(fate.question, []).append(f"{fate.gold}: {_WORDS[fate.stage][0]}")
+                lost.setdefault(fate.question, []).append(f"{fate.gold.removeprefix(EXACT)}: {_WORDS[fate.stage][0]}")
     worst = [name for name in ordered if ours.scores[name][measure] < 1.0][:_MOST_EXTREMES]
     rows = [
         [name, cut(texts.get(name, "")), shown(ours.scores[name][measure]), "; ".join(lost.get(name, ())[:3])]

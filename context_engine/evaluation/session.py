@@ -11,9 +11,9 @@ from typing import Final
 from context_engine.context import ApproxTokenCounter
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.evaluation.corpus import Corpus, read_corpus
-from context_engine.evaluation.gold import GoldIndex
+from context_engine.evaluation.gold import GoldIndex, resolved
 from context_engine.evaluation.metrics import cutoff
-from context_engine.evaluation.qrels import Qrels, Rejected, positive, read_qrels
+from context_engine.evaluation.qrels import EXACT, Qrels, Rejected, positive, read_qrels
 from context_engine.evaluation.questions import Question, read_questions
 from context_engine.evaluation.run import Depth, Progress, Run, run_questions
 from context_engine.evaluation.variant import Variant, open_with_models, with_variant
@@ -124,6 +124,9 @@ def open_session(
         raise ConfigError(problem, file=str(qrels or source))
     counter = ApproxTokenCounter()
     corpus = read_corpus(setup, data_dir, sorted({name for _, name in asked}), counter)
+    chunk_ids = {chunk_id for _, chunk_id in corpus.identities}
+    given = {question: resolved(held, chunk_ids) for question, held in given.items()}
+    kept = {question: gold for question, gold in positive(given).items() if question in known}
     unjudged = known - given.keys()
     notes = [*_unasked(judged, kept), *_without_gold(len(known) - len(kept) - len(unjudged), len(unjudged))]
     notes += _check_gold(kept, corpus, qrels or source)
@@ -176,7 +179,9 @@ def _without_gold(count: int, unjudged: int) -> list[str]:
 def _check_gold(qrels: Qrels, corpus: Corpus, file: Path) -> list[str]:
     """Refuse gold ids that name nothing; where a source cannot be listed, only say so."""
     index = GoldIndex(corpus.identities.values())
-    unknown = list(dict.fromkeys(gold for held in qrels.values() for gold in held if not index.knows(gold)))
+    unknown = list(
+        dict.fromkeys(gold.removeprefix(EXACT) for held in qrels.values() for gold in held if not index.knows(gold))
+    )
     if not unknown:
         return []
     named = ", ".join(unknown[:_MOST_NAMED]) + (" ..." if len(unknown) > _MOST_NAMED else "")

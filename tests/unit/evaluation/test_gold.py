@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from context_engine.evaluation.gold import GoldIndex, gold_of, identity_of, ranked_ids
+from context_engine.evaluation.gold import GoldIndex, gold_of, identity_of, ranked_ids, resolved
 from context_engine.models import Chunk
 
 CHUNK = Chunk(content="Rule.", document_id="SOP-1", document_version="3.2", section="4.2.1")
@@ -61,3 +61,18 @@ def test_a_gold_copy_speaks_for_a_survivor_that_is_not_gold(hit):
 
 def test_a_chunk_with_two_gold_ids_takes_two_places(hit):
     assert names(ranked_ids([hit("a", "D", "D#1"), hit("x")], {"D": 1, "D#1": 1})) == ["D", "D#1", "x"]
+
+
+def test_a_chunk_judged_by_its_id_is_not_what_stands_below_it(hit):
+    """The chunk of section 4.2 is called as the section is, which takes in 4.2.1."""
+    whole, below = hit("SOP@3#4.2", "SOP@3#4.2", "SOP@3#4"), hit("SOP@3#4.2.1", "SOP@3#4.2.1", "SOP@3#4.2", "SOP@3#4")
+    assert [name for name, _ in ranked_ids([below, whole], {"SOP@3#4.2": 1})] == ["SOP@3#4.2"]
+    assert [name for name, _ in ranked_ids([below, whole], {"=SOP@3#4.2": 1})] == ["SOP@3#4.2.1", "=SOP@3#4.2"]
+
+
+def test_a_chunk_that_is_gone_is_still_a_section():
+    assert resolved({"=SOP@3#4.2": 2, "=SOP@3#5": 0, "SOP": 1}, {"SOP@3#5"}) == {
+        "SOP@3#4.2": 2,
+        "=SOP@3#5": 0,
+        "SOP": 1,
+    }

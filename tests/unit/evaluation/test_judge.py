@@ -22,7 +22,7 @@ def test_a_judgement_is_read_back_as_question_and_judgement(demo_session, tmp_pa
     assert (row["by"], row["at"], row["rank"]) == ("ana", "2026-03-02T10:00:00Z", 1)
     append_judgement(path, row)
     append_judgement(path, judgement(name, result, result.chunks[1], 0, as_of=date(2026, 3, 2)))
-    assert read_qrels(path) == {name: {result.chunks[0].chunk_id: 2, result.chunks[1].chunk_id: 0}}
+    assert read_qrels(path) == {name: {f"={result.chunks[0].chunk_id}": 2, f"={result.chunks[1].chunk_id}": 0}}
     (question,) = read_questions(path)
     assert (question.id, question.text, question.domain, question.as_of) == (
         name,

@@ -56,7 +56,7 @@ def test_a_judgement_by_hand_can_be_changed_by_a_later_one(tmp_path):
     for grade in (0, 2):
         append_judgement(path, {"query_id": "q", "chunk_id": "a", "grade": grade})
     assert len(path.read_text("utf-8").splitlines()) == 2
-    assert read_qrels(path) == {"q": {"a": 2}}
+    assert read_qrels(path) == {"q": {"=a": 2}}
 
 
 def test_a_line_that_was_broken_off_does_not_swallow_the_next(written):

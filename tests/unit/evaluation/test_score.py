@@ -206,6 +206,18 @@ def test_gold_ids_that_name_nothing_are_named(demo_session, written):
         opened(demo_session, queries=queries, qrels=qrels, domain="NPA")
 
 
+def test_a_judgement_of_a_chunk_is_of_that_chunk_alone(demo_session, written):
+    line = '{"query_id": "a", "query": "material change", "domain": "NPA", '
+    line += '"chunk_id": "NPA-SOP-001@3.2#%s", "grade": %d}\n'
+    session = opened(demo_session, qrels=written("m.jsonl", line % ("4.2", 2) + line % ("4.2.1", 0) + line % ("99", 0)))
+    assert session.qrels == {"a": {"=NPA-SOP-001@3.2#4.2": 2}}
+    assert session.rejected == {"a": {"=NPA-SOP-001@3.2#4.2.1", "NPA-SOP-001@3.2#99"}}
+    assert grouped(session, ["tier"]) == {"tier": {"2": ["a"]}}
+    gone = written("gone.jsonl", line % ("4.2", 2) + line % ("99", 1))
+    with pytest.raises(ConfigError, match=r"1 gold id\(s\) name no chunk of the base: NPA-SOP-001@3\.2#99\."):
+        opened(demo_session, qrels=gone)
+
+
 def test_questions_need_a_domain_that_is_registered(demo_session, written):
     queries, qrels = written("q.tsv", "a\tmaterial change\n"), written("r.tsv", "a\tNPA-SOP-001\t1\n")
     with pytest.raises(InvalidRequest, match="question 'a' names no domain"):
