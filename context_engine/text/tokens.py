@@ -29,7 +29,7 @@ __all__ = [
     "words",
 ]
 
-ANALYSER_VERSION: Final = "3"
+ANALYSER_VERSION: Final = "4"
 """Raised whenever `terms` gives another answer for some text: an index built before must be rebuilt."""
 
 FRAGMENT_WEIGHT: Final = 0.2
@@ -45,6 +45,9 @@ _STOP: Final = """
 """
 STOP_WORDS: Final = frozenset(_STOP.split())
 """English function words. Negations and modals (not, no, must, may, shall) stay: they change what a rule says."""
+
+_INVISIBLE: Final = re.compile(r"[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]")
+"""Soft hyphens, marks of direction and other characters that nobody sees; joiners, which spell words, stay."""
 
 _HYPHEN: Final = re.compile(r"(?<=\w)\u2010(?=\w)|(?<=[A-Za-z])[\u2012\u2013](?=[A-Z0-9])")
 """Hyphens between word characters (NFKC has made the non-breaking one this one); dashes only as a code has them, for
@@ -65,9 +68,12 @@ def has_cjk(text: str) -> bool:
 
 
 def words(text: str) -> list[str]:
-    """Return the runs between white space, casefolded, hyphens in one spelling; no term reaches across them."""
+    """Return the runs between white space, casefolded, hyphens in one spelling, what nobody sees left out.
+
+    No term reaches across them.
+    """
     if not text.isascii():
-        text = _HYPHEN.sub("-", unicodedata.normalize("NFKC", text))
+        text = _HYPHEN.sub("-", unicodedata.normalize("NFKC", _INVISIBLE.sub("", text)))
     return text.casefold().split()
 
 
@@ -135,18 +141,22 @@ def terms_of_word(word: str) -> tuple[str, ...]:
 
 
 def _split(token: str) -> tuple[str, ...]:
-    """Keep what has a digit whole (a code); split the rest at punctuation, and CJK into characters."""
+    """Keep what has a digit whole (a code); split the rest at punctuation, and CJK into characters.
+
+    An English genitive and underscores around a token are no part of it.
+    """
     if token.isascii() and token.isalnum():
         return (token,)
     if has_cjk(token):
         runs = ((one[1], one[2]) for one in _CJK_OR_OTHER.finditer(token))
         return tuple(part for char, other in runs for part in ((char,) if char else _split_between(other)))
-    if len(token) == 1 or any(char.isdigit() for char in token):
-        return (token,)
-    word = token.replace("’", "'")
+    word = token.strip("_-./,'’").replace("’", "'").removesuffix("'s")
+    if len(word) == 1 or any(char.isdigit() for char in word):
+        return (word,)
     if word.endswith("n't"):
-        return (_CONTRACTED.get(word, word[:-3]), "not")
-    return tuple(_WORD.findall(word.removesuffix("'s")))
+        verb = _CONTRACTED.get(word, word[:-3])
+        return (verb, "not") if verb else ("not",)
+    return tuple(_WORD.findall(word))
 
 
 def _split_between(text: str) -> tuple[str, ...]:
