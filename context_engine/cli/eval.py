@@ -10,6 +10,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from context_engine.cli.app import DEGRADED
 from context_engine.cli.console import clean, note, out, show
 from context_engine.cli.eval_judge import judge
 from context_engine.cli.eval_options import (
@@ -66,6 +67,8 @@ def run(place: Place, **options: Any) -> None:
 
     Without files the demo bank's forty questions are asked. Beside the measures: where gold answers are lost, tiers and
     the authority boost, context tokens, latency, the worst questions. Needs the extra 'eval'.
+
+    Exit code 3: a source, the embedder or the reranker did not do its part in some search.
     """
     from context_engine.evaluation.evaluate import evaluate
     from context_engine.evaluation.metrics import DEFAULT_MEASURES, read_measures
@@ -134,6 +137,8 @@ def _finish(compared: Compared, options: dict[str, Any], *, demo: bool) -> None:
         write_json(summary(compared), demo=demo)
     else:
         _print(compared)
+    if any(answer.troubles for one in compared.both if one.run is not None for answer in one.run.answers):
+        click.get_current_context().exit(DEGRADED)
 
 
 def _print(compared: Compared) -> None:

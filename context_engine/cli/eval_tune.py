@@ -10,7 +10,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from context_engine.cli.app import FAILURE
+from context_engine.cli.app import DEGRADED, FAILURE
 from context_engine.cli.console import clean, error_line, note, out, show
 from context_engine.cli.eval_options import (
     DEMO_DAY,
@@ -93,6 +93,8 @@ def tune(place: Place, **options: Any) -> None:
         _print_tuned(found)
     if options["write"] is not None:
         _write(options["write"], found, force=options["force"])
+    if found.troubles:
+        click.get_current_context().exit(DEGRADED)
 
 
 def _grid(given: tuple[str, ...]) -> dict[str, Any]:

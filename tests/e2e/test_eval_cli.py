@@ -219,6 +219,30 @@ def test_thresholds_that_differ_between_domains_are_said(empty_folder: Path) -> 
     assert "domains differ in the threshold in force (A 0.20, B 0.40): shown is that of A" in said
 
 
+def test_a_source_that_is_down_is_said_and_nothing_is_written(empty_folder: Path) -> None:
+    """The source was declared and nothing was ever ingested for it."""
+    (empty_folder / "manifests").mkdir()
+    rules = "documents: [{include: '*.md'}]"
+    (empty_folder / "manifests" / "a.yaml").write_text(
+        f"version: 1\ndomain: A\nsources: [{{id: here, type: bank_sop, {rules}}}, {{id: gone, type: bank_sop}}]\n",
+        "utf-8",
+    )
+    (empty_folder / "L-1.md").write_text("# Limits\n\nThe limit of the desk is ten.\n", "utf-8")
+    assert CliRunner().invoke(main, ["ingest", "L-1.md", "-d", "A", "--data-dir", "d"]).exit_code == 0
+    Path("q.tsv").write_text("a\tdesk limit\nb\tlimit\n", "utf-8")
+    Path("r.tsv").write_text("a\tL-1\t1\nb\tL-1\t1\n", "utf-8")
+    given = ("--queries", "q.tsv", "--qrels", "r.tsv", "--data-dir", "d")
+    result = run("run", *given, "--report", "r.md")
+    assert result.exit_code == 3, result.output
+    said = "as configured: gone did not do its part in 2 search(es)"
+    assert said in result.stdout
+    assert said in Path("r.md").read_text("utf-8")
+    result = run("tune", *given, "--grid", "dedup_method=off", "--folds", "2", "--write", "c.json")
+    assert result.exit_code == 1
+    assert "gone did not do its part in 2 search(es)" in result.stdout
+    assert not Path("c.json").exists()
+
+
 def test_settings_that_are_not_better_are_not_written_unless_forced() -> None:
     args = ("tune", *SIX, "--grid", "stage1_top_k=1", "--folds", "2", "--write", "config.json")
     result = run(*args)
