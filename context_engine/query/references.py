@@ -14,7 +14,14 @@ _IDENTIFIER: Final = re.compile(r"(?<![\w.-])(?=[\w./-]*\d)([A-Za-z]{2,12}(?:[-/
 _INSTRUMENT: Final = re.compile(
     r"((?:[A-Z][\w&]*\s+){0,3})"
     r"((?:notices?|circulars?|guidelines?|directives?|regulations?|bulletins?|forms?|policy|policies|standards?)"
-    r"\s+(?:no\.?\s*)?(?:[A-Z]{1,6}[-/ ]?)?\d[\w./-]*(?:\(\w{1,4}\))*)",
+    r"\s+(?:no\.?\s*)?((?:[A-Z]{1,6}[-/ ]?)?)\d[\w./-]*+(?:\(\w{1,4}\))*+)"
+    r"(?!\s?%|\s(?:(?:business|working|calendar)\s)?(?:hours?|minutes?|days?|weeks?|months?|years?|percent|bps)\b)",
+    re.IGNORECASE,
+)
+"""A kind and a number: not a length of time or a share ("a notice of 30 days", "a standard 5 % buffer")."""
+_TIME: Final = re.compile(
+    r"(?:pre|post|mid|early|late|non|fy|cy|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*)"
+    r"[-/](?:(?:19|20)\d\d(?:[-/]\d{2,4}|s)?|\d\d)",
     re.IGNORECASE,
 )
 _KINDS: Final = ("notice", "circular", "guideline", "guidelines", "directive", "regulation", "bulletin", "standard")
@@ -60,7 +67,8 @@ def codes(text: str) -> tuple[str, ...]:
     """Return the identifiers and numbered instruments of a cleaned text, as written, each once.
 
     Letters typed small are an identifier only with three digits or more ("npa-001", not "covid-19"). Capitals and a
-    number are one with two digits or more, where they are no currency, month, year, share or length of time.
+    number are one with two digits or more, where they are no currency, month, year, share or length of time. Nor is a
+    time a name: "post-2008", "notice of 30 days".
 
     >>> codes("Does MAS Notice 637 apply to NPA-001 within 12-month terms?")
     ('MAS Notice 637', 'NPA-001')
@@ -69,14 +77,22 @@ def codes(text: str) -> tuple[str, ...]:
     """
     if not any(map(str.isdigit, text)):
         return ()
-    found = [(match.start(2), _named(match)) for match in _INSTRUMENT.finditer(text)]
+    found = [(match.start(2), _named(match)) for match in _INSTRUMENT.finditer(text) if _is_instrument(match)]
     found += [(match.start(), match[0]) for match in _IDENTIFIER.finditer(text) if _is_identifier(match[0])]
     found += [(match.start(), match[0]) for match in _ISSUED.finditer(text) if _is_issued(match, text)]
     named = dict.fromkeys(name for _, name in sorted(found))
     return tuple(name for name in named if not any(name != one and name in one for one in named))
 
 
+def _is_instrument(match: re.Match[str]) -> bool:
+    """Whether letters that stand apart before the number are capitals, and no word: not "policy after 2020"."""
+    letters = match[3].rstrip(" ")
+    return letters == match[3] or (letters.isupper() and letters.casefold() not in STOP_WORDS)
+
+
 def _is_identifier(word: str) -> bool:
+    if _TIME.fullmatch(word):
+        return False
     digits = sum(map(str.isdigit, word))
     return any(map(str.isupper, word)) and word[:2].isupper() if digits < 3 else True
 

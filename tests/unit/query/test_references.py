@@ -33,6 +33,11 @@ from context_engine.query.references import names_sections_only, spellings, word
         ("GEN 3.3", ()),
         ("RULE 35 or ANNEX 12", ()),
         ("WHAT ARE THE RULES WITHIN 30 OF THEM", ()),
+        ("a notice of 30 days, notice 30 days, a notice 14 calendar days before", ()),
+        ("policy after 2020, regulations since 2008, circulars issued 2023", ()),
+        ("a standard 5 % buffer, guideline 10 percent, the standard 2 years", ()),
+        ("in post-2008, Pre-2008 or mid-2024/25 rules, Jan-2025, SEPT-24, FY-2025", ()),
+        ("Form W-8, form w-8 and Form IR 56", ("Form W-8", "form w-8", "Form IR 56")),
     ],
 )
 def test_codes(text: str, found: tuple[str, ...]) -> None:
