@@ -79,7 +79,8 @@ def codes(text: str) -> tuple[str, ...]:
         return ()
     found = [(match.start(2), _named(match)) for match in _INSTRUMENT.finditer(text) if _is_instrument(match)]
     found += [(match.start(), match[0]) for match in _IDENTIFIER.finditer(text) if _is_identifier(match[0])]
-    found += [(match.start(), match[0]) for match in _ISSUED.finditer(text) if _is_issued(match, text)]
+    if not (text.isupper() and len(text.split()) >= _FEWEST_SHOUTED):  # all in capitals, any word would be an issuer
+        found += [(match.start(), match[0]) for match in _ISSUED.finditer(text) if _is_issued(match)]
     named = dict.fromkeys(name for _, name in sorted(found))
     return tuple(name for name in named if not any(name != one and name in one for one in named))
 
@@ -97,12 +98,11 @@ def _is_identifier(word: str) -> bool:
     return any(map(str.isupper, word)) and word[:2].isupper() if digits < 3 else True
 
 
-def _is_issued(match: re.Match[str], text: str) -> bool:
-    """Whether letters and number are a name; not in a question all in capitals, where any word would be one."""
+def _is_issued(match: re.Match[str]) -> bool:
+    """Whether letters and number are a name."""
     issuer, number = match[1], match[2]
-    shouted = text.isupper() and len(text.split()) >= _FEWEST_SHOUTED
     is_word = not _NO_ISSUERS.isdisjoint(issuer.casefold().split("/")) or _SECTION.fullmatch(issuer) is not None
-    return not (shouted or is_word or len(number) < 2 or _YEAR.fullmatch(number))
+    return not (is_word or len(number) < 2 or _YEAR.fullmatch(number))
 
 
 def spellings(code: str) -> tuple[str, ...]:
