@@ -8,7 +8,6 @@ from typing import Final
 from context_engine.engine.recall import Reply
 from context_engine.models import Chunk, Score, ScoreKind
 from context_engine.ranking.fusion import reciprocal_rank_fusion
-from context_engine.text import content_sha256
 
 __all__ = ["one_answer"]
 
@@ -57,5 +56,6 @@ def one_answer(replies: Sequence[Reply], *, source_id: str, top_k: int) -> Reply
     return whole._replace(admitted=admitted, elapsed_ms=max(reply.elapsed_ms for reply in replies))
 
 
-def _identity(chunk: Chunk) -> tuple[str, str]:
-    return chunk.source_id or "", chunk.chunk_id or content_sha256(chunk.content)
+def _identity(chunk: Chunk) -> tuple[str, str, str]:
+    """An id with its text: what a source gave one id to twice stays two candidates."""
+    return chunk.source_id or "", chunk.chunk_id, chunk.content

@@ -156,6 +156,14 @@ class TestParts:
         assert (result.sources[0].chunks, result.sources[0].cut) == (2, 2)
         assert [chunk.chunk_id for chunk in result.raw[0].chunks] == ["a", "b"]
 
+    def test_two_texts_of_one_id_are_both_kept(self, make_engine: Make) -> None:
+        twice = [bm25("a", 9.0), bm25("a", 8.0)._replace(content="Compliance must be told before the launch.")]
+        answers = {TWO_PARTS: twice, FIRST: [bm25("b", 7.0)], SECOND: twice[1:]}
+        result = search(self.engine(make_engine, answers), TWO_PARTS, multi_query=True, dedup_method="off")
+        assert {chunk.content for chunk in result.raw[0].chunks} >= {chunk.content for chunk in twice}
+        assert len(result.fates) == result.stages[0].entered == 3
+        assert any("gave the chunk id 'a' to 2 texts" in warning for warning in result.warnings)
+
     def test_a_part_that_fails_is_noted(self, make_engine: Make) -> None:
         answers = {TWO_PARTS: [bm25("a", 9.0)], FIRST: SourceUnavailable("down"), SECOND: [bm25("b", 5.0)]}
         result = search(self.engine(make_engine, answers), TWO_PARTS, multi_query=True)
