@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -165,6 +166,7 @@ def _watch(workspace: Workspace, order: _Order, *, as_json: bool) -> None:
             if now != seen:
                 try:
                     _once(workspace, order, as_json=as_json)
+                    sys.stdout.flush()  # who reads a pipe is told now, not when there is a block to send
                     seen = now
                 except SourceError as error:
                     error_line(str(error))

@@ -208,13 +208,14 @@ def heeding_ctrl_c() -> None:
 def test_watching_takes_in_what_changes_until_it_is_stopped(bank: Path, dify: FakeDify) -> None:
     """It may look between two changes, so the reports are added up."""
     command = [sys.executable, "-m", "context_engine", "ingest", "docs", "--domain", "BANK", "--to", "dify"]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("COLUMNS")}
+    unlike = ("COLUMNS", "PYTHONUNBUFFERED")  # where it is set, what is not flushed comes through a pipe all the same
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(unlike)}
     with subprocess.Popen(
         [*command, "--watch", "--prune", "--json"], cwd=bank, env=environment, stdout=subprocess.PIPE, text=True,
         preexec_fn=heeding_ctrl_c,
     ) as watching:  # fmt: skip
         assert watching.stdout is not None
-        too_late = threading.Timer(240, watching.kill)
+        too_late = threading.Timer(120, watching.kill)
         too_late.start()
         try:
             assert json.loads(watching.stdout.readline())["added"] == 2
