@@ -18,6 +18,7 @@ class Columns:
         answers: stage 1, each with the source's declaration.
 
     Attributes:
+        tiers: the tier each row ranks by: its source's, 5 where it was demoted.
         relevance, absolute: of each row; 0 until they are measured, a cluster's best once texts are merged.
         flags: what the steps noted, by row.
         members: the rows merged into a row, each with its likeness to it.

@@ -43,7 +43,7 @@ def one_answer(replies: Sequence[Reply], *, source_id: str, top_k: int) -> Reply
     scores = reciprocal_rank_fusion([rankings[0]] * (len(lists) - 1) + rankings[1:], k=_K)
     best = sorted(scores, key=lambda one: (-scores[one], one))
     fused = [
-        found[one]._replace(scores=(*found[one].scores, Score(ScoreKind.RRF, scores[one], f"parts:{source_id}")))
+        found[one]._replace(scores=(Score(ScoreKind.RRF, scores[one], f"parts:{source_id}"), *found[one].scores))
         for one in best[:top_k]
     ]
     admitted = whole.admitted._replace(

@@ -28,7 +28,7 @@ class Selection(NamedTuple):
 def select(columns: Columns, rows: Sequence[int], given: StageTwo) -> Selection:
     """Return the best of the rows; every row has its fate then."""
     rows, settings = sorted(rows), given.settings
-    tiers = _ranking_tiers(columns, rows, settings)
+    tiers = [columns.tiers[row] for row in rows]
     boosts = [settings.authority_boosts.of(tier) for tier in TIERS]
     boost = [boosts[tier - 1] for tier in tiers]
     relevance = with_exact_names_first(
@@ -50,13 +50,6 @@ def select(columns: Columns, rows: Sequence[int], given: StageTwo) -> Selection:
         chunks.append(ranked_chunk(survivor, place, given, columns.warnings))
     _pass_over(columns, [rows[one] for one in ranked], set(chosen), passed, settings.stage2_top_k)
     return Selection(tuple(chunks), tuple(found), count)
-
-
-def _ranking_tiers(columns: Columns, rows: Sequence[int], settings: Settings) -> list[int]:
-    """The tier each row ranks by; demoted content ranks as tier 5."""
-    if settings.expired != "demote":
-        return [columns.tiers[row] for row in rows]
-    return [5 if "expired" in columns.flags.get(row, ()) else columns.tiers[row] for row in rows]
 
 
 def _chosen(columns: Columns, ranked: Sequence[int], finals: Sequence[float], settings: Settings) -> Choice:

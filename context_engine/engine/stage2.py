@@ -124,7 +124,7 @@ class _StageTwoRun:
         return [row for index, row in enumerate(standing) if index not in replaced]
 
     def not_refused(self, rows: list[int]) -> list[int]:
-        """Expired content is flagged; under `refuse` it is dropped."""
+        """Expired content is flagged; under `refuse` it is dropped, under `demote` it ranks as tier 5 from here on."""
         columns = self.columns
         left = []
         for row in rows:
@@ -135,6 +135,8 @@ class _StageTwoRun:
                         columns.drop(row, "expiry", "expired", age.fetched_at.isoformat(), age.ttl_seconds)
                         continue
                     columns.flag(row, "expired")
+                    if self.settings.expired == "demote":
+                        columns.tiers[row] = 5
             left.append(row)
         return left
 

@@ -49,6 +49,9 @@ STOP_WORDS: Final = frozenset(_STOP.split())
 _INVISIBLE: Final = re.compile(r"[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]")
 """Soft hyphens, marks of direction and other characters that nobody sees; joiners, which spell words, stay."""
 
+_FOOTNOTE: Final = re.compile(r"(?<=\d)[\u00b2\u00b3\u00b9\u2070\u2074-\u2079]+")
+"""The mark of a footnote after a number, which NFKC would make a part of it: 637¹ is 637, and no 6371."""
+
 _HYPHEN: Final = re.compile(r"(?<=\w)\u2010(?=\w)|(?<=[A-Za-z])[\u2012\u2013](?=[A-Z0-9])")
 """Hyphens between word characters (NFKC has made the non-breaking one this one); dashes only as a code has them, for
 between numbers they say "to"."""
@@ -60,6 +63,9 @@ _CJK_OR_OTHER: Final = re.compile(rf"({CJK.pattern})|((?:(?!{CJK.pattern}).)+)")
 _CONTRACTED: Final = {"can't": "can", "won't": "will", "shan't": "shall"}
 CLAUSE: Final = re.compile(r"(\w+(?:\.\w+)*)((?:\(\w{1,4}\))+)")
 """A clause as one token, `4.2.1(b)(ii)`: its number and its items."""
+
+_DEEPEST: Final = 12
+"""Items of a clause that it may be called without; nothing is cited that deep."""
 
 
 def has_cjk(text: str) -> bool:
@@ -73,7 +79,8 @@ def words(text: str) -> list[str]:
     No term reaches across them.
     """
     if not text.isascii():
-        text = _HYPHEN.sub("-", unicodedata.normalize("NFKC", _INVISIBLE.sub("", text)))
+        text = _FOOTNOTE.sub(" ", _INVISIBLE.sub("", text))
+        text = _HYPHEN.sub("-", unicodedata.normalize("NFKC", text))
     return text.casefold().split()
 
 
@@ -171,7 +178,7 @@ def _parts(token: str) -> tuple[str, ...]:
     clause = CLAUSE.fullmatch(token)
     if clause:
         heads, rest = [token], token
-        while rest.endswith(")"):
+        while rest.endswith(")") and len(heads) <= _DEEPEST:
             rest = rest[: rest.rindex("(")]
             heads.append(rest)
         return tuple(heads)

@@ -164,6 +164,7 @@ class Writer:
         try:
             self.rollback()
             self._index.close()
+            self._connection.execute("PRAGMA busy_timeout = 0")  # a reader that is at it leaves it to the next writer
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except sqlite3.ProgrammingError:
             return

@@ -170,6 +170,15 @@ def test_demoted_content_ranks_and_ties_as_tier_5(ask, chunk_of, now):
     assert result.swap_count == 0
 
 
+def test_an_expired_text_that_is_demoted_absorbs_no_fresh_copy_of_a_lower_tier(ask, chunk_of, now):
+    stale = chunk_of("stale", 0.5, RULE, fetched_at=now - timedelta(days=9))
+    sources = [(1, [stale]), (2, [chunk_of("fresh", 0.5, RULE)])]
+    result = ask(sources, expired="demote")
+    assert ids(result) == ["fresh"] and result.chunks[0].boost == 0.3
+    assert fate(result, "stale").into == ("t2", "fresh")
+    assert ids(ask(sources)) == ["stale"], "one that is flagged alone keeps its tier"
+
+
 # -- identity ---------------------------------------------------------------------------------------------------------
 
 

@@ -150,6 +150,20 @@ class TestParts:
         assert [chunk.chunk_id for chunk in raw.chunks] == ["b", "a", "c"]
         assert len(result.fates) == 3
 
+    def test_a_source_that_ranks_by_rrf_itself_is_ranked_by_that_of_the_parts(self, make_engine: Make) -> None:
+        """Its own RRF is of the whole question alone, and "c" has none."""
+        own = [
+            Chunk(content=f"The {name} rule.", chunk_id=name, scores=(Score(ScoreKind.RRF, score, "base"),))
+            for name, score in (("a", 0.03), ("b", 0.02), ("c", 0.01))
+        ]
+        engine = self.engine(make_engine, {TWO_PARTS: own[:2], FIRST: own[2:], SECOND: own[2:]})
+        result = search(engine, TWO_PARTS, multi_query=True, min_relevance_score=0.0)
+        values = {"a": 2 / (10 + 1), "b": 2 / (10 + 2), "c": 2 / (10 + 1)}
+        low = values["b"] - 0.5 * values["a"]
+        assert {chunk.chunk_id: chunk.relevance for chunk in result.chunks} == pytest.approx(
+            {"a": 1.0, "c": 1.0, "b": low / (0.5 * values["a"])}
+        )
+
     def test_what_is_beyond_top_k_counts_as_cut(self, make_engine: Make) -> None:
         answers = {TWO_PARTS: [bm25("a", 9.0), bm25("b", 8.0)], FIRST: [bm25("c", 7.0)], SECOND: [bm25("d", 6.0)]}
         result = search(self.engine(make_engine, answers), TWO_PARTS, multi_query=True, stage1_top_k=2)

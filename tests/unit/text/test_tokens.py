@@ -41,6 +41,7 @@ from context_engine.text import (
         ("NPA\u2011001 NPA\u2010001 NPA\u2012001 NPA\u2013001 NPA-001", ["npa-001"] * 5),
         ("2019\u20102021 high\u2011risk", ["2019-2021", "high", "risk"]),
         ("limits 5\u20137 % for Q1\u2013Q4", ["limits", "5", "7", "%", "for", "q1", "q4"]),
+        ("Notice 637¹ of 2020²³, 5 m²", ["notice", "637", "of", "2020", "5", "m2"]),
         ("", []),
     ],
 )
@@ -63,6 +64,12 @@ def test_tokens(text, expected):
 )
 def test_terms(text, expected):
     assert terms(text) == expected
+
+
+def test_a_clause_is_called_without_its_last_twelve_items():
+    """Without that bound a hostile text of 100,000 characters has terms of a gigabyte."""
+    assert terms("4" + "(a)" * 3) == ["4(a)(a)(a)", "4(a)(a)", "4(a)", "4"]
+    assert terms("4" + "(a)" * 40) == ["4" + "(a)" * items for items in range(40, 27, -1)]
 
 
 def test_negations_and_modals_are_no_stop_words():
