@@ -84,16 +84,17 @@ def _sources(result: SearchResult) -> Table:
     for source in result.sources:
         state = Text(source.state, _STATE_STYLES.get(source.state, ""))
         took = Text(ms(source.elapsed_ms), "dim")
-        told = Text(clean(_told(source)), "" if source.error else "dim")
+        told = Text(clean(_told(source, result.settings.values.stage1_top_k)), "" if source.error else "dim")
         table.add_row(Text(source.source_id), tier_text(source.authority_tier), state, took, told)
     return table
 
 
-def _told(source: SourceStatus) -> str:
+def _told(source: SourceStatus, asked_first: int) -> str:
     if source.error is not None:
         message = str(source.error.get("message", "")).removeprefix(f"source {source.source_id!r}: ")
         return f"{source.error.get('code')}: {message}"
     parts = [f"{source.chunks} chunks"]
+    parts += [f"asked again, for {source.asked}"] if source.asked > asked_first else []
     parts += [f"{source.cut} cut"] if source.cut else []
     parts += [f"{source.rejected} refused"] if source.rejected else []
     return ", ".join([*parts, *source.notes])

@@ -50,7 +50,7 @@ def ask(question: Question, sources: Sequence[Asked], *, top_k: int, seconds: fl
     bounds = {call.lane.source_id: settings.source_concurrency for call in calls}
     replies = iter(ask_all(calls, bounds=bounds, clock=clock))
     return [
-        one_answer([next(replies) for _ in texts], source_id=lane.source_id, top_k=top_k)
+        one_answer([next(replies) for _ in texts], source_id=lane.source_id, top_k=top_k)._replace(asked=top_k)
         if isinstance(lane, Lane)
         else Reply(None, lane, 0.0)
         for _, lane in sources

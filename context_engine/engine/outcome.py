@@ -38,6 +38,7 @@ def _status(spec: SourceSpec, reply: Reply) -> SourceStatus:
         source_type=str(spec.type),
         authority_tier=spec.tier,
         state=state,
+        asked=reply.asked,
         chunks=len(admitted.chunks) if admitted else 0,
         cut=admitted.cut if admitted else 0,
         rejected=admitted.rejected if admitted else 0,

@@ -53,6 +53,7 @@ def rank_chunks(
         source_type=str(spec.type),
         authority_tier=spec.tier,
         state="ok" if chunks else "empty",
+        asked=len(chunks),
         chunks=len(chunks),
         notes=tuple(notes),
     )

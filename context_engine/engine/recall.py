@@ -24,12 +24,13 @@ logger = logging.getLogger(__name__)
 
 
 class Reply(NamedTuple):
-    """What came of one call: an admitted answer or an error, never both."""
+    """What came of one call for `asked` candidates: an admitted answer or an error, never both."""
 
     admitted: Admitted | None
     error: SourceError | None
     elapsed_ms: float
     retrieved_at: Any = None
+    asked: int = 0
 
 
 Replies = SimpleQueue[tuple[object, Reply]]

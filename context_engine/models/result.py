@@ -85,7 +85,8 @@ class SourceStatus:
 
     Attributes:
         state: ok, empty, partial (some of its parts failed) or failed.
-        chunks: how many entered stage 1, after the cut at top_k; `cut` is how many were cut.
+        asked: candidates it was asked for; more than `stage1_top_k` where it was asked a second time.
+        chunks: how many entered stage 1, after the cut at that number; `cut` is how many were cut.
         rejected: chunks refused at the seam (no content, not a chunk).
         error: {"code", "message", "retryable", "retry_after_s"} where state is failed or partial.
     """
@@ -95,6 +96,7 @@ class SourceStatus:
     source_type: str
     authority_tier: int
     state: str
+    asked: int = 0
     chunks: int = 0
     cut: int = 0
     rejected: int = 0

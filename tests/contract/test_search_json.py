@@ -12,7 +12,16 @@ import jsonschema
 import pytest
 
 from context_engine.errors import SourceTimeout
-from context_engine.models import SCHEMA_VERSION, Caller, Chunk, SearchResult, Settings
+from context_engine.models import (
+    SCHEMA_VERSION,
+    Caller,
+    Chunk,
+    ScoreKind,
+    SearchResult,
+    Settings,
+    SourceAnswer,
+    SourceQuery,
+)
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "config/schemas/search-result-v1.json").read_text("utf-8"))
 
@@ -111,6 +120,23 @@ def test_a_result_with_everything_in_it_keeps_the_schema(rich: dict[str, Any]) -
     assert rich["warnings"]
     assert {fate["outcome"] for fate in rich["fates"]} == {"returned", "merged", "dropped"}
     assert rich["sources"][0]["error"]["code"] == "timeout"
+
+
+def test_a_source_that_answered_in_part_keeps_the_schema(ask: Callable[..., SearchResult]) -> None:
+    class Halved:
+        score_kinds = frozenset({ScoreKind.BM25})
+
+        def search(self, query: SourceQuery) -> SourceAnswer:
+            chunks = (Chunk(content="The approval rule.", chunk_id="a"),)
+            return SourceAnswer(chunks=chunks, failures=(SourceTimeout("dataset ds-2: no answer", retryable=True),))
+
+        def close(self) -> None:
+            """Nothing is open."""
+
+    published = ask([(1, Halved())]).to_dict()
+    validate(published)
+    (source,) = published["sources"]
+    assert (source["state"], source["asked"], source["chunks"]) == ("partial", 40, 1)
 
 
 def test_an_empty_result_keeps_the_schema(ask: Callable[..., SearchResult]) -> None:

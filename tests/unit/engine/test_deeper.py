@@ -44,7 +44,7 @@ def test_a_limit_per_document_is_refilled_from_deeper_down(ask, chunk_of):
     result = ask([(2, shelf)], **COMMON, max_per_document=1)
     assert shelf.asked == [4, 20]
     assert ids(result) == ["A0", "B3", "C6"]
-    assert len(result.fates) == 7 and result.sources[0].chunks == 7
+    assert len(result.fates) == 7 and (result.sources[0].asked, result.sources[0].chunks) == (20, 7)
     assert [stage.entered for stage in result.stages if stage.name == "recall"] == [7]
     assert recompute(result).chunks == result.chunks and stage_two_bytes(recompute(result)) == stage_two_bytes(result)
 
@@ -80,6 +80,7 @@ def test_only_sources_with_more_to_give_are_asked_again(ask, chunk_of):
     large, small = Shelf(books(chunk_of, *"AAAAAB")), Shelf(books(chunk_of, "X"))
     result = ask([(2, large), (3, small)], **COMMON, max_per_document=1)
     assert (large.asked, small.asked) == ([4, 20], [4])
+    assert [source.asked for source in result.sources] == [20, 4]
     assert ids(result) == ["A0", "X0", "B5"]
 
 
