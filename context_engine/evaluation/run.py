@@ -32,6 +32,7 @@ __all__ = [
     "Run",
     "answer_of",
     "ask",
+    "hits_of",
     "run_questions",
     "troubles_in",
     "with_settings",
@@ -171,12 +172,12 @@ def ask(
     as_of: date | None = None,
     overrides: Mapping[str, Any] = NOTHING,
 ) -> tuple[SearchResult | None, bool]:
-    """Return what an engine answers, and whether every source failed."""
+    """Return what an engine answers a reader, and whether every source failed."""
     request = SearchRequest(
         query=question.text,
         domain=domain,
         as_of=question.as_of or as_of,
-        overrides={**overrides, "stage2_top_k": depth.ranked},
+        overrides={"stage2_top_k": depth.read(domain), **overrides},
     )
     try:
         return engine.search(request), False
@@ -192,13 +193,16 @@ def answer_of(
     counter: TokenCounter | None = None,
     authority: bool = False,
 ) -> Answer:
-    """Return what evaluation keeps of a result; context tokens with a counter, the order without boost if asked for."""
-    pool, ranking = _pool(result), _ranking(result, depth)
+    """Return what evaluation keeps of a result; context tokens with a counter, the order without boost if asked for.
+
+    The sources were asked for what a reader is given; what is ranked below is computed from their answers.
+    """
+    pool, ranking = _pool(result), _with_rest(result.chunks, result, depth)
     tokens, plain = 0, tuple[Hit, ...]()
     if counter is not None:
         tokens = from_result(replace(result, chunks=ranking[: depth.read(result.domain)]), counter=counter).tokens
     if authority:
-        plain = _hits(_ranking(recompute(with_settings(result, _NO_AUTHORITY)), depth), pool)
+        plain = hits_of(with_settings(result, _NO_AUTHORITY), depth)
     return Answer(
         question=question,
         domain=result.domain,
@@ -234,14 +238,25 @@ def with_settings(result: SearchResult, layer: Mapping[str, Setting]) -> SearchR
     return changed if changed.settings.values.reranking_enabled else replace(changed, rerank_scores={})
 
 
-def _ranking(result: SearchResult, depth: Depth) -> tuple[RankedChunk, ...]:
-    """Return what a reader is given and then the rest; with `mmr_lambda` that is not the head of a longer list."""
-    top_k = depth.read(result.domain)
-    if result.settings.values.mmr_lambda is None or top_k >= depth.ranked:
-        return result.chunks
-    read = recompute(with_settings(result, {"stage2_top_k": Setting(top_k, "evaluation")})).chunks
+def hits_of(result: SearchResult, depth: Depth) -> tuple[Hit, ...]:
+    """Return the ranking of a result whose stage 2 is still to be computed, as deep as measures look."""
+    read: tuple[RankedChunk, ...] = ()
+    if result.settings.values.mmr_lambda is not None:  # what is read is not the head of a longer list
+        read = _computed(result, depth.read(result.domain))
+    return _hits(_with_rest(read, result, depth), _pool(result))
+
+
+def _with_rest(read: tuple[RankedChunk, ...], result: SearchResult, depth: Depth) -> tuple[RankedChunk, ...]:
+    """Return what a reader is given and then the rest."""
+    if read and depth.read(result.domain) >= depth.ranked:
+        return read
     keys = {(one.source_id, one.chunk_id) for one in read}
-    return read + tuple(one for one in result.chunks if (one.source_id, one.chunk_id) not in keys)
+    rest = _computed(result, depth.ranked)
+    return read + tuple(one for one in rest if (one.source_id, one.chunk_id) not in keys)
+
+
+def _computed(result: SearchResult, top_k: int) -> tuple[RankedChunk, ...]:
+    return recompute(with_settings(result, {"stage2_top_k": Setting(top_k, "evaluation")})).chunks
 
 
 def _pool(result: SearchResult) -> dict[Key, Identity]:

@@ -242,7 +242,7 @@ def method(compared: Compared) -> Section:
     if compared.ours.run is not None:
         depth = compared.ours.run.depth
         said += (
-            f" Every search ranks {depth.ranked} chunks, at least as deep as the measures look; what is lost, tiers "
+            f" Every search is asked for {depth}, which are read: what is lost, tiers and tokens are of these. From "
         )
-        said += f"and tokens are those of the first {depth}, which are read."
+        said += f"the same answers {depth.ranked} are ranked, at least as deep as the measures look."
     return Section(title="How it was measured", blocks=[Text(said)])

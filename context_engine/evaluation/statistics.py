@@ -7,9 +7,12 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.errors import MissingExtra
 
-__all__ = ["SAMPLES", "Interval", "Paired", "bootstrap", "paired_bootstrap", "percentile"]
+__all__ = ["FEWEST", "SAMPLES", "Interval", "Paired", "bootstrap", "paired_bootstrap", "percentile"]
 
 SAMPLES: Final = 2000
+FEWEST: Final = 6
+"""Questions that must differ: five that all go one way do so by chance in 2 of 32 cases (sign test), six in 2 of 64."""
+
 _SEED: Final = 20_250_630
 _CHUNK: Final = 2_000_000
 
@@ -41,8 +44,8 @@ class Paired(NamedTuple):
 
     @property
     def beyond_noise(self) -> bool:
-        """Whether the interval lies on one side of 0."""
-        return self.low > 0.0 or self.high < 0.0
+        """Whether the interval lies on one side of 0, and enough questions differ for an interval to mean anything."""
+        return self.wins + self.losses >= FEWEST and (self.low > 0.0 or self.high < 0.0)
 
 
 def _resampled(values: Sequence[float], samples: int, seed: int) -> Any:

@@ -13,11 +13,12 @@ from context_engine.engine.recompute import recompute
 from context_engine.errors import InvalidRequest
 from context_engine.evaluation.account import Trouble, troubles_of
 from context_engine.evaluation.gold import Hit
-from context_engine.evaluation.run import SILENT, Depth, Progress, answer_of, ask, troubles_in, with_settings
+from context_engine.evaluation.run import SILENT, Depth, Progress, ask, hits_of, troubles_in, with_settings
 from context_engine.evaluation.score import score_rankings
 from context_engine.evaluation.session import Session
 from context_engine.evaluation.statistics import Paired, paired_bootstrap
 from context_engine.evaluation.variant import Variant, open_variant, read_variant, with_variant
+from context_engine.models import MAX_TOP_K, Outcome, SearchResult
 from context_engine.settings import Layer, Setting, call_layer
 from context_engine.settings.interpolate import Written
 
@@ -41,6 +42,10 @@ _WIDE: Final = {
 }
 """With a reranker, what lets it score every candidate that any setting could let through."""
 
+_ONE_LOOK: Final = {"stage2_top_k": 1}
+"""What keeps a search from asking the sources a second time, as some settings make it do and others do not."""
+
+_FOR_RELEVANCE: Final = frozenset({"relevance", "scope", "threshold"})
 _MOST_CANDIDATES: Final = 5000
 _BY_ROUNDING: Final = 1e-9
 
@@ -87,7 +92,7 @@ class Tuned:
     @property
     def better(self) -> bool:
         """Whether what was found is another candidate than the configuration, and better beyond noise."""
-        return self.best != 0 and self.difference.low > 0.0
+        return self.best != 0 and self.difference.beyond_noise and self.difference.mean > 0.0
 
 
 def candidates(grid: Mapping[str, Sequence[str]], session: Session) -> tuple[Variant, ...]:
@@ -132,7 +137,7 @@ def tune(
     """Return the best of some candidates, with what it does on questions it was not chosen on.
 
     The sources are asked once for each different stage 1; where candidates differ in stage 2 alone it is computed again
-    from the answers.
+    from the answers. Where a search with a candidate's settings might look deeper, it is made.
 
     Args:
         found: as `candidates` returns them.
@@ -210,12 +215,10 @@ def _measured(
     total, done = len(judged) * len(groups), 0
     for places in groups.values():
         with open_variant(session.setup, _stage_one(found[places[0]]), session.data_dir) as engine:
-            layers = {place: _layers(session, found[place], depths[place]) for place in places}
-            deepest = max((depths[place] for place in places), key=lambda one: one.ranked)
-            wide = _reranks(session, found[places[0]])
+            layers = {place: _layers(session, found[place]) for place in places}
+            asked = {**_ONE_LOOK, **(_WIDE if _reranks(session, found[places[0]]) else {})}
             for question, domain in judged:
-                asked = {"overrides": _WIDE} if wide else {}
-                result, _ = ask(engine, question, domain, depth=deepest, as_of=session.as_of, **asked)
+                result, _ = ask(engine, question, domain, depth=depths[0], as_of=session.as_of, overrides=asked)
                 done += 1
                 if progress is not None:
                     progress(done, total, question.id)
@@ -223,8 +226,13 @@ def _measured(
                 if result is None:
                     continue
                 for place in places:
-                    again = recompute(with_settings(result, layers[place][domain]))
-                    rankings[place][question.id] = answer_of(again, question, depth=depths[place]).hits
+                    given, depth = with_settings(result, layers[place][domain]), depths[place]
+                    hits = hits_of(given, depth)
+                    if len(hits) < depth.read(domain) and _cut_short(given):
+                        chosen = _plain_values(found[place])
+                        own, _ = ask(engine, question, domain, depth=depth, as_of=session.as_of, overrides=chosen)
+                        hits = hits if own is None else hits_of(own, depth)
+                    rankings[place][question.id] = hits
     return [_values(session, measure, *one) for one in zip(rankings, depths, strict=True)]
 
 
@@ -232,6 +240,19 @@ def _values(session: Session, measure: str, hits: Mapping[str, Sequence[Hit]], d
     read = {question.id: depth.read(domain) for question, domain in session.questions}
     scored = score_rankings("", hits, session.qrels, (measure,), read=read, rejected=session.rejected)
     return {name: held[measure] for name, held in scored.scores.items()}
+
+
+def _cut_short(result: SearchResult) -> bool:
+    """Return whether something but relevance took candidates away: then a search might ask the sources once more."""
+    fates = recompute(with_settings(result, {"stage2_top_k": Setting(MAX_TOP_K, "evaluation")})).fates
+    return any(fate.outcome is not Outcome.RETURNED and fate.stage not in _FOR_RELEVANCE for fate in fates)
+
+
+def _plain_values(variant: Variant) -> Mapping[str, Any]:
+    """Return the settings of stage 2 that a set-up changes, as a call gives them."""
+    own = call_layer({key: Written(value) for key, value in variant.settings.items() if key in STAGE_TWO})
+    dumps = ((key, getattr(setting.value, "model_dump", None), setting.value) for key, setting in own.items())
+    return {key: value if dump is None else dump() for key, dump, value in dumps}
 
 
 def _reranks(session: Session, variant: Variant) -> bool:
@@ -247,12 +268,12 @@ def _stage_one(variant: Variant) -> Variant:
     return Variant(settings=kept, sources=variant.sources)
 
 
-def _layers(session: Session, variant: Variant, depth: Depth) -> Mapping[str, Layer]:
+def _layers(session: Session, variant: Variant) -> Mapping[str, Layer]:
     """Return by domain the settings stage 2 is computed with: the configured ones, those of the variant over them."""
     own = {key: Written(value) for key, value in variant.settings.items() if key in STAGE_TWO}
     out = {}
     for domain in {name for _, name in session.questions}:
         configured = session.setup.resolver.base(session.setup.registry.domain(domain)).values
         below = {key: Setting(getattr(configured, key), "configured") for key in STAGE_TWO}
-        out[domain] = {**below, **call_layer(own), "stage2_top_k": Setting(depth.ranked, "evaluation")}
+        out[domain] = {**below, **call_layer(own)}
     return out

@@ -82,6 +82,18 @@ def test_a_saved_run_measures_the_same(demo_compared, tmp_path):
     assert score_rankings("a", hits, demo_compared.session.qrels, MEASURES).scores == demo_compared.ours.scores
 
 
+def test_a_search_is_asked_for_what_a_reader_is_given_and_no_more(demo_session):
+    """Asked for 40 chunks a search may look deeper than it does for the 8 that are read."""
+    question, domain = demo_session.questions[0]
+    with build_engine(demo_session.setup, data_dir=demo_session.data_dir) as engine:
+        result, _ = ask(engine, question, domain, depth=Depth(top_k=8, ranked=40), as_of=demo_session.as_of)
+    assert result.settings.values.stage2_top_k == len(result.chunks) == 8
+    hits = answer_of(result, question, depth=Depth(top_k=8, ranked=40)).hits
+    assert [one.identity.chunk_id for one in hits[:8]] == [chunk.chunk_id for chunk in result.chunks]
+    assert len(hits) > 8
+    assert [one.score for one in hits] == sorted((one.score for one in hits), reverse=True)
+
+
 @pytest.mark.slow
 def test_measures_look_deeper_than_what_is_read(demo_session):
     shallow, deep = (evaluate(demo_session, Variant(), measures=("R@8", "R@60"), top_k=top_k) for top_k in (2, 8))

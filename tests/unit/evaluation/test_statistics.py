@@ -39,11 +39,11 @@ def test_a_paired_difference_counts_wins_losses_and_ties():
 
 
 def test_a_difference_on_every_question_is_beyond_noise():
-    better = paired_bootstrap([0.9, 0.8, 0.7, 0.6], [0.8, 0.7, 0.6, 0.5])
+    better = paired_bootstrap([0.9, 0.8, 0.7, 0.6, 0.5, 0.4], [0.8, 0.7, 0.6, 0.5, 0.4, 0.3])
     assert better.beyond_noise
     assert better.p == 0.0
     assert (better.low, better.high) == pytest.approx((0.1, 0.1))
-    worse = paired_bootstrap([0.5] * 4, [0.6, 0.7, 0.8, 0.9])
+    worse = paired_bootstrap([0.5] * 6, [0.6, 0.7, 0.8, 0.9, 0.6, 0.7])
     assert worse.beyond_noise
     assert worse.high < 0
 
@@ -76,3 +76,14 @@ def test_without_the_extra_the_error_names_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "numpy", None)
     with pytest.raises(MissingExtra, match=r"context-engine\[eval\]"):
         bootstrap([1.0])
+
+
+@pytest.mark.parametrize(("count", "told"), [(2, False), (5, False), (6, True)])
+def test_a_handful_of_questions_says_nothing(count, told):
+    """All go one way, so that every resample does; by chance five do so in 2 of 32 cases, six in 2 of 64."""
+    alone = paired_bootstrap([0.5] * count, [0.2] * count)
+    assert alone.low > 0.0
+    assert alone.beyond_noise is told
+    worse = paired_bootstrap([0.2] * count, [0.5] * count)
+    assert worse.high < 0.0
+    assert worse.beyond_noise is told
