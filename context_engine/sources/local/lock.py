@@ -43,6 +43,7 @@ class WriterLock:
         if self._handle is not None:
             handle, self._handle = self._handle, None
             _name(handle, "")
+            _unlock(handle)
             os.close(handle)
 
     def __enter__(self) -> WriterLock:
@@ -69,8 +70,15 @@ if sys.platform == "win32":
         os.lseek(handle, _FAR, os.SEEK_SET)
         msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
         os.lseek(handle, 0, os.SEEK_SET)
+
+    def _unlock(handle: int) -> None:
+        """Closing the file does that here."""
 else:
     import fcntl
 
     def _lock(handle: int) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _unlock(handle: int) -> None:
+        """Closing the file is not enough: a child process that is just being started may still hold it."""
+        fcntl.flock(handle, fcntl.LOCK_UN)
