@@ -48,6 +48,8 @@ def second_look(
 ) -> Look:
     """Return the first look, or where its answer was cut short a second, deeper one.
 
+    The first stands where the second gives fewer chunks after all, or lost its reranking.
+
     Args:
         first: the first look.
         settings: of the search.
@@ -63,7 +65,7 @@ def second_look(
     replies = [_of_both(reply, more.get(place)) for place, reply in enumerate(first.replies)]
     second = ranked(replies, first.recall_ms + (clock.monotonic() - begun) * 1000.0)
     unranked = second.ranking.rerank_failed is not None and first.ranking.rerank_failed is None
-    return first if unranked else second
+    return first if unranked or len(second.ranking.chunks) < len(first.ranking.chunks) else second
 
 
 def _to_ask_again(look: Look, settings: Settings) -> list[int]:

@@ -10,6 +10,7 @@ from context_engine.models import Chunk, Outcome
 from context_engine.rerankers import CallableReranker
 
 COMMON = {"stage1_top_k": 4, "stage2_top_k": 3}
+FEW = {**COMMON, "max_per_document": 1}
 WORDS = ["alder", "birch", "cedar", "dogwood", "elm", "fir", "ginkgo", "hazel", "ironwood", "juniper"]
 
 
@@ -41,7 +42,7 @@ def ids(result):
 def test_a_limit_per_document_is_refilled_from_deeper_down(ask, chunk_of):
     """Of the first four three are of A: with one each, two remain. 5 x 4 = 20 candidates have a third document."""
     shelf = Shelf(books(chunk_of, "A", "A", "A", "B", "A", "A", "C"))
-    result = ask([(2, shelf)], **COMMON, max_per_document=1)
+    result = ask([(2, shelf)], **FEW)
     assert shelf.asked == [4, 20]
     assert ids(result) == ["A0", "B3", "C6"]
     assert len(result.fates) == 7 and (result.sources[0].asked, result.sources[0].chunks) == (20, 7)
@@ -78,7 +79,7 @@ def test_one_look_is_enough(ask, chunk_of, documents, settings, why):
 
 def test_only_sources_with_more_to_give_are_asked_again(ask, chunk_of):
     large, small = Shelf(books(chunk_of, *"AAAAAB")), Shelf(books(chunk_of, "X"))
-    result = ask([(2, large), (3, small)], **COMMON, max_per_document=1)
+    result = ask([(2, large), (3, small)], **FEW)
     assert (large.asked, small.asked) == ([4, 20], [4])
     assert [source.asked for source in result.sources] == [20, 4]
     assert ids(result) == ["A0", "X0", "B5"]
@@ -86,9 +87,17 @@ def test_only_sources_with_more_to_give_are_asked_again(ask, chunk_of):
 
 def test_a_source_that_fails_the_second_time_keeps_its_first_answer_and_says_so(ask, chunk_of):
     shelf = Shelf(books(chunk_of, *"AAAAAB"), fails_when_asked_again=True)
-    result = ask([(2, shelf)], **COMMON, max_per_document=1)
+    result = ask([(2, shelf)], **FEW)
     assert ids(result) == ["A0"] and result.sources[0].state == "ok"
     assert "source 't2': asked for more candidates, it failed: source 't2': HTTP 503" in result.warnings
+
+
+def test_a_second_look_that_gives_fewer_is_not_taken(ask, chunk_of):
+    shelf = Shelf(books(chunk_of, *"AABAC"))
+    forgetful = Shelf(books(chunk_of, *"AABAC"))
+    result = ask([(2, lambda *given: forgetful(*given)[: 4 if len(forgetful.asked) == 1 else 1])], **FEW)
+    assert forgetful.asked == [4, 20] and ids(result) == ["A0", "B2"]
+    assert ids(ask([(2, shelf)], **FEW)) == ["A0", "B2", "C4"]
 
 
 def test_a_reranking_that_only_the_first_look_got_is_kept(ask, chunk_of):
@@ -103,7 +112,7 @@ def test_a_reranking_that_only_the_first_look_got_is_kept(ask, chunk_of):
 
     shelf = Shelf(books(chunk_of, *"ABABAC"))
     engine = {"reranker": CallableReranker(reversed_once)}
-    result = ask([(2, shelf)], **COMMON, max_per_document=1, rerank_weight=0.0, engine=engine)
+    result = ask([(2, shelf)], **FEW, rerank_weight=0.0, engine=engine)
     assert calls == [4, 6] and ids(result) == ["B3", "A2"]
     assert not any(warning.startswith("degraded") for warning in result.warnings)
 
@@ -116,6 +125,6 @@ def test_the_most_that_can_be_asked_for_is_never_passed(ask, chunk_of):
 
 
 def test_every_candidate_of_the_second_look_has_one_fate(ask, chunk_of):
-    result = ask([(2, Shelf(books(chunk_of, *"AAABABC")))], **COMMON, max_per_document=1)
+    result = ask([(2, Shelf(books(chunk_of, *"AAABABC")))], **FEW)
     assert sorted(fate.chunk_id for fate in result.fates) == ["A0", "A1", "A2", "A4", "B3", "B5", "C6"]
     assert sum(fate.outcome is Outcome.RETURNED for fate in result.fates) == 3
