@@ -17,10 +17,11 @@ from context_engine.evaluation.run import SILENT, Depth, Progress, ask, hits_of,
 from context_engine.evaluation.score import score_rankings
 from context_engine.evaluation.session import Session
 from context_engine.evaluation.statistics import Paired, paired_bootstrap
-from context_engine.evaluation.variant import Variant, open_variant, read_variant, with_variant
+from context_engine.evaluation.variant import Variant, open_with_models, read_variant, with_variant
 from context_engine.models import MAX_TOP_K, Outcome, SearchResult
 from context_engine.settings import Layer, Setting, call_layer
 from context_engine.settings.interpolate import Written
+from context_engine.wiring.models import Models
 
 __all__ = ["STAGE_TWO", "Fold", "Tuned", "candidates", "chosen_by_folds", "folds_of", "tune"]
 
@@ -213,8 +214,10 @@ def _measured(
     judged = [(question, domain) for question, domain in session.questions if question.id in session.qrels]
     rankings: list[dict[str, Any]] = [{} for _ in found]
     total, done = len(judged) * len(groups), 0
+    models: Models | None = None
     for places in groups.values():
-        with open_variant(session.setup, _stage_one(found[places[0]]), session.data_dir) as engine:
+        opened, models = open_with_models(session.setup, _stage_one(found[places[0]]), session.data_dir, models)
+        with opened as engine:
             layers = {place: _layers(session, found[place]) for place in places}
             asked = {**_ONE_LOOK, **(_WIDE if _reranks(session, found[places[0]]) else {})}
             for question, domain in judged:

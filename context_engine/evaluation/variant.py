@@ -17,7 +17,7 @@ from context_engine.settings.interpolate import Written
 from context_engine.wiring import Setup, build_engine
 from context_engine.wiring.models import Models
 
-__all__ = ["Variant", "assignment", "open_variant", "open_with_models", "read_variant", "with_variant"]
+__all__ = ["Variant", "assignment", "open_with_models", "read_variant", "with_variant"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,17 +130,13 @@ def _with_sources(registry: LoadedRegistry, changes: Mapping[str, Mapping[str, A
     return registry.model_copy(update={"domains": domains})
 
 
-def open_variant(setup: Setup, variant: Variant, data_dir: Path) -> Engine:
-    """Return an engine over a configuration with changes in force; it is to be closed.
-
-    Raises:
-        ConfigError: as `open_with_models`.
-    """
-    return open_with_models(setup, variant, data_dir)[0]
-
-
-def open_with_models(setup: Setup, variant: Variant, data_dir: Path) -> tuple[Engine, Models]:
+def open_with_models(
+    setup: Setup, variant: Variant, data_dir: Path, like: Models | None = None
+) -> tuple[Engine, Models]:
     """Return an engine over a configuration with changes in force, to be closed, and the models it uses.
+
+    Args:
+        like: of an engine before, whose embedder is used again where it is the same: it remembers the questions.
 
     Raises:
         ConfigError: a value that cannot be used, or a reranker that is not installed.
@@ -148,6 +144,8 @@ def open_with_models(setup: Setup, variant: Variant, data_dir: Path) -> tuple[En
     try:
         changed = with_variant(setup, variant)
         models = changed.models(data_dir)
+        if like is not None:
+            models.share_embedder(like)
         return build_engine(changed, data_dir=data_dir, models=models), models
     except ConfigError as error:
         raise ConfigError(

@@ -109,6 +109,13 @@ class Models:
                 self._embedder = open_embedder(name, settings.values.embedder_options, self.context, file=origin)
             return self._embedder
 
+    def share_embedder(self, other: Models) -> None:
+        """Use another's open embedder, and what it remembers of questions, where the settings name the same."""
+        own, theirs = self._settings().values, other._settings().values
+        if (own.embedder, own.embedder_options) == (theirs.embedder, theirs.embedder_options):
+            with other._lock:
+                self._embedder = other._embedder
+
     def embedder_use(self) -> EmbedderUse | None:
         """Return what the embedder did so far; None where none was opened, and this opens none."""
         with self._lock:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from context_engine.embedders.cache import CachedEmbedder
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.evaluation import tune as tuning
 from context_engine.evaluation.account import Trouble
@@ -17,6 +18,8 @@ from context_engine.evaluation.tune import STAGE_TWO, Fold, Tuned, candidates, c
 from context_engine.evaluation.tuned_report import evidence, merged_config, tuned_report
 from context_engine.evaluation.variant import Variant, read_variant
 from context_engine.models import Settings
+from context_engine.testing.fakes import FakeEmbedder
+from context_engine.wiring import models
 
 NAMES = [f"q{number}" for number in range(10)]
 
@@ -85,6 +88,25 @@ def test_what_is_computed_again_is_what_a_search_returns(small, found):
         assert found.values[place] == {name: held["nDCG@10"] for name, held in scores.items()}, found.candidates[
             place
         ].name
+
+
+def test_a_question_is_embedded_once_for_all_candidates(small, monkeypatch):
+    """Two candidates differ in stage 1, so two engines are opened; they share what the embedder remembers."""
+    embedded = []
+
+    class Counting(FakeEmbedder):
+        def embed_query(self, text):
+            embedded.append(text)
+            return super().embed_query(text)
+
+    monkeypatch.setattr(models, "open_embedder", lambda *_args, **_kwargs: CachedEmbedder(Counting(8), queries=100))
+    two = dict(list(small.qrels.items())[:2])
+    asked = tuple(one for one in small.questions if one[0].id in two)
+    session = replace(small, setup=small.setup.with_pipeline({"embedder": "any"}), qrels=two, questions=asked)
+    tried = candidates({"stage1_top_k": ["3", "20"]}, session)
+    assert len(tried) == 3
+    tune(session, tried, measure="R@8", folds=2)
+    assert sorted(embedded) == sorted(question.text for question, _ in asked)
 
 
 @pytest.mark.slow
