@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,15 @@ def demo_session(tmp_path_factory: pytest.TempPathFactory) -> Session:
     setup = load_setup(manifest_dir=demo.MANIFESTS, env={"HOME": str(home)}, cwd=home)
     place = demo.ensure_base(home / "data", setup.registry)
     return open_session(setup, place, queries=demo.QUESTIONS, qrels=None, as_of=date(2026, 3, 2))
+
+
+@pytest.fixture(scope="session")
+def few_questions(demo_session: Session) -> Session:
+    """Every third question of the demo; all domains are asked."""
+    asked = demo_session.questions[::3]
+    names = {question.id for question, _ in asked}
+    kept = {name: gold for name, gold in demo_session.qrels.items() if name in names}
+    return replace(demo_session, questions=asked, qrels=kept)
 
 
 @pytest.fixture(scope="session")

@@ -95,36 +95,36 @@ def test_a_search_is_asked_for_what_a_reader_is_given_and_no_more(demo_session):
 
 
 @pytest.mark.slow
-def test_measures_look_deeper_than_what_is_read(demo_session):
-    shallow, deep = (evaluate(demo_session, Variant(), measures=("R@8", "R@60"), top_k=top_k) for top_k in (2, 8))
+def test_measures_look_deeper_than_what_is_read(few_questions):
+    shallow, deep = (evaluate(few_questions, Variant(), measures=("R@8", "R@60"), top_k=top_k) for top_k in (2, 8))
     assert shallow.ours.run.depth == Depth(top_k=2, ranked=60)
     assert shallow.ours.scores == deep.ours.scores
     assert shallow.ours.mean("R@60") > shallow.ours.mean("R@8")
     assert max(len(answer.hits) for answer in shallow.ours.run.answers) > 8
-    used = [token_efficiency(one.ours.run, demo_session.corpus).context for one in (shallow, deep)]
+    used = [token_efficiency(one.ours.run, few_questions.corpus).context for one in (shallow, deep)]
     assert used[0] < used[1]
 
 
 @pytest.mark.slow
-def test_what_is_read_leads_the_ranking_also_where_likeness_decides(demo_session):
+def test_what_is_read_leads_the_ranking_also_where_likeness_decides(few_questions):
     """The first 3 that mmr_lambda chooses are not the first 3 of the 100 it would choose."""
-    variant, top_k = read_variant(["mmr_lambda=0.4"], demo_session.setup), 3
-    run = demo_session.run(variant, Depth(top_k=top_k, ranked=100))
-    alone = demo_session.run(variant, Depth(top_k=top_k, ranked=top_k))
-    plain = demo_session.run(Variant(), Depth(top_k=top_k, ranked=100))
+    variant, top_k = read_variant(["mmr_lambda=0.4"], few_questions.setup), 3
+    run = few_questions.run(variant, Depth(top_k=top_k, ranked=100))
+    alone = few_questions.run(variant, Depth(top_k=top_k, ranked=top_k))
+    plain = few_questions.run(Variant(), Depth(top_k=top_k, ranked=100))
     assert [one.hits[:top_k] for one in run.answers] == [one.hits for one in alone.answers]
     assert [set(one.hits) for one in run.answers] == [set(one.hits) for one in plain.answers]
     assert [one.hits for one in run.answers] != [one.hits for one in plain.answers]
 
 
 @pytest.mark.slow
-def test_what_is_read_is_what_each_domain_says(demo_session):
+def test_what_is_read_is_what_each_domain_says(few_questions):
     domains = {
         name: domain.model_copy(update={"settings": {**domain.settings, "stage2_top_k": 3 if name == "NPA" else 5}})
-        for name, domain in demo_session.setup.registry.domains.items()
+        for name, domain in few_questions.setup.registry.domains.items()
     }
-    registry = demo_session.setup.registry.model_copy(update={"domains": domains})
-    session = replace(demo_session, setup=replace(demo_session.setup, registry=registry))
+    registry = few_questions.setup.registry.model_copy(update={"domains": domains})
+    session = replace(few_questions, setup=replace(few_questions.setup, registry=registry))
     depth = session.depth(Variant(), ("R@8",))
     assert (depth.top_k, depth.read("NPA"), depth.read("ORM"), str(depth)) == (5, 3, 5, "3 to 5")
     assert session.depth(Variant(), ("R@60",), 8) == Depth(top_k=8, ranked=60)
