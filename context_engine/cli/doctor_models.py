@@ -65,9 +65,8 @@ def _reranks(models: Models) -> str | None:
     if reranker is None:
         return None
     scores = reranker.rerank(_WORD, [Chunk(content=text) for text in _PASSAGES])
-    if scores is None or len(scores) == len(_PASSAGES):
-        return None
-    return f"gave {len(scores)} scores for {len(_PASSAGES)} passages"
+    given = _PASSAGES if scores is None else list(scores)
+    return None if len(given) == len(_PASSAGES) else f"gave {len(given)} scores for {len(_PASSAGES)} passages"
 
 
 def _tried(try_it: Callable[[], str | None]) -> str | None:
