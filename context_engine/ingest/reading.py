@@ -13,7 +13,7 @@ from context_engine.ingest.documents import PreparedDocument, chunks_of, prepare
 from context_engine.ingest.loaded import LoadedDocument, Skipped
 from context_engine.ingest.loaders import MOST_BYTES, load
 from context_engine.ingest.rules import Assigned
-from context_engine.models import Chunk
+from context_engine.models import Chunk, IngestSettings
 from context_engine.protocols import TokenCounter
 
 __all__ = ["CutDocument", "FileJob", "IngestOptions", "Known", "prepared", "read_file"]
@@ -36,6 +36,7 @@ class IngestOptions:
         batch: documents written between two commits.
         jobs: processes that load and cut; 1 does it in this one, 0 takes as many as pay, four at most. What is written,
             and in which order, is the same.
+        settings: how files are read, and what one may cost.
     """
 
     strategies: Mapping[str, ChunkingStrategy] | None = None
@@ -44,6 +45,7 @@ class IngestOptions:
     most_bytes: int = MOST_BYTES
     batch: int = BATCH
     jobs: int = 1
+    settings: IngestSettings = field(default_factory=IngestSettings)
 
 
 class FileJob(NamedTuple):
@@ -67,7 +69,8 @@ def read_file(job: FileJob, options: IngestOptions, known: Known) -> Iterator[Cu
     """Yield a file's documents for every source that takes it, and (source id, why not) for what gave none."""
     for taker in job.takers:
         held = known.get(taker.source_id, {})
-        for loaded in load(job.file, job.root, most_bytes=options.most_bytes, name=taker.path):
+        found = load(job.file, job.root, most_bytes=options.most_bytes, name=taker.path, settings=options.settings)
+        for loaded in found:
             if isinstance(loaded, Skipped):
                 yield taker.source_id, loaded
                 continue

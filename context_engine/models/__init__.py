@@ -26,6 +26,7 @@ from context_engine.models.enums import (
     default_trust,
 )
 from context_engine.models.filters import And, Condition, Filter, FilterOp, Not, Or, filter_to_dict
+from context_engine.models.ingest_settings import IngestSettings
 from context_engine.models.query import Expansion, PreparedQuery, Refinement
 from context_engine.models.registry import DocumentRule, DomainSpec, Registry, SourceSpec
 from context_engine.models.request import (
@@ -72,6 +73,7 @@ __all__ = [
     "FetchedAtBasis",
     "Filter",
     "FilterOp",
+    "IngestSettings",
     "Key",
     "Member",
     "Not",

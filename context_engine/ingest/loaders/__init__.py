@@ -23,6 +23,7 @@ from context_engine.ingest.loaders.records import LongLine
 from context_engine.ingest.loaders.source_file import Loader, SourceFile
 from context_engine.ingest.loaders.text_file import load_text
 from context_engine.ingest.loaders.xlsx_file import load_xlsx
+from context_engine.models import IngestSettings
 
 __all__ = ["LOADERS", "MOST_BYTES", "MOST_STREAMED_BYTES", "STREAMED", "Loader", "SourceFile", "load"]
 
@@ -60,6 +61,7 @@ def load(
     most_bytes: int = MOST_BYTES,
     most_streamed_bytes: int = MOST_STREAMED_BYTES,
     name: str | None = None,
+    settings: IngestSettings = IngestSettings(),  # noqa: B008 - frozen
 ) -> Iterator[LoadedDocument | Skipped]:
     """Yield the documents of one file, and a `Skipped` for whatever could not be read.
 
@@ -69,8 +71,9 @@ def load(
         most_bytes: documents above are refused.
         most_streamed_bytes: files of records above are refused.
         name: the path to give the documents; relative to `root` if None.
+        settings: how files are read.
     """
-    file = SourceFile(path, path.relative_to(root).as_posix() if name is None else name)
+    file = SourceFile(path, path.relative_to(root).as_posix() if name is None else name, settings)
     suffix = path.suffix.lower()
     loader = LOADERS.get(suffix)
     if loader is None:

@@ -35,7 +35,7 @@ def _unpacks_over(packed: memoryview) -> bool:
     try:
         for start in range(0, len(packed), _BLOCK):
             rest: bytes | memoryview = packed[start : start + _BLOCK]
-            while rest:
+            while rest and not inflate.eof:  # what follows the end of a stream stays in the tail for ever
                 total += len(inflate.decompress(rest, _BLOCK))
                 if total > _MOST:
                     return True

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
 from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.models import IngestSettings
 
 __all__ = ["Loader", "SourceFile"]
 
@@ -19,10 +20,12 @@ class SourceFile:
     Attributes:
         path: where it is.
         name: its path relative to the folder, with "/"; what documents and errors are named by.
+        settings: how it is read.
     """
 
     path: Path
     name: str
+    settings: IngestSettings = field(default_factory=IngestSettings)
 
     def read(self) -> bytes:
         """Return the whole content."""
