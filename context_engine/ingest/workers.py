@@ -161,7 +161,8 @@ class _Share:
                 skip = given
             if message.loss:
                 reason = message.loss.format(kept=kept(given))
-                yield from ((taker.source_id, Skipped(taker.path, reason)) for taker in job.takers)
+                for taker in job.takers:
+                    yield taker.source_id if self._task.cutting else taker, Skipped(taker.path, reason)
                 return
             items = pickle.loads(message.items) if message.items else []
             fresh = items[skip:]
