@@ -142,6 +142,7 @@ def _run(workspace: Workspace, order: _Order, specs: Any, sink: DocumentSink) ->
         max_chunk_tokens=settings.max_chunk_tokens,
         counter=open_counter(settings.token_counter, env=workspace.setup.env),
         jobs=order.jobs,
+        settings=workspace.setup.config.ingest,
     )
     try:
         with progress_bar("Ingesting …") as progress:

@@ -118,6 +118,7 @@ def _how(job: FileJob, options: IngestOptions) -> str:
         options.counter.name,
         options.max_chunk_tokens,
         options.most_bytes,
+        options.settings.model_dump(mode="json"),
         {name: row.to_dict() for name, row in table.items()},
         [(one.source_id, one.path, one.rule.model_dump(mode="json") if one.rule else None) for one in job.takers],
     ]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,11 +13,23 @@ from context_engine.context.tokens import ApproxTokenCounter
 from context_engine.ingest.documents import PreparedDocument, chunks_of, prepare
 from context_engine.ingest.loaded import LoadedDocument, Skipped
 from context_engine.ingest.loaders import MOST_BYTES, load
+from context_engine.ingest.report import documents
 from context_engine.ingest.rules import Assigned
 from context_engine.models import Chunk, IngestSettings
 from context_engine.protocols import TokenCounter
 
-__all__ = ["CutDocument", "FileJob", "IngestOptions", "Known", "prepared", "read_file"]
+__all__ = [
+    "CutDocument",
+    "FileJob",
+    "IngestOptions",
+    "Item",
+    "Known",
+    "cut_file",
+    "kept",
+    "load_file",
+    "prepared",
+    "read_file",
+]
 
 BATCH = 200
 
@@ -34,8 +47,8 @@ class IngestOptions:
         counter: counts tokens.
         most_bytes: files above are refused.
         batch: documents written between two commits.
-        jobs: processes that load and cut; 1 does it in this one, 0 takes as many as pay, four at most. What is written,
-            and in which order, is the same.
+        jobs: processes beside this one that load and cut; 0 takes as many as pay, four at most. What is written, and
+            in which order, is the same.
         settings: how files are read, and what one may cost.
     """
 
@@ -65,18 +78,74 @@ class CutDocument(NamedTuple):
     chunks: list[Chunk] | None
 
 
-def read_file(job: FileJob, options: IngestOptions, known: Known) -> Iterator[CutDocument | tuple[str, Skipped]]:
-    """Yield a file's documents for every source that takes it, and (source id, why not) for what gave none."""
+Item = CutDocument | tuple[str, Skipped]
+"""What one file gives: a document for a source, or (source id, why there is none)."""
+
+Loaded = tuple[Assigned, LoadedDocument | Skipped]
+
+
+def read_file(job: FileJob, options: IngestOptions, known: Known) -> Iterator[Item]:
+    """Yield a file's documents for every source that takes it, and (source id, why not) for what gave none.
+
+    What came before a limit of output is given; the document that goes over it and all behind it is not, and said.
+    """
     for taker in job.takers:
-        held = known.get(taker.source_id, {})
-        found = load(job.file, job.root, most_bytes=options.most_bytes, name=taker.path, settings=options.settings)
-        for loaded in found:
-            if isinstance(loaded, Skipped):
-                yield taker.source_id, loaded
-                continue
-            document = prepared(taker, loaded, options)
-            same = held.get((document.document_id, document.version)) == document.content_hash
-            yield CutDocument(taker, document, None if same else chunks_of(document, options.counter))
+        yield from _cut(_loaded(job, taker, options), options, known)
+
+
+def load_file(job: FileJob, options: IngestOptions) -> Iterator[Loaded]:
+    """Yield what `read_file` cuts."""
+    for taker in job.takers:
+        yield from _loaded(job, taker, options)
+
+
+def cut_file(found: Iterable[Loaded], options: IngestOptions, known: Known) -> Iterator[Item]:
+    """Yield what `load_file` gave, cut: with it the same as `read_file`."""
+    for _, of_one in groupby(found, key=lambda one: one[0].source_id):
+        yield from _cut(of_one, options, known)
+
+
+def _cut(found: Iterable[Loaded], options: IngestOptions, known: Known) -> Iterator[Item]:
+    """Yield what was loaded for one source, cut, up to the limit of chunks; an unchanged document counts as one."""
+    made = given = 0
+    for taker, loaded in found:
+        if isinstance(loaded, Skipped):
+            yield taker.source_id, loaded
+            continue
+        document = prepared(taker, loaded, options)
+        same = known.get(taker.source_id, {}).get((document.document_id, document.version)) == document.content_hash
+        chunks = None if same else chunks_of(document, options.counter)
+        made += 1 if chunks is None else len(chunks)
+        if made > options.settings.file_max_chunks:
+            yield taker.source_id, _over(taker, given, options.settings.file_max_chunks, "chunks")
+            return
+        yield CutDocument(taker, document, chunks)
+        given += 1
+
+
+def _loaded(job: FileJob, taker: Assigned, options: IngestOptions) -> Iterator[Loaded]:
+    characters = given = 0
+    for one in load(job.file, job.root, most_bytes=options.most_bytes, name=taker.path, settings=options.settings):
+        characters += 0 if isinstance(one, Skipped) else len(one.text)
+        if characters > options.settings.file_max_chars:
+            yield taker, _over(taker, given, options.settings.file_max_chars, "chars")
+            return
+        yield taker, one
+        given += not isinstance(one, Skipped)
+
+
+def _over(taker: Assigned, given: int, most: int, what: str) -> Skipped:
+    gives = f"gives more than {most:,} {'characters' if what == 'chars' else what}"
+    return Skipped(taker.path, f"{gives}: {kept(given)}. Split it, or raise file_max_{what} in ingest.json")
+
+
+def kept(given: int) -> str:
+    """Return what is kept of a file that was left after so many documents.
+
+    >>> kept(0), kept(12)
+    ('nothing of it is kept', 'what it gave before is kept (12 documents)')
+    """
+    return f"what it gave before is kept ({documents(given)})" if given else "nothing of it is kept"
 
 
 def prepared(

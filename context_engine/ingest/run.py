@@ -17,7 +17,7 @@ from context_engine.ingest.documents import PreparedDocument, chunks_of
 from context_engine.ingest.folder import files_of, names_of
 from context_engine.ingest.loaded import Skipped
 from context_engine.ingest.memory import FileMemory, Remembered
-from context_engine.ingest.reading import CutDocument, FileJob, IngestOptions, prepared, read_file
+from context_engine.ingest.reading import CutDocument, FileJob, IngestOptions, prepared
 from context_engine.ingest.report import IngestReport, Refused, documents
 from context_engine.ingest.rules import Assigned, assigned
 from context_engine.ingest.workers import Item, read_all
@@ -95,7 +95,7 @@ def ingest(
             progress(number, len(jobs), job.names[0])
         if kept is not None and run.keep(kept):
             continue
-        made = run.file(job, read_file(job, run.options, run.before) if kept is not None else next(reading)[1])
+        made = run.file(job, next(reading)[1] if kept is None else _alone(job, run))
         if memory:
             memory.learn(job, made)
     next(reading, None)  # lets the processes go
@@ -108,6 +108,12 @@ def ingest(
     if progress:
         progress(len(files), len(files), "")
     return run.report(len(files), time.monotonic() - started)
+
+
+def _alone(job: FileJob, run: _Run) -> Iterator[Item]:
+    """Yield what a file gives that was thought to be known."""
+    for _, items in read_all([job], run.options, run.before):
+        yield from items
 
 
 def _job(file: Path, root: Path, specs: Sequence[SourceSpec], source_id: str | None, *, alone: bool) -> FileJob:

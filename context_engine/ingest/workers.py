@@ -1,208 +1,297 @@
-"""Files loaded and cut in other processes, and given back in the order of the files.
+"""Files loaded and cut by other processes, each within its limits, and given back in the order of the files.
 
-Loading and cutting are work for the processor, so threads would not help. The processes are started by command, not
-forked: a fork would copy the locks that other threads hold at that moment. Each takes every n-th file; what it has
-cut waits in a short queue and in its pipe, so memory stays bounded however large the folder is.
+Loading and cutting are work for the processor, so threads would not help; and only a process can be ended from outside
+when a file takes too long or too much. Each process takes every n-th file. What it has read waits in a short queue and
+in its pipe, so memory stays bounded however large the folder is; while the queue is full no file's time runs.
+
+A file that goes over its time or memory, or that its process does not survive, is one line; a new process goes on
+behind it. What a file of records gave before is kept.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import pickle
-import queue
-import subprocess
-import sys
 import threading
+import time
+from collections import deque
 from collections.abc import Iterator, Sequence
-from itertools import islice
-from typing import Any, BinaryIO, Final
+from dataclasses import replace
+from queue import SimpleQueue
+from typing import Any, Final, NamedTuple
 
+from context_engine.context.tokens import ApproxTokenCounter
 from context_engine.ingest.loaded import Skipped
-from context_engine.ingest.reading import CutDocument, FileJob, IngestOptions, Known, read_file
+from context_engine.ingest.process import DONE, ERROR, FULL, READY, Process, borrowed, give_back
+from context_engine.ingest.reading import FileJob, IngestOptions, Item, Known, cut_file, kept
+from context_engine.models import IngestSettings
 
-__all__ = ["Item", "read_all", "serve"]
+__all__ = ["Item", "read_all"]
 
 logger = logging.getLogger(__name__)
-
-Item = CutDocument | tuple[str, Skipped]
 
 _PER_PROCESS: Final = 2 * 1024 * 1024
 _MOST_PROCESSES: Final = 4
 _AHEAD: Final = 8
-_MOST_ITEMS: Final = 64
-_MOST_CHARS: Final = 256 * 1024
-_LOST: Final = "could not be read: the process that read it ended, perhaps for want of memory"
-_START: Final = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from context_engine.ingest.workers import serve; serve()"
-)
+_TICK_S: Final = 0.2
+_MEGABYTE: Final = 1 << 20
 
 
 def read_all(jobs: Sequence[FileJob], options: IngestOptions, known: Known) -> Iterator[tuple[FileJob, Iterator[Item]]]:
     """Yield each file with what it gave; the items of a file are to be read before the next file is asked for.
 
+    A token counter that cannot be handed to another process counts here: the files are loaded there all the same.
+
     Args:
         jobs: the files.
-        options: how they are cut, and by how many processes.
+        options: how they are cut, by how many processes, and what one may cost.
         known: what the sources hold, read once.
     """
-    width = min(options.jobs or _worthwhile(jobs), len(jobs))
-    task = _pickled(options, known) if width > 1 else None
-    if task is None:
-        for job in jobs:
-            yield job, read_file(job, options, known)
-        return
-    workers = [_Worker(task, jobs[place::width]) for place in range(width)]
+    read = [job for job in jobs if job.takers]
+    width = min(options.jobs or _worthwhile(read), len(read))
+    cutting = _can_be_pickled(options.counter)
+    task = _Task(options if cutting else replace(options, counter=ApproxTokenCounter()), known, cutting)
+    shares = [_Share(read[place::width], task) for place in range(width)]
+    ended = threading.Event()
+    threading.Thread(target=_watch, args=(shares, ended), daemon=True).start()
+    number = 0
     try:
-        for number, job in enumerate(jobs):
-            yield job, workers[number % width].items(job)
+        for job in jobs:
+            if not job.takers:
+                yield job, iter(())
+                continue
+            found = shares[number % width].items(job)
+            yield job, found if cutting else cut_file(found, options, known)
+            number += 1
     finally:
-        for worker in workers:
-            worker.stop()
+        ended.set()
+        for share in shares:
+            share.stop()
 
 
 def _worthwhile(jobs: Sequence[FileJob]) -> int:
     """Return how many processes pay: starting one takes as long as cutting a megabyte or two."""
-    size = 0
-    for job in jobs:
-        try:
-            size += job.file.stat().st_size if job.takers else 0
-        except OSError:
-            continue
+    size = sum(_bytes(job) for job in jobs)
     return max(min(size // _PER_PROCESS, os.cpu_count() or 1, _MOST_PROCESSES), 1)
 
 
-def _pickled(options: IngestOptions, known: Known) -> bytes | None:
+def _bytes(job: FileJob) -> int:
     try:
-        return pickle.dumps((options, {source: dict(held) for source, held in known.items()}))
+        return job.file.stat().st_size
+    except OSError:
+        return 0
+
+
+def _can_be_pickled(counter: Any) -> bool:
+    try:
+        pickle.dumps(counter)
     except (pickle.PicklingError, TypeError, AttributeError) as error:
-        logger.info("files are read in one process: the token counter cannot be handed to others (%s)", error)
-        return None
+        logger.info("chunks are cut in this process: the token counter cannot be handed to others (%s)", error)
+        return False
+    return True
 
 
-class _Died(Exception):
-    """A process ended before it had given all of a file."""
+def _watch(shares: Sequence[_Share], ended: threading.Event) -> None:
+    while not ended.wait(_TICK_S):
+        for share in shares:
+            share.check(time.monotonic())
 
 
-class _Worker:
-    """A process with its share of the files.
+class _Task(NamedTuple):
+    """What every process is told beside its files; `cutting`: whether it cuts what it loads."""
 
-    When it dies, the file that is wanted is read once more by a process of its own, for it may be a later one that was
-    not survived; a process that dies of its only file ends that file, and a new one goes on behind it.
+    options: IngestOptions
+    known: Known
+    cutting: bool
+
+    def of(self, jobs: Sequence[FileJob]) -> bytes:
+        known = {source: dict(held) for source, held in self.known.items()} if self.cutting else {}
+        return pickle.dumps((self.options, known, list(jobs), self.cutting))
+
+
+class _Message(NamedTuple):
+    """What a file gave: pickled items, and whether that is all; or a loss; or a flaw that ends the run."""
+
+    items: bytes = b""
+    last: bool = False
+    again: bool = False
+    loss: str = ""
+    flaw: BaseException | None = None
+
+
+class _Verdict(NamedTuple):
+    """Why a process was ended, and at which file of its share."""
+
+    number: int
+    loss: str
+
+
+class _Share:
+    """Every n-th file and the process that reads them; a thread takes what it gives.
+
+    A file that its process did not survive, or that lacked memory, is read once more by a fresh one unless it was that
+    process's first: what was read before it may have left little.
     """
 
-    def __init__(self, task: bytes, jobs: Sequence[FileJob]) -> None:
-        self._task, self._jobs = task, list(jobs)
-        self._process = self._started(self._jobs)
+    def __init__(self, jobs: Sequence[FileJob], task: _Task) -> None:
+        self._left, self._task, self._settings = deque(jobs), task, task.options.settings
+        self._messages: SimpleQueue[_Message] = SimpleQueue()
+        self._room = threading.Semaphore(_AHEAD)
+        self._lock = threading.Lock()
+        self._stopped = False
+        self._process: Process | None = None
+        self._verdict: _Verdict | None = None
+        self._number = 0  # files that are through
+        self._since: float | None = None  # since when the process is waited for; None while it waits for us
+        self._spent = 0.0  # seconds the file took before
+        self._allowed = 0.0
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
 
-    def items(self, job: FileJob) -> Iterator[Item]:
-        """Yield what the next file of its share gave."""
-        given = 0
-        try:
-            for item in _received(self._process):
-                yield item
-                given += 1
-            self._jobs = self._jobs[1:]
-        except _Died:
-            self.stop()
-            yield from self._alone(job, given)
-            self._jobs = self._jobs[1:]
-            self._process = self._started(self._jobs)
+    def items(self, job: FileJob) -> Iterator[Any]:
+        """Yield what the next file of the share gave."""
+        given = skip = 0
+        while True:
+            message = self._messages.get()
+            self._room.release()
+            if message.flaw:
+                raise message.flaw
+            if message.again:
+                skip = given
+            if message.loss:
+                reason = message.loss.format(kept=kept(given))
+                for taker in job.takers:
+                    yield taker.source_id if self._task.cutting else taker, Skipped(taker.path, reason)
+                return
+            items = pickle.loads(message.items) if message.items else []
+            fresh = items[skip:]
+            skip -= len(items) - len(fresh)
+            yield from fresh
+            given += len(fresh)
+            if message.last:
+                return
+
+    def check(self, now: float) -> None:
+        """End the process if its file takes too much."""
+        since, number, process = self._since, self._number, self._process
+        if since is None or process is None:
+            return
+        waited = now - since
+        if waited > self._settings.file_timeout_s or self._spent + waited > self._allowed:
+            self._verdict = _Verdict(number, _too_long(self._settings))
+        elif process.grown() > self._settings.file_memory_mb * _MEGABYTE:
+            self._verdict = _Verdict(number, _too_much(self._settings))
+        else:
+            return
+        process.kill()
 
     def stop(self) -> None:
-        """End the process."""
-        _end(self._process)
+        """End the process, unless all of its files are read."""
+        with self._lock:
+            if self._left:
+                self._stopped = True
+                if self._process:
+                    self._process.end()
+        self._room.release()
+        self._thread.join()
 
-    def _alone(self, job: FileJob, given: int) -> Iterator[Item]:
-        """Yield what a file gave, without the items that were given before."""
-        process = self._started([job])
+    def _run(self) -> None:
         try:
-            yield from islice(_received(process), given, None)
-        except _Died:
-            yield from ((taker.source_id, Skipped(taker.path, _LOST)) for taker in job.takers)
+            again = False
+            while self._left and not self._stopped:
+                loss, fresh = self._one_process(new=again)
+                again = False
+                if loss and not fresh and loss != _too_long(self._settings):
+                    self._put(_Message(again=True))
+                    again = True
+                elif loss:
+                    self._next()
+                    self._put(_Message(loss=loss))
+        except BaseException as flaw:  # noqa: BLE001  it is raised where the items are read
+            self._put(_Message(flaw=flaw))
+
+    def _one_process(self, *, new: bool) -> tuple[str, bool]:
+        """Read files with one process; return what ended it ("" where all are read), and whether that was its first."""
+        with self._lock:
+            if self._stopped:
+                return "", True
+            process = self._process = Process() if new else borrowed()
+        first = self._number
+        try:
+            process.ask(self._task.of(self._left))
+            loss = self._read(process)
+            if not loss:
+                with self._lock:
+                    if not self._stopped:
+                        self._process = None
+                        give_back(process)
+            return loss, not process.used and self._number == first
         finally:
-            _end(process)
+            with self._lock:
+                if self._process is process:
+                    self._process = None
+                    process.end()
 
-    def _started(self, jobs: Sequence[FileJob]) -> subprocess.Popen[bytes]:
-        """Start a process of our own interpreter; Ctrl-C in the terminal reaches us, and we end it."""
-        command = [sys.executable, "-c", _START, json.dumps(sys.path)]
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=os.name == "posix"
-        )
-        assert process.stdin is not None
-        try:
-            process.stdin.write(pickle.dumps((self._task, list(jobs))))
-            process.stdin.close()
-        except OSError:
-            logger.debug("a process ended before it was told what to read")
-        return process
+    def _read(self, process: Process) -> str:
+        """Take what a process gives until its files are read; return what ended it before, "" if nothing did."""
+        self._since = self._verdict = None
+        self._spent, begun = 0.0, False
+        while self._left:
+            self._since = time.monotonic() if begun else None  # its start is nobody's time
+            answer = process.answer()
+            self._spent += time.monotonic() - self._since if self._since else 0.0
+            self._since = None
+            if answer is None:
+                verdict = self._verdict
+                return verdict.loss if verdict and verdict.number == self._number else _lost(self._settings)
+            kind, body = answer
+            if not begun:
+                begun, self._allowed = True, _allowed(self._left[0], self._settings)
+            if kind == FULL:
+                return _too_much(self._settings)
+            if kind == ERROR:
+                raise pickle.loads(body)
+            if kind == DONE:
+                self._next()
+            if kind != READY:
+                self._put(_Message(items=body, last=kind == DONE))
+        return ""
 
+    def _next(self) -> None:
+        self._left.popleft()
+        self._number += 1
+        self._spent = 0.0
+        self._allowed = _allowed(self._left[0], self._settings) if self._left else 0.0
 
-def _received(process: subprocess.Popen[bytes]) -> Iterator[Item]:
-    """Yield the items of one file."""
-    assert process.stdout is not None
-    while True:
-        try:
-            message = pickle.load(process.stdout)
-        except (EOFError, pickle.UnpicklingError):
-            raise _Died from None
-        if message is None:
-            return
-        if isinstance(message, Exception):
-            raise message
-        yield from message
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.wait()
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            pipe.close()
-
-
-def serve() -> None:
-    """Read the files that standard input names and write what they gave to standard output; what a worker runs."""
-    out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever a library prints must not stand among the messages
-    task, jobs = pickle.load(sys.stdin.buffer)
-    options, known = pickle.loads(task)
-    messages: queue.Queue[Any] = queue.Queue(_AHEAD)
-    sender = threading.Thread(target=_send, args=(messages, out), daemon=True)
-    sender.start()
-    try:
-        for job in jobs:
-            for group in _grouped(read_file(job, options, known)):
-                messages.put(group)
-            messages.put(None)
-    except Exception as error:  # noqa: BLE001  it is raised again where the run is
-        messages.put(error)
-    messages.put(_END)
-    sender.join()
+    def _put(self, message: _Message) -> None:
+        """Hand a message over; waits while enough of them wait to be read."""
+        self._room.acquire()
+        if not self._stopped:
+            self._messages.put(message)
 
 
-_END: Final = object()
+def _allowed(job: FileJob, settings: IngestSettings) -> float:
+    """Return the seconds a file may take in all: a large file of records as often as it has megabytes."""
+    return settings.file_timeout_s * len(job.takers) * max(_bytes(job) / _MEGABYTE, 1.0)
 
 
-def _grouped(items: Iterator[Item]) -> Iterator[list[Item]]:
-    """Yield items in groups: a file of records gives thousands of small ones."""
-    group: list[Item] = []
-    size = 0
-    for item in items:
-        group.append(item)
-        size += len(item.document.loaded.text) if isinstance(item, CutDocument) else 0
-        if len(group) == _MOST_ITEMS or size > _MOST_CHARS:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group
+def _too_long(settings: IngestSettings) -> str:
+    return (
+        f"took longer than {settings.file_timeout_s:g} s to be read: {{kept}}. "
+        "Split it, or raise file_timeout_s in ingest.json"
+    )
 
 
-def _send(messages: queue.Queue[Any], out: BinaryIO) -> None:
-    try:
-        while (message := messages.get()) is not _END:
-            pickle.dump(message, out, protocol=pickle.HIGHEST_PROTOCOL)
-            out.flush()
-    except OSError:
-        os._exit(1)  # nobody reads any more
+def _too_much(settings: IngestSettings) -> str:
+    return (
+        f"takes more than {settings.file_memory_mb:,} MB of memory to be read: {{kept}}. "
+        "Split it, or raise file_memory_mb in ingest.json"
+    )
+
+
+def _lost(settings: IngestSettings) -> str:
+    return (
+        "could not be read: the process that read it ended, perhaps for want of memory "
+        f"(file_memory_mb in ingest.json is {settings.file_memory_mb:,}): {{kept}}"
+    )

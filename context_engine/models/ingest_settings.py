@@ -19,14 +19,19 @@ class IngestSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     file_timeout_s: Seconds = Field(
-        30.0, description="Seconds one file may take to be read and cut; later, it is left."
+        30.0,
+        description="Seconds one file may take to be read and cut; a file of records as long for each megabyte it has, "
+        "if it gives something in that time. Later, it is left, and said.",
     )
-    file_memory_mb: Megabytes = Field(512, description="Megabytes of memory one file may take to be read and cut.")
+    file_memory_mb: Megabytes = Field(
+        512, description="Megabytes of memory one file may take to be read and cut; else it is left, and said."
+    )
     file_max_chars: Count = Field(
-        100_000_000, description="Characters one file may give as text; the rest of it is left, and said."
+        100_000_000,
+        description="Characters one file may give as text; the document that goes over it and the rest are left.",
     )
     file_max_chunks: Count = Field(
-        1_000_000, description="Chunks one file may be cut into; the rest of it is left, and said."
+        1_000_000, description="Chunks one file may be cut into; the document that goes over it and the rest are left."
     )
     hidden_cells: Literal["skip", "read"] = Field(
         "skip", description="Hidden sheets, rows and columns of a workbook: skip (and say how many) or read."

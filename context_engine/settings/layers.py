@@ -11,10 +11,10 @@ from functools import cache
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, NamedTuple, get_origin
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, nearest
-from context_engine.models import EffectiveSettings, Settings
+from context_engine.models import EffectiveSettings, IngestSettings, Settings
 from context_engine.settings.interpolate import Written
 from context_engine.settings.sentences import allowed_values, got, unknown_key
 
@@ -28,6 +28,7 @@ __all__ = [
     "effective_settings",
     "environment_layer",
     "environment_warnings",
+    "ingest_layer",
     "seed_layer",
 ]
 
@@ -35,6 +36,8 @@ ALIASES: Final[Mapping[str, str]] = {"min_relevance": "min_relevance_score", "to
 """Short names of call options and pipeline config."""
 
 PREFIX: Final = "CONTEXT_ENGINE_"
+_FIELDS: Final = {**Settings.model_fields, **IngestSettings.model_fields}
+"""Keys of a search and of reading files; none stands in both."""
 _RESERVED: Final = frozenset({"CONFIG_DIR", "DATA_DIR", "STAGE"})
 _SEED_NAMES: Final[Mapping[str, str]] = {
     "RAG_MIN_SIMILARITY": "min_relevance_score",
@@ -69,7 +72,7 @@ class Setting(NamedTuple):
 
 
 Layer = Mapping[str, Setting]
-"""Keys of `Settings` with their values from one place."""
+"""Keys of `Settings`, or of `IngestSettings`, with their values from one place."""
 
 Fail = Callable[[str, str], ContextEngineError]
 """Makes the error for a key and what is wrong with it."""
@@ -119,14 +122,23 @@ def config_layer(values: Mapping[str, Any], origin: str, *, file: str | None = N
     return _layer(values, origin, fail, {} if file else ALIASES)
 
 
-def environment_layer(env: Mapping[str, str]) -> Layer:
-    """Return the layer of `CONTEXT_ENGINE_<KEY>` for every key of `Settings`; empty text counts as not set.
+def ingest_layer(values: Mapping[str, Any], file: str) -> Layer:
+    """Return the layer of `ingest.json`.
+
+    Raises:
+        ConfigError: a key that is not known, or a value out of range.
+    """
+    return _layer(values, file, lambda key, problem: ConfigError(problem, file=file, key=key), {}, IngestSettings)
+
+
+def environment_layer(env: Mapping[str, str], model: type[BaseModel] = Settings) -> Layer:
+    """Return the layer of `CONTEXT_ENGINE_<KEY>` for every key of a model of settings; empty text counts as not set.
 
     Raises:
         ConfigError: a value that cannot be read, or a name that is close to a known one.
     """
     found = {name.removeprefix(PREFIX): text for name, text in env.items() if name.startswith(PREFIX) and text}
-    known = {key.upper() for key in Settings.model_fields}
+    known = {key.upper() for key in _FIELDS}
     for name in sorted(found.keys() - known - _RESERVED):
         hint = nearest(name, known | _RESERVED)
         if "Did you mean" in hint:
@@ -134,7 +146,7 @@ def environment_layer(env: Mapping[str, str]) -> Layer:
     return {
         name.lower(): Setting(_parsed(name.lower(), text, PREFIX + name), PREFIX + name)
         for name, text in found.items()
-        if name in known
+        if name.lower() in model.model_fields
     }
 
 
@@ -158,7 +170,7 @@ def seed_layer(env: Mapping[str, str]) -> Layer:
 
 def environment_warnings(env: Mapping[str, str]) -> tuple[str, ...]:
     """Return a sentence for each variable that looks like ours and changes nothing."""
-    known = {key.upper() for key in Settings.model_fields} | _RESERVED
+    known = {key.upper() for key in _FIELDS} | _RESERVED
     unknown = sorted(name for name in env if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in known)
     return (
         *(
@@ -204,12 +216,14 @@ def with_layer(base: EffectiveSettings, layer: Layer) -> EffectiveSettings:
     return EffectiveSettings.model_construct(values=values, origins=origins)
 
 
-def _layer(values: Mapping[str, Any], origin: str, fail: Fail, aliases: Mapping[str, str]) -> Layer:
+def _layer(
+    values: Mapping[str, Any], origin: str, fail: Fail, aliases: Mapping[str, str], model: type[BaseModel] = Settings
+) -> Layer:
     out: dict[str, Setting] = {}
     for name, value in values.items():
         key = aliases.get(name, name)
-        if key not in Settings.model_fields:
-            raise fail(str(name), unknown_key(str(name), [*Settings.model_fields, *aliases]))
+        if key not in model.model_fields:
+            raise fail(str(name), unknown_key(str(name), [*model.model_fields, *aliases]))
         if key in out:
             other = next(one for one in values if one != name and aliases.get(one, one) == key)
             raise fail(name, f"says the same as {other!r}: give one of the two")
@@ -229,7 +243,7 @@ def _parsed(key: str, text: str, variable: str) -> Any:
 
 def _parse(key: str, text: str) -> Any:
     """Return the value of a key from text: as it stands for text keys, true/yes/on/1 for flags, else JSON."""
-    annotation = Settings.model_fields[key].annotation
+    annotation = _FIELDS[key].annotation
     if annotation is str or get_origin(annotation) is Literal:
         return _checked(key, type(text)(text.strip()))
     if annotation is bool:
@@ -242,7 +256,7 @@ def _parse(key: str, text: str) -> Any:
 
 
 def _checked(key: str, value: Any) -> Any:
-    """Return the value as `Settings` holds it, or raise ValueError with a sentence that says what is allowed."""
+    """Return the value as its model holds it, or raise ValueError with a sentence that says what is allowed."""
     try:
         checked = _validator(key).validate_python(value)
     except ValidationError as error:
@@ -268,7 +282,7 @@ def _boost_problem(location: tuple[int | str, ...], kind: str, context: Mapping[
 
 @cache
 def _validator(key: str) -> TypeAdapter[Any]:
-    field = Settings.model_fields[key]
+    field = _FIELDS[key]
     hint: Any = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
     return TypeAdapter(hint)
 

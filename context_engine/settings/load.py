@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from context_engine.chunking.strategy import DEFAULT_STRATEGIES, ChunkingStrategy, read_strategies
 from context_engine.errors import ConfigError
+from context_engine.models import IngestSettings
 from context_engine.settings.connections import Connections, read_connections, unusable
 from context_engine.settings.files import read_json
 from context_engine.settings.interpolate import Interpolator, plain
@@ -17,6 +18,7 @@ from context_engine.settings.layers import (
     config_layer,
     environment_layer,
     environment_warnings,
+    ingest_layer,
     seed_layer,
 )
 from context_engine.settings.paths import ConfigPaths
@@ -40,6 +42,7 @@ class Config:
         files, seeds, environment: layers of settings.
         personas: a layer for each.
         chunking: the table of document types.
+        reading: the layer of settings of reading files, of file and environment.
         connections: with the stage's overlay.
         stage: the overlay in force.
         warnings: what is set and changes nothing, and what is set unwisely.
@@ -51,9 +54,15 @@ class Config:
     environment: Layer = field(default_factory=dict)
     personas: Mapping[str, Layer] = field(default_factory=dict)
     chunking: Mapping[str, ChunkingStrategy] = field(default_factory=lambda: DEFAULT_STRATEGIES)
+    reading: Layer = field(default_factory=dict)
     connections: Connections = field(default_factory=Connections)
     stage: Stage = NO_STAGE
     warnings: tuple[str, ...] = ()
+
+    @property
+    def ingest(self) -> IngestSettings:
+        """How files are read."""
+        return IngestSettings(**{key: setting.value for key, setting in self.reading.items()})
 
     def resolver(self, domain_files: Mapping[str, str] = MappingProxyType({})) -> SettingsResolver:
         """Return what answers with the settings of a search; `domain_files` names the manifest of each domain."""
@@ -102,6 +111,10 @@ def read_config(
         environment=attempt(lambda: environment_layer(env), {}),
         personas=attempt(lambda: _personas(paths, env), {}),
         chunking=attempt(lambda: _chunking(paths, strategies, env), DEFAULT_STRATEGIES),
+        reading={
+            **attempt(lambda: ingest_layer(_json(paths, "ingest.json", env), _name(paths, "ingest.json")), {}),
+            **attempt(lambda: environment_layer(env, IngestSettings), {}),
+        },
         connections=connections,
         stage=overlay,
         warnings=(*environment_warnings(env), *connections.warnings()),

@@ -27,7 +27,10 @@ from context_engine.settings.files import unreadable
 
 __all__ = ["CONFIG_FILES", "ConfigPaths", "find_config", "find_data_dir"]
 
-CONFIG_FILES: Final = ("rag-pipeline.json", "chunking.json", "authority.json", "personas.json", "connections.yaml")
+CONFIG_FILES: Final = (
+    *("rag-pipeline.json", "chunking.json", "authority.json", "personas.json", "ingest.json"),
+    "connections.yaml",
+)
 CONFIG_DIR_VARIABLE: Final = "CONTEXT_ENGINE_CONFIG_DIR"
 DATA_DIR_VARIABLE: Final = "CONTEXT_ENGINE_DATA_DIR"
 _APP: Final = "context-engine"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from context_engine.chunking.strategy import LEAST_SIZE, MOST_SIZE, Method
-from context_engine.models import DomainSpec, Settings
+from context_engine.models import DomainSpec, IngestSettings, Settings
 from context_engine.settings.connections import Connection
 from context_engine.settings.personas import PERSONA_KEYS
 
@@ -33,6 +33,7 @@ def schemas() -> Mapping[str, Schema]:
         "config/schemas/personas.json": _commented(
             _file("Personas: name to settings", {"additionalProperties": _persona()})
         ),
+        "config/schemas/ingest.json": _commented(_file("How files are read, and what one may cost", _ingest())),
         "config/schemas/connections.json": _file("Connections: name to server", _connections(required=True)),
         "manifests/schemas/manifest-v1.json": _file("Manifest of one domain, version 1", _manifest()),
         "manifests/schemas/stage-v1.json": _file("Overlay of a stage, version 1", _stage()),
@@ -110,6 +111,11 @@ def _authority() -> Schema:
     boosts = {"type": "object", "additionalProperties": False, "properties": tiers, "description": "Boost by tier."}
     weights = {key: own[key] for key in ("relevance_weight", "authority_weight")}
     return {"additionalProperties": False, "properties": {**weights, "boosts": boosts}}
+
+
+def _ingest() -> Schema:
+    schema = IngestSettings.model_json_schema()
+    return {**schema, "properties": _variables(schema["properties"])}
 
 
 def _persona() -> Schema:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from context_engine.models import Settings
+from context_engine.models import IngestSettings, Settings
 from context_engine.registry import LoadedRegistry, read_registry
 from context_engine.settings import Config, ConfigPaths, read_config
 from context_engine.wiring.build import Setup
@@ -32,7 +32,7 @@ class StageDifference(NamedTuple):
 
 
 def show(setup: Setup, *, domain: str | None = None, persona: str | None = None) -> tuple[Shown, ...]:
-    """Return every setting in force, for a domain and a persona if they are named.
+    """Return every setting in force, for a domain and a persona if they are named, those of reading files last.
 
     Raises:
         UnknownDomain, InvalidRequest: the domain or the persona is not known.
@@ -41,10 +41,20 @@ def show(setup: Setup, *, domain: str | None = None, persona: str | None = None)
     spec = setup.registry.domain(domain) if domain else None
     effective = setup.resolver.base(spec, persona)
     defaults = Settings().model_dump(mode="json")
-    return tuple(
-        Shown(key, entry["value"], entry["origin"], defaults[key], Settings.model_fields[key].description or "")
-        for key, entry in effective.to_dict().items()
+    return (
+        *(
+            Shown(key, entry["value"], entry["origin"], defaults[key], Settings.model_fields[key].description or "")
+            for key, entry in effective.to_dict().items()
+        ),
+        *_of_reading(setup.config),
     )
+
+
+def _of_reading(config: Config) -> Iterator[Shown]:
+    values, defaults = config.ingest.model_dump(mode="json"), IngestSettings().model_dump(mode="json")
+    for key, field in IngestSettings.model_fields.items():
+        origin = config.reading[key].origin if key in config.reading else "default"
+        yield Shown(key, values[key], origin, defaults[key], field.description or "")
 
 
 def changed(shown: Iterable[Shown]) -> tuple[Shown, ...]:

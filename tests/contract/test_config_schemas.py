@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 import yaml
 
+from context_engine.models import IngestSettings
 from context_engine.registry import load_registry
 from context_engine.settings import find_config, load_config
 from context_engine.settings.schemas import schemas, write_schemas
@@ -16,7 +17,7 @@ from context_engine.settings.starter import starter_files
 from context_engine.wiring import load_setup
 
 ROOT = Path(__file__).parents[2]
-KINDS = ("rag-pipeline", "chunking", "authority", "personas")
+KINDS = ("rag-pipeline", "chunking", "authority", "personas", "ingest")
 
 
 def samples() -> Iterator[tuple[str, Any, str]]:
@@ -67,6 +68,9 @@ def test_every_shipped_sample_keeps_its_schema(name: str, content: Any, schema: 
         ("config/schemas/chunking.json", {"sop_document": {"method": "magic"}}),
         ("config/schemas/authority.json", {"boosts": {"6": 0.1}}),
         ("config/schemas/personas.json", {"p": {"max_results": 0}}),
+        ("config/schemas/ingest.json", {"file_timeout_s": 0}),
+        ("config/schemas/ingest.json", {"file_timeout": 30}),
+        ("config/schemas/ingest.json", {"hidden_cells": "show"}),
         ("config/schemas/connections.json", {"d": {"api_key": "k"}}),
         (
             "manifests/schemas/manifest-v1.json",
@@ -91,6 +95,7 @@ def test_the_shipped_configuration_is_the_built_in_one() -> None:
     shipped = load_setup(env={}, cwd=ROOT)
     assert shipped.config.paths.config_dir == ROOT / "config"
     assert shipped.resolver.base().values == load_setup(env={}, cwd=ROOT / "tests").resolver.base().values
+    assert shipped.config.ingest == IngestSettings()
     assert shipped.config.chunking == load_setup(env={}, cwd=ROOT / "tests").config.chunking
 
 

@@ -20,7 +20,7 @@ from context_engine.ingest.loaders.json_file import load_json, load_jsonl
 from context_engine.ingest.loaders.kinds import mismatch
 from context_engine.ingest.loaders.pdf_file import load_pdf
 from context_engine.ingest.loaders.records import LongLine
-from context_engine.ingest.loaders.source_file import Loader, SourceFile
+from context_engine.ingest.loaders.source_file import Loader, NoFile, SourceFile
 from context_engine.ingest.loaders.text_file import load_text
 from context_engine.ingest.loaders.xlsx_file import load_xlsx
 from context_engine.models import IngestSettings
@@ -84,7 +84,14 @@ def load(
         if refused:
             yield Skipped(file.name, refused)
             return
+        before = _stamp(file)
         yield from loader(file)
+        if _stamp(file) != before:
+            yield Skipped(file.name, "changed while it was read: run again when it no longer changes")
+    except MemoryError:  # not the file's own doing: whoever limits memory says so
+        raise
+    except NoFile as error:
+        yield Skipped(file.name, str(error))
     except OSError as error:
         yield Skipped(file.name, f"cannot be opened: {error.strerror or error}")
     except (LongLine, MissingExtra) as error:
@@ -105,13 +112,18 @@ def _unknown(name: str, suffix: str) -> Skipped:
 
 
 def _refused(file: SourceFile, root: Path, suffix: str, most_bytes: int) -> str | None:
+    size = file.state().st_size  # a link that leads in a circle ends here
     if not file.path.resolve().is_relative_to(root.resolve()):
         return "is a link that leads out of the folder: copy the file there instead"
-    size = file.path.stat().st_size
     if size > most_bytes:
         return f"has {size:,} bytes, at most {most_bytes:,} are read: split it"
     with file.open() as stream:
         return mismatch(stream.read(2048), suffix)
+
+
+def _stamp(file: SourceFile) -> tuple[int, int]:
+    now = file.state()
+    return now.st_size, now.st_mtime_ns
 
 
 def _said(error: Exception) -> str:

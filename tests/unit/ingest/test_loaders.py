@@ -1,5 +1,6 @@
 """Files as documents, and what cannot be read."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -98,11 +99,11 @@ def test_a_file_that_is_gone_is_an_error_not_an_exception(folder):
 
 
 def test_a_file_that_may_not_be_opened_is_an_error_not_an_exception(folder, monkeypatch):
-    def refuse(path):
+    def refuse(*_):
         raise PermissionError(13, "Permission denied")
 
     root = folder({"a.md": "x"})
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     assert list(load(root / "a.md", root)) == [Skipped("a.md", "cannot be opened: Permission denied")]
 
 
