@@ -87,4 +87,4 @@ def _plain(fields: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
 def _said(names: Sequence[str]) -> tuple[str, ...]:
     shown = ", ".join(repr(name[:60]) for name in names[:5]) + (" …" if len(names) > 5 else "")
     what = f"the field {shown} is" if len(names) == 1 else f"{len(names)} fields ({shown}) are"
-    return (f"{what} too long for the metadata of every chunk, and left out; a rule's fields: [...] keeps it",)
+    return (f"{what} too long for the metadata of every chunk, and left out; what a rule names under fields is kept",)
