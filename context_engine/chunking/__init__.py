@@ -24,7 +24,7 @@ and character span also stand on the chunk itself. BOOKKEEPING_KEYS are those th
 
 from context_engine.chunking.cut import CHUNKER_VERSION, cut
 from context_engine.chunking.definitions import defined_terms, is_glossary
-from context_engine.chunking.fields import field_pieces, record_text
+from context_engine.chunking.fields import field_pieces, field_spans, record_text
 from context_engine.chunking.fixed import fixed_pieces
 from context_engine.chunking.keys import BOOKKEEPING_KEYS
 from context_engine.chunking.outline import Section, outline, section_title
@@ -51,6 +51,7 @@ __all__ = [
     "cut",
     "defined_terms",
     "field_pieces",
+    "field_spans",
     "fixed_pieces",
     "get_profile",
     "get_strategy",

@@ -10,7 +10,7 @@ from context_engine.chunking.pack import broken, furthest, tokens_between
 from context_engine.chunking.piece import Count, Piece
 from context_engine.chunking.spans import Span, lines, stripped
 
-__all__ = ["field_pieces", "record_text"]
+__all__ = ["field_pieces", "field_spans", "record_text"]
 
 _MOST_DEPTH: Final = 8
 
@@ -23,8 +23,32 @@ def record_text(title: str, fields: Mapping[str, Any]) -> str:
     >>> record_text("Harbour Note (NPA-001)", {"risk_rating": "high", "limit": {"amount": 5, "currency": "USD"}})
     'Harbour Note (NPA-001)\\nrisk rating: high\\nlimit amount: 5\\nlimit currency: USD'
     """
-    rows = [f"{name}: {value}" for key, field in fields.items() for name, value in _flat(str(key), field, 0)]
+    rows = [row for key, field in fields.items() for row in _rows(key, field)]
     return "\n".join(row for row in (_one_line(title), *rows) if row)
+
+
+def field_spans(text: str, fields: Mapping[str, Any]) -> dict[str, Span]:
+    """Return where the lines of each field stand in a record's text, in the order of the text.
+
+    Fields without a line are left out, and all of them where the text is not of these fields.
+
+    Args:
+        text: the record as `record_text` gives it.
+        fields: those that the text was made of.
+
+    >>> field_spans("Harbour Note\\nlimit amount: 5\\nlimit currency: USD\\ndesk: Rates",
+    ...             {"limit": {"amount": 5, "currency": "USD"}, "desk": "Rates", "remark": None})
+    {'limit': (13, 48), 'desk': (49, 60)}
+    """
+    lines = {key: "\n".join(rows) for key, field in fields.items() if (rows := list(_rows(key, field)))}
+    start = len(text) - sum(map(len, lines.values())) - max(len(lines) - 1, 0)
+    if not lines or not text.endswith("\n".join(lines.values())):
+        return {}
+    spans: dict[str, Span] = {}
+    for key, line in lines.items():
+        spans[key] = (start, start + len(line))
+        start += len(line) + 1
+    return spans
 
 
 def field_pieces(text: str, size: int, count: Count) -> list[Piece]:
@@ -84,6 +108,11 @@ def _parts(text: str, row: Span, lead: str, size: int, count: Count) -> Iterator
 
 def _counted(count: Count, before: str, text: str) -> int:
     return count(before + text)
+
+
+def _rows(key: Any, field: Any) -> Iterator[str]:
+    """Yield the lines of one field."""
+    return (f"{name}: {value}" for name, value in _flat(str(key), field, 0))
 
 
 def _flat(name: str, value: Any, depth: int) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -67,8 +68,7 @@ def _asked(
     piece: Piece, base: Chunk, fields: Mapping[str, Any], strategy: ChunkingStrategy, now: datetime | None
 ) -> dict[str, Any]:
     """Return the fields that the chunking table asks for, as far as the document gives them."""
-    known: dict[str, Any] = {
-        **fields,
+    of_piece: dict[str, Any] = {
         "section_number": piece.section,
         "section": piece.section,
         "heading": piece.heading_path[-1] if piece.heading_path else None,
@@ -77,6 +77,7 @@ def _asked(
         "document_id": base.document_id,
         "fetched_at": utc_text(base.fetched_at) if base.fetched_at else None,
     }
+    known = ChainMap(of_piece, fields)  # type: ignore[arg-type]  # read only
     out: dict[str, Any] = {}
     for name in strategy.metadata_fields:
         value = next((known[one] for one in _INSTEAD.get(name, (name,)) if known.get(one) is not None), None)

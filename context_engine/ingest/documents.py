@@ -17,6 +17,7 @@ from context_engine.chunking import (
     get_strategy,
     outline,
 )
+from context_engine.ingest.carried import carried, own_fields
 from context_engine.ingest.chunk_fields import chunk_metadata, neighbours
 from context_engine.ingest.claims import ALIASES, CLAIMS, ID_FIELDS, Claims, json_value
 from context_engine.ingest.loaded import LoadedDocument, page_at
@@ -89,17 +90,18 @@ def prepare(
     identity = own_id or document_id or loaded.stem
     doc_type = _doc_type(loaded, rule, claims)
     strategy = _strategy(rule, doc_type, strategies, max_chunk_tokens)
-    base = _base(loaded, rule, claims, identity, doc_type)._replace(metadata=_metadata(loaded, fields))
+    shared = carried(loaded, fields, rule.fields if rule else ())
+    base = _base(loaded, rule, claims, identity, doc_type)._replace(metadata=shared.metadata)
     return PreparedDocument(
         loaded=loaded,
         document_id=identity,
         version=base.document_version or "",
         named=own_id is not None,
-        content_hash=_content_hash(loaded, base, strategy, counter),
+        content_hash=_content_hash(loaded, fields, base, strategy, counter),
         strategy=strategy,
         base=base,
         fields=fields,
-        warnings=(*loaded.warnings, *claims.warnings),
+        warnings=(*loaded.warnings, *claims.warnings, *shared.warnings),
     )
 
 
@@ -116,11 +118,19 @@ def chunks_of(document: PreparedDocument, counter: TokenCounter, *, now: datetim
     """
     pieces = cut(document.loaded.text, document.strategy, counter.count)
     chunk_ids = _chunk_ids(document, pieces)
-    return [_chunk(document, piece, chunk_ids, counter.count(piece.content), now) for piece in pieces]
+    owns = own_fields(document.loaded, document.fields, pieces)
+    return [
+        _chunk(document, piece, own, chunk_ids, counter.count(piece.content), now) for piece, own in zip(pieces, owns)
+    ]
 
 
 def _chunk(
-    document: PreparedDocument, piece: Piece, chunk_ids: Sequence[str], tokens: int, now: datetime | None
+    document: PreparedDocument,
+    piece: Piece,
+    own: Mapping[str, Any],
+    chunk_ids: Sequence[str],
+    tokens: int,
+    now: datetime | None,
 ) -> Chunk:
     offset, base = document.loaded.offset, document.base
     path = piece.heading_path[1:] if piece.heading_path[:1] == (base.title,) else piece.heading_path
@@ -132,6 +142,7 @@ def _chunk(
         position=piece.position,
         span=(piece.span[0] + offset, piece.span[1] + offset),
         metadata={
+            **own,
             **base.metadata,
             **_pages(document.loaded, piece),
             **chunk_metadata(piece, base, document.fields, document.strategy, tokens, now),
@@ -231,11 +242,6 @@ def _title(loaded: LoadedDocument, identity: str) -> str:
     return line if line and len(line) <= 120 and line[-1] not in ".;," and rest[:1] in ("", "\n") else identity
 
 
-def _metadata(loaded: LoadedDocument, fields: Mapping[str, Any]) -> dict[str, Any]:
-    other = {key: json_value(value) for key, value in fields.items() if key not in CLAIMS and value is not None}
-    return {**other, "source_file": loaded.path}
-
-
 def _unused(chunk_id: str, used: dict[str, int]) -> str:
     """Return the id, or the id with the first free `~n`; `used` holds the last number tried for each."""
     number = used.get(chunk_id, 0) + 1
@@ -246,6 +252,9 @@ def _unused(chunk_id: str, used: dict[str, int]) -> str:
     return free
 
 
-def _content_hash(loaded: LoadedDocument, base: Chunk, strategy: ChunkingStrategy, counter: TokenCounter) -> str:
-    parts = [CHUNKER_VERSION, counter.name, strategy.to_dict(), base.to_dict(), loaded.text, *loaded.pages]
+def _content_hash(
+    loaded: LoadedDocument, fields: Mapping[str, Any], base: Chunk, strategy: ChunkingStrategy, counter: TokenCounter
+) -> str:
+    own = json_value(fields) if loaded.record else {}  # 5 and "5" read alike, and are two values to a filter
+    parts = [CHUNKER_VERSION, counter.name, strategy.to_dict(), base.to_dict(), own, loaded.text, *loaded.pages]
     return hashlib.sha256(canonical_json(parts).encode("utf-8", "surrogatepass")).hexdigest()

@@ -47,6 +47,9 @@ class DocumentRule(_Frozen):
     tier: Annotated[int, Field(ge=1, le=5)] | None = Field(
         None, description="1-5; may lower the source's authority (a higher number), never raise it."
     )
+    fields: Annotated[tuple[Name, ...], Field(max_length=100)] = Field(
+        (), description="Fields of a record, or of front matter, that every chunk carries in its metadata."
+    )
     otherwise: bool = Field(
         False, description="Take only files that no other rule of the domain includes; what they hold is tier 5."
     )

@@ -49,7 +49,7 @@ LOADERS: Final[Mapping[str, Loader]] = {
     ".txt": load_text,
     ".xlsx": load_xlsx,
 }
-STREAMED: Final = frozenset((".csv", ".jsonl", ".ndjson", ".tsv", ".xlsx"))
+STREAMED: Final = frozenset((".csv", ".json", ".jsonl", ".ndjson", ".tsv", ".xlsx"))
 """Formats whose records are read one by one."""
 _WITH_MACROS: Final = {".docm": ".docx", ".xlsm": ".xlsx"}
 

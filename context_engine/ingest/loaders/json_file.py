@@ -1,96 +1,263 @@
-"""JSON: `.jsonl` (`.ndjson`), a record a line, and `.json`, an array of records, an object with one, or one record.
+"""JSON: `.jsonl` (`.ndjson`), a record a line, and `.json`, a list of records, an object with one, or one record.
 
-Read: `.jsonl` line by line, so that the file may be large; a line that is no record is an error of its own, and the
-next one is read. `.json` as a whole: every object of an array is a record, known by its number; an object whose only
-list of objects stands in one field (`{"as_of": …, "items": [...]}`) is that list, any other object is one record; a
-`.json` that holds a record a line is read as `.jsonl`. Not read: arrays of plain values, NaN and Infinity.
+Both are read piece by piece, so the file may be large; a line or element that is no record is an error of its own, and
+the next one is read. In a `.json` every object of a list is a record, known by its number. An object whose only list
+of objects stands in one field (`{"as_of": …, "items": [...]}`) is that list, and its other fields are a record of
+their own. An object of like objects (`{"ACC-1": {...}, "ACC-2": {...}}`) is a list of them, and the key is the id of a
+record that has none. Any other object is one record; one too long to be held is several, cut between its fields. A
+`.json` that holds a record a line is read as `.jsonl`. Not read: plain values in lists of records (told).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TextIO
 
+from context_engine.ingest.claims import ID_FIELDS
 from context_engine.ingest.loaded import LoadedDocument, Skipped
-from context_engine.ingest.loaders.encoding import decoded, open_text
-from context_engine.ingest.loaders.records import bounded, parsed, record_document, until_hopeless
+from context_engine.ingest.loaders.encoding import open_text
+from context_engine.ingest.loaders.json_stream import BLOCK, Broken, JsonStream, Unread
+from context_engine.ingest.loaders.json_text import JsonReader, TooDeep
+from context_engine.ingest.loaders.records import MOST_LINE, Told, bounded, record_document, until_hopeless
 from context_engine.ingest.loaders.source_file import SourceFile
 
 __all__ = ["load_json", "load_jsonl"]
 
+_MOST_KEYS: Final = 10_000
+_ALIKE: Final = 0.5  # of the table that like objects make; half of its cells hold something
+_KNOWN: Final = frozenset((*ID_FIELDS[True], "title", "name"))
+_NO_OBJECT: Final = "the record is not an object with fields"
 
-def load_jsonl(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
+Found = Iterator[LoadedDocument | Skipped]
+
+
+def load_jsonl(file: SourceFile) -> Found:
     """Yield the record of every line."""
-    return until_hopeless(_lines(file), file.name)
+    told = Told(file.name)
+    return until_hopeless(told.last(_lines(file, told)), file.name)
 
 
-def load_json(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
-    """Yield the records of a JSON file."""
-    found = decoded(file.read(), file.name)
-    if isinstance(found, Skipped):
-        yield found
-        return
-    if not found.text.strip():
-        yield Skipped(file.name, "is empty")
-        return
-    if _is_lines(found.text):
-        yield from load_jsonl(file)
-        return
-    value = parsed(found.text, file.name, 0, "the file")
-    if isinstance(value, Skipped):
-        yield value._replace(line=None)
-        return
-    yield from until_hopeless(_records(value, file.name, found.warnings), file.name)
+def load_json(file: SourceFile, *, most: int = MOST_LINE, block: int = BLOCK) -> Found:
+    """Yield the records of a JSON file.
 
-
-def _lines(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
+    Args:
+        file: the file.
+        most: most characters of a record that is held as a whole.
+        block: characters read at a time.
+    """
     opened = open_text(file)
     if isinstance(opened, Skipped):
         yield opened
         return
     stream, warnings = opened
-    any_line = False
+    told = Told(file.name)
+    told.say(*warnings)
+    with stream:
+        first = stream.read(MOST_LINE)
+        if not first.strip(" \t\r\n\ufeff"):
+            yield Skipped(file.name, "is empty")
+            return
+        if _is_lines(first):
+            yield from load_jsonl(file)
+            return
+        del first
+        yield from until_hopeless(told.last(_records(stream, file.name, told, most, block)), file.name)
+
+
+def _lines(file: SourceFile, told: Told) -> Found:
+    opened = open_text(file)
+    if isinstance(opened, Skipped):
+        yield opened
+        return
+    stream, warnings = opened
+    told.say(*warnings)
+    reader, any_line = JsonReader(), False
     with stream:
         for number, line in enumerate(bounded(stream), start=1):
-            if not line.strip():
-                continue
-            any_line = True
-            value = parsed(line, file.name, number)
-            if isinstance(value, Skipped):
-                yield value
-            else:
-                yield record_document(value, file.name, number, warnings=warnings)
-                warnings = ()
+            if line.strip():
+                any_line = True
+                yield _line(reader, line.strip(" \t\r\n\ufeff"), file.name, number, told)
     if not any_line:
         yield Skipped(file.name, "is empty")
 
 
+def _line(reader: JsonReader, line: str, path: str, number: int, told: Told) -> LoadedDocument | Skipped:
+    try:
+        found = reader.read(line)
+    except TooDeep:
+        return Skipped(path, "the record is nested too deep", number)
+    except json.JSONDecodeError as error:
+        return Skipped(path, f"the line is not JSON: {error.msg} (character {error.pos + 1:,})", number)
+    if line[found.end :].strip():
+        return Skipped(path, f"the line is not JSON: more follows its value (character {found.end + 1:,})", number)
+    told.say(*(f"line {number}: {one}" for one in found.told))
+    return record_document(found.value, path, number)
+
+
 def _is_lines(text: str) -> bool:
     """Whether a text is a record a line: its first line is an object, and something other than blanks follows it."""
-    first, _, rest = text.strip().partition("\n")
-    if not rest.strip() or not first.lstrip().startswith("{"):
+    first, _, rest = text.strip(" \t\r\n\ufeff").partition("\n")
+    if not first.startswith("{") or not first.rstrip().endswith("}") or not rest.strip():
         return False
     try:
-        return isinstance(json.loads(first), dict)
-    except (ValueError, RecursionError):
+        return isinstance(JsonReader().read(first).value, dict)
+    except ValueError:
         return False
 
 
-def _records(value: Any, path: str, warnings: tuple[str, ...]) -> Iterator[LoadedDocument | Skipped]:
-    records = value if isinstance(value, list) else _listed(value)
-    if not records:
-        yield Skipped(path, "holds no record")
-        return
-    for number, record in enumerate(records, start=1):
-        yield record_document(record, path, number, warnings=warnings if number == 1 else (), what="the record")
+def _records(text: TextIO, path: str, told: Told, most: int, block: int) -> Found:
+    def opened() -> JsonStream:
+        text.seek(0)
+        return JsonStream(text, most=most, block=block)
+
+    records, stream = _Records(path, told, most), opened()
+    try:
+        if stream.sign() == "[":
+            yield from records.listed(stream)
+            if not records.number:
+                yield Skipped(path, "holds no record")
+        elif stream.sign() == "{":
+            shape = _shape(stream)
+            yield from records.object(opened(), shape, whole=stream.taken <= most)
+        else:
+            value = stream.value()
+            yield Skipped(path, f"the file {value.reason}" if isinstance(value, Unread) else _NO_OBJECT)
+        if stream.sign():
+            raise Broken("goes on behind its first value, which is no JSON")
+    except Broken as error:
+        behind = f": nothing is read behind record {records.number:,}" if records.number else ""
+        yield Skipped(path, f"the file {error}{behind}")
 
 
-def _listed(value: Any) -> list[Any]:
-    """Return the list of objects that stands in an object's one field, else the object itself as the only record."""
-    if not isinstance(value, dict):
-        return [value]
-    lists = [inner for inner in value.values() if isinstance(inner, list) and inner and isinstance(inner[0], dict)]
-    others = any(isinstance(inner, dict) for inner in value.values())
-    known = {"id", "entity_id", "document_id", "title", "name"} & value.keys()
-    return lists[0] if len(lists) == 1 and not others and not known else [value]
+@dataclass
+class _Shape:
+    """What the values of an object are, as far as it decides what its records are."""
+
+    lists: list[str] = field(default_factory=list)
+    objects: int = 0
+    others: int = 0
+    known: bool = False
+    cells: int = 0
+    names: set[str] = field(default_factory=set)
+
+    @property
+    def envelope(self) -> str | None:
+        """The key of the one list of objects."""
+        return self.lists[0] if len(self.lists) == 1 and not self.objects and not self.known else None
+
+    @property
+    def alike(self) -> bool:
+        """Whether all values are objects, two or more, that share their fields."""
+        if self.lists or self.others or self.objects < 2 or len(self.names) > _MOST_KEYS:
+            return False
+        return self.cells > _ALIKE * self.objects * len(self.names)
+
+    def add(self, key: str, value: Any) -> None:
+        """Take in a value that is no list of objects."""
+        if not isinstance(value, Mapping):
+            self.others += 1
+            return
+        self.objects += 1
+        self.cells += len(value)
+        if len(self.names) <= _MOST_KEYS:
+            self.names |= value.keys()
+
+
+def _shape(stream: JsonStream) -> _Shape:
+    """Read through an object without keeping it.
+
+    Raises:
+        Broken: it cannot be read to its end, and what its records are is not known.
+    """
+    shape = _Shape()
+    try:
+        for key in stream.members():
+            shape.known |= key in _KNOWN
+            if stream.sign() != "[":
+                shape.add(key, stream.value())
+                continue
+            shape.lists.append(key)
+            for number, value in enumerate(stream.elements()):
+                if not number and not isinstance(value, Mapping):
+                    shape.lists.pop()
+                    shape.others += 1
+    except Broken:
+        if shape.envelope is None and not shape.alike:
+            raise
+    return shape
+
+
+class _Records:
+    """The records of one file; counts them.
+
+    Args:
+        path: the file's name.
+        told: takes what is to be said of records that were mended.
+        most: most characters of a record.
+    """
+
+    def __init__(self, path: str, told: Told, most: int) -> None:
+        self._path, self._told, self._most = path, told, most
+        self.number = 0
+
+    def listed(self, stream: JsonStream, part: str = "") -> Found:
+        """Yield the objects of a list."""
+        for value in stream.elements():
+            yield self._record(stream, value, part=part)
+
+    def object(self, stream: JsonStream, shape: _Shape, *, whole: bool) -> Found:
+        """Yield the records of an object.
+
+        Args:
+            stream: stands before the object.
+            shape: of the object.
+            whole: whether the object may be held as a whole.
+        """
+        if stream.sign() == "{" and shape.alike:
+            for key in stream.members():
+                yield self._record(stream, _identified(stream.value(), key))
+        elif shape.envelope is None and whole:
+            value = stream.value()
+            if isinstance(value, Unread):
+                raise Broken(value.reason)
+            yield self._record(stream, value)
+        else:
+            yield from self._enveloped(stream, shape.lists)
+
+    def _enveloped(self, stream: JsonStream, lists: Sequence[str]) -> Found:
+        """Yield the objects of the lists, and as a record what stands beside them."""
+        rest: dict[str, Any] = {}
+        held = 0
+        for key in stream.members():
+            if stream.sign() == "[" and key in lists:
+                yield from self.listed(stream, part=key if len(lists) > 1 else "")
+                continue
+            before = stream.taken
+            rest[key] = stream.value()
+            held += stream.taken - before + len(key)
+            if isinstance(rest[key], Unread):
+                yield Skipped(self._path, f"the field {key[:60]!r} {rest.pop(key).reason}")
+            if held > self._most:
+                yield self._record(stream, rest)
+                rest, held = {}, 0
+        if rest:
+            yield record_document(rest, self._path, None)
+
+    def _record(self, stream: JsonStream, value: Any, part: str = "") -> LoadedDocument | Skipped:
+        self.number += 1
+        if isinstance(value, Unread):
+            return Skipped(self._path, f"the record {value.reason}", self.number)
+        self._told.say(*(f"record {self.number}: {one}" for one in stream.told))
+        return record_document(value, self._path, self.number, part=part, what="the record")
+
+
+def _identified(value: Any, key: str) -> Any:
+    """Return a record with the key it stands under; as its id where it has none of its own."""
+    if not isinstance(value, Mapping) or not value:
+        return value
+    own = next((value[name] for name in ID_FIELDS[True] if value.get(name)), None)
+    if own is None:
+        return {"entity_id": key, **{name: inner for name, inner in value.items() if name != "entity_id"}}
+    return dict(value) if str(own) == key or "key" in value else {"key": key, **value}

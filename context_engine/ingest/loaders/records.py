@@ -2,29 +2,75 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from context_engine.chunking import record_text
 from context_engine.ingest.claims import ID_FIELDS, RECORD_CLAIMS, json_value
 from context_engine.ingest.loaded import LoadedDocument, Skipped
 
-__all__ = ["MOST_LINE", "LongLine", "bounded", "parsed", "record_document", "until_hopeless"]
+__all__ = ["MOST_LINE", "LongLine", "Told", "bounded", "record_document", "until_hopeless"]
 
 MOST_LINE: Final = 16 << 20
 """Most characters of a line; a longer one is no line of a record file."""
 _MOST_BAD: Final = 100
+_MOST_TOLD: Final = 20
 
 
 class LongLine(ValueError):
     """A line is too long to be one of a file of records."""
 
 
+class Told:
+    """What is said of a file while it is read: the first lines, and how many there were.
+
+    Args:
+        path: the file's name.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._lines: dict[str, None] = {}
+        self._more = 0
+
+    def say(self, *lines: str) -> None:
+        """Say something; the same line is said once."""
+        for line in lines:
+            if line in self._lines:
+                continue
+            if len(self._lines) < _MOST_TOLD:
+                self._lines[line] = None
+            else:
+                self._more += 1
+
+    def last(self, found: Iterable[LoadedDocument | Skipped]) -> Iterator[LoadedDocument | Skipped]:
+        """Yield what was found; with the last document goes what was said meanwhile."""
+        held: LoadedDocument | None = None
+        try:
+            for one in found:
+                if held is not None:
+                    yield held
+                    held = None
+                if isinstance(one, Skipped):
+                    yield one
+                else:
+                    held = one
+        finally:
+            yield from self._end(held)
+
+    def _end(self, held: LoadedDocument | None) -> Iterator[LoadedDocument | Skipped]:
+        lines = (*self._lines, *([f"and {self._more:,} more of such lines"] if self._more else []))
+        if held is not None:
+            yield replace(held, warnings=(*held.warnings, *lines)) if lines else held
+        else:
+            yield from (Skipped(self._path, line, error=False) for line in lines)
+
+
 def record_document(
     record: Any,
     path: str,
-    number: int,
+    number: int | None,
     *,
     title: str | None = None,
     part: str = "",
@@ -36,7 +82,7 @@ def record_document(
     Args:
         record: anything read from a file; only a mapping with fields is a record.
         path: the file's name.
-        number: 1-based line, row or number of the record.
+        number: 1-based line, row or number of the record, None for one that is known by its file alone.
         title: what the text begins with; from the fields `title` or `name` and the id if None.
         part: the sheet.
         warnings: what was guessed about the file.
@@ -49,20 +95,6 @@ def record_document(
     if not body.strip():
         return Skipped(path, "the record has no fields to show", number)
     return LoadedDocument(path=path, text=body, fields=record, record=True, line=number, part=part, warnings=warnings)
-
-
-def parsed(text: str, path: str, number: int, what: str = "the line") -> Any:
-    """Return the value of a JSON text, or a `Skipped` that says why it is none that can be kept."""
-    try:
-        value = json.loads(text, parse_constant=_refused)
-        json.dumps(value, ensure_ascii=False).encode()
-    except RecursionError:
-        return Skipped(path, "the record is nested too deep", number)
-    except UnicodeEncodeError:
-        return Skipped(path, "the record holds a lone surrogate (\\ud800-\\udfff), which is no character", number)
-    except ValueError as error:
-        return Skipped(path, f"{what} is not JSON: {error}", number)
-    return value
 
 
 def bounded(stream: Iterable[str]) -> Iterator[str]:
@@ -99,7 +131,3 @@ def _title(record: Mapping[str, Any]) -> str:
     if not title or not identity or identity in title:
         return title or identity
     return f"{title} ({identity})"
-
-
-def _refused(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON number")

@@ -155,4 +155,4 @@ def test_without_the_extra_the_error_names_it(refused, shipped, monkeypatch, nam
 
 
 def test_deep_json(refused):
-    assert refused("[" * 100_000, "a.json") == "the record is nested too deep"
+    assert refused("[" * 100_000, "a.json") == "the file is nested too deep"
