@@ -63,7 +63,7 @@ class Numbering:
         """
         name = self._list_of.get(number)
         levels = self._lists.get(name or "")
-        if name is None or not levels or index not in levels:
+        if name is None or not levels or index not in levels or index >= _LEVELS:
             return None
         counts = self._counts.setdefault(name, [None] * _LEVELS)
         override = self._overrides.get(number, {}).pop(index, None)

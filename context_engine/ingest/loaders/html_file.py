@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from context_engine.errors import MissingExtra
@@ -20,7 +19,7 @@ from context_engine.ingest.loaded import LoadedDocument, Skipped
 from context_engine.ingest.loaders.encoding import decoded
 from context_engine.ingest.loaders.html_blocks import HtmlBlocks
 from context_engine.ingest.loaders.markdown import Block, joined, one_line
-from context_engine.ingest.loaders.properties import real_properties
+from context_engine.ingest.loaders.properties import moment, real_properties
 from context_engine.ingest.loaders.source_file import SourceFile
 
 if TYPE_CHECKING:
@@ -104,12 +103,5 @@ def _fields(page: LexborHTMLParser) -> dict[str, Any]:
         named.setdefault(key.lower(), meta.attributes.get("content") or "")
     given["author"] = named.get("author")
     for field, keys in _DATES.items():
-        given[field] = next((moment for key in keys if (moment := _moment(named.get(key, "")))), None)
+        given[field] = next((found for key in keys if (found := moment(named.get(key, "")))), None)
     return real_properties(given)
-
-
-def _moment(text: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text.strip())
-    except ValueError:
-        return None
