@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from context_engine.ingest.loaders.docx_numbering import BULLET, Numbering
 from context_engine.ingest.loaders.docx_styles import Style, Styles, outline_level
-from context_engine.ingest.loaders.docx_text import Changes, LeftOut, Paragraph, ParagraphReader, W, chosen, value_of
+from context_engine.ingest.loaders.docx_text import Changes, LeftOut, Paragraph, ParagraphReader, W, value_of
 from context_engine.ingest.loaders.markdown import Block, heading, one_line, pipe_table, plain
+from context_engine.ingest.loaders.ooxml import ALTERNATIVES, chosen
 
 __all__ = ["DocxBody"]
 
@@ -17,7 +18,6 @@ _ITEM: Final = re.compile(r"\d{1,3}[.)]|-")
 _LEVELS: Final = 9
 _MOST_HEADING: Final = 500
 _MOST_SPAN: Final = 100
-_ALTERNATIVES: Final = "{http://schemas.openxmlformats.org/markup-compatibility/2006}AlternateContent"
 _INSIDE: Final = (f"{W}p", f"{W}tbl", f"{W}altChunk")
 
 
@@ -70,7 +70,7 @@ class DocxBody:
                 yield from self._chunk(child)
             elif tag == f"{W}sdt" and _is_contents(child):
                 self.left_out.contents += [self._text(one, []) for one in child.iter(f"{W}p")]
-            elif tag == _ALTERNATIVES:
+            elif tag == ALTERNATIVES:
                 yield from self.blocks(chosen(child))
             elif tag not in self._reader.gone:
                 inside = next(child.iter(*_INSIDE), None) is not None
@@ -167,7 +167,7 @@ class DocxBody:
                 yield "; ".join(filter(None, (", ".join(filter(None, row)) for row in self._cells(rows, aside))))
             elif child.tag == f"{W}altChunk":
                 yield from (block.text for block in self._chunk(child))
-            elif child.tag == _ALTERNATIVES:
+            elif child.tag == ALTERNATIVES:
                 yield from self._texts(chosen(child), aside)
             elif child.tag == f"{W}p" or next(child.iter(*_INSIDE), None) is None:
                 yield "" if child.tag in self._reader.gone else self._plain(child, aside)
@@ -188,7 +188,7 @@ class DocxBody:
         for child in parent:
             if child.tag == f"{W}{name}":
                 yield child
-            elif child.tag == _ALTERNATIVES:
+            elif child.tag == ALTERNATIVES:
                 yield from self._children(chosen(child), name)
             elif child.tag not in self._reader.gone and child.tag not in (f"{W}tr", f"{W}tc", f"{W}p", f"{W}tbl"):
                 yield from self._children(child, name)

@@ -16,11 +16,13 @@ from context_engine.ingest.loaders.markdown import Block, joined, one_line
 from context_engine.ingest.loaders.ooxml import REL, OoxmlPackage
 from context_engine.ingest.loaders.words import missing, quoted
 
-__all__ = ["DocxDocument"]
+__all__ = ["DocxDocument", "contents_left_out", "is_page_number"]
 
 _NOTES: Final = (("footnotes", "footnote", ""), ("endnotes", "endnote", "e"), ("comments", "comment", "comment "))
 _MARGINS: Final = (("header", "Page header"), ("footer", "Page footer"))
-_PAGE: Final = re.compile(r"(?i)(?:\W|\d|_|\b(?:page|seite|pagina|página|blatt|p|s|of|von|de|di|sur|van|x|xi{1,3}|i{1,3}v?|vi{0,3})\b|[第页頁共])*")
+_PAGE: Final = re.compile(
+    r"(?i)(?:\W|\d|_|\b(?:page|seite|blatt|pagina|página|pág|p|s|of|von|de|di|sur|van|[ivx]{1,5})\b|[第页頁共])*"
+)
 _EMBEDDED: Final = frozenset(("package", "oleObject", "control"))
 
 
@@ -71,7 +73,7 @@ class DocxDocument:
         embedded = [one for kind in sorted(_EMBEDDED) for one in self._package.related(self._package.main, kind)]
         lines = list(dict.fromkeys(self._package.parts.problems))
         lines += [f"hidden text is left out: {hidden} words"] if hidden else []
-        lines += [_contents(contents, text)] if contents else []
+        lines += [contents_left_out(contents, text)] if contents else []
         lines += [f"symbols of the font {font} are left out: {count}" for font, count in symbols.items()]
         lines += [f"embedded files are not read: {', '.join(map(posixpath.basename, embedded))}"] if embedded else []
         return tuple(lines + self._unread)
@@ -105,7 +107,7 @@ class DocxDocument:
                 root = self._package.parts.root(part)
                 text = "" if root is None else one_line(_flat(list(self._reader(part, {}).blocks(root))))
                 line = f"{label}: {text}"
-                if _PAGE.fullmatch(text) or text == self.title or line in self.margins:
+                if is_page_number(text) or text == self.title or line in self.margins:
                     continue
                 self.margins.append(line)
                 yield line
@@ -123,7 +125,16 @@ def _flat(blocks: Sequence[Block]) -> str:
     return joined(blocks).replace("| --- ", "").replace(" --- |", "")
 
 
-def _contents(lines: Sequence[str], text: str) -> str:
+def is_page_number(text: str) -> bool:
+    """Whether a page's head or foot says nothing but the number of the page.
+
+    >>> is_page_number("Page 3 of 10"), is_page_number("Facility letter 7")
+    (True, False)
+    """
+    return _PAGE.fullmatch(text) is not None
+
+
+def contents_left_out(lines: Sequence[str], text: str) -> str:
     """Tell of a table of contents; what only it says is quoted."""
     told = f"a table of contents is left out: {len(lines)} lines"
     alone = missing(lines, text)

@@ -9,15 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
 from context_engine.ingest.loaders.docx_math import MATH, M
-from context_engine.ingest.loaders.ooxml import REL
+from context_engine.ingest.loaders.ooxml import ALTERNATIVES, REL, chosen
 from context_engine.ingest.loaders.symbols import symbol
 
-__all__ = ["NOTES", "Changes", "LeftOut", "Paragraph", "ParagraphReader", "W", "chosen", "is_on", "value_of"]
+__all__ = ["NOTES", "Changes", "LeftOut", "Paragraph", "ParagraphReader", "W", "is_on", "value_of"]
 
 Changes = Literal["accept", "reject", "both"]
 
 W: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-_MC: Final = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 _C: Final = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 _CX: Final = "{http://schemas.microsoft.com/office/drawing/2014/chartex}"
 _DGM: Final = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
@@ -109,7 +108,7 @@ class ParagraphReader:
                 yield self._change(child, found)
             elif tag in _READERS:
                 yield _READERS[tag](self, child, found)
-            elif tag == f"{_MC}AlternateContent":
+            elif tag == ALTERNATIVES:
                 yield from self._parts(chosen(child), found, is_bold=is_bold)
             else:
                 yield from self._parts(child, found, is_bold=is_bold)
@@ -206,13 +205,6 @@ _READERS: Final = {
     f"{W}checkBox": ParagraphReader._check_box,
     f"{W}ddList": ParagraphReader._list_box,
 }
-
-
-def chosen(element: Any) -> Any:
-    """Return the first alternative of an `mc:AlternateContent` that holds text, else the first; the others say it again."""
-    ways = [one for one in element if one.tag in (f"{_MC}Choice", f"{_MC}Fallback")]
-    said = (one for one in ways if any((text.text or "").strip() for text in one.iter(*_TEXTS)))
-    return next(said, ways[0] if ways else element)
 
 
 def value_of(parent: Any | None, name: str) -> str | None:

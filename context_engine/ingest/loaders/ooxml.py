@@ -11,9 +11,11 @@ from zipfile import ZipFile
 from context_engine.ingest.loaders.properties import moment
 from context_engine.ingest.loaders.xml_parts import XmlParts
 
-__all__ = ["REL", "OoxmlPackage", "Relation"]
+__all__ = ["ALTERNATIVES", "REL", "OoxmlPackage", "Relation", "chosen"]
 
 REL: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+_MC: Final = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
+ALTERNATIVES: Final = f"{_MC}AlternateContent"
 _CORE: Final = {
     "title": "{http://purl.org/dc/elements/1.1/}title",
     "author": "{http://purl.org/dc/elements/1.1/}creator",
@@ -105,3 +107,10 @@ class OoxmlPackage:
     def _tell(self, problem: str) -> None:
         if problem not in self.parts.problems:
             self.parts.problems.append(problem)
+
+
+def chosen(element: Any) -> Any:
+    """Return the first alternative of an `mc:AlternateContent` that holds text, else the first; the others repeat it."""
+    ways = [one for one in element if one.tag in (f"{_MC}Choice", f"{_MC}Fallback")]
+    said = (one for one in ways if any((text.text or "").strip() for text in one.iter("{*}t")))
+    return next(said, ways[0] if ways else element)
