@@ -15,11 +15,16 @@ from context_engine.errors import MissingExtra
 from context_engine.ingest.loaded import LoadedDocument, Skipped
 from context_engine.ingest.loaders.csv_file import load_csv
 from context_engine.ingest.loaders.docx_file import load_docx
+from context_engine.ingest.loaders.eml_file import load_eml
 from context_engine.ingest.loaders.html_file import load_html
 from context_engine.ingest.loaders.json_file import load_json, load_jsonl
 from context_engine.ingest.loaders.kinds import mismatch
+from context_engine.ingest.loaders.odt_file import load_odt
+from context_engine.ingest.loaders.office_file import load_office
 from context_engine.ingest.loaders.pdf_file import load_pdf
+from context_engine.ingest.loaders.pptx_file import load_pptx
 from context_engine.ingest.loaders.records import LongLine
+from context_engine.ingest.loaders.rtf_file import load_rtf
 from context_engine.ingest.loaders.source_file import Loader, NoFile, SourceFile
 from context_engine.ingest.loaders.text_file import load_text
 from context_engine.ingest.loaders.xlsx_file import load_xlsx
@@ -34,9 +39,21 @@ MOST_BYTES: Final = 50 * 1024 * 1024
 MOST_STREAMED_BYTES: Final = 2 * 1024 * 1024 * 1024
 """Most bytes of a file of records, which is read piece by piece."""
 
+
+def _message(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
+    """Yield a message and what is attached to it, which is read as any file is."""
+    return load_eml(
+        file,
+        lambda path: load(path, path.parent, settings=file.settings),
+        lambda name: Path(name).suffix.lower() in {*LOADERS, *_WITH_MACROS},
+    )
+
+
 LOADERS: Final[Mapping[str, Loader]] = {
     ".csv": load_csv,
+    ".doc": load_office,
     ".docx": load_docx,
+    ".eml": _message,
     ".htm": load_html,
     ".html": load_html,
     ".json": load_json,
@@ -44,14 +61,19 @@ LOADERS: Final[Mapping[str, Loader]] = {
     ".markdown": load_text,
     ".md": load_text,
     ".ndjson": load_jsonl,
+    ".odt": load_odt,
     ".pdf": load_pdf,
+    ".ppt": load_office,
+    ".pptx": load_pptx,
+    ".rtf": load_rtf,
     ".tsv": load_csv,
     ".txt": load_text,
+    ".xls": load_office,
     ".xlsx": load_xlsx,
 }
 STREAMED: Final = frozenset((".csv", ".json", ".jsonl", ".ndjson", ".tsv", ".xlsx"))
 """Formats whose records are read one by one."""
-_WITH_MACROS: Final = {".docm": ".docx", ".xlsm": ".xlsx"}
+_WITH_MACROS: Final = {".docm": ".docx", ".pptm": ".pptx", ".xlsm": ".xlsx"}
 
 
 def load(

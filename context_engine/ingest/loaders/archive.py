@@ -1,4 +1,4 @@
-"""What is refused before a DOCX or XLSX is opened: a zip that is none, is a bomb, holds macros or XML with entities."""
+"""What is refused before an office file is opened: a zip that is none, is a bomb, holds macros or XML with entities."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _MOST_ENTRIES: Final = 10_000
 _MOST_RATIO: Final = 200  # of a part over _SMALL; what offices write stays below 100
 _SMALL: Final = 16 << 20
 _ENCRYPTED: Final = 0x1
-_KINDS: Final = {"word/document": "DOCX", "xl/workbook": "XLSX", "ppt/presentation": "PPTX"}
+_KINDS: Final = {"word/document": "DOCX", "xl/workbook": "XLSX", "ppt/presentation": "PPTX", "content": "ODT"}
+_MODULE: Final = re.compile(r"Basic/[^/]+/(?!(?:script|dialog)-l[bc]\.xml$)[^/]+$|Scripts/.+[^/]$")  # of ODF
 _ROOT: Final = re.compile(rb"<[A-Za-z_]")
 _BEFORE_ROOT: Final = re.compile(rb"<!--.*?-->|<\?.*?\?>", re.DOTALL)
 _PROLOG: Final = 1 << 16
@@ -24,7 +25,7 @@ def check_archive(stream: BinaryIO, kind: str, most_bytes: int, most_part: int) 
 
     Args:
         stream: the file.
-        kind: what it must be, "DOCX" or "XLSX".
+        kind: what it must be, "DOCX", "XLSX", "PPTX" or "ODT".
         most_bytes: most bytes of all parts unpacked.
         most_part: most bytes of a part that the parser holds in memory as a whole.
     """
@@ -48,7 +49,7 @@ def _refused(archive: ZipFile, kind: str, most_bytes: int, most_part: int) -> st
     found = next((one for start, one in _KINDS.items() if any(_is_main(name, start) for name in names)), None)
     if found != kind:
         return f"is {found or 'a zip archive that is no Office file'}, not {kind}: its suffix does not fit its content"
-    if any(PurePosixPath(name).name.lower() == "vbaproject.bin" for name in names):
+    if any(PurePosixPath(name).name.lower() == "vbaproject.bin" or _MODULE.match(name) for name in names):
         return "holds macros: save it without them"
     if total > most_bytes:
         return f"unpacks to {total:,} bytes, at most {most_bytes:,} are read"
@@ -60,7 +61,7 @@ def _refused(archive: ZipFile, kind: str, most_bytes: int, most_part: int) -> st
 
 def _refused_part(archive: ZipFile, entries: list[ZipInfo], most_part: int) -> str | None:
     for entry in entries:
-        if not entry.filename.lower().endswith((".xml", ".rels")):
+        if not entry.filename.lower().endswith((".xml", ".rels")) or entry.filename.startswith("META-INF/"):
             continue
         if entry.file_size > most_part and "worksheets/" not in entry.filename:
             return f"has a part {entry.filename} of {entry.file_size:,} bytes, at most {most_part:,} are read"
@@ -81,7 +82,8 @@ def _declares(prolog: bytes) -> bool:
 
 
 def _is_main(name: str, start: str) -> bool:
-    return name.startswith(start) and name.endswith(".xml") and "/" not in name[len(start) :]
+    plain = name.replace("\\", "/").lower()
+    return plain.startswith(start) and plain.endswith(".xml") and "/" not in plain[len(start) :]
 
 
 def _leads_out(name: str) -> bool:

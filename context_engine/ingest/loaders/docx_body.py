@@ -3,76 +3,96 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
 
 from context_engine.ingest.loaders.docx_numbering import BULLET, Numbering
-from context_engine.ingest.loaders.docx_text import Paragraph, W, paragraph, value_of
-from context_engine.ingest.loaders.markdown import Block, heading, joined, one_line, pipe_table, plain
+from context_engine.ingest.loaders.docx_styles import Style, Styles, outline_level
+from context_engine.ingest.loaders.docx_text import Changes, LeftOut, Paragraph, ParagraphReader, W, value_of
+from context_engine.ingest.loaders.markdown import Block, heading, one_line, pipe_table, plain
+from context_engine.ingest.loaders.ooxml import ALTERNATIVES, chosen
 
 __all__ = ["DocxBody"]
 
-_HEADING: Final = re.compile(r"(?i)heading ([1-9])")
-_CONTENTS: Final = re.compile(r"(?i)toc(?: heading| \d)|table of figures|index \d")
 _ITEM: Final = re.compile(r"\d{1,3}[.)]|-")
 _LEVELS: Final = 9
-_WRAPPERS: Final = frozenset(f"{W}{name}" for name in ("ins", "moveTo", "customXml", "smartTag", "sdtContent"))
-_MOST_CHAIN: Final = 20  # styles that styles are based on; a circle ends here
+_MOST_HEADING: Final = 500
 _MOST_SPAN: Final = 100
-
-
-class _Style(NamedTuple):
-    name: str
-    based_on: str
-    outline: str | None
-    number: str | None
-    level: str | None
+_INSIDE: Final = (f"{W}p", f"{W}tbl", f"{W}altChunk")
 
 
 class DocxBody:
     """Reads one document once, from top to bottom, because numbers are counted on the way.
 
     Args:
-        body: the element `w:body`.
-        styles: the element `w:styles`.
-        numbering: the element `w:numbering`, None where there is none.
-        footnotes: the element `w:footnotes`, None where there is none.
+        styles: of the document.
+        numbering: its lists.
+        notes: {name of a note as `Paragraph.notes` has it: its element}; those read are taken out.
+        drawn: from the id of a relation to the blocks of a chart or diagram.
+        chunk: from an element `w:altChunk` to the blocks of the file it stands for.
+        changes: how tracked changes are read.
+
+    Attributes:
+        title: the paragraph in the style "Title", "" where there is none.
+        left_out: what is not in the text.
     """
 
-    def __init__(self, body: Any, *, styles: Any, numbering: Any | None, footnotes: Any | None) -> None:
-        self._body = body
-        self._elements = {one.get(f"{W}styleId", ""): one for one in styles.iter(f"{W}style")}
-        self._styles: dict[str, tuple[_Style, ...]] = {}
-        self._numbering = Numbering(numbering)
-        self._notes = {} if footnotes is None else {one.get(f"{W}id"): one for one in footnotes.iter(f"{W}footnote")}
+    def __init__(
+        self,
+        *,
+        styles: Styles,
+        numbering: Numbering,
+        notes: dict[str, Any],
+        drawn: Callable[[str], Sequence[Block]],
+        chunk: Callable[[Any], Sequence[Block]],
+        changes: Changes,
+    ) -> None:
+        self._styles = styles
+        self._numbering = numbering
+        self._notes = notes
+        self._drawn = drawn
+        self._chunk = chunk
+        self._hidden = styles.hidden()
+        self.left_out = LeftOut()
+        self._reader = ParagraphReader(changes, self._hidden, self.left_out)
         self.title = ""
         self._under_title = 0
 
-    def text(self) -> str:
-        """Return the document as one text."""
-        return joined(self._blocks(self._body))
-
-    def _blocks(self, parent: Any) -> Iterator[Block]:
+    def blocks(self, parent: Any) -> Iterator[Block]:
+        """Yield what stands in an element: the body, a text box, a page's head."""
         for child in parent:
-            if child.tag == f"{W}p":
+            tag = child.tag
+            if tag == f"{W}p":
                 yield from self._paragraph(child)
-            elif child.tag == f"{W}tbl":
+            elif tag == f"{W}tbl":
                 yield from self._table(child)
-            elif (child.tag == f"{W}sdt" and not _is_contents(child)) or child.tag in _WRAPPERS:
-                yield from self._blocks(child)
+            elif tag == f"{W}altChunk":
+                yield from self._chunk(child)
+            elif tag == f"{W}sdt" and _is_contents(child):
+                self.left_out.contents += [self._text(one, []) for one in child.iter(f"{W}p")]
+            elif tag == ALTERNATIVES:
+                yield from self.blocks(chosen(child))
+            elif tag not in self._reader.gone:
+                inside = next(child.iter(*_INSIDE), None) is not None
+                yield from self.blocks(child) if inside else self._paragraph(child)
+
+    def rest(self) -> Iterator[Block]:
+        """Yield the notes that nothing in the text refers to."""
+        yield from self._beside(Paragraph("", notes=tuple(self._notes)))
 
     def _paragraph(self, element: Any) -> Iterator[Block]:
         properties = element.find(f"{W}pPr")
-        style = value_of(properties, "pStyle") or ""
-        chain = self._chain(style)
-        level = _outline(properties, chain)
-        is_title = bool(chain) and chain[0].name.lower() == "title"
-        found = paragraph(element, bold=level is None and not is_title)
-        label, depth = self._label(properties, style, chain)
-        if chain and _CONTENTS.fullmatch(chain[0].name):
-            return
-        if found.text.strip():
-            yield self._block(found.text.strip(), level, label, depth, is_title=is_title)
+        name = value_of(properties, "pStyle") or ""
+        style = self._styles.get(name)
+        level = outline_level(properties, style)
+        bold = level is None and not style.is_title
+        found = self._reader.read(element, bold=bold, hidden=name in self._hidden)
+        text = found.text.strip()
+        label, depth = self._label(properties, name, style)
+        if style.is_contents:
+            self.left_out.contents.append(text)
+        elif text:
+            yield self._block(text, level, label, depth, is_title=style.is_title)
         yield from self._beside(found)
 
     def _block(self, text: str, level: int | None, label: str | None, depth: int, *, is_title: bool) -> Block:
@@ -80,109 +100,123 @@ class DocxBody:
             self.title, self._under_title = one_line(text), 1
             return heading(1, text)
         numbered = f"{label} {text}" if label and label != BULLET else text
-        if level is not None and len(text) <= 500:
+        if level is not None and len(text) <= _MOST_HEADING:
             return heading(level + 1 + self._under_title, numbered)
         if label and _ITEM.fullmatch(label):
             return Block(f"{'  ' * depth}{label} {text}", item=True)
         return Block(plain(numbered))
 
     def _beside(self, found: Paragraph) -> Iterator[Block]:
-        """Yield what stands beside a paragraph: text boxes in it, footnotes it refers to."""
+        """Yield what hangs on a paragraph: text boxes, charts and diagrams, the notes it refers to."""
         for box in found.boxes:
-            yield from self._blocks(box)
+            yield from self.blocks(box)
+        for name in found.drawn:
+            yield from self._drawn(name)
         for name in found.notes:
-            note = self._notes.get(name)
-            if note is not None and (text := one_line(self._plain(note))):
-                yield Block(f"[^{name}]: {text}")
+            note = self._notes.pop(name, None)
+            if note is None:
+                continue
+            aside: list[Paragraph] = []
+            text = one_line(self._text(note, aside))
+            if text:
+                yield Block(_comment(note, text) if name.startswith("comment") else f"[^{name}]: {text}")
+            for one in aside:
+                yield from self._beside(one)
 
     def _table(self, element: Any) -> Iterator[Block]:
-        every = [cell for row in _children(element, "tr") for cell in _children(row, "tc")]
+        rows = [row for row in self._children(element, "tr") if not self._is_gone(row)]
+        every = [cell for row in rows for cell in self._children(row, "tc")]
         if len(every) == 1:  # a frame around a text
-            yield from self._blocks(every[0])
+            yield from self.blocks(every[0])
             return
-        rows: list[list[str]] = []
-        above: dict[int, str] = {}
-        notes: list[str] = []
-        for row in _children(element, "tr"):
-            if row.find(f"{W}trPr/{W}del") is not None:
-                continue
-            cells: list[str] = []
-            for cell in _children(row, "tc"):
-                properties = cell.find(f"{W}tcPr")
-                notes += [one.get(f"{W}id") for one in cell.iter(f"{W}footnoteReference")]
-                merged = None if properties is None else properties.find(f"{W}vMerge")
-                goes_on = merged is not None and merged.get(f"{W}val", "continue") == "continue"
-                text = above.get(len(cells), "") if goes_on else one_line(self._plain(cell))
-                above[len(cells)] = text
-                span = value_of(properties, "gridSpan") or "1"
-                cells += [text, *[""] * (min(int(span), _MOST_SPAN) - 1 if span.isdecimal() else 0)]
-            rows.append(cells)
-        table = pipe_table(rows)
+        aside: list[Paragraph] = []
+        table = pipe_table(self._cells(rows, aside))
         if table:
             yield table
-        yield from self._beside(Paragraph("", (), tuple(notes)))
+        for one in aside:
+            yield from self._beside(one)
 
-    def _plain(self, parent: Any) -> str:
-        """Return the paragraphs inside a cell or a note as one text, without marks."""
-        texts = []
-        for element in parent.iter(f"{W}p"):
-            found = paragraph(element, bold=False)
-            properties = element.find(f"{W}pPr")
-            style = value_of(properties, "pStyle") or ""
-            label, _ = self._label(properties, style, self._chain(style))
-            texts.append(f"{label} {found.text}" if label else found.text)
-        return " ".join(texts)
+    def _cells(self, rows: Sequence[Any], aside: list[Paragraph]) -> list[list[str]]:
+        """Return the cells of a table; one over several rows stands in each, one over several columns in the first."""
+        out: list[list[str]] = []
+        above: dict[int, str] = {}
+        for row in rows:
+            cells = [""] * _span(row.find(f"{W}trPr"), "gridBefore", 0)
+            for cell in self._children(row, "tc"):
+                properties = cell.find(f"{W}tcPr")
+                merged = None if properties is None else properties.find(f"{W}vMerge")
+                goes_on = merged is not None and merged.get(f"{W}val", "continue") == "continue"
+                own = one_line(self._text(cell, aside))
+                text = own or above.get(len(cells), "") if goes_on else own
+                above[len(cells)] = text
+                cells += [text, *[""] * (_span(properties, "gridSpan", 1) - 1)]
+            out.append(cells)
+        return out
 
-    def _chain(self, style: str) -> tuple[_Style, ...]:
-        """Return a style and those it is based on, read once each: a template defines far more than it uses."""
-        if style not in self._styles:
-            chain: list[_Style] = []
-            name = style
-            while name in self._elements and len(chain) < _MOST_CHAIN:
-                chain.append(_style(self._elements[name]))
-                name = chain[-1].based_on
-            self._styles[style] = tuple(chain)
-        return self._styles[style]
+    def _text(self, parent: Any, aside: list[Paragraph]) -> str:
+        """Return what stands inside a cell or a note as one text, without marks; what hangs on it goes into `aside`."""
+        return " ".join(text for text in self._texts(parent, aside) if text.strip())
 
-    def _label(self, properties: Any | None, style: str, chain: Sequence[_Style]) -> tuple[str | None, int]:
+    def _texts(self, parent: Any, aside: list[Paragraph]) -> Iterator[str]:
+        if parent.tag == f"{W}p":
+            yield self._plain(parent, aside)
+            return
+        for child in parent:
+            if child.tag == f"{W}tbl":
+                rows = [row for row in self._children(child, "tr") if not self._is_gone(row)]
+                yield "; ".join(filter(None, (", ".join(filter(None, row)) for row in self._cells(rows, aside))))
+            elif child.tag == f"{W}altChunk":
+                yield from (block.text for block in self._chunk(child))
+            elif child.tag == ALTERNATIVES:
+                yield from self._texts(chosen(child), aside)
+            elif child.tag == f"{W}p" or next(child.iter(*_INSIDE), None) is None:
+                yield "" if child.tag in self._reader.gone else self._plain(child, aside)
+            elif child.tag not in self._reader.gone:
+                yield from self._texts(child, aside)
+
+    def _plain(self, element: Any, aside: list[Paragraph]) -> str:
+        properties = element.find(f"{W}pPr")
+        name = value_of(properties, "pStyle") or ""
+        found = self._reader.read(element, bold=False, hidden=name in self._hidden)
+        label, _ = self._label(properties, name, self._styles.get(name))
+        if found.boxes or found.drawn or found.notes:
+            aside.append(found)
+        return f"{label} {found.text}" if label and found.text.strip() else found.text
+
+    def _children(self, parent: Any, name: str) -> Iterator[Any]:
+        """Yield the rows of a table or the cells of a row, those in content controls and tracked changes too."""
+        for child in parent:
+            if child.tag == f"{W}{name}":
+                yield child
+            elif child.tag == ALTERNATIVES:
+                yield from self._children(chosen(child), name)
+            elif child.tag not in self._reader.gone and child.tag not in (f"{W}tr", f"{W}tc", f"{W}p", f"{W}tbl"):
+                yield from self._children(child, name)
+
+    def _is_gone(self, row: Any) -> bool:
+        """Whether a row is one that a tracked change takes away."""
+        changed = row.findall(f"{W}trPr/*")
+        return any(one.tag in self._reader.gone for one in changed)
+
+    def _label(self, properties: Any | None, name: str, style: Style) -> tuple[str | None, int]:
         """Return (the label of a paragraph, its level in the list)."""
         direct = None if properties is None else properties.find(f"{W}numPr")
-        number = value_of(direct, "numId") or next((one.number for one in chain if one.number), None)
+        number = value_of(direct, "numId") or style.number
         if number is None or number == "0":
             return None, 0
-        level = value_of(direct, "ilvl") or next((one.level for one in chain if one.level), None)
-        index = int(level) if level and level.isdecimal() else self._numbering.level_of_style(number, style)
+        level = value_of(direct, "ilvl") or style.level
+        index = int(level) if level and level.isdecimal() else self._numbering.level_of_style(number, name)
         return self._numbering.label(number, index), min(index, _LEVELS)
 
 
-def _style(element: Any) -> _Style:
-    properties = element.find(f"{W}pPr")
-    number = None if properties is None else properties.find(f"{W}numPr")
-    return _Style(
-        value_of(element, "name") or "",
-        value_of(element, "basedOn") or "",
-        value_of(properties, "outlineLvl"),
-        value_of(number, "numId"),
-        value_of(number, "ilvl"),
-    )
+def _comment(element: Any, text: str) -> str:
+    author = one_line(element.get(f"{W}author") or "")
+    return f"[Comment by {author}: {text}]" if author else f"[Comment: {text}]"
 
 
-def _outline(properties: Any | None, chain: Sequence[_Style]) -> int | None:
-    """Return the level of a heading, 0 for the highest; None for a paragraph of text."""
-    given = value_of(properties, "outlineLvl") or next((one.outline for one in chain if one.outline), None)
-    if given and given.isdecimal():
-        return int(given) if int(given) < _LEVELS else None
-    named = next((match for one in chain if (match := _HEADING.fullmatch(one.name))), None)
-    return int(named[1]) - 1 if named else None
-
-
-def _children(parent: Any, name: str) -> Iterator[Any]:
-    """Yield the rows of a table or the cells of a row, those in content controls and tracked insertions too."""
-    for child in parent:
-        if child.tag == f"{W}{name}":
-            yield child
-        elif child.tag == f"{W}sdt" or child.tag in _WRAPPERS:
-            yield from _children(child, name)
+def _span(properties: Any | None, name: str, default: int) -> int:
+    given = value_of(properties, name) or ""
+    return min(int(given), _MOST_SPAN) if given.isascii() and given.isdecimal() and len(given) < 7 else default
 
 
 def _is_contents(element: Any) -> bool:

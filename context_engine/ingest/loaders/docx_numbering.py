@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-__all__ = ["BULLET", "Numbering"]
+__all__ = ["BULLET", "Numbering", "numeral"]
 
 _W: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 BULLET: Final = "-"
@@ -63,7 +63,7 @@ class Numbering:
         """
         name = self._list_of.get(number)
         levels = self._lists.get(name or "")
-        if name is None or not levels or index not in levels:
+        if name is None or not levels or index not in levels or index >= _LEVELS:
             return None
         counts = self._counts.setdefault(name, [None] * _LEVELS)
         override = self._overrides.get(number, {}).pop(index, None)
@@ -84,7 +84,7 @@ class Numbering:
             other = levels.get(at, _Level())
             count = counts[at]
             value = other.start if count is None else count
-            return str(value) if level.legal else _FORMS.get(other.form, str)(value)
+            return str(value) if level.legal else numeral(other.form, value)
 
         return _PLACE.sub(counted, level.text).strip() or None
 
@@ -115,6 +115,15 @@ class Numbering:
                 name = f"{self._list_of[number]}/{number}"  # a list of its own, with the other levels as they were
                 self._lists[name] = {**self._lists.get(self._list_of[number], {}), index: _level(own)[1]}
                 self._list_of[number] = name
+
+
+def numeral(form: str, value: int) -> str:
+    """Return a number in a form of `w:numFmt`; in digits where the form is not known.
+
+    >>> numeral("lowerRoman", 4), numeral("upperLetter", 27)
+    ('iv', 'AA')
+    """
+    return _FORMS.get(form, str)(value)
 
 
 def _level(element: Any) -> tuple[int, _Level]:

@@ -3,41 +3,208 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NamedTuple
 
-__all__ = ["Paragraph", "W", "is_on", "paragraph", "value_of"]
+from context_engine.ingest.loaders.docx_math import MATH, M
+from context_engine.ingest.loaders.ooxml import ALTERNATIVES, REL, chosen
+from context_engine.ingest.loaders.symbols import symbol
+
+__all__ = ["NOTES", "Changes", "LeftOut", "Paragraph", "ParagraphReader", "W", "is_on", "value_of"]
+
+Changes = Literal["accept", "reject", "both"]
 
 W: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-_M: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
-_MC: Final = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
-_GONE: Final = frozenset((f"{W}del", f"{W}moveFrom", f"{W}pPr", f"{W}rPr", f"{W}instrText", f"{W}delText", f"{W}rt"))
+_C: Final = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
+_CX: Final = "{http://schemas.microsoft.com/office/drawing/2014/chartex}"
+_DGM: Final = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
+_WP: Final = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
+_V: Final = "{urn:schemas-microsoft-com:vml}"
+_GONE: Final = frozenset(f"{W}{name}" for name in ("pPr", "rPr", "instrText", "delInstrText", "tcPr", "tblPr", "sectPr"))
+_NEW: Final = {f"{W}ins": "inserted", f"{W}moveTo": "moved to here"}
+_OLD: Final = {f"{W}del": "deleted", f"{W}moveFrom": "moved from here"}
 _SIGNS: Final = {
     f"{W}tab": " ", f"{W}ptab": " ", f"{W}cr": "\n", f"{W}noBreakHyphen": "-", f"{W}softHyphen": "",
 }  # fmt: skip
-_BOXES: Final = {"F0FE": "[x]", "F052": "[x]", "F0FD": "[x]", "F0A8": "[ ]", "F06F": "[ ]", "F0A3": "[ ]"}
+_TEXTS: Final = frozenset((f"{W}t", f"{M}t", f"{W}delText"))
+NOTES: Final = {
+    f"{W}footnoteReference": "", f"{W}endnoteReference": "e", f"{W}commentReference": "comment ",
+}  # fmt: skip
+"""What refers to a note, with what stands before its number; a comment leaves no mark in the text."""
+_DRAWN: Final = {f"{_C}chart": "id", f"{_CX}chart": "id", f"{_DGM}relIds": "dm"}
+_BY_ITSELF: Final = re.compile(r"(?i).*automatically generated.*|(?:image|picture|grafik|bild|img)?[\s_-]*\d*|\S+\.\w{3,4}")
 _BOLD: Final = "\x00"  # stands around bold runs until neighbours are joined; XML cannot hold it
 
 
 class Paragraph(NamedTuple):
-    """A paragraph's text, the text boxes that hang on it, and the ids of footnotes it refers to."""
+    """A paragraph's text, and what hangs on it.
+
+    Attributes:
+        text: with a mark where a note is referred to.
+        boxes: the text boxes anchored in it.
+        notes: names of the notes it refers to: "2", "e2" for endnotes, "comment 2".
+        drawn: ids of the relations to its charts and diagrams.
+    """
 
     text: str
-    boxes: tuple[Any, ...]
-    notes: tuple[str, ...]
+    boxes: tuple[Any, ...] = ()
+    notes: tuple[str, ...] = ()
+    drawn: tuple[str, ...] = ()
 
 
-def paragraph(element: Any, *, bold: bool) -> Paragraph:
-    """Return the text of a paragraph.
+@dataclass(slots=True)
+class LeftOut:
+    """What of a document is not in its text."""
+
+    hidden: int = 0
+    contents: list[str] = field(default_factory=list)
+    symbols: Counter[str] = field(default_factory=Counter)
+
+
+class ParagraphReader:
+    """Reads paragraphs of one document.
 
     Args:
-        element: the element `w:p`.
-        bold: whether bold words inside a paragraph that is not bold as a whole are marked.
+        changes: whether tracked changes are read as accepted, as rejected, or both, marked.
+        hidden: ids of styles whose text is hidden.
+        left_out: counts what is not read.
     """
-    boxes: list[Any] = []
-    notes: list[str] = []
-    text = "".join(_parts(element, boxes, notes, False))
-    return Paragraph(_marked(text, bold=bold), tuple(boxes), tuple(notes))
+
+    def __init__(self, changes: Changes, hidden: frozenset[str], left_out: LeftOut) -> None:
+        gone = {"accept": _OLD, "reject": _NEW}.get(changes, {})
+        self.gone = _GONE | frozenset(gone)
+        self._marked = {**_NEW, **_OLD} if changes == "both" else {}
+        self._hidden = hidden
+        self._left_out = left_out
+
+    def read(self, element: Any, *, bold: bool, hidden: bool = False) -> Paragraph:
+        """Return the text of a paragraph.
+
+        Args:
+            element: the element `w:p`.
+            bold: whether bold words inside a paragraph that is not bold as a whole are marked.
+            hidden: whether the paragraph's style hides it.
+        """
+        found = _Found([], [], [])
+        text = _marked("".join(self._parts(element, found, is_bold=False)), bold=bold)
+        if hidden:
+            self._left_out.hidden += len(text.split())
+            text = ""
+        return Paragraph(text, tuple(found.boxes), tuple(found.notes), tuple(found.drawn))
+
+    def _parts(self, parent: Any, found: _Found, *, is_bold: bool) -> Iterator[str]:
+        for child in parent:
+            tag = child.tag
+            if tag == f"{W}r":
+                yield from self._run(child, found)
+            elif tag in _TEXTS:
+                text = child.text or ""
+                yield f"{_BOLD}{text}{_BOLD}" if is_bold and text else text
+            elif tag in self.gone:
+                continue
+            elif tag in self._marked:
+                yield self._change(child, found)
+            elif tag in _READERS:
+                yield _READERS[tag](self, child, found)
+            elif tag == ALTERNATIVES:
+                yield from self._parts(chosen(child), found, is_bold=is_bold)
+            else:
+                yield from self._parts(child, found, is_bold=is_bold)
+
+    def _run(self, run: Any, found: _Found) -> Iterator[str]:
+        properties = run.find(f"{W}rPr")
+        if not self._is_hidden(properties):
+            yield from self._parts(run, found, is_bold=is_on(properties, "b"))
+            return
+        text = "".join(self._parts(run, found, is_bold=False))
+        self._left_out.hidden += len(text.split())
+
+    def _is_hidden(self, properties: Any | None) -> bool:
+        if properties is None:
+            return False
+        if properties.find(f"{W}vanish") is not None:
+            return is_on(properties, "vanish")
+        return value_of(properties, "rStyle") in self._hidden
+
+    def _change(self, element: Any, found: _Found) -> str:
+        text = "".join(self._parts(element, found, is_bold=False))
+        return f"[{self._marked[element.tag]}: {text}]" if text.strip() else text
+
+    def _math(self, element: Any, found: _Found) -> str:
+        return MATH[element.tag](element, lambda part: "".join(self._parts(part, found, is_bold=False)))
+
+    def _ruby(self, element: Any, found: _Found) -> str:
+        base, above = element.find(f"{W}rubyBase"), element.find(f"{W}rt")
+        said = "" if above is None else "".join(self._parts(above, found, is_bold=False)).strip()
+        text = "" if base is None else "".join(self._parts(base, found, is_bold=False))
+        return f"{text}({said})" if said else text
+
+    def _sign(self, element: Any, _: _Found) -> str:
+        return _SIGNS[element.tag]
+
+    def _break(self, element: Any, _: _Found) -> str:
+        return "" if element.get(f"{W}type") in ("page", "column") else "\n"
+
+    def _symbol(self, element: Any, _: _Found) -> str:
+        font, code = element.get(f"{W}font") or "", element.get(f"{W}char") or ""
+        text = symbol(font, code)
+        if text is None:
+            self._left_out.symbols[font or "a font that is not named"] += 1
+        return text or ""
+
+    def _note(self, element: Any, found: _Found) -> str:
+        name = f"{NOTES[element.tag]}{element.get(f'{W}id') or ''}"
+        found.notes.append(name)
+        return "" if name.startswith("comment") else f"[^{name}]"
+
+    def _box(self, element: Any, found: _Found) -> str:
+        found.boxes.append(element)
+        return ""
+
+    def _drawing(self, element: Any, found: _Found) -> str:
+        found.drawn.append(element.get(f"{REL}{_DRAWN[element.tag]}") or "")
+        return ""
+
+    def _picture(self, element: Any, _: _Found) -> str:
+        said = " ".join((element.get("descr") or "").split())
+        return "" if _BY_ITSELF.fullmatch(said) else f" [Picture: {said}] "
+
+    def _word_art(self, element: Any, _: _Found) -> str:
+        return element.get("string") or ""
+
+    def _check_box(self, element: Any, _: _Found) -> str:
+        state = element.find(f"{W}checked")
+        state = element.find(f"{W}default") if state is None else state
+        return "[x] " if state is not None and state.get(f"{W}val", "1") in ("1", "true", "on") else "[ ] "
+
+    def _list_box(self, element: Any, _: _Found) -> str:
+        entries = [one.get(f"{W}val") or "" for one in element.iter(f"{W}listEntry")]
+        index = value_of(element, "result") or value_of(element, "default") or "0"
+        return entries[int(index)] if index.isdecimal() and int(index) < len(entries) else ""
+
+
+class _Found(NamedTuple):
+    boxes: list[Any]
+    notes: list[str]
+    drawn: list[str]
+
+
+_READERS: Final = {
+    **dict.fromkeys(_SIGNS, ParagraphReader._sign),
+    **dict.fromkeys(NOTES, ParagraphReader._note),
+    **dict.fromkeys(_DRAWN, ParagraphReader._drawing),
+    **dict.fromkeys(MATH, ParagraphReader._math),
+    f"{W}br": ParagraphReader._break,
+    f"{W}sym": ParagraphReader._symbol,
+    f"{W}ruby": ParagraphReader._ruby,
+    f"{W}txbxContent": ParagraphReader._box,
+    f"{_WP}docPr": ParagraphReader._picture,
+    f"{_V}textpath": ParagraphReader._word_art,
+    f"{W}checkBox": ParagraphReader._check_box,
+    f"{W}ddList": ParagraphReader._list_box,
+}
 
 
 def value_of(parent: Any | None, name: str) -> str | None:
@@ -51,34 +218,6 @@ def is_on(properties: Any | None, name: str) -> bool:
     """Whether a property such as bold is there and not switched off."""
     child = None if properties is None else properties.find(f"{W}{name}")
     return child is not None and child.get(f"{W}val", "1") not in ("0", "false", "off", "none")
-
-
-def _parts(parent: Any, boxes: list[Any], notes: list[str], is_bold: bool) -> Iterator[str]:
-    for child in parent:
-        tag = child.tag
-        if tag == f"{W}r":
-            properties = child.find(f"{W}rPr")
-            if not is_on(properties, "vanish"):
-                yield from _parts(child, boxes, notes, is_on(properties, "b"))
-        elif tag in (f"{W}t", f"{_M}t"):
-            text = child.text or ""
-            yield f"{_BOLD}{text}{_BOLD}" if is_bold and text else text
-        elif tag == f"{W}br":
-            yield "" if child.get(f"{W}type") in ("page", "column") else "\n"
-        elif tag in _SIGNS:
-            yield _SIGNS[tag]
-        elif tag == f"{W}sym":
-            yield _BOXES.get((child.get(f"{W}char") or "").upper(), "")
-        elif tag == f"{W}footnoteReference":
-            notes.append(child.get(f"{W}id") or "")
-            yield f"[^{notes[-1]}]"
-        elif tag == f"{W}txbxContent":
-            boxes.append(child)
-        elif tag == f"{_MC}AlternateContent":
-            one = child.find(f"{_MC}Choice")
-            yield from _parts(one if one is not None else child, boxes, notes, is_bold)
-        elif tag not in _GONE:
-            yield from _parts(child, boxes, notes, is_bold)
 
 
 def _marked(text: str, *, bold: bool) -> str:

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from context_engine.errors import MissingExtra
 from context_engine.ingest.header import header_fields
@@ -20,13 +19,13 @@ from context_engine.ingest.loaded import LoadedDocument, Skipped
 from context_engine.ingest.loaders.encoding import decoded
 from context_engine.ingest.loaders.html_blocks import HtmlBlocks
 from context_engine.ingest.loaders.markdown import Block, joined, one_line
-from context_engine.ingest.loaders.properties import real_properties
+from context_engine.ingest.loaders.properties import moment, real_properties
 from context_engine.ingest.loaders.source_file import SourceFile
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-__all__ = ["load_html"]
+__all__ = ["Page", "load_html", "page_text"]
 
 _CHARSET: Final = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{2,40})", re.IGNORECASE)
 _HEAD: Final = 4096
@@ -44,27 +43,48 @@ _DATES: Final = {
 
 def load_html(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     """Yield the document of a web page."""
-    try:
-        from selectolax.lexbor import LexborHTMLParser
-    except ImportError as error:
-        raise MissingExtra("reading .html files", "documents") from error
     data = file.read()
     declared = _CHARSET.search(data[:_HEAD])
     found = decoded(data, file.name, declared=declared[1].decode("ascii") if declared else None)
     if isinstance(found, Skipped):
         yield found
         return
-    if _depth(found.text) > _MOST_DEPTH:
-        yield Skipped(file.name, f"has elements nested over {_MOST_DEPTH:,} deep")
+    try:
+        page = page_text(found.text)
+    except ValueError as error:
+        yield Skipped(file.name, str(error))
         return
-    page = LexborHTMLParser(found.text)
-    text = joined(_blocks(page))
-    if not text.strip():
-        yield Skipped(file.name, "has no text outside of scripts and navigation")
+    warnings = (*found.warnings, *page.warnings)
+    if not page.text.strip():
+        yield Skipped(file.name, "; ".join(("has no text outside of scripts and navigation", *page.warnings)))
         return
-    yield LoadedDocument(
-        path=file.name, text=text, fields=_fields(page), header=header_fields(text), warnings=found.warnings
-    )
+    header = header_fields(page.text)
+    yield LoadedDocument(path=file.name, text=page.text, fields=page.fields, header=header, warnings=warnings)
+
+
+class Page(NamedTuple):
+    """The text of a page, what its head says, and what was set aside."""
+
+    text: str
+    fields: dict[str, Any]
+    warnings: tuple[str, ...]
+
+
+def page_text(text: str) -> Page:
+    """Return a page as Markdown.
+
+    Raises:
+        MissingExtra: selectolax is not installed.
+        ValueError: its elements are nested too deep.
+    """
+    try:
+        from selectolax.lexbor import LexborHTMLParser
+    except ImportError as error:
+        raise MissingExtra("reading .html files", "documents") from error
+    if _depth(text) > _MOST_DEPTH:
+        raise ValueError(f"has elements nested over {_MOST_DEPTH:,} deep")
+    page = LexborHTMLParser(text)
+    return Page(joined(_blocks(page)), _fields(page), ())
 
 
 def _depth(text: str) -> int:
@@ -104,12 +124,5 @@ def _fields(page: LexborHTMLParser) -> dict[str, Any]:
         named.setdefault(key.lower(), meta.attributes.get("content") or "")
     given["author"] = named.get("author")
     for field, keys in _DATES.items():
-        given[field] = next((moment for key in keys if (moment := _moment(named.get(key, "")))), None)
+        given[field] = next((found for key in keys if (found := moment(named.get(key, "")))), None)
     return real_properties(given)
-
-
-def _moment(text: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text.strip())
-    except ValueError:
-        return None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-__all__ = ["labelled", "real_properties"]
+__all__ = ["labelled", "moment", "real_properties"]
 
 _NO_TITLE: Final = re.compile(
     r"(?i)(?:microsoft (?:word|excel|powerpoint)\b.*|(?:un(?:titled|benannt)|document|doc|book|slide|template)\s*\d*"
@@ -37,13 +37,21 @@ def real_properties(given: Mapping[str, Any]) -> dict[str, Any]:
         if text and len(text) <= _MOST and text.isprintable() and not refused.fullmatch(text):
             out[name] = text
     for name in ("created", "modified"):
-        moment = given.get(name)
-        if not isinstance(moment, datetime):
+        found = given.get(name)
+        if not isinstance(found, datetime):
             continue
-        moment = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-        if moment.year >= _FIRST_YEAR and moment != _LIBRARY_DATE:
-            out[name] = moment
+        found = (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+        if found.year >= _FIRST_YEAR and found != _LIBRARY_DATE:
+            out[name] = found
     return out
+
+
+def moment(text: str) -> datetime | None:
+    """Return a moment that a program wrote as ISO 8601, None for anything else."""
+    try:
+        return datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
 
 
 def labelled(line: str) -> list[str]:

@@ -1,0 +1,141 @@
+"""A Word document put together from its parts: page heads and feet, body, notes, and what is to be said of the rest."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from context_engine.ingest.loaders.docx_body import DocxBody
+from context_engine.ingest.loaders.docx_numbering import Numbering
+from context_engine.ingest.loaders.docx_styles import Styles
+from context_engine.ingest.loaders.docx_text import Changes, W
+from context_engine.ingest.loaders.drawing import drawn_text
+from context_engine.ingest.loaders.markdown import Block, joined, one_line
+from context_engine.ingest.loaders.ooxml import REL, OoxmlPackage
+from context_engine.ingest.loaders.words import missing, quoted
+
+__all__ = ["DocxDocument", "contents_left_out", "is_page_number"]
+
+_NOTES: Final = (("footnotes", "footnote", ""), ("endnotes", "endnote", "e"), ("comments", "comment", "comment "))
+_MARGINS: Final = (("header", "Page header"), ("footer", "Page footer"))
+_PAGE: Final = re.compile(
+    r"(?i)(?:\W|\d|_|\b(?:page|seite|blatt|pagina|página|pág|p|s|of|von|de|di|sur|van|[ivx]{1,5})\b|[第页頁共])*"
+)
+_EMBEDDED: Final = frozenset(("package", "oleObject", "control"))
+
+
+class DocxDocument:
+    """Reads one document once.
+
+    Args:
+        package: the file.
+        changes: how tracked changes are read.
+
+    Attributes:
+        margins: the lines of page heads and feet.
+        title: the paragraph in the style "Title", "" where there is none; known when the blocks were read.
+    """
+
+    def __init__(self, package: OoxmlPackage, changes: Changes) -> None:
+        self._package = package
+        self._changes = changes
+        self._styles = Styles(package.root(package.main, "styles"))
+        self._numbering = package.root(package.main, "numbering")
+        self._readers: list[DocxBody] = []
+        self._unread: list[str] = []
+        self.margins: list[str] = []
+        self.title = ""
+
+    def blocks(self) -> list[Block]:
+        """Return the document as blocks."""
+        main = self._package.main
+        root = self._package.parts.root(main)
+        if root is None and not self._package.parts.problems:
+            self._package.parts.problems.append(f"{main} is missing")
+        if root is None:
+            return []
+        reader = self._reader(main, self._notes(main))
+        body = root.find(f"{W}body")
+        out = [*reader.blocks(root if body is None else body), *reader.rest()]
+        self.title = reader.title
+        margins = [Block(line) for line in self._margins(main)]
+        first = 1 if out and out[0].text.startswith("# ") else 0
+        return [*out[:first], *margins, *out[first:]]
+
+    def warnings(self, text: str) -> tuple[str, ...]:
+        """Return what of the document is not in its text, a line each."""
+        left = [one.left_out for one in self._readers]
+        hidden = sum(one.hidden for one in left)
+        contents = [line for one in left for line in one.contents if line]
+        symbols = {font: one.symbols[font] for one in left for font in one.symbols}
+        embedded = [one for kind in sorted(_EMBEDDED) for one in self._package.related(self._package.main, kind)]
+        lines = list(dict.fromkeys(self._package.parts.problems))
+        lines += [f"hidden text is left out: {hidden} words"] if hidden else []
+        lines += [contents_left_out(contents, text)] if contents else []
+        lines += [f"symbols of the font {font} are left out: {count}" for font, count in symbols.items()]
+        lines += [f"embedded files are not read: {', '.join(map(posixpath.basename, embedded))}"] if embedded else []
+        return tuple(lines + self._unread)
+
+    def _reader(self, part: str, notes: dict[str, Any]) -> DocxBody:
+        reader = DocxBody(
+            styles=self._styles,
+            numbering=Numbering(self._numbering),
+            notes=notes,
+            drawn=lambda relation: drawn_text(self._package, part, relation),
+            chunk=lambda element: self._chunk(part, element),
+            changes=self._changes,
+        )
+        self._readers.append(reader)
+        return reader
+
+    def _notes(self, main: str) -> dict[str, Any]:
+        """Return footnotes, endnotes and comments by name; the lines that Word draws between them are none."""
+        out = {}
+        for kind, name, before in _NOTES:
+            root = self._package.root(main, kind)
+            for one in root.iter(f"{W}{name}") if root is not None else ():
+                if one.get(f"{W}type", "normal") == "normal":
+                    out[f"{before}{one.get(f'{W}id') or ''}"] = one
+        return out
+
+    def _margins(self, main: str) -> Iterator[str]:
+        """Yield page heads and feet, each once, without those that hold nothing but a page's number."""
+        for kind, label in _MARGINS:
+            for part in self._package.related(main, kind):
+                root = self._package.parts.root(part)
+                text = "" if root is None else one_line(_flat(list(self._reader(part, {}).blocks(root))))
+                line = f"{label}: {text}"
+                if is_page_number(text) or text == self.title or line in self.margins:
+                    continue
+                self.margins.append(line)
+                yield line
+
+    def _chunk(self, part: str, element: Any) -> Sequence[Block]:
+        """Tell of a file that stands in the document as a chunk in another format."""
+        found = self._package.relations(part).get(element.get(f"{REL}id") or "")
+        name = posixpath.basename(found.target) if found else "one that is missing"
+        size = f", {self._package.parts.size(found.target):,} bytes" if found and found.target in self._package.parts else ""
+        self._unread.append(f"a file that stands in the text is not read: {name}{size}")
+        return ()
+
+
+def _flat(blocks: Sequence[Block]) -> str:
+    return joined(blocks).replace("| --- ", "").replace(" --- |", "")
+
+
+def is_page_number(text: str) -> bool:
+    """Whether a page's head or foot says nothing but the number of the page.
+
+    >>> is_page_number("Page 3 of 10"), is_page_number("Facility letter 7")
+    (True, False)
+    """
+    return _PAGE.fullmatch(text) is not None
+
+
+def contents_left_out(lines: Sequence[str], text: str) -> str:
+    """Tell of a table of contents; what only it says is quoted."""
+    told = f"a table of contents is left out: {len(lines)} lines"
+    alone = missing(lines, text)
+    return f"{told}; not in the text: {quoted(alone)}" if alone else told

@@ -1,0 +1,176 @@
+"""Messages: `.eml`.
+
+Read: the subject as title; from, to, copies and date as lines and as fields; the text, of several forms of it the HTML
+one, read as a web page is; messages inside the message below their own subject. Attachments of a format that is
+supported are documents of their own, named by the message and their name; the others are told with their size. Not
+read: other header lines, signatures, pictures; nothing is fetched. Refused: more than 200 attachments (the rest told).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any, Final
+
+from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.loaders.encoding import decoded
+from context_engine.ingest.loaders.html_file import page_text
+from context_engine.ingest.loaders.markdown import Block, heading, joined, one_line
+from context_engine.ingest.loaders.source_file import SourceFile
+
+__all__ = ["load_eml"]
+
+_SHOWN: Final = ("From", "To", "Cc", "Date")
+_MOST_ATTACHMENTS: Final = 200
+_MOST_NESTED: Final = 10
+_FORMS: Final = ("text/html", "text/plain")  # of the same text, the one that says most first
+ReadFile = Callable[[Path], Iterator[LoadedDocument | Skipped]]
+
+
+@dataclass(slots=True)
+class _Message:
+    """What was found in a message and those inside it."""
+
+    name: str
+    blocks: list[Block] = field(default_factory=list)
+    attached: list[tuple[str, bytes]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def load_eml(file: SourceFile, read: ReadFile, readable: Callable[[str], bool]) -> Iterator[LoadedDocument | Skipped]:
+    """Yield the message, then the documents attached to it.
+
+    Args:
+        file: the message.
+        read: reads an attachment that was put into a file.
+        readable: whether a file of this name is of a supported format.
+    """
+    message = message_from_bytes(file.read(), policy=policy.default)
+    found = _Message(file.name)
+    _read(message, found, 0)
+    taken = [one for one in found.attached if readable(one[0])][:_MOST_ATTACHMENTS]
+    left = [f"{name} ({len(data):,} bytes)" for name, data in found.attached if (name, data) not in taken]
+    if left:
+        found.warnings.append(f"attachments are not read: {', '.join(left)}")
+    text = joined(found.blocks)
+    if not found.blocks or not message.keys():
+        yield Skipped(file.name, "has no header lines of a message, or no text")
+    else:
+        yield LoadedDocument(path=file.name, text=text, fields=_fields(message), warnings=tuple(found.warnings))
+    for name, data in taken:
+        yield from _documents(file.name, name, data, read)
+
+
+def _read(message: EmailMessage, found: _Message, depth: int) -> None:
+    subject = _line(message, "Subject")
+    if subject:
+        found.blocks.append(heading(min(depth + 1, 6), subject))
+    lines = [f"{name}: {text}" for name in _SHOWN if (text := _line(message, name))]
+    if lines:
+        found.blocks.append(Block("\n".join(lines)))
+    _part(message, found, depth)
+
+
+def _part(part: EmailMessage, found: _Message, depth: int) -> None:
+    kind = part.get_content_type()
+    name = one_line(part.get_filename() or "")
+    if kind == "message/rfc822" and depth < _MOST_NESTED:
+        for inner in _parts(part):
+            _read(inner, found, depth + 1)
+    elif kind == "multipart/alternative":
+        _alternative(_parts(part), found, depth)
+    elif part.is_multipart():
+        for one in _parts(part):
+            _part(one, found, depth)
+    elif kind in _FORMS and part.get_content_disposition() != "attachment" and not name:
+        found.blocks += _text(part, found)
+    else:
+        data = part.get_payload(decode=True)
+        found.attached.append((name or f"part.{part.get_content_subtype()}", data if isinstance(data, bytes) else b""))
+
+
+def _alternative(parts: list[EmailMessage], found: _Message, depth: int) -> None:
+    """Read the form of a text that says most; what is none of its forms is read as well."""
+    forms = [one for one in parts if one.get_content_type() in _FORMS or one.is_multipart()]
+    best = sorted(forms, key=lambda one: _FORMS.index(one.get_content_type()) if one.get_content_type() in _FORMS else -1)
+    for one in best:
+        before = len(found.blocks)
+        _part(one, found, depth)
+        if len(found.blocks) > before:
+            break
+    for one in parts:
+        if one not in forms:
+            _part(one, found, depth)
+
+
+def _text(part: EmailMessage, found: _Message) -> list[Block]:
+    data = part.get_payload(decode=True)
+    if not isinstance(data, bytes) or not data.strip():
+        return []
+    text = _decoded(data, part.get_content_charset(), found)
+    if part.get_content_type() == "text/html":
+        page = page_text(text)
+        found.warnings += page.warnings
+        text = page.text
+    return [Block(text.strip())] if text.strip() else []
+
+
+def _decoded(data: bytes, charset: str | None, found: _Message) -> str:
+    """Return a text in the encoding that the message names, where it names another in one that can be told."""
+    try:
+        return data.decode(charset or "ascii").replace("\r\n", "\n")
+    except (LookupError, UnicodeDecodeError):
+        pass
+    known = decoded(data, found.name)
+    if isinstance(known, Skipped):
+        found.warnings.append(f"the text is not {charset or 'ASCII'}: what cannot be read in it is shown as \ufffd")
+        return data.decode("utf-8", "replace").replace("\x00", "")
+    found.warnings += known.warnings
+    return known.text
+
+
+def _documents(path: str, name: str, data: bytes, read: ReadFile) -> Iterator[LoadedDocument | Skipped]:
+    """Yield the documents of an attachment, named by the message they came with."""
+    with tempfile.TemporaryDirectory(prefix="context-engine-") as folder:
+        place = Path(folder) / f"attached{Path(name).suffix.lower()}"
+        place.write_bytes(data)
+        for one in read(place):
+            if isinstance(one, Skipped):
+                yield one._replace(path=path, reason=f"attachment {name}: {one.reason}")
+                continue
+            told = tuple(f"attachment {name}: {warning}" for warning in one.warnings)
+            part = ":".join(filter(None, (name, one.part)))
+            yield replace(one, path=path, part=part, warnings=told)
+
+
+def _fields(message: EmailMessage) -> dict[str, Any]:
+    out: dict[str, Any] = {"title": _line(message, "Subject")}
+    out |= {name.lower(): _line(message, name) for name in ("From", "To", "Cc")}
+    out["date"] = _moment(_line(message, "Date"))
+    return {name: value for name, value in out.items() if value}
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return parsedate_to_datetime(text)
+    except (ValueError, TypeError):
+        return None
+
+
+def _line(message: EmailMessage, name: str) -> str:
+    """Return a header line as a person reads it; the standard library raises on some that break its rules."""
+    try:
+        value = message.get(name)
+    except Exception:  # noqa: BLE001 - whatever a header line makes the parser do, it is only not shown
+        return ""
+    return one_line(str(value or "").encode("utf-8", "replace").decode())
+
+
+def _parts(part: EmailMessage) -> list[EmailMessage]:
+    return [one for one in part.iter_parts() if isinstance(one, EmailMessage)] if part.is_multipart() else []

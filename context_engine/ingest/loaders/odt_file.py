@@ -1,0 +1,121 @@
+"""OpenDocument texts: `.odt`.
+
+Read, in the order of the document: headings by their level, lists with their marks, tables as pipe tables, text boxes
+and shapes below the paragraph they hang on, charts as tables and equations, footnotes, endnotes and comments below
+their paragraph; page heads and feet once each, below the title; tracked changes as accepted, or as `tracked_changes`
+says. Fields: properties a person wrote. Told, not read: hidden text, tables of contents and indexes, other objects,
+what is damaged. Not read: the numbers of headings, pictures, forms, links' targets. Refused: macros, passwords, zip
+bombs, XML with a document type.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+from zipfile import ZipFile
+
+from context_engine.ingest.header import header_fields
+from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.loaders.archive import check_archive
+from context_engine.ingest.loaders.docx_document import contents_left_out, is_page_number
+from context_engine.ingest.loaders.markdown import Block, joined, one_line
+from context_engine.ingest.loaders.odt_text import OdtBody, qualified
+from context_engine.ingest.loaders.properties import labelled, moment, real_properties
+from context_engine.ingest.loaders.source_file import SourceFile
+from context_engine.ingest.loaders.xml_parts import XmlParts
+
+__all__ = ["load_odt"]
+
+_MOST_UNPACKED: Final = 512 << 20
+_MOST_PART: Final = 64 << 20
+_TYPE: Final = b"application/vnd.oasis.opendocument.text"
+_MARGINS: Final = (("header", "Page header"), ("footer", "Page footer"))
+_META: Final = {
+    "title": "{http://purl.org/dc/elements/1.1/}title",
+    "author": qualified("meta", "initial-creator"),
+    "created": qualified("meta", "creation-date"),
+    "modified": "{http://purl.org/dc/elements/1.1/}date",
+}
+
+
+def load_odt(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
+    """Yield the document of an OpenDocument text."""
+    with file.open() as stream:
+        refused = check_archive(stream, "ODT", _MOST_UNPACKED, _MOST_PART)
+        if refused:
+            yield Skipped(file.name, refused)
+            return
+        with ZipFile(stream) as archive:
+            parts = XmlParts(archive, "reading .odt files")
+            yield Skipped(file.name, why) if (why := _refused(parts)) else _loaded(parts, file)
+
+
+def _refused(parts: XmlParts) -> str | None:
+    kind = parts.data("mimetype").strip()
+    if kind and not kind.startswith(_TYPE):
+        return f"is {kind.decode('ascii', 'replace')[:80]}, not an OpenDocument text: its suffix does not fit its content"
+    if b"encryption-data" in parts.data("META-INF/manifest.xml"):
+        return "is encrypted: save it without a password"
+    return None
+
+
+def _loaded(parts: XmlParts, file: SourceFile) -> LoadedDocument | Skipped:
+    content, styles = parts.root("content.xml"), parts.root("styles.xml")
+    told: list[str] = []
+    body = OdtBody(
+        [root for root in (styles, content) if root is not None],
+        file.settings.tracked_changes,
+        lambda name: _object(parts, name, told),
+    )
+    texts = [] if content is None else list(content.iter(qualified("office", "text")))
+    blocks = [block for text in texts for block in body.blocks(text)]
+    margins = [] if styles is None else _margins(styles, body)
+    first = 1 if blocks and blocks[0].text.startswith("# ") else 0
+    text = joined([*blocks[:first], *map(Block, margins), *blocks[first:]])
+    warnings = (
+        *dict.fromkeys(parts.problems),
+        *([f"hidden text is left out: {body.hidden} words"] if body.hidden else []),
+        *([contents_left_out(body.contents, text)] if body.contents else []),
+        *told,
+    )
+    if not text.strip():
+        return Skipped(file.name, "; ".join(("has no text: it holds pictures, or nothing", *warnings)))
+    header = {**header_fields("\n".join(label for one in margins for label in labelled(one))), **header_fields(text)}
+    fields = _fields(parts) | ({"title": body.title} if body.title else {})
+    return LoadedDocument(path=file.name, text=text, fields=fields, header=header, warnings=warnings)
+
+
+def _margins(styles: Any, body: OdtBody) -> list[str]:
+    out: list[str] = []
+    for name, label in _MARGINS:
+        for ending in ("", "-first", "-left"):
+            for one in styles.iter(qualified("style", f"{name}{ending}")):
+                text = one_line(joined(body.blocks(one)))
+                out += [] if is_page_number(text) or text == body.title else [f"{label}: {text}"]
+    return list(dict.fromkeys(out))
+
+
+def _object(parts: XmlParts, name: str, told: list[str]) -> Sequence[Block]:
+    """Return what an object says: a chart its title and table, an equation its formula; any other is told of."""
+    root = parts.root(f"{name}/content.xml") if name else None
+    if root is None:
+        told.append(f"an embedded file is not read: {name or 'one without a name'}")
+        return ()
+    formula = root.find(".//{*}annotation")
+    if formula is not None:
+        return [Block(one_line(formula.text or ""))] if (formula.text or "").strip() else ()
+    inner = OdtBody([root], "accept", lambda _: ())
+    found = [root] if root.find(f".//{qualified('office', 'body')}") is None else root.iter(qualified("office", "body"))
+    return [block for one in found for block in inner.blocks(one)]
+
+
+def _fields(parts: XmlParts) -> dict[str, Any]:
+    root = parts.root("meta.xml")
+    if root is None:
+        return {}
+    given: dict[str, Any] = {name: root.findtext(f".//{tag}") or "" for name, tag in _META.items()}
+    stamped = re.compile(r"(\.\d{6})\d+")  # nanoseconds
+    for name in ("created", "modified"):
+        given[name] = moment(stamped.sub(r"\1", given[name]))
+    return real_properties(given)

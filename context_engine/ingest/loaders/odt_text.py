@@ -1,0 +1,269 @@
+"""The text inside an OpenDocument file as Markdown blocks (ODF 1.3 Part 3, 5 and 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+from context_engine.ingest.loaders.docx_text import Changes
+from context_engine.ingest.loaders.markdown import Block, heading, one_line, pipe_table, plain
+from context_engine.ingest.loaders.odt_lists import OdtLists
+
+__all__ = ["OdtBody", "TABLE", "TEXT", "qualified"]
+
+_ODF: Final = "urn:oasis:names:tc:opendocument:xmlns"
+TEXT: Final = f"{{{_ODF}:text:1.0}}"
+TABLE: Final = f"{{{_ODF}:table:1.0}}"
+_OFFICE: Final = f"{{{_ODF}:office:1.0}}"
+_DRAW: Final = f"{{{_ODF}:drawing:1.0}}"
+_STYLE: Final = f"{{{_ODF}:style:1.0}}"
+_SVG: Final = f"{{{_ODF}:svg-compatible:1.0}}"
+_FORM: Final = f"{{{_ODF}:form:1.0}}"
+_DC: Final = "{http://purl.org/dc/elements/1.1/}"
+_XLINK: Final = "{http://www.w3.org/1999/xlink}"
+_INDEXES: Final = frozenset(
+    f"{TEXT}{name}"
+    for name in ("table-of-content", "illustration-index", "table-index", "object-index", "alphabetical-index", "user-index")
+)
+_GONE: Final = frozenset(
+    (f"{TEXT}tracked-changes", f"{TEXT}sequence-decls", f"{TEXT}variable-decls", f"{TEXT}user-field-decls",
+     f"{_OFFICE}forms", f"{TEXT}ruby-text", f"{_OFFICE}annotation-end", f"{TEXT}note-citation", f"{_DRAW}image",
+     f"{_OFFICE}binary-data", f"{_OFFICE}event-listeners")
+)  # fmt: skip
+_BREAKS: Final = {f"{TEXT}tab": " ", f"{TEXT}line-break": "\n"}
+_MOST_REPEATED: Final = 1_000
+_MOST_SPACES: Final = 100
+
+
+def qualified(space: str, name: str) -> str:
+    """Return a name of ODF as lxml writes it: ("office", "body")."""
+    return f"{{{_ODF}:{space}:1.0}}{name}"
+
+
+class OdtBody:
+    """Reads one document once, from top to bottom.
+
+    Args:
+        roots: the elements that hold styles and the text.
+        changes: how tracked changes are read.
+        drawn: from the name of an object (a chart, an equation, another file) to its blocks.
+
+    Attributes:
+        title: the paragraph in the style "Title", "" where there is none.
+        hidden: words of hidden text.
+        contents: the lines of tables of contents and indexes.
+    """
+
+    def __init__(
+        self, roots: Sequence[Any], changes: Changes, drawn: Callable[[str], Sequence[Block]]
+    ) -> None:
+        self._drawn_by = drawn
+        self._lists = OdtLists(roots)
+        self._styles = {
+            one.get(f"{_STYLE}name") or "": one for root in roots for one in root.iter(f"{_STYLE}style")
+        }  # those of the text come last and go before those that are shared
+        self._changes = changes
+        self._regions = {
+            one.get(f"{TEXT}id") or one.get("{http://www.w3.org/XML/1998/namespace}id") or "": one
+            for root in roots
+            for one in root.iter(f"{TEXT}changed-region")
+        }
+        self._dropping: set[str] = set()
+        self._beside: list[Block] = []
+        self._notes = 0
+        self.title = ""
+        self._under_title = 0
+        self.hidden = 0
+        self.contents: list[str] = []
+        self._hiding = {
+            (one.get(f"{_STYLE}name") or "").lower()
+            for root in roots
+            for one in root.iter(f"{_STYLE}style")
+            if any(text.get(f"{TEXT}display") == "none" for text in one.iterfind(f"{_STYLE}text-properties"))
+        }
+
+    def blocks(self, parent: Any, mark: str = "") -> Iterator[Block]:
+        """Yield what stands in an element; `mark` is what its first paragraph begins with, as an item of a list."""
+        for child in parent:
+            tag = child.tag
+            if tag in (f"{TEXT}p", f"{TEXT}h"):
+                yield from self._paragraph(child, mark)
+                mark = " " * len(mark)
+            elif tag == f"{TEXT}list":
+                with self._lists.opened(child) as label:
+                    for item in child:
+                        yield from self.blocks(item, label(item))
+            elif tag == f"{TABLE}table":
+                yield from self._table(child)
+            elif tag in _INDEXES:
+                self.contents += filter(None, (self._line(one) for one in child.iter(f"{TEXT}p")))
+            elif tag in (f"{TEXT}change", f"{TEXT}change-start", f"{TEXT}change-end"):
+                text = self._change(child)
+                yield from [Block(text)] if text else []
+            elif self._is_hidden(child):
+                self.hidden += len(" ".join(child.itertext()).split())
+            elif tag not in _GONE:
+                if tag.startswith(_DRAW):
+                    yield from self._drawn(child)
+                else:
+                    yield from self.blocks(child, mark)
+
+    def _paragraph(self, element: Any, mark: str) -> Iterator[Block]:
+        names = self._names(element.get(f"{TEXT}style-name") or "")
+        text = self._inline(element).strip()
+        if self._is_hidden_style(names):
+            self.hidden, text = self.hidden + len(text.split()), ""
+        if text and "title" in names[:2] and not self.title:
+            self.title, self._under_title = one_line(text), 1
+            yield heading(1, text)
+        elif text and element.tag == f"{TEXT}h":
+            level = element.get(f"{TEXT}outline-level") or "1"
+            yield heading((int(level) if level.isdecimal() else 1) + self._under_title, text)
+        elif text:
+            yield Block(f"{mark}{text}", item=True) if mark else Block(plain(text))
+        yield from self._aside()
+
+    def _aside(self) -> list[Block]:
+        found, self._beside = self._beside, []
+        return found
+
+    def _line(self, element: Any) -> str:
+        return one_line(self._inline(element))
+
+    def _inline(self, element: Any) -> str:
+        return "".join(self._parts(element))
+
+    def _parts(self, parent: Any) -> Iterator[str]:
+        yield self._kept(parent.text)
+        for child in parent:
+            tag = child.tag
+            if tag == f"{TEXT}s":
+                count = child.get(f"{TEXT}c") or "1"
+                yield " " * (min(int(count), _MOST_SPACES) if count.isdecimal() else 1)
+            elif tag in _BREAKS:
+                yield _BREAKS[tag]
+            elif tag == f"{TEXT}note":
+                yield self._note(child)
+            elif tag == f"{_OFFICE}annotation":
+                self._comment(child)
+            elif tag in (f"{TEXT}change", f"{TEXT}change-start", f"{TEXT}change-end"):
+                yield self._change(child)
+            elif tag == f"{TEXT}ruby":
+                above = child.findtext(f"{TEXT}ruby-text") or ""
+                yield "".join(self._parts(child)) + (f"({above})" if above else "")
+            elif self._is_hidden(child):
+                self.hidden += len(" ".join(child.itertext()).split())
+            elif tag.startswith(_DRAW) and tag != f"{_DRAW}a":
+                self._beside += self._drawn(child)
+            elif tag not in _GONE:
+                yield from self._parts(child)
+            yield self._kept(child.tail)
+
+    def _kept(self, text: str | None) -> str:
+        return "" if self._dropping else " ".join((text or "").split("\n"))
+
+    def _note(self, element: Any) -> str:
+        self._notes += 1
+        body = element.find(f"{TEXT}note-body")
+        beside, self._beside = self._beside, []
+        text = "" if body is None else self._flat(body)
+        self._beside = [*beside, Block(f"[^{self._notes}]: {text}"), *self._beside]
+        return f"[^{self._notes}]"
+
+    def _comment(self, element: Any) -> None:
+        author = one_line(element.findtext(f"{_DC}creator") or "")
+        lines = [self._line(one) for one in element.iter(f"{TEXT}p")]
+        text = " ".join(filter(None, lines))
+        if text:
+            self._beside.append(Block(f"[Comment by {author}: {text}]" if author else f"[Comment: {text}]"))
+
+    def _change(self, element: Any) -> str:
+        """Return what a tracked change leaves at its place."""
+        name = element.get(f"{TEXT}change-id") or ""
+        region = self._regions.get(name)
+        if region is None or self._changes == "accept":
+            return ""
+        inserted = region.find(f"{TEXT}insertion") is not None
+        if element.tag == f"{TEXT}change-start" and inserted:
+            if self._changes == "reject":
+                self._dropping.add(name)
+            return "[inserted: " if self._changes == "both" else ""
+        if element.tag == f"{TEXT}change-end" and inserted:
+            self._dropping.discard(name)
+            return "]" if self._changes == "both" else ""
+        deletion = region.find(f"{TEXT}deletion")
+        if element.tag != f"{TEXT}change" or deletion is None:
+            return ""
+        text = " ".join(self._line(one) for one in deletion.iter(f"{TEXT}p", f"{TEXT}h"))
+        return f"[deleted: {text}]" if self._changes == "both" else text
+
+    def _drawn(self, element: Any) -> list[Block]:
+        """Return the text boxes and shapes in a drawing, and note the objects in it."""
+        said = one_line(element.findtext(f"{_SVG}desc") or "")
+        out = [Block(f"[Picture: {said}]")] if said and element.find(f"{_DRAW}image") is not None else []
+        for child in [element] if element.tag == f"{_DRAW}object" else element:
+            if child.tag in (f"{_DRAW}object", f"{_DRAW}object-ole"):
+                out += self._drawn_by((child.get(f"{_XLINK}href") or "").removeprefix("./"))
+        if element.tag.startswith(_DRAW):
+            out += list(self.blocks(element))
+        return out
+
+    def _table(self, element: Any) -> Iterator[Block]:
+        rows = list(self._rows(element))
+        cells = [cell for row in rows for cell in row.iterfind(f"{TABLE}table-cell")]
+        if len(cells) == 1:  # a frame around a text
+            yield from self.blocks(cells[0])
+            return
+        table = pipe_table([self._cells(row) for row in rows])
+        yield from [table] if table else []
+        yield from self._aside()
+
+    def _rows(self, parent: Any) -> Iterator[Any]:
+        for child in parent:
+            if child.tag == f"{TABLE}table-row":
+                yield child
+            elif child.tag.startswith(f"{TABLE}table-") and child.tag != f"{TABLE}table-columns":
+                yield from self._rows(child)
+
+    def _cells(self, row: Any) -> list[str]:
+        out: list[str] = []
+        for cell in row.iterfind("*"):
+            if cell.tag not in (f"{TABLE}table-cell", f"{TABLE}covered-table-cell"):
+                continue
+            again = cell.get(f"{TABLE}number-columns-repeated") or "1"
+            text = self._flat(cell)
+            count = min(int(again), _MOST_REPEATED) if again.isdecimal() else 1
+            out += [text] * count
+        return out
+
+    def _flat(self, parent: Any) -> str:
+        """Return what stands in a cell or a note as one line; notes in it are kept for below."""
+        beside, self._beside = self._beside, []
+        blocks = list(self.blocks(parent))
+        aside = [one for one in blocks if one.text.startswith(("[^", "[Comment"))]
+        text = " ".join(one_line(_bare(one.text)) for one in blocks if one not in aside)
+        self._beside = [*beside, *aside, *self._beside]
+        return text
+
+    def _names(self, style: str) -> list[str]:
+        """Return the names of a style and of those it is based on, in small letters."""
+        out: list[str] = []
+        while style and style.lower() not in out and len(out) < 20:
+            out.append(style.lower())
+            found = self._styles.get(style)
+            style = "" if found is None else found.get(f"{_STYLE}parent-style-name") or ""
+        return out
+
+    def _is_hidden(self, element: Any) -> bool:
+        if element.tag in (f"{TEXT}span", f"{TEXT}section"):
+            if element.get(f"{TEXT}display") == "none":
+                return True
+            return element.tag == f"{TEXT}span" and self._is_hidden_style(self._names(element.get(f"{TEXT}style-name") or ""))
+        return element.tag == f"{TEXT}hidden-paragraph" and element.get(f"{TEXT}is-hidden") == "true"
+
+    def _is_hidden_style(self, names: Sequence[str]) -> bool:
+        return not self._hiding.isdisjoint(names)
+
+
+def _bare(text: str) -> str:
+    return text.removeprefix("- ").replace("\n", " ").replace("| --- ", "")

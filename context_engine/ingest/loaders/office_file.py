@@ -1,0 +1,129 @@
+"""Office files of the nineties, by LibreOffice's command where it is installed: `.doc`, `.xls`, `.ppt`.
+
+LibreOffice turns the file into DOCX, XLSX or PPTX in a folder of its own, with a profile of its own, and the loader of
+that format reads it; what each reads and leaves out stands there. No macro is run and nothing is fetched: a new profile
+runs no macros that are not signed, and the file is opened without a window. Refused: files with a password, what
+LibreOffice cannot open, and all of them where it is not installed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.loaders.docx_file import load_docx
+from context_engine.ingest.loaders.pptx_file import load_pptx
+from context_engine.ingest.loaders.source_file import Loader, SourceFile
+from context_engine.ingest.loaders.xlsx_file import load_xlsx
+
+__all__ = ["load_office"]
+
+_COMMANDS: Final = ("soffice", "libreoffice")
+_SHARE: Final = 0.8  # of the time that the file has: the rest is for reading what came out
+_ENCRYPTED: Final = "EncryptedPackage".encode("utf-16-le")
+_OLE: Final = b"\xd0\xcf\x11\xe0"
+# The command gets a process group of its own, which ends with this process even if that is killed: then the pipe
+# that `cat` reads from is closed.
+_BOUND: Final = "exec 3<&0; (cat <&3 >/dev/null; kill -KILL 0) & exec \"$@\" </dev/null 3<&-"
+_SETTINGS: Final = """<?xml version="1.0" encoding="UTF-8"?>
+<oor:items xmlns:oor="http://openoffice.org/2001/registry">
+<item oor:path="/org.openoffice.Office.Common/Security/Scripting"><prop oor:name="MacroSecurityLevel" oor:op="fuse">
+<value>3</value></prop><prop oor:name="DisableMacrosExecution" oor:op="fuse"><value>true</value></prop>
+<prop oor:name="DisableActiveContent" oor:op="fuse"><value>true</value></prop>
+<prop oor:name="BlockUntrustedRefererLinks" oor:op="fuse"><value>true</value></prop></item>
+</oor:items>
+"""
+
+
+class _Kind(NamedTuple):
+    called: str
+    suffix: str
+    load: Loader
+
+
+_KINDS: Final = {
+    ".doc": _Kind("Word", ".docx", load_docx),
+    ".xls": _Kind("Excel", ".xlsx", load_xlsx),
+    ".ppt": _Kind("PowerPoint", ".pptx", load_pptx),
+}
+
+
+def load_office(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
+    """Yield the documents of an old Word, Excel or PowerPoint file."""
+    kind = _KINDS[file.path.suffix.lower()]
+    command = next((found for name in _COMMANDS if (found := shutil.which(name))), None)
+    if command is None:
+        yield Skipped(file.name, f"is an old {kind.called} file: install LibreOffice, or save it as {kind.suffix}")
+        return
+    with file.open() as stream:
+        if stream.read(4) == _OLE and _ENCRYPTED in stream.read():
+            yield Skipped(file.name, "has a password: save it without one")
+            return
+    with tempfile.TemporaryDirectory(prefix="context-engine-", ignore_cleanup_errors=True) as folder:
+        made = _converted(command, file, Path(folder), kind.suffix[1:])
+        if isinstance(made, str):
+            yield Skipped(file.name, made)
+            return
+        yield from kind.load(replace(file, path=made))
+
+
+def _converted(command: str, file: SourceFile, folder: Path, form: str) -> Path | str:
+    """Return the file that LibreOffice made, or why it made none."""
+    profile = folder / "profile"
+    (profile / "user").mkdir(parents=True)
+    (profile / "user" / "registrymodifications.xcu").write_text(_SETTINGS, encoding="utf-8")
+    given = folder / f"given{file.path.suffix.lower()}"  # a name that no command line trips over
+    shutil.copyfile(file.path, given)
+    options = ["--headless", "--norestore", "--nolockcheck", "--nodefault", "--nofirststartwizard"]
+    made = folder / "made" / f"given.{form}"
+    line = [command, f"-env:UserInstallation={profile.as_uri()}", *options, "--convert-to", form]
+    seconds = file.settings.file_timeout_s * _SHARE
+    if not _run([*line, "--outdir", str(made.parent), str(given)], folder, seconds):
+        return f"took LibreOffice more than {seconds:g} s: save it as .{form}"
+    if not made.is_file():
+        return f"cannot be opened by LibreOffice: it is damaged, or has a password. Save it as .{form} without one"
+    return made
+
+
+def _run(line: list[str], folder: Path, seconds: float) -> bool:
+    """Run a command to its end, and end whatever it started; False where it took too long."""
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", _BOUND, "sh", *line],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=folder,
+        env={**os.environ, "HOME": str(folder), "TMPDIR": str(folder)},
+        start_new_session=True,
+        preexec_fn=_limits(),
+    )
+    try:
+        process.wait(timeout=seconds)
+        return True
+    except subprocess.TimeoutExpired:
+        return False
+    finally:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
+
+
+def _limits() -> partial[None]:
+    """Return what gives the command all the memory that it may have: this process's own bound is for a loader."""
+    import resource
+
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    return partial(resource.setrlimit, resource.RLIMIT_AS, (hard, hard))

@@ -1,0 +1,116 @@
+"""The package of an Office file: its parts and what they refer to (ECMA-376 Part 2, 9: parts and relationships)."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
+from zipfile import ZipFile
+
+from context_engine.ingest.loaders.properties import moment
+from context_engine.ingest.loaders.xml_parts import XmlParts
+
+__all__ = ["ALTERNATIVES", "REL", "OoxmlPackage", "Relation", "chosen"]
+
+REL: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+_MC: Final = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
+ALTERNATIVES: Final = f"{_MC}AlternateContent"
+_CORE: Final = {
+    "title": "{http://purl.org/dc/elements/1.1/}title",
+    "author": "{http://purl.org/dc/elements/1.1/}creator",
+    "version": "{http://schemas.openxmlformats.org/package/2006/metadata/core-properties}version",
+    "created": "{http://purl.org/dc/terms/}created",
+    "modified": "{http://purl.org/dc/terms/}modified",
+}
+_MOMENTS: Final = ("created", "modified")
+
+
+class Relation(NamedTuple):
+    """What a part refers to: `kind` is the last word of its type, `target` a part's name or an address outside."""
+
+    kind: str
+    target: str
+    outside: bool
+
+
+class OoxmlPackage:
+    """A DOCX or PPTX, read part by part; a part that is missing or damaged leaves the others as they are.
+
+    Args:
+        archive: the file.
+        main: the part that holds the document where nothing says which one does.
+        what: what is read, for the error where lxml is not installed.
+
+    Attributes:
+        parts: the XML of the parts.
+        main: name of the part that holds the document.
+
+    Raises:
+        MissingExtra: lxml is not installed.
+    """
+
+    def __init__(self, archive: ZipFile, main: str, what: str) -> None:
+        self.parts = XmlParts(archive, what)
+        self._relations: dict[str, Mapping[str, Relation]] = {}
+        self.main = next((name for name in self._targets("", "officeDocument") if name in self.parts), main)
+
+    def relations(self, part: str) -> Mapping[str, Relation]:
+        """Return what a part refers to, by id; "" is the package itself."""
+        if part not in self._relations:
+            self._relations[part] = self._read_relations(part)
+        return self._relations[part]
+
+    def related(self, part: str, kind: str) -> list[str]:
+        """Return the parts of a kind that a part refers to, as far as they are there."""
+        found = self._targets(part, kind)
+        missing = [name for name in found if name not in self.parts]
+        for name in missing:
+            self._tell(f"{name} is missing")
+        return [name for name in found if name in self.parts]
+
+    def root(self, part: str, kind: str) -> Any | None:
+        """Return the root of the first part of a kind that a part refers to, else of one that is called so."""
+        found = self.related(part, kind)
+        name = found[0] if found else posixpath.join(posixpath.dirname(part), f"{kind}.xml")
+        return self.parts.root(name) if name in self.parts else None
+
+    def core_properties(self) -> dict[str, Any]:
+        """Return title, author, version, created and modified; of several the first."""
+        names = [*self._targets("", "core-properties"), "docProps/core.xml"]
+        root = next((self.parts.root(name) for name in names if name in self.parts), None)
+        texts = {} if root is None else {name: (root.findtext(f".//{tag}") or "") for name, tag in _CORE.items()}
+        return {name: moment(text) if name in _MOMENTS else text for name, text in texts.items()}
+
+    def custom_properties(self) -> list[tuple[str, str]]:
+        """Return the properties that a person defined, as (name, value)."""
+        names = [name for name in self._targets("", "custom-properties") if name in self.parts]
+        root = self.parts.root(names[0]) if names else None
+        return [] if root is None else [(one.get("name") or "", "".join(one.itertext()).strip()) for one in root]
+
+    def _targets(self, part: str, kind: str) -> list[str]:
+        return [one.target for one in self.relations(part).values() if one.kind == kind and not one.outside]
+
+    def _read_relations(self, part: str) -> dict[str, Relation]:
+        folder, name = posixpath.split(part)
+        file = posixpath.join(folder, "_rels", f"{name}.rels")
+        root = self.parts.root(file) if file in self.parts else None
+        out: dict[str, Relation] = {}
+        for one in root if root is not None else ():
+            target = unquote(one.get("Target") or "").replace("\\", "/")
+            outside = one.get("TargetMode") == "External"
+            whole = target if outside else posixpath.normpath(posixpath.join(f"/{folder}", target)).lstrip("/")
+            kind = (one.get("Type") or "").rstrip("/").rsplit("/", 1)[-1]
+            out.setdefault(one.get("Id") or f"?{len(out)}", Relation(kind, whole, outside))
+        return out
+
+    def _tell(self, problem: str) -> None:
+        if problem not in self.parts.problems:
+            self.parts.problems.append(problem)
+
+
+def chosen(element: Any) -> Any:
+    """Return the first alternative of an `mc:AlternateContent` that holds text, else the first; the others repeat it."""
+    ways = [one for one in element if one.tag in (f"{_MC}Choice", f"{_MC}Fallback")]
+    said = (one for one in ways if any((text.text or "").strip() for text in one.iter("{*}t")))
+    return next(said, ways[0] if ways else element)

@@ -1,0 +1,94 @@
+"""Presentations: `.pptx`. The number of a slide is its page.
+
+Read, slide by slide in their order: the title as a heading, text boxes and shapes (grouped ones too), lists with their
+levels, tables as pipe tables, charts and diagrams, comments, and the speaker's notes; a foot that stands on every slide
+once. Fields: core properties a person wrote. Told, not read: hidden slides, embedded files, what is damaged or missing.
+Not read: what the layouts and masters say, the numbers of slides, pictures, sounds, animations, links' targets.
+Refused: macros (`.pptm`, or a macro part inside), passwords, zip bombs, XML with a document type.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+from zipfile import ZipFile
+
+from context_engine.ingest.header import header_fields
+from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.loaders.archive import check_archive
+from context_engine.ingest.loaders.markdown import joined
+from context_engine.ingest.loaders.ooxml import REL, OoxmlPackage
+from context_engine.ingest.loaders.pptx_slide import P, comments_of, read_slide
+from context_engine.ingest.loaders.properties import real_properties
+from context_engine.ingest.loaders.source_file import SourceFile
+
+__all__ = ["load_pptx"]
+
+_MOST_UNPACKED: Final = 1 << 30
+_MOST_PART: Final = 64 << 20
+_EMBEDDED: Final = ("package", "oleObject")
+
+
+def load_pptx(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
+    """Yield the document of a presentation."""
+    with file.open() as stream:
+        refused = check_archive(stream, "PPTX", _MOST_UNPACKED, _MOST_PART)
+        if refused:
+            yield Skipped(file.name, refused)
+            return
+        with ZipFile(stream) as archive:
+            yield _loaded(OoxmlPackage(archive, "ppt/presentation.xml", "reading .pptx files"), file.name)
+
+
+def _loaded(package: OoxmlPackage, name: str) -> LoadedDocument | Skipped:
+    texts: list[str] = []
+    pages: list[tuple[int, int]] = []
+    said: list[str] = []
+    seen: set[str] = set()  # feet and dates, which stand on every slide
+    length = 0
+    for number, part in enumerate(_slides(package), 1):
+        text = _slide(package, part, number, seen, said)
+        if text:
+            pages.append((length, number))
+            texts.append(text)
+            length += len(text) + 2
+    warnings = (*dict.fromkeys(package.parts.problems), *said)
+    if not texts:
+        return Skipped(name, "; ".join(("has no text: it holds pictures, or nothing", *warnings)))
+    whole = "\n\n".join(texts)
+    return LoadedDocument(
+        path=name,
+        text=whole,
+        fields=real_properties(package.core_properties()),
+        header=header_fields(whole),
+        pages=tuple(pages),
+        warnings=warnings,
+    )
+
+
+def _slides(package: OoxmlPackage) -> Sequence[str]:
+    """Return the parts of the slides in their order; those that the presentation lists, else all there are."""
+    root = package.parts.root(package.main)
+    listed = [] if root is None else [one.get(f"{REL}id") or "" for one in root.iter(f"{P}sldId")]
+    relations = package.relations(package.main)
+    parts = [relations[one].target for one in listed if one in relations]
+    missing = [one for one in parts if one not in package.parts]
+    package.parts.problems += [f"{one} is missing" for one in missing]
+    return parts or [one for one in package.parts.names("ppt/slides/") if one.endswith(".xml")]
+
+
+def _slide(package: OoxmlPackage, part: str, number: int, seen: set[str], said: list[str]) -> str:
+    root = package.parts.root(part) if part in package.parts else None
+    if root is None:
+        return ""
+    if root.get("show") in ("0", "false"):
+        title = read_slide(root, package, part, number, set())[0].text.lstrip("# ")
+        said.append(f"slide {number} is hidden and left out: {title}")
+        return ""
+    blocks = read_slide(root, package, part, number, seen)
+    blocks += comments_of(package, part)
+    embedded = [posixpath.basename(one) for kind in _EMBEDDED for one in package.related(part, kind)]
+    if embedded:
+        said.append(f"slide {number}: embedded files are not read: {', '.join(embedded)}")
+    return joined(blocks) if len(blocks) > 1 or not blocks[0].text.startswith(f"## Slide {number}") else ""

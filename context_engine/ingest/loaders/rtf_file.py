@@ -1,0 +1,41 @@
+"""Rich Text files: `.rtf`.
+
+Read: paragraphs, headings by outline level or style, lists with the marks saved with them, tables as pipe tables, text
+boxes, footnotes and comments below their paragraph, page heads and feet once each below the title, the shown text of
+fields and links; tracked changes as accepted, or as `tracked_changes` says. Fields: title and author. Told, not read:
+hidden text, embedded objects. Not read: pictures, field codes. Nothing in the file is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from context_engine.ingest.header import header_fields
+from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.loaders.docx_document import is_page_number
+from context_engine.ingest.loaders.markdown import Block, joined
+from context_engine.ingest.loaders.properties import labelled, real_properties
+from context_engine.ingest.loaders.rtf_text import RtfReader
+from context_engine.ingest.loaders.source_file import SourceFile
+
+__all__ = ["load_rtf"]
+
+
+def load_rtf(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
+    """Yield the document of a Rich Text file."""
+    reader = RtfReader(file.read(), file.settings.tracked_changes)
+    blocks = reader.blocks()
+    margins = list(dict.fromkeys(f"{place}: {text}" for place, text in reader.margins if not is_page_number(text)))
+    first = 1 if blocks and blocks[0].text.startswith("# ") else 0
+    text = joined([*blocks[:first], *map(Block, margins), *blocks[first:]]).encode("utf-16", "surrogatepass")
+    whole = text.decode("utf-16", "replace")  # two halves of a character that stood apart are one again
+    warnings = (
+        *([f"hidden text is left out: {reader.hidden} words"] if reader.hidden else []),
+        *([f"embedded objects are not read: {reader.objects}"] if reader.objects else []),
+    )
+    if not whole.strip():
+        yield Skipped(file.name, "; ".join(("has no text: it holds pictures, or nothing", *warnings)))
+        return
+    header = {**header_fields("\n".join(label for one in margins for label in labelled(one))), **header_fields(whole)}
+    fields = real_properties({name: text.strip() for name, text in reader.fields.items()})
+    yield LoadedDocument(path=file.name, text=whole, fields=fields, header=header, warnings=warnings)
