@@ -31,7 +31,10 @@ def files_of(root: Path, unread: Callable[[OSError, Path], None], linked: Callab
 
 
 def names_of(file: Path, root: Path, *, alone: bool) -> list[str]:
-    """Return the names a file may go by, as they are on the disk; for a file given alone every end of its full path, shortest first."""
+    """Return the names a file may go by, as they are on the disk.
+
+    A file given alone goes by every end of its full path, shortest first.
+    """
     if not alone:
         return [file.relative_to(root).as_posix()]
     parts = file.absolute().parts[1:]

@@ -36,10 +36,9 @@ def share(tmp_path):
     root = tmp_path / os.fsdecode(b"abl\xe4ge")
     root.mkdir()
     for number, name in enumerate([*AWKWARD, b"alt\xfc/sub.md"]):
-        path = os.path.join(os.fsencode(root), name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(f"The rule of file {number} stands here.\n")
+        path = root / os.fsdecode(name)
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"The rule of file {number} stands here.\n")
         os.utime(path, (1_700_000_000, 1_700_000_000))
     return root
 
@@ -89,7 +88,7 @@ def test_a_dry_run_finds_what_the_run_writes_and_a_second_run_the_same_ids(share
 def test_a_file_that_is_gone_is_pruned_by_its_name(share, source, sink):
     rule = source({"**/*.md": "default"})
     ingest(share, rule, sink)
-    os.unlink(os.path.join(os.fsencode(share), b"Gesch\xe4ftsbericht.md"))
+    (share / os.fsdecode(b"Gesch\xe4ftsbericht.md")).unlink()
     assert ingest(share, rule, sink, prune=True).removed == 1
     assert (r"Gesch\xe4ftsbericht", "") not in sink.documents("sops")
 
