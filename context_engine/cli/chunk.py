@@ -74,15 +74,16 @@ def chunk(
 
     Exit codes: 1 the file gives no document, 3 some of it cannot be read.
     """
+    from context_engine.ingest import shown_name
     from context_engine.token_counters import open_counter
     from context_engine.wiring import load_setup
 
     file = _file(path)
     setup = load_setup(config_dir=place.config_dir, stage=place.stage)
     counter = open_counter(counter_name or setup.resolver.base().values.token_counter, env=setup.env)
-    cuts, skipped, more = _cut(file, setup, counter, _rule(setup, file, doc_type, profile), limit)
+    cuts, skipped, more = _cut(file, setup, counter, _rule(setup, doc_type, profile), limit)
     if as_json:
-        print_json_line(json.dumps(_as_dict(path, counter, cuts, skipped, more=more), ensure_ascii=False))
+        print_json_line(json.dumps(_as_dict(shown_name(path), counter, cuts, skipped, more=more), ensure_ascii=False))
     else:
         _print(out(), cuts)
     for one in skipped:
@@ -93,31 +94,33 @@ def chunk(
 
 
 def _file(path: str) -> Path:
+    from context_engine.ingest import shown_name
+
     file = Path(path)
     if not file.is_file():
         what = "is a folder: name a file in it" if file.is_dir() else "does not exist"
-        raise InvalidRequest(f"{path} {what}")
+        raise InvalidRequest(f"{shown_name(path)} {what}")
     return file
 
 
-def _rule(setup: Setup, file: Path, doc_type: str | None, profile: str | None) -> DocumentRule | None:
+def _rule(setup: Setup, doc_type: str | None, profile: str | None) -> DocumentRule | None:
     """Return the rule that a manifest would give the file, had it one with these keys."""
     known = setup.config.chunking
     if doc_type is not None and doc_type not in known:
         raise InvalidRequest(f"document type {doc_type!r} has no row in the chunking table.{nearest(doc_type, known)}")
     given = {key: value for key, value in (("doc_type", doc_type), ("profile", profile)) if value is not None}
-    return DocumentRule.model_validate({"include": file.name, **given}) if given else None
+    return DocumentRule.model_validate({"include": "*", **given}) if given else None
 
 
 def _cut(
     file: Path, setup: Setup, counter: TokenCounter, rule: DocumentRule | None, limit: int
 ) -> tuple[list[_Cut], list[Skipped], bool]:
     """Return the documents, what could not be read, and whether there are more than the limit."""
-    from context_engine.ingest import LoadedDocument, chunks_of, load, prepare
+    from context_engine.ingest import LoadedDocument, chunks_of, load, prepare, shown_name
 
     cuts: list[_Cut] = []
     skipped: list[Skipped] = []
-    found: Iterable[LoadedDocument | Skipped] = load(file, file.absolute().parent, name=file.name)
+    found: Iterable[LoadedDocument | Skipped] = load(file, file.absolute().parent, name=shown_name(file.name))
     for one in found:
         if limit and len(cuts) + len(skipped) == limit:
             return cuts, skipped, True

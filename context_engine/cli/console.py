@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 import sys
 import unicodedata
 from typing import Any, Final, TextIO
@@ -30,18 +31,32 @@ _NARROWEST: Final = 40
 _PLAIN: Final = dict(
     zip("·–—…×→•▪§✓✗’“”", ("-", "-", "-", "...", "x", "->", "-", "#", "s.", "y", "X", "'", '"', '"'), strict=True)
 )
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _STEERS_TEXT: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def clean(text: str) -> str:
-    """Return text that cannot steer a terminal: control and direction characters become spaces."""
+    """Return text that cannot steer a terminal: control and direction characters become spaces.
+
+    Bytes of a file's name that are no UTF-8 are shown as `ingest` shows them.
+    """
     if text.isprintable():
         return text
-    return "".join(" " if _steers(char) else char for char in text)
+    return "".join(" " if _steers(char) else char for char in _valid(text))
 
 
 def _steers(char: str) -> bool:
-    return char not in "\n" and (unicodedata.category(char) in ("Cc", "Cs") or char in _STEERS_TEXT)
+    return char not in "\n" and (unicodedata.category(char) == "Cc" or char in _STEERS_TEXT)
+
+
+def _valid(text: str, backslash: str = "\\") -> str:
+    """Return text that can be encoded: lone surrogates as the bytes they stand for, or U+FFFD."""
+    return _SURROGATE.sub(lambda found: _byte(found[0], backslash), text)
+
+
+def _byte(surrogate: str, backslash: str) -> str:
+    code = ord(surrogate) - 0xDC00
+    return f"{backslash}x{code:02x}" if 0x80 <= code <= 0xFF else "\ufffd"
 
 
 def out() -> Console:
@@ -67,6 +82,7 @@ def error_line(message: str) -> None:
 
 def print_json_line(text: str) -> None:
     """Write one line of JSON to stdout, escaped where stdout cannot carry UTF-8."""
+    text = _valid(text, backslash="\\\\")
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
         text.encode(encoding)

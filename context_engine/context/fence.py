@@ -2,15 +2,18 @@
 
 The markers stand on lines of their own: `<<<untrusted NONCE` and `NONCE>>>`. Inside, every run of three angle brackets
 and every occurrence of the nonce is broken by the visible sign U+241B, whatever it is dressed as: full-width and other
-look-alikes, entities, URL and string escapes, with spaces, NBSP, zero-width or combining characters between. A U+241B
-of the text itself is doubled, so that the original text is recovered exactly.
+look-alikes, entities, URL and string escapes, with white space, control, format or combining characters between. A
+U+241B of the text itself is doubled, so that the original text is recovered exactly.
 """
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
+from itertools import groupby
 from typing import Final
+from unicodedata import category
 
 from context_engine.errors import InvalidRequest
 
@@ -27,11 +30,28 @@ _LIKE: Final = {
     3: "⋘⋙ ⫷⫸",
 }
 _WIDTH: Final = {char: width for width, pairs in _LIKE.items() for char in pairs.replace(" ", "")}
-# Invisible and white-space characters that leave a marker a marker to the reader's eye; a line break does not.
-_UNSEEN: Final = (
-    r"(?:[^\S\n]|[\u00ad\u0300-\u036f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
-    r"\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff])*"
-)
+_KINDS: Final = frozenset(("Cc", "Cf", "Mn", "Mc", "Me"))
+_BLANK: Final = "\u115f\u1160\u2800\u3164\uffa0"
+"""Letters and signs that show nothing."""
+
+
+@cache
+def _unseen() -> str:
+    """Return a pattern for a character that leaves a marker a marker to the reader's eye.
+
+    That is white space and every control, format and combining character, but no line break. Unicode has them in its
+    first two planes and among the tags.
+    """
+    chars = map(chr, (*range(0x20000), *range(0xE0000, 0xE1000)))
+    found = [ord(char) for char in chars if char != "\n" and (category(char) in _KINDS or char.isspace())]
+    return f"[{_BLANK}{''.join(_ranges(found))}]"
+
+
+def _ranges(codes: Sequence[int]) -> Iterator[str]:
+    """Yield ascending code points as ranges of a character class."""
+    for _, run in groupby(enumerate(codes), lambda pair: pair[1] - pair[0]):
+        members = [code for _, code in run]
+        yield rf"\U{members[0]:08x}-\U{members[-1]:08x}"
 
 
 def _bracket(side: int) -> str:
@@ -43,7 +63,18 @@ def _bracket(side: int) -> str:
 
 
 _BRACKET: Final = re.compile(f"{_bracket(0)}|{_bracket(1)}", re.IGNORECASE)
-_RUN: Final = "|".join(rf"{_bracket(side)}(?:{_UNSEEN}{_bracket(side)})*" for side in (0, 1))
+
+
+@cache
+def _runs() -> re.Pattern[str]:
+    """Return the pattern of brackets of one side, however many, with nothing visible between."""
+    sides = (rf"{_bracket(side)}(?:{_unseen()}*{_bracket(side)})*" for side in (0, 1))
+    return re.compile("|".join(sides), re.IGNORECASE)
+
+
+@cache
+def _hidden() -> re.Pattern[str]:
+    return re.compile(f"{_unseen()}+")
 
 
 def checked_nonce(nonce: str) -> str:
@@ -58,10 +89,19 @@ def checked_nonce(nonce: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def _patterns(nonce: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return (brackets or nonce, nonce alone), the nonce in any case and in full width too."""
-    letters = _UNSEEN.join(f"[{re.escape(char)}{chr(ord(char) + 0xFEE0)}]" for char in checked_nonce(nonce))
-    return re.compile(f"({_RUN})|{letters}", re.IGNORECASE), re.compile(letters, re.IGNORECASE)
+def _plain_nonce(nonce: str) -> re.Pattern[str]:
+    """Return the pattern of a nonce with nothing between its letters, in any case and in full width too."""
+    return re.compile("".join(_letters(nonce)), re.IGNORECASE)
+
+
+@lru_cache(maxsize=64)
+def _spread_nonce(nonce: str) -> re.Pattern[str]:
+    """Return the pattern of a nonce with anything unseen between its letters; takes long to make."""
+    return re.compile(f"{_unseen()}*".join(_letters(nonce)), re.IGNORECASE)
+
+
+def _letters(nonce: str) -> list[str]:
+    return [f"[{re.escape(char)}{chr(ord(char) + 0xFEE0)}]" for char in checked_nonce(nonce)]
 
 
 def _break_first(found: re.Match[str]) -> str:
@@ -69,21 +109,24 @@ def _break_first(found: re.Match[str]) -> str:
 
 
 def _break_run(found: re.Match[str]) -> str:
-    if found[1] is None:
-        return _break_first(found)
-    if sum(_WIDTH.get(one, 1) for one in _BRACKET.findall(found[1])) < 3:
+    if sum(_WIDTH.get(one, 1) for one in _BRACKET.findall(found[0])) < 3:
         return found[0]
-    return _BRACKET.sub(lambda one: one[0] + _BREAK, found[1])
+    return _BRACKET.sub(lambda one: one[0] + _BREAK, found[0])
 
 
 def neutralise(text: str, nonce: str) -> str:
     """Return the text with nothing in it that reads as a marker; reversible."""
-    return _patterns(nonce)[0].sub(_break_run, text.replace(_BREAK, _BREAK * 2))
+    return without_nonce(_runs().sub(_break_run, text.replace(_BREAK, _BREAK * 2)), nonce)
 
 
 def without_nonce(text: str, nonce: str) -> str:
     """Return a trusted text, verbatim unless it holds the nonce: it cannot open or close a fence by accident."""
-    return _patterns(nonce)[1].sub(_break_first, text)
+    seen = "".join(text.split())
+    if not (seen.isascii() and seen.isprintable()):
+        seen = _hidden().sub("", seen)
+    if not _plain_nonce(nonce).search(seen):
+        return text
+    return _spread_nonce(nonce).sub(_break_first, text)
 
 
 def fence(text: str, nonce: str) -> str:

@@ -9,6 +9,7 @@ from context_engine.engine.clock import SystemClock, TimeSortedIds
 from context_engine.engine.outcome import assemble, stage_two
 from context_engine.engine.refining import prepared_query
 from context_engine.engine.reranking import RerankLane, rerank_step
+from context_engine.engine.seam import usable
 from context_engine.engine.stage2 import rank
 from context_engine.models import (
     Chunk,
@@ -46,7 +47,9 @@ def rank_chunks(
     """
     clock, ids = clock or SystemClock(), ids or TimeSortedIds()
     now = clock.now()
-    raw = RawAnswer(source_id=spec.id, chunks=tuple(chunks), retrieved_at=now)
+    said = list(notes)
+    chunks = tuple(usable(chunk, said) for chunk in chunks)
+    raw = RawAnswer(source_id=spec.id, chunks=chunks, retrieved_at=now)
     status = SourceStatus(
         source_id=spec.id,
         title=spec.title,
@@ -55,7 +58,7 @@ def rank_chunks(
         state="ok" if chunks else "empty",
         asked=len(chunks),
         chunks=len(chunks),
-        notes=tuple(notes),
+        notes=tuple(said),
     )
     day = now.astimezone(UTC).date()
     as_of = request.as_of or day

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
-from context_engine.engine.seam import Admitted, admit
+from context_engine.engine.seam import Admitted, admit, with_sound_words
 from context_engine.errors import SourceBusy, SourceError, SourceTimeout, SourceUnavailable
 from context_engine.models import SourceQuery
 from context_engine.protocols import Clock, Source
@@ -106,7 +106,7 @@ def as_source_error(error: BaseException, source_id: str) -> SourceError:
     """An adapter's own exception may hold secrets: its type is shown, its text goes to the debug log."""
     if isinstance(error, SourceError):
         error.source_id = error.source_id or source_id
-        return error
+        return with_sound_words(error)
     logger.debug("source %s raised", source_id, exc_info=error)
     name = type(error).__name__
     return SourceUnavailable(f"failed with {name} (its text is in the debug log)", source_id=source_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from datetime import UTC, date, datetime
 from functools import lru_cache
+from hashlib import sha256
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
@@ -20,10 +21,21 @@ from context_engine.models import (
     SourceAnswer,
     SourceType,
     TrustClass,
+    is_sound_text,
+    sound_id,
+    sound_mapping,
+    sound_text,
     usable_score,
 )
 
-__all__ = ["Admitted", "admit"]
+__all__ = ["Admitted", "admit", "usable", "with_sound_words"]
+
+_MOST_FIELD: Final = 2_000
+"""Most characters of an id, title, section or heading."""
+_MOST_HEADINGS: Final = 100
+_MOST_NOTES: Final = 200
+_MOST_WHOLE: Final = 2**1023
+"""A larger number is none of JSON, and Python refuses to write it."""
 
 
 class Admitted(NamedTuple):
@@ -47,7 +59,7 @@ def admit(answer: Any, *, source_id: str, top_k: int) -> Admitted:
 
     Chunks past top_k are cut and counted, without looking at them. What is not a chunk with text is refused and
     counted. A field whose value is not what it should be counts as not known, a score that its kind cannot be as
-    absent; both are noted.
+    absent; text is made valid, metadata bounded. All of it is noted.
 
     Raises:
         SourceProtocolError: not a `SourceAnswer`, or its chunks are not a sequence.
@@ -63,22 +75,49 @@ def admit(answer: Any, *, source_id: str, top_k: int) -> Admitted:
         or not hasattr(given, "__iter__")
     ):
         raise SourceProtocolError(f"its chunks are {type(given).__name__} instead of a list", source_id=source_id)
-    notes: list[str] = list(answer.notes)
+    notes = [_note(one) for one in answer.notes]
     kept: list[Chunk] = []
     rejected = 0
     for chunk in islice(given, top_k):
         if _is_chunk(chunk):
-            kept.append(_with_usable_scores(_with_usable_fields(chunk, notes), notes))
+            kept.append(usable(chunk, notes))
         else:
             rejected += 1
     if rejected:
         notes.append(f"{rejected} chunk(s) without text were refused")
     retrieved_at = answer.retrieved_at
     if retrieved_at is not None and not _is_aware(retrieved_at):
-        notes.append(f"retrieved_at {retrieved_at!r} is not a moment with a time zone and counts as not known")
+        notes.append(f"retrieved_at {_shown(retrieved_at)} is not a moment with a time zone and counts as not known")
         retrieved_at = None
     cut = answer.cut + max(len(given) - top_k, 0)
+    if len(notes) > _MOST_NOTES:
+        notes[_MOST_NOTES:] = [f"and {len(notes) - _MOST_NOTES} further notes"]
     return Admitted(tuple(kept), cut, rejected, tuple(notes), retrieved_at, _failures(answer, source_id))
+
+
+def usable(chunk: Chunk, notes: list[str]) -> Chunk:
+    """Return what can be used of a chunk: typed fields, scores their kinds can be, valid text, bounded metadata.
+
+    Args:
+        chunk: with text.
+        notes: takes a sentence for whatever was changed.
+    """
+    return _with_sound_data(
+        _with_sound_text(_with_usable_scores(_with_usable_fields(chunk, notes), notes), notes), notes
+    )
+
+
+def _note(given: Any) -> str:
+    text = given if isinstance(given, str) else _shown(given)
+    return sound_text(text[:_MOST_FIELD])
+
+
+def _shown(value: Any) -> str:
+    """Return the beginning of a value's text, for a note; a value may refuse to be written."""
+    try:
+        return sound_text(repr(value)[:60])
+    except Exception:  # noqa: BLE001  whatever an object of another does when it is asked for its text
+        return f"of type {type(value).__name__}"
 
 
 def _failures(answer: SourceAnswer, source_id: str) -> tuple[SourceError, ...]:
@@ -87,7 +126,14 @@ def _failures(answer: SourceAnswer, source_id: str) -> tuple[SourceError, ...]:
             name = type(error).__name__
             raise SourceProtocolError(f"its failures hold a {name} instead of a SourceError", source_id=source_id)
         error.source_id = error.source_id or source_id
+        with_sound_words(error)
     return tuple(answer.failures)
+
+
+def with_sound_words(error: SourceError) -> SourceError:
+    """Return an error of a source whose message every output can hold."""
+    error.args = tuple(_note(one) for one in error.args)
+    return error
 
 
 def _is_chunk(value: Any) -> bool:
@@ -108,7 +154,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_WHOLE
 
 
 def _is_day(value: Any) -> bool:
@@ -177,8 +223,7 @@ def _with_usable_fields(chunk: Chunk, notes: list[str]) -> Chunk:
         value = chunk[index]
         if value is not default and not check(value):
             bad[name] = default
-            which = chunk.chunk_id or "without id"
-            notes.append(f"chunk {which}: {name} {repr(value)[:60]} cannot be used and counts as not known")
+            notes.append(f"chunk {_name(chunk)}: {name} {_shown(value)} cannot be used and counts as not known")
     return chunk._replace(**bad) if bad else chunk
 
 
@@ -190,8 +235,64 @@ def _with_usable_scores(chunk: Chunk, notes: list[str]) -> Chunk:
         known = type(score) is Score and type(score.kind) is ScoreKind and isinstance(score.scorer, str | None)
         value = usable_score(score.kind, score.value) if known else None
         if value is None:
-            notes.append(f"chunk {chunk.chunk_id or 'without id'}: score {score!r} counts as absent")
+            notes.append(f"chunk {_name(chunk)}: score {_shown(score)} counts as absent")
         else:
             kept.append(score if value is score.value else score._replace(value=value))
         changed = changed or value is None or value is not score.value
     return chunk._replace(scores=tuple(kept)) if changed else chunk
+
+
+_IDS: Final = frozenset(("chunk_id", "source_id", "document_id", "document_version", "dataset_id", "superseded_by"))
+_TEXTS: Final[tuple[tuple[int, str], ...]] = tuple(
+    (index, name) for index, name in enumerate(Chunk._fields) if _CHECKS.get(name) is _is_text
+)
+
+
+def _with_sound_text(chunk: Chunk, notes: list[str]) -> Chunk:
+    """Make every text valid and every short one short: ids so that they still differ."""
+    changed: dict[str, Any] = {}
+    if not is_sound_text(chunk.content):
+        changed["content"] = sound_text(chunk.content)
+    for index, name in _TEXTS:
+        text = chunk[index]
+        if text and not (len(text) <= _MOST_FIELD and is_sound_text(text)):
+            changed[name] = _short_id(sound_id(text)) if name in _IDS else sound_text(text[:_MOST_FIELD])
+    path = chunk.heading_path
+    if path and not (
+        len(path) <= _MOST_HEADINGS and all(len(one) <= _MOST_FIELD and is_sound_text(one) for one in path)
+    ):
+        changed["heading_path"] = tuple(sound_text(one[:_MOST_FIELD]) for one in path[:_MOST_HEADINGS])
+    if not changed:
+        return chunk
+    chunk = chunk._replace(**changed)
+    notes.append(
+        f"chunk {_name(chunk)}: {', '.join(changed)} held characters that are not valid Unicode, or NUL, or too many: "
+        "they were replaced or cut"
+    )
+    return chunk
+
+
+def _with_sound_data(chunk: Chunk, notes: list[str]) -> Chunk:
+    """Bound metadata and extra, and make what they hold valid."""
+    for name in ("metadata", "extra"):
+        given = getattr(chunk, name)
+        if not given:
+            continue
+        sound, said = sound_mapping(given)
+        if said:
+            notes += [f"chunk {_name(chunk)}: {name} {one}" for one in said]
+        if sound is not given:
+            chunk = chunk._replace(**{name: sound})
+    return chunk
+
+
+def _short_id(text: str) -> str:
+    """Return an id as it is, or its beginning with a digest of the whole of one that is too long."""
+    if len(text) <= _MOST_FIELD:
+        return text
+    return f"{text[:200]}…{sha256(text.encode()).hexdigest()[:16]}"
+
+
+def _name(chunk: Chunk) -> str:
+    name = chunk.chunk_id
+    return sound_text(name[:200]) if isinstance(name, str) and name else "without id"

@@ -4,6 +4,7 @@ from context_engine.ingest.documents import PreparedDocument, chunks_of, prepare
 from context_engine.ingest.loaded import LoadedDocument, Skipped
 from context_engine.ingest.loaders import LOADERS, MOST_BYTES, load
 from context_engine.ingest.memory import FileMemory
+from context_engine.ingest.names import original_name, shown_name
 from context_engine.ingest.reading import IngestOptions
 from context_engine.ingest.report import IngestReport, Refused
 from context_engine.ingest.run import Progress, RefusingSink, ingest
@@ -23,5 +24,7 @@ __all__ = [
     "chunks_of",
     "ingest",
     "load",
+    "original_name",
     "prepare",
+    "shown_name",
 ]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -27,12 +28,16 @@ from context_engine.models import (
     DocumentRule,
     FetchedAtBasis,
     canonical_json,
+    sound_mapping,
+    sound_text,
 )
 from context_engine.protocols import TokenCounter
 
 __all__ = ["PreparedDocument", "chunks_of", "prepare"]
 
 _MOST_TITLE: Final = 300
+_ANY: Final = sys.maxsize
+_INVALID: Final = "its text held characters that are not valid Unicode, or NUL: they were replaced by U+FFFD"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +89,7 @@ def prepare(
     Raises:
         ConfigError: the rule names a profile that is not known.
     """
+    loaded, said = _sound(loaded)
     fields = _fields(loaded)
     claims = Claims(fields)
     own_id = next((found for name in ID_FIELDS[loaded.record] if (found := claims.text(name))), None)
@@ -91,7 +97,8 @@ def prepare(
     doc_type = _doc_type(loaded, rule, claims)
     strategy = _strategy(rule, doc_type, strategies, max_chunk_tokens)
     shared = carried(loaded, fields, rule.fields if rule else ())
-    base = _base(loaded, rule, claims, identity, doc_type)._replace(metadata=shared.metadata)
+    metadata, too_much = sound_mapping(shared.metadata)
+    base = _base(loaded, rule, claims, identity, doc_type)._replace(metadata=metadata)
     return PreparedDocument(
         loaded=loaded,
         document_id=identity,
@@ -101,7 +108,11 @@ def prepare(
         strategy=strategy,
         base=base,
         fields=fields,
-        warnings=(*loaded.warnings, *claims.warnings, *shared.warnings),
+        warnings=(
+            *(*loaded.warnings, *said),
+            *(f"its metadata {one}" for one in too_much),
+            *(*claims.warnings, *shared.warnings),
+        ),
     )
 
 
@@ -122,6 +133,16 @@ def chunks_of(document: PreparedDocument, counter: TokenCounter, *, now: datetim
     return [
         _chunk(document, piece, own, chunk_ids, counter.count(piece.content), now) for piece, own in zip(pieces, owns)
     ]
+
+
+def _sound(loaded: LoadedDocument) -> tuple[LoadedDocument, tuple[str, ...]]:
+    """Return a document whose text and fields every output can hold, and what was changed; no field is too many."""
+    text = sound_text(loaded.text)
+    fields, said = sound_mapping(loaded.fields, most_values=_ANY, most_characters=_ANY)
+    if text is loaded.text and fields is loaded.fields:
+        return loaded, ()
+    of_text = () if text is loaded.text else (_INVALID,)
+    return replace(loaded, text=text, fields=fields), (*of_text, *(f"a field {one}" for one in said))
 
 
 def _chunk(

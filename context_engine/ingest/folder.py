@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from context_engine.ingest.names import shown_name
+
 __all__ = ["files_of", "names_of"]
 
 
@@ -15,21 +17,24 @@ def files_of(root: Path, unread: Callable[[OSError, Path], None], linked: Callab
     Args:
         root: the folder.
         unread: told of a folder that cannot be listed.
-        linked: told of a folder that is a link, by its path below `root`.
+        linked: told of a folder that is a link, by its path below `root` as it is shown.
     """
     found: list[Path] = []
     for folder, folders, names in os.walk(root, onerror=lambda error: unread(error, root)):
         here = Path(folder)
         links = {name for name in folders if os.path.islink(here / name)}  # noqa: PTH114 - Path's raises before 3.12
         for name in sorted(links):
-            linked((here / name).relative_to(root).as_posix())
+            linked(shown_name((here / name).relative_to(root).as_posix()))
         folders[:] = [name for name in folders if not name.startswith(".") and name not in links]
         found += [here / name for name in names if not name.startswith(".")]
     yield from sorted(found, key=lambda file: file.relative_to(root).as_posix())
 
 
 def names_of(file: Path, root: Path, *, alone: bool) -> list[str]:
-    """Return the names a file may go by; for a file given alone every end of its full path, shortest first."""
+    """Return the names a file may go by, as they are on the disk.
+
+    A file given alone goes by every end of its full path, shortest first.
+    """
     if not alone:
         return [file.relative_to(root).as_posix()]
     parts = file.absolute().parts[1:]

@@ -14,7 +14,7 @@ class Skipped(NamedTuple):
     """A file or line that gave no document.
 
     Attributes:
-        path: relative to the folder that is ingested.
+        path: relative to the folder that is ingested, as `shown_name` writes it.
         line: 1-based line of the file, None where the whole file is meant.
         error: False for what nobody asked for (no rule, an unknown kind of file), True for what should have worked.
     """
@@ -33,7 +33,7 @@ class LoadedDocument:
     """A document as it stands in a file.
 
     Attributes:
-        path: relative to the folder that is ingested, with "/".
+        path: relative to the folder that is ingested, with "/", as `shown_name` writes it.
         text: what is cut; for a record its fields as text.
         offset: characters of the file that stand before `text` (front matter), so that spans are offsets in the file.
         fields: front matter, or the record; values are JSON values, dates and moments.

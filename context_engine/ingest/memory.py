@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from context_engine.chunking import CHUNKER_VERSION, DEFAULT_STRATEGIES
+from context_engine.ingest.names import shown_name
 from context_engine.ingest.reading import FileJob, IngestOptions, Known
 from context_engine.models import canonical_json
 
@@ -59,7 +60,7 @@ class FileMemory:
             options: how it would be cut.
             known: what the sources hold.
         """
-        name, now = str(job.file.absolute()), _stamp(job.file)
+        name, now = _name(job.file), _stamp(job.file)
         if now is None or not job.takers:
             return None
         how = _how(job, options)
@@ -73,7 +74,7 @@ class FileMemory:
 
     def learn(self, job: FileJob, documents: Sequence[Remembered] | None) -> None:
         """Remember what a file gave; None forgets it."""
-        name = str(job.file.absolute())
+        name = _name(job.file)
         how, stamp = self._stamps.get(name, ("", [0, 0]))
         if not documents or not how or time.time() - stamp[1] / 1e9 < _YOUNG_S:
             self._files.pop(name, None)
@@ -82,7 +83,7 @@ class FileMemory:
 
     def save(self, root: Path) -> None:
         """Write the memory; files below a folder that were not met are forgotten. A failure costs only time."""
-        inside = f"{root.absolute()}{os.sep}"
+        inside = f"{_name(root)}{os.sep}"
         kept = {name: one for name, one in self._files.items() if name in self._stamps or not name.startswith(inside)}
         temporary = self._path.with_suffix(f".{os.getpid()}")
         try:
@@ -100,6 +101,10 @@ def _read(path: Path) -> dict[str, Any]:
         return {name: one for name, one in files.items() if {"how", "stamp", "documents"} <= set(one)}
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return {}
+
+
+def _name(file: Path) -> str:
+    return shown_name(file.absolute())
 
 
 def _stamp(file: Path) -> list[int] | None:

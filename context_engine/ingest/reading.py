@@ -62,7 +62,7 @@ class IngestOptions:
 
 
 class FileJob(NamedTuple):
-    """A file and the sources that take it; `names[0]` is what it is called in reports."""
+    """A file and the sources that take it; `names[0]` is what it is called in reports, as `shown_name` writes it."""
 
     file: Path
     root: Path

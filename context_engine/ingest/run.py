@@ -17,6 +17,7 @@ from context_engine.ingest.documents import PreparedDocument, chunks_of
 from context_engine.ingest.folder import files_of, names_of
 from context_engine.ingest.loaded import Skipped
 from context_engine.ingest.memory import FileMemory, Remembered
+from context_engine.ingest.names import shown_name
 from context_engine.ingest.reading import CutDocument, FileJob, IngestOptions, prepared
 from context_engine.ingest.report import IngestReport, Refused, documents
 from context_engine.ingest.rules import Assigned, assigned
@@ -117,15 +118,16 @@ def _alone(job: FileJob, run: _Run) -> Iterator[Item]:
 
 
 def _job(file: Path, root: Path, specs: Sequence[SourceSpec], source_id: str | None, *, alone: bool) -> FileJob:
-    names = names_of(file, root, alone=alone)
+    raw = names_of(file, root, alone=alone)
+    names = tuple(map(shown_name, raw))
     if source_id is None:
-        return FileJob(file, root, tuple(names), tuple(assigned(names, specs)))
-    return FileJob(file, root, tuple(names), (Assigned(source_id, None, names[0]),))
+        return FileJob(file, root, names, tuple(assigned(raw, specs)))
+    return FileJob(file, root, names, (Assigned(source_id, None, names[0]),))
 
 
 def _check(place: Path, specs: Sequence[SourceSpec], source_id: str | None, prune: bool) -> None:
     if not place.exists():
-        raise InvalidRequest(f"{place} does not exist: give a folder or a file to ingest")
+        raise InvalidRequest(f"{shown_name(place)} does not exist: give a folder or a file to ingest")
     ids = [spec.id for spec in specs]
     if source_id is not None and source_id not in ids:
         raise InvalidRequest(f"source {source_id!r} is not one of the sources given.{nearest(source_id, ids)}")
@@ -189,7 +191,7 @@ class _Run:
     def unread(self, error: OSError, root: Path) -> None:
         """Report a folder that cannot be listed; whose documents it holds is not known, so every source is broken."""
         folder = Path(error.filename or root)
-        shown = folder.relative_to(root).as_posix() if folder.is_relative_to(root) else str(folder)
+        shown = shown_name(folder.relative_to(root).as_posix() if folder.is_relative_to(root) else folder)
         reason = f"the folder cannot be read: {error.strerror or error}"
         for spec in self.specs:
             self._skip(spec.id, Skipped(shown, reason))

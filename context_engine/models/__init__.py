@@ -50,6 +50,7 @@ from context_engine.models.result import (
     canonical_json,
 )
 from context_engine.models.settings import AuthorityBoosts, EffectiveSettings, Settings
+from context_engine.models.sound import is_sound_text, sound_id, sound_mapping, sound_text
 
 __all__ = [
     "MAX_QUERY_CHARS",
@@ -105,6 +106,10 @@ __all__ = [
     "chunk_from_dict",
     "default_trust",
     "filter_to_dict",
+    "is_sound_text",
+    "sound_id",
+    "sound_mapping",
+    "sound_text",
     "to_date",
     "to_moment",
     "usable_score",

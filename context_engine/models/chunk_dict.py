@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 from context_engine.errors import InvalidRequest, nearest
 from context_engine.models.chunk import NOTHING, Chunk, Score, usable_score
 from context_engine.models.enums import TIERS, Classification, FetchedAtBasis, ScoreKind, SourceType, TrustClass
+from context_engine.models.sound import sound_id, sound_mapping
 
 __all__ = ["chunk_from_dict", "to_date", "to_moment"]
 
@@ -18,6 +19,7 @@ _KEYS: Final = """
     document_version dataset_id title section heading_path doc_type position span fetched_at fetched_at_basis
     ttl_seconds effective_from effective_to superseded_by metadata scores
 """
+_IDS: Final = ("chunk_id", "source_id", "document_id")
 _READ: Final = frozenset(_KEYS.split())
 _PARSED: Final = (
     *("fetched_at", "ttl_seconds", "effective_from", "effective_to", "position", "span"),
@@ -34,7 +36,8 @@ def chunk_from_dict(given: Mapping[str, Any], warnings: list[str] | None = None)
     `relevance_score` is relevance in [0, 1]; `score` has the kind `score_kind`, unknown if that is not given. What
     provenance knows (trust_class, fetched_at, document_id ...) is looked for at the top level, then in `_provenance`,
     then in `metadata`. A score that is not a number its kind can be (relevance outside [0, 1], NaN ...) counts as
-    absent, with a warning; so does a tier or type in `metadata` that does not exist here.
+    absent, with a warning; so does a tier or type in `metadata` that does not exist here. Whatever the dict holds is
+    made sound first: see `sound_mapping`.
 
     Args:
         given: the dict; never changed.
@@ -45,10 +48,11 @@ def chunk_from_dict(given: Mapping[str, Any], warnings: list[str] | None = None)
     """
     if not isinstance(given, Mapping):
         raise InvalidRequest(f"a chunk must be a dict with 'content', got {type(given).__name__}")
-    content = given.get("content")
+    content, notes = given.get("content"), [] if warnings is None else warnings
+    given, said = sound_mapping({key: _sound(key, value) for key, value in given.items() if key != "content"})
     if not isinstance(content, str) or not content.strip():
         raise InvalidRequest(f"chunk {given.get('chunk_id', '?')!r} has no text in 'content'")
-    notes = [] if warnings is None else warnings
+    notes += [f"chunk {given.get('chunk_id') or 'without id'} {one}" for one in said]
     look = _Lookup(given, notes)
     chunk = Chunk(
         content=content,
@@ -77,6 +81,10 @@ def chunk_from_dict(given: Mapping[str, Any], warnings: list[str] | None = None)
         metadata=_metadata(given),
     )
     return chunk._replace(extra=_extra(given, chunk, notes))
+
+
+def _sound(key: str, value: Any) -> Any:
+    return sound_id(value) if key in _IDS and isinstance(value, str) else value
 
 
 def _extra(given: Mapping[str, Any], chunk: Chunk, warnings: list[str]) -> Mapping[str, Any]:

@@ -28,6 +28,7 @@ from context_engine.ingest.loaders.rtf_file import load_rtf
 from context_engine.ingest.loaders.source_file import Loader, NoFile, SourceFile
 from context_engine.ingest.loaders.text_file import load_text
 from context_engine.ingest.loaders.xlsx_file import load_xlsx
+from context_engine.ingest.names import shown_name
 from context_engine.models import IngestSettings
 
 __all__ = ["LOADERS", "MOST_BYTES", "MOST_STREAMED_BYTES", "STREAMED", "Loader", "SourceFile", "load"]
@@ -92,14 +93,14 @@ def load(
         root: the folder that is ingested; a link that leads out of it is refused.
         most_bytes: documents above are refused.
         most_streamed_bytes: files of records above are refused.
-        name: the path to give the documents; relative to `root` if None.
+        name: the path to give the documents, as `shown_name` writes it; relative to `root` if None.
         settings: how files are read.
     """
-    file = SourceFile(path, path.relative_to(root).as_posix() if name is None else name, settings)
+    file = SourceFile(path, shown_name(path.relative_to(root).as_posix()) if name is None else name, settings)
     suffix = path.suffix.lower()
     loader = LOADERS.get(suffix)
     if loader is None:
-        yield _unknown(file.name, path.suffix)
+        yield _unknown(file.name, shown_name(path.suffix))
         return
     try:
         refused = _refused(file, root, suffix, most_streamed_bytes if suffix in STREAMED else most_bytes)
@@ -149,5 +150,6 @@ def _stamp(file: SourceFile) -> tuple[int, int]:
 
 
 def _said(error: Exception) -> str:
-    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    text = str(error).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {first[:160]}" if first else type(error).__name__

@@ -54,7 +54,9 @@ def load_odt(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
 def _refused(parts: XmlParts) -> str | None:
     kind = parts.data("mimetype").strip()
     if kind and not kind.startswith(_TYPE):
-        return f"is {kind.decode('ascii', 'replace')[:80]}, not an OpenDocument text: its suffix does not fit its content"
+        return (
+            f"is {kind.decode('ascii', 'replace')[:80]}, not an OpenDocument text: its suffix does not fit its content"
+        )
     if b"encryption-data" in parts.data("META-INF/manifest.xml"):
         return "is encrypted: save it without a password"
     return None

@@ -23,7 +23,14 @@ _DC: Final = "{http://purl.org/dc/elements/1.1/}"
 _XLINK: Final = "{http://www.w3.org/1999/xlink}"
 _INDEXES: Final = frozenset(
     f"{TEXT}{name}"
-    for name in ("table-of-content", "illustration-index", "table-index", "object-index", "alphabetical-index", "user-index")
+    for name in (
+        "table-of-content",
+        "illustration-index",
+        "table-index",
+        "object-index",
+        "alphabetical-index",
+        "user-index",
+    )
 )
 _GONE: Final = frozenset(
     (f"{TEXT}tracked-changes", f"{TEXT}sequence-decls", f"{TEXT}variable-decls", f"{TEXT}user-field-decls",
@@ -54,9 +61,7 @@ class OdtBody:
         contents: the lines of tables of contents and indexes.
     """
 
-    def __init__(
-        self, roots: Sequence[Any], changes: Changes, drawn: Callable[[str], Sequence[Block]]
-    ) -> None:
+    def __init__(self, roots: Sequence[Any], changes: Changes, drawn: Callable[[str], Sequence[Block]]) -> None:
         self._drawn_by = drawn
         self._lists = OdtLists(roots)
         self._styles = {
@@ -258,7 +263,9 @@ class OdtBody:
         if element.tag in (f"{TEXT}span", f"{TEXT}section"):
             if element.get(f"{TEXT}display") == "none":
                 return True
-            return element.tag == f"{TEXT}span" and self._is_hidden_style(self._names(element.get(f"{TEXT}style-name") or ""))
+            return element.tag == f"{TEXT}span" and self._is_hidden_style(
+                self._names(element.get(f"{TEXT}style-name") or "")
+            )
         return element.tag == f"{TEXT}hidden-paragraph" and element.get(f"{TEXT}is-hidden") == "true"
 
     def _is_hidden_style(self, names: Sequence[str]) -> bool:

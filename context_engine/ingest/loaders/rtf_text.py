@@ -13,7 +13,8 @@ from context_engine.ingest.loaders.markdown import Block, heading, one_line, pip
 __all__ = ["RtfReader"]
 
 _TOKEN: Final = re.compile(
-    rb"\\bin(\d+) ?|\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'([0-9a-fA-F]{2})|\\([^a-zA-Z])|([{}])|[\r\n]+|([^\\{}\r\n]+)", re.DOTALL
+    rb"\\bin(\d+) ?|\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'([0-9a-fA-F]{2})|\\([^a-zA-Z])|([{}])|[\r\n]+|([^\\{}\r\n]+)",
+    re.DOTALL,
 )
 _CHARS: Final = {
     b"line": "\n", b"tab": " ", b"emdash": "—", b"endash": "–", b"emspace": " ", b"enspace": " ", b"qmspace": " ",
@@ -25,7 +26,21 @@ _ASIDE: Final = {  # destinations that stand beside the text, and what they are
     b"header": "Page header", b"headerl": "Page header", b"headerr": "Page header", b"headerf": "Page header",
     b"footer": "Page footer", b"footerl": "Page footer", b"footerr": "Page footer", b"footerf": "Page footer",
 }  # fmt: skip
-_INLINE: Final = frozenset((b"fldrslt", b"listtext", b"pntext", b"field", b"shp", b"shpinst", b"result", b"object", b"moMath", b"mmath", b"moMathPara"))
+_INLINE: Final = frozenset(
+    (
+        b"fldrslt",
+        b"listtext",
+        b"pntext",
+        b"field",
+        b"shp",
+        b"shpinst",
+        b"result",
+        b"object",
+        b"moMath",
+        b"mmath",
+        b"moMathPara",
+    )
+)
 _GONE: Final = frozenset(
     b"fonttbl colortbl stylesheet info pict fldinst objdata nonshppict shppict themedata colorschememapping datastore "
     b"listtable listoverridetable rsidtbl generator filetbl revtbl xmlnstbl latentstyles pgptbl bkmkstart bkmkend xe tc "

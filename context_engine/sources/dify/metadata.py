@@ -109,7 +109,7 @@ def _member(vocabulary: type[Any], word: str) -> Any:
 def _whole(value: Any) -> int | None:
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return int(number) if not isinstance(value, bool) and number >= 0 and number.is_integer() else None
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from context_engine.errors import SourceProtocolError
-from context_engine.models import NOTHING, Chunk, FetchedAtBasis, to_moment
+from context_engine.models import NOTHING, Chunk, FetchedAtBasis, sound_mapping, to_moment
 from context_engine.sources.dify.metadata import MARKED, MARKS, MetadataReader
 from context_engine.sources.dify.method import SearchMethod
 
@@ -81,7 +81,9 @@ def _chunk(
     notes: list[str],
 ) -> Chunk:
     document = segment["document"]
-    metadata = dict(document.get("doc_metadata") or {})
+    sound, said = sound_mapping(document.get("doc_metadata") or {})
+    notes += [f"segment {segment['id'][:64]}: doc_metadata {one}" for one in said]
+    metadata = dict(sound)
     fields: dict[str, Any] = {}
     indexed = to_moment(segment.get("completed_at"))
     if indexed is not None:

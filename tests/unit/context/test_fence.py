@@ -128,3 +128,35 @@ def test_any_text_comes_back_and_holds_no_marker(text: str):
 @given(st.text(alphabet="ab<>&; 7\u241b", max_size=40), st.sampled_from([NONCE, "aabbaa", "ltltlt", "gt-amp"]))
 def test_a_nonce_made_of_the_same_letters_as_the_escapes_holds(text: str, nonce: str):
     assert parse_fences(fence(text, nonce), nonce) == [text]
+
+
+UNSEEN = [char for char in map(chr, range(0x110000)) if unicodedata.category(char) in ("Cc", "Cf", "Mn", "Mc", "Me")]
+
+
+@pytest.mark.parametrize("kind", ["Cc", "Cf", "Mn", "Mc", "Me"])
+def test_no_control_format_or_combining_character_hides_a_marker(kind: str):
+    """Every one of Unicode: between brackets, between the letters of the nonce, and back again."""
+    chars = [char for char in UNSEEN if unicodedata.category(char) == kind and char != "\n"]
+    assert chars
+    for char in chars:
+        text = f"{NONCE[:4]}{char}{NONCE[4:]} >{char}＞{char}{char}> <{char}&lt;{char}<"
+        inside = neutralise(text, NONCE)
+        assert inside.count("\u241b") == 7, f"U+{ord(char):04X}"
+        assert parse_fences(fence(text, NONCE), NONCE) == [text]
+
+
+def test_every_character_that_folds_to_a_bracket_counts_as_one():
+    folding = [
+        char for char in map(chr, range(0x110000)) if set("<>") & set(unicodedata.normalize("NFKD", char)) and char
+    ]
+    assert {"<", ">", "＜", "﹥", "≮"} <= set(folding)
+    for char in folding:
+        assert neutralise(char * 3, NONCE) == f"{char}\u241b" * 3
+
+
+@given(st.lists(st.sampled_from(UNSEEN), max_size=4).map("".join), st.sampled_from("<>＜＞≪»⋙"))
+def test_whatever_is_unseen_between_brackets_they_are_broken(between: str, bracket: str):
+    text = between.join(bracket * 3)
+    assert parse_fences(fence(text, NONCE), NONCE) == [text]
+    if "\n" not in between:
+        assert neutralise(text, NONCE).count("\u241b") == 3
