@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -93,11 +94,20 @@ def chunk(
 
 
 def _file(path: str) -> Path:
+    from context_engine.ingest.loaders.source_file import kind_of
+
     file = Path(path)
-    if not file.is_file():
-        what = "is a folder: name a file in it" if file.is_dir() else "does not exist"
-        raise InvalidRequest(f"{path} {what}")
+    try:
+        kind = kind_of(file.stat().st_mode)
+    except OSError as error:
+        raise InvalidRequest(f"{path} {_why(error)}") from None
+    if kind:
+        raise InvalidRequest(f"{path} is {kind}: name a file{' in it' if file.is_dir() else ''}")
     return file
+
+
+def _why(error: OSError) -> str:
+    return "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be opened: {error.strerror or error}"
 
 
 def _rule(setup: Setup, file: Path, doc_type: str | None, profile: str | None) -> DocumentRule | None:
@@ -113,25 +123,24 @@ def _cut(
     file: Path, setup: Setup, counter: TokenCounter, rule: DocumentRule | None, limit: int
 ) -> tuple[list[_Cut], list[Skipped], bool]:
     """Return the documents, what could not be read, and whether there are more than the limit."""
-    from context_engine.ingest import LoadedDocument, chunks_of, load, prepare
+    from context_engine.ingest import CutDocument, IngestOptions, read_one
 
+    options = IngestOptions(
+        strategies=setup.config.chunking,
+        max_chunk_tokens=setup.resolver.base().values.max_chunk_tokens,
+        counter=counter,
+        settings=setup.config.ingest,
+    )
     cuts: list[_Cut] = []
     skipped: list[Skipped] = []
-    found: Iterable[LoadedDocument | Skipped] = load(file, file.absolute().parent, name=file.name)
-    for one in found:
-        if limit and len(cuts) + len(skipped) == limit:
-            return cuts, skipped, True
-        if not isinstance(one, LoadedDocument):
-            skipped.append(one)
-            continue
-        document = prepare(
-            one,
-            rule,
-            counter,
-            strategies=setup.config.chunking,
-            max_chunk_tokens=setup.resolver.base().values.max_chunk_tokens,
-        )
-        cuts.append(_Cut(document, chunks_of(document, counter)))
+    with closing(read_one(file, rule, options)) as found:
+        for one in found:
+            if limit and len(cuts) + len(skipped) == limit:
+                return cuts, skipped, True
+            if isinstance(one, CutDocument):
+                cuts.append(_Cut(one.document, one.chunks or ()))
+            else:
+                skipped.append(one[1])
     return cuts, skipped, False
 
 

@@ -4,13 +4,15 @@ from context_engine.ingest.documents import PreparedDocument, chunks_of, prepare
 from context_engine.ingest.loaded import LoadedDocument, Skipped
 from context_engine.ingest.loaders import LOADERS, MOST_BYTES, load
 from context_engine.ingest.memory import FileMemory
-from context_engine.ingest.reading import IngestOptions
+from context_engine.ingest.reading import CutDocument, IngestOptions
 from context_engine.ingest.report import IngestReport, Refused
 from context_engine.ingest.run import Progress, RefusingSink, ingest
+from context_engine.ingest.workers import read_one
 
 __all__ = [
     "LOADERS",
     "MOST_BYTES",
+    "CutDocument",
     "FileMemory",
     "IngestOptions",
     "IngestReport",
@@ -24,4 +26,5 @@ __all__ = [
     "ingest",
     "load",
     "prepare",
+    "read_one",
 ]
