@@ -40,6 +40,7 @@ _MOST_PROCESSES: Final = 4
 _AHEAD: Final = 8
 _TICK_S: Final = 0.2
 _MEGABYTE: Final = 1 << 20
+_SHARE_OF_TIME: Final = 128 << 10
 
 
 def read_all(
@@ -296,5 +297,5 @@ class _Share:
 
 
 def _allowed(job: FileJob, settings: IngestSettings) -> float:
-    """Return the seconds a file may take in all: a large file of records as often as it has megabytes."""
-    return settings.file_timeout_s * len(job.takers) * max(_bytes(job) / _MEGABYTE, 1.0)
+    """Return the seconds a file may take in all: a file of records that goes on giving some, as often as 128 kB."""
+    return settings.file_timeout_s * len(job.takers) * max(_bytes(job) / _SHARE_OF_TIME, 1.0)

@@ -155,7 +155,7 @@ def test_memory_of_what_a_loader_started_counts_too(run):
 
 @pytest.mark.slow
 def test_a_file_that_never_ends_keeps_what_it_gave_in_its_time(run, sink):
-    """A record every 0.3 s and never a silence of 2 s: after 2 s in all it is left, for it has less than a megabyte."""
+    """A record every 0.3 s and never a silence of 2 s: after 2 s in all it is left, for it has less than 128 kB."""
     report = run({**pages(1), "0.drip": "x"}, file_timeout_s=2.0)
     [skipped] = report.skipped
     kept = len(sink.held) - 1

@@ -24,12 +24,12 @@ def picture():
 def pdf(packed):
     """Return a PDF of one page with a picture and a line of text; a newline stands before each `endstream`."""
     text = b"BT /F1 12 Tf 72 100 Td (Harbour limit: EUR 25 million) Tj ET q 200 0 0 175 72 200 cm /I Do Q"
+    uses = b"<< /Font << /F1 5 0 R >> /XObject << /I 6 0 R >> >>"
     image = f"/Type /XObject /Subtype /Image /Width {WIDTH} /Height {HEIGHT} /ColorSpace /DeviceRGB "
     bodies = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
         b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 4 0 R "
-        b"/Resources << /Font << /F1 5 0 R >> /XObject << /I 6 0 R >> >> >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 4 0 R /Resources %s >>" % uses,
         b"<< /Length %d >>\nstream\n%s\nendstream" % (len(text), text),
         b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
         b"<< %s/BitsPerComponent 8 /Filter /FlateDecode /Length %d >>\nstream\n%s\nendstream"
