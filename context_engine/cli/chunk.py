@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -95,15 +96,23 @@ def chunk(
 
 def _file(path: str) -> Path:
     from context_engine.ingest import shown_name
+    from context_engine.ingest.loaders.source_file import kind_of
 
-    file = Path(path)
-    if not file.is_file():
-        what = "is a folder: name a file in it" if file.is_dir() else "does not exist"
-        raise InvalidRequest(f"{shown_name(path)} {what}")
+    file, shown = Path(path), shown_name(path)
+    try:
+        kind = kind_of(file.stat().st_mode)
+    except OSError as error:
+        raise InvalidRequest(f"{shown} {_why(error)}") from None
+    if kind:
+        raise InvalidRequest(f"{shown} is {kind}: name a file{' in it' if file.is_dir() else ''}")
     return file
 
 
-def _rule(setup: Setup, doc_type: str | None, profile: str | None) -> DocumentRule | None:
+def _why(error: OSError) -> str:
+    return "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be opened: {error.strerror or error}"
+
+
+def _rule(setup: Setup, file: Path, doc_type: str | None, profile: str | None) -> DocumentRule | None:
     """Return the rule that a manifest would give the file, had it one with these keys."""
     known = setup.config.chunking
     if doc_type is not None and doc_type not in known:
@@ -116,25 +125,24 @@ def _cut(
     file: Path, setup: Setup, counter: TokenCounter, rule: DocumentRule | None, limit: int
 ) -> tuple[list[_Cut], list[Skipped], bool]:
     """Return the documents, what could not be read, and whether there are more than the limit."""
-    from context_engine.ingest import LoadedDocument, chunks_of, load, prepare, shown_name
+    from context_engine.ingest import CutDocument, IngestOptions, read_one
 
+    options = IngestOptions(
+        strategies=setup.config.chunking,
+        max_chunk_tokens=setup.resolver.base().values.max_chunk_tokens,
+        counter=counter,
+        settings=setup.config.ingest,
+    )
     cuts: list[_Cut] = []
     skipped: list[Skipped] = []
-    found: Iterable[LoadedDocument | Skipped] = load(file, file.absolute().parent, name=shown_name(file.name))
-    for one in found:
-        if limit and len(cuts) + len(skipped) == limit:
-            return cuts, skipped, True
-        if not isinstance(one, LoadedDocument):
-            skipped.append(one)
-            continue
-        document = prepare(
-            one,
-            rule,
-            counter,
-            strategies=setup.config.chunking,
-            max_chunk_tokens=setup.resolver.base().values.max_chunk_tokens,
-        )
-        cuts.append(_Cut(document, chunks_of(document, counter)))
+    with closing(read_one(file, rule, options)) as found:
+        for one in found:
+            if limit and len(cuts) + len(skipped) == limit:
+                return cuts, skipped, True
+            if isinstance(one, CutDocument):
+                cuts.append(_Cut(one.document, one.chunks or ()))
+            else:
+                skipped.append(one[1])
     return cuts, skipped, False
 
 

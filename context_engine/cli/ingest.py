@@ -17,7 +17,8 @@ from context_engine.cli.app import DEGRADED
 from context_engine.cli.console import error_line, note, out, print_json_line
 from context_engine.cli.ingest_report import print_report
 from context_engine.cli.ingest_target import TARGETS, dify_sink, local_sink, takers
-from context_engine.cli.workspace import Place, Workspace, open_workspace, placed, progress_bar
+from context_engine.cli.progress import progress_bar
+from context_engine.cli.workspace import Place, Workspace, open_workspace, placed
 from context_engine.errors import ConfigError, InvalidRequest, SourceError
 
 if TYPE_CHECKING:

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from context_engine.cli.app import with_debug
-from context_engine.cli.console import note, progress_console
+from context_engine.cli.console import note
+from context_engine.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from context_engine.sources.local import LocalBase
     from context_engine.wiring import Setup
     from context_engine.wiring.models import Models
 
-__all__ = ["Place", "Workspace", "open_workspace", "placed", "progress_bar"]
+__all__ = ["Place", "Workspace", "open_workspace", "placed"]
 
 _NAMED: Final = ("--config-dir", "CONTEXT_ENGINE_CONFIG_DIR")
 DEMO_NOTE: Final = (
@@ -132,33 +131,3 @@ def open_workspace(place: Place, *, domain: str | None = None, build_demo: bool 
 def _warn(setup: Setup) -> None:
     for warning in setup.config.warnings:
         note(f"warning: {warning}", style="yellow")
-
-
-@contextmanager
-def progress_bar(title: str) -> Iterator[Callable[[int, int, str], None]]:
-    """Yield a function of (files done, files in all, name) that shows a bar on stderr; nothing if never called."""
-    console = progress_console()
-    if not console.is_terminal:
-        said: list[str] = []
-
-        def say_once(_done: int, _total: int, _name: str) -> None:
-            if not said:
-                said.append(title)
-                note(title)
-
-        yield say_once
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.completed}/{task.total}"))
-    bar = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
-    tasks: list[Any] = []
-
-    def show(done: int, total: int, _name: str) -> None:
-        if not tasks:
-            bar.start()
-            tasks.append(bar.add_task(title, total=total))
-        bar.update(tasks[0], completed=done, total=total)
-
-    try:
-        yield show
-    finally:
-        bar.stop()

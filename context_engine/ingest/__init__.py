@@ -5,13 +5,15 @@ from context_engine.ingest.loaded import LoadedDocument, Skipped
 from context_engine.ingest.loaders import LOADERS, MOST_BYTES, load
 from context_engine.ingest.memory import FileMemory
 from context_engine.ingest.names import original_name, shown_name
-from context_engine.ingest.reading import IngestOptions
+from context_engine.ingest.reading import CutDocument, IngestOptions
 from context_engine.ingest.report import IngestReport, Refused
 from context_engine.ingest.run import Progress, RefusingSink, ingest
+from context_engine.ingest.workers import read_one
 
 __all__ = [
     "LOADERS",
     "MOST_BYTES",
+    "CutDocument",
     "FileMemory",
     "IngestOptions",
     "IngestReport",
@@ -26,5 +28,6 @@ __all__ = [
     "load",
     "original_name",
     "prepare",
+    "read_one",
     "shown_name",
 ]

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import IO, Final
 
 __all__ = ["DONE", "ERROR", "FULL", "ITEMS", "READY", "Process", "borrowed", "frame_of", "give_back", "write_frame"]
 
@@ -42,14 +42,14 @@ _START: Final = (
 )
 
 
-def write_frame(stream: BinaryIO, kind: bytes, body: bytes = b"") -> None:
+def write_frame(stream: IO[bytes], kind: bytes, body: bytes = b"") -> None:
     """Write one message."""
     stream.write(_HEAD.pack(kind, len(body)))
     stream.write(body)
     stream.flush()
 
 
-def frame_of(stream: BinaryIO) -> tuple[bytes, bytes] | None:
+def frame_of(stream: IO[bytes]) -> tuple[bytes, bytes] | None:
     """Return the next message: its kind and body; None where the other side has ended."""
     try:
         head = stream.read(_HEAD.size)
@@ -132,7 +132,7 @@ _idle_lock = threading.Lock()
 
 
 def borrowed() -> Process:
-    """Return a process that waits for a task, else a new one: a start takes as long as reading a hundred small files."""
+    """Return a process that waits for a task, else a new one: to start one takes as long as a hundred small files."""
     while True:
         with _idle_lock:
             process = _idle.pop() if _idle else None

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from context_engine.chunking import ChunkingStrategy
 from context_engine.context.tokens import ApproxTokenCounter
 from context_engine.ingest.documents import PreparedDocument, chunks_of, prepare
+from context_engine.ingest.limits import over
 from context_engine.ingest.loaded import LoadedDocument, Skipped
 from context_engine.ingest.loaders import MOST_BYTES, load
-from context_engine.ingest.report import documents
 from context_engine.ingest.rules import Assigned
 from context_engine.models import Chunk, IngestSettings
 from context_engine.protocols import TokenCounter
@@ -25,7 +25,6 @@ __all__ = [
     "Item",
     "Known",
     "cut_file",
-    "kept",
     "load_file",
     "prepared",
     "read_file",
@@ -117,7 +116,7 @@ def _cut(found: Iterable[Loaded], options: IngestOptions, known: Known) -> Itera
         chunks = None if same else chunks_of(document, options.counter)
         made += 1 if chunks is None else len(chunks)
         if made > options.settings.file_max_chunks:
-            yield taker.source_id, _over(taker, given, options.settings.file_max_chunks, "chunks")
+            yield taker.source_id, Skipped(taker.path, over(given, options.settings, "chunks"))
             return
         yield CutDocument(taker, document, chunks)
         given += 1
@@ -128,24 +127,10 @@ def _loaded(job: FileJob, taker: Assigned, options: IngestOptions) -> Iterator[L
     for one in load(job.file, job.root, most_bytes=options.most_bytes, name=taker.path, settings=options.settings):
         characters += 0 if isinstance(one, Skipped) else len(one.text)
         if characters > options.settings.file_max_chars:
-            yield taker, _over(taker, given, options.settings.file_max_chars, "chars")
+            yield taker, Skipped(taker.path, over(given, options.settings, "chars"))
             return
         yield taker, one
         given += not isinstance(one, Skipped)
-
-
-def _over(taker: Assigned, given: int, most: int, what: str) -> Skipped:
-    gives = f"gives more than {most:,} {'characters' if what == 'chars' else what}"
-    return Skipped(taker.path, f"{gives}: {kept(given)}. Split it, or raise file_max_{what} in ingest.json")
-
-
-def kept(given: int) -> str:
-    """Return what is kept of a file that was left after so many documents.
-
-    >>> kept(0), kept(12)
-    ('nothing of it is kept', 'what it gave before is kept (12 documents)')
-    """
-    return f"what it gave before is kept ({documents(given)})" if given else "nothing of it is kept"
 
 
 def prepared(

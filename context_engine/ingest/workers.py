@@ -16,18 +16,23 @@ import pickle
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Final, NamedTuple
 
 from context_engine.context.tokens import ApproxTokenCounter
+from context_engine.ingest.limits import lost, too_long, too_much
 from context_engine.ingest.loaded import Skipped
+from context_engine.ingest.names import shown_name
 from context_engine.ingest.process import DONE, ERROR, FULL, READY, Process, borrowed, give_back
-from context_engine.ingest.reading import FileJob, IngestOptions, Item, Known, cut_file, kept
-from context_engine.models import IngestSettings
+from context_engine.ingest.reading import FileJob, IngestOptions, Item, Known, cut_file
+from context_engine.ingest.rules import Assigned
+from context_engine.models import DocumentRule, IngestSettings
 
-__all__ = ["Item", "read_all"]
+__all__ = ["Item", "read_all", "read_one"]
 
 logger = logging.getLogger(__name__)
 
@@ -36,9 +41,12 @@ _MOST_PROCESSES: Final = 4
 _AHEAD: Final = 8
 _TICK_S: Final = 0.2
 _MEGABYTE: Final = 1 << 20
+_SHARE_OF_TIME: Final = 128 << 10
 
 
-def read_all(jobs: Sequence[FileJob], options: IngestOptions, known: Known) -> Iterator[tuple[FileJob, Iterator[Item]]]:
+def read_all(
+    jobs: Sequence[FileJob], options: IngestOptions, known: Known
+) -> Generator[tuple[FileJob, Iterator[Item]]]:
     """Yield each file with what it gave; the items of a file are to be read before the next file is asked for.
 
     A token counter that cannot be handed to another process counts here: the files are loaded there all the same.
@@ -68,6 +76,21 @@ def read_all(jobs: Sequence[FileJob], options: IngestOptions, known: Known) -> I
         ended.set()
         for share in shares:
             share.stop()
+
+
+def read_one(file: Path, rule: DocumentRule | None, options: IngestOptions) -> Generator[Item]:
+    """Yield what one file gives, cut as by a rule, within its limits.
+
+    Args:
+        file: whose name is all that documents are named by.
+        rule: how it is cut; None takes that from the document.
+        options: how it is cut, and what it may cost.
+    """
+    name = shown_name(file.name)
+    job = FileJob(file, file.absolute().parent, (name,), (Assigned("", rule, name),))
+    with closing(read_all([job], options, {})) as found:
+        for _, items in found:
+            yield from items
 
 
 def _worthwhile(jobs: Sequence[FileJob]) -> int:
@@ -110,13 +133,17 @@ class _Task(NamedTuple):
         return pickle.dumps((self.options, known, list(jobs), self.cutting))
 
 
+Loss = Callable[[int, IngestSettings], str]
+"""What is said of a file that is left after so many documents."""
+
+
 class _Message(NamedTuple):
     """What a file gave: pickled items, and whether that is all; or a loss; or a flaw that ends the run."""
 
     items: bytes = b""
     last: bool = False
     again: bool = False
-    loss: str = ""
+    loss: Loss | None = None
     flaw: BaseException | None = None
 
 
@@ -124,7 +151,7 @@ class _Verdict(NamedTuple):
     """Why a process was ended, and at which file of its share."""
 
     number: int
-    loss: str
+    loss: Loss
 
 
 class _Share:
@@ -160,7 +187,7 @@ class _Share:
             if message.again:
                 skip = given
             if message.loss:
-                reason = message.loss.format(kept=kept(given))
+                reason = message.loss(given, self._settings)
                 for taker in job.takers:
                     yield taker.source_id if self._task.cutting else taker, Skipped(taker.path, reason)
                 return
@@ -179,9 +206,9 @@ class _Share:
             return
         waited = now - since
         if waited > self._settings.file_timeout_s or self._spent + waited > self._allowed:
-            self._verdict = _Verdict(number, _too_long(self._settings))
+            self._verdict = _Verdict(number, too_long)
         elif process.grown() > self._settings.file_memory_mb * _MEGABYTE:
-            self._verdict = _Verdict(number, _too_much(self._settings))
+            self._verdict = _Verdict(number, too_much)
         else:
             return
         process.kill()
@@ -202,7 +229,7 @@ class _Share:
             while self._left and not self._stopped:
                 loss, fresh = self._one_process(new=again)
                 again = False
-                if loss and not fresh and loss != _too_long(self._settings):
+                if loss and not fresh and loss is not too_long:
                     self._put(_Message(again=True))
                     again = True
                 elif loss:
@@ -211,11 +238,11 @@ class _Share:
         except BaseException as flaw:  # noqa: BLE001  it is raised where the items are read
             self._put(_Message(flaw=flaw))
 
-    def _one_process(self, *, new: bool) -> tuple[str, bool]:
-        """Read files with one process; return what ended it ("" where all are read), and whether that was its first."""
+    def _one_process(self, *, new: bool) -> tuple[Loss | None, bool]:
+        """Read files with one process; return what ended it (None: all are read), and whether that was its first."""
         with self._lock:
             if self._stopped:
-                return "", True
+                return None, True
             process = self._process = Process() if new else borrowed()
         first = self._number
         try:
@@ -233,8 +260,8 @@ class _Share:
                     self._process = None
                     process.end()
 
-    def _read(self, process: Process) -> str:
-        """Take what a process gives until its files are read; return what ended it before, "" if nothing did."""
+    def _read(self, process: Process) -> Loss | None:
+        """Take what a process gives until its files are read; return what ended it before, None if nothing did."""
         self._since = self._verdict = None
         self._spent, begun = 0.0, False
         while self._left:
@@ -244,19 +271,19 @@ class _Share:
             self._since = None
             if answer is None:
                 verdict = self._verdict
-                return verdict.loss if verdict and verdict.number == self._number else _lost(self._settings)
+                return verdict.loss if verdict and verdict.number == self._number else lost
             kind, body = answer
             if not begun:
                 begun, self._allowed = True, _allowed(self._left[0], self._settings)
             if kind == FULL:
-                return _too_much(self._settings)
+                return too_much
             if kind == ERROR:
                 raise pickle.loads(body)
             if kind == DONE:
                 self._next()
             if kind != READY:
                 self._put(_Message(items=body, last=kind == DONE))
-        return ""
+        return None
 
     def _next(self) -> None:
         self._left.popleft()
@@ -272,26 +299,5 @@ class _Share:
 
 
 def _allowed(job: FileJob, settings: IngestSettings) -> float:
-    """Return the seconds a file may take in all: a large file of records as often as it has megabytes."""
-    return settings.file_timeout_s * len(job.takers) * max(_bytes(job) / _MEGABYTE, 1.0)
-
-
-def _too_long(settings: IngestSettings) -> str:
-    return (
-        f"took longer than {settings.file_timeout_s:g} s to be read: {{kept}}. "
-        "Split it, or raise file_timeout_s in ingest.json"
-    )
-
-
-def _too_much(settings: IngestSettings) -> str:
-    return (
-        f"takes more than {settings.file_memory_mb:,} MB of memory to be read: {{kept}}. "
-        "Split it, or raise file_memory_mb in ingest.json"
-    )
-
-
-def _lost(settings: IngestSettings) -> str:
-    return (
-        "could not be read: the process that read it ended, perhaps for want of memory "
-        f"(file_memory_mb in ingest.json is {settings.file_memory_mb:,}): {{kept}}"
-    )
+    """Return the seconds a file may take in all: a file of records that goes on giving some, as often as 128 kB."""
+    return settings.file_timeout_s * len(job.takers) * max(_bytes(job) / _SHARE_OF_TIME, 1.0)

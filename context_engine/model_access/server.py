@@ -10,7 +10,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, Final
+from queue import Empty, SimpleQueue
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
@@ -23,11 +24,13 @@ from context_engine.settings.tls import tls_context
 
 __all__ = ["ModelServer", "server_of"]
 
+T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 MOST_BYTES: Final = 64 * 1024 * 1024
 WINDOW_S: Final = 60.0
 _MOST_WAIT_S: Final = 60.0
+_PHASES: Final = 3  # to connect, to wait, to read: each may take the longest silence borne
 _LATER: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 
 
@@ -137,15 +140,30 @@ class ModelServer:
         if connection.api_key is not None:
             headers["Authorization"] = f"Bearer {connection.api_key.get_secret_value()}"
         path = name if urlsplit(connection.base_url).path else f"{prefix.strip('/')}/{name}".lstrip("/")
-        failure = ""
-        try:
-            with client.stream("POST", f"{connection.base_url}/{path}", json=dict(body), headers=headers) as response:
-                content = _read(response)
-        except (httpx.TimeoutException, httpx.TransportError, httpx.InvalidURL) as error:
-            failure = type(error).__name__
-        if failure:
-            raise _Refused(f"{_host(connection)} did not answer ({failure}): check base_url and network", later=True)
+        most_s = _PHASES * connection.timeout_s
+        until = self._monotonic() + most_s
+
+        def call() -> tuple[httpx.Response, bytes] | str:
+            try:
+                with client.stream("POST", f"{connection.base_url}/{path}", json=dict(body), headers=headers) as answer:
+                    return answer, _read(answer, lambda: until - self._monotonic())
+            except (httpx.TimeoutException, httpx.TransportError, httpx.InvalidURL, httpx.StreamError) as error:
+                return type(error).__name__
+
+        found = _within(most_s, call)
+        if found is None:
+            self._leave(client)
+            found = f"not all of it within {most_s:g} s, three times timeout_s"
+        if isinstance(found, str):
+            raise _Refused(f"{_host(connection)} did not answer ({found}): check base_url and network", later=True)
+        response, content = found
         return response.status_code, None if response.status_code == 401 else _answer(connection, response, content)
+
+    def _leave(self, client: httpx.Client) -> None:
+        """Ask no more over a client of which a connection is held by an answer that does not end."""
+        with self._lock:
+            if self._open is not None and self._open[1] is client:
+                self._open = None
 
 
 def server_of(
@@ -168,9 +186,34 @@ def _client(connection: Connection) -> httpx.Client:
     )
 
 
-def _read(response: httpx.Response) -> bytes:
+def _within(seconds: float, call: Callable[[], T]) -> T | None:
+    """Return what a call returns, None if that takes longer; the call goes on by itself until it fails.
+
+    httpx bounds the silence between two bytes, not the answer, and a thread is what bounds its head too.
+    """
+    answers: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            answers.put((call(), None))
+        except BaseException as error:  # noqa: BLE001  it is raised where the call was asked for
+            answers.put((None, error))
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        found, error = answers.get(timeout=seconds)
+    except Empty:
+        return None
+    if error is not None:
+        raise error
+    return found
+
+
+def _read(response: httpx.Response, left: Callable[[], float]) -> bytes:
     body = bytearray()
     for part in response.iter_bytes():
+        if left() <= 0:
+            raise httpx.ReadTimeout("the answer did not end in time")
         body += part
         if len(body) > MOST_BYTES:
             raise _Refused(f"the answer is longer than {MOST_BYTES // 1024 // 1024} MiB", later=False)

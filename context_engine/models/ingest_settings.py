@@ -20,8 +20,8 @@ class IngestSettings(BaseModel):
 
     file_timeout_s: Seconds = Field(
         30.0,
-        description="Seconds one file may take to be read and cut; a file of records as long for each megabyte it has, "
-        "if it gives something in that time. Later, it is left, and said.",
+        description="Seconds one file may take to be read and cut; a file of records as long for each 128 kB it has, "
+        "while it gives something in that time. Later, it is left, and said.",
     )
     file_memory_mb: Megabytes = Field(
         512, description="Megabytes of memory one file may take to be read and cut; else it is left, and said."

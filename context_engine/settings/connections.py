@@ -86,7 +86,9 @@ class Connection(BaseModel):
     max_connections: Count = Field(
         4, description="Parallel calls to the base URL in this process; Dify as delivered starves above about ten."
     )
-    timeout_s: Annotated[float, BeforeValidator(_no_flag), Field(gt=0, le=600, allow_inf_nan=False)] = 10.0
+    timeout_s: Annotated[float, BeforeValidator(_no_flag), Field(gt=0, le=600, allow_inf_nan=False)] = Field(
+        10.0, description="Seconds of silence borne; a call to a model may take three times that in all."
+    )
     rate_per_minute: Annotated[int, BeforeValidator(_no_flag), Field(ge=1, le=1_000_000)] | None = Field(
         None, description="Requests the server's plan allows in a minute; null: no limit."
     )

@@ -205,5 +205,7 @@ def _broken(path: Path) -> bool:
         left, crc = size - 8 - length, 0
         while left:
             block = file.read(min(left, _BLOCK))
+            if not block:  # it became shorter meanwhile
+                return True
             crc, left = zlib.crc32(block, crc), left - len(block)
     return bool(crc != expected)

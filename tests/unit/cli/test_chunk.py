@@ -1,6 +1,7 @@
 """`context-engine chunk`: how one file is cut."""
 
 import json
+import os
 
 import pytest
 from click.testing import CliRunner
@@ -125,3 +126,18 @@ def test_the_counter_is_the_settings_or_the_one_asked_for(run, tmp_path):
     for chunk in found["documents"][0]["chunks"]:
         assert chunk["metadata"]["token_count"] == len(chunk["content"].split())
     assert json.loads(run("notice.md", "--json", "--counter", "approx").stdout)["counter"] == "approx-1"
+
+
+def test_what_is_no_file_is_named_and_not_waited_for(run, tmp_path):
+    os.mkfifo(tmp_path / "pipe.md")
+    (tmp_path / "loop.md").symlink_to("loop.md")
+    assert "pipe.md is a named pipe (FIFO): name a file" in run("pipe.md").stderr
+    assert "loop.md cannot be opened: " in run("loop.md").stderr
+
+
+def test_a_file_is_cut_within_the_limits_of_the_configuration(run, tmp_path):
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/ingest.json").write_text('{"file_max_chunks": 1}')
+    result = run("notice.md", "--doc-type", "regulatory_notice")
+    assert result.exit_code == 1
+    assert "notice.md: gives more than 1 chunks: nothing of it is kept" in result.stderr

@@ -122,8 +122,10 @@ def test_a_file_that_takes_too_long_costs_itself_and_no_other(run, sink, jobs):
 def test_a_file_that_takes_too_much_memory_costs_itself_and_no_other(run, sink):
     report = run({**pages(0, 1, 3), "2.eat": "x"}, file_timeout_s=30.0)
     assert [str(one) for one in report.skipped] == [
-        "2.eat: takes more than 64 MB of memory to be read: nothing of it is kept. "
-        "Split it, or raise file_memory_mb in ingest.json"
+        (
+            "2.eat: takes more than 64 MB of memory to be read: nothing of it is kept. "
+            "Split it, or raise file_memory_mb in ingest.json"
+        )
     ]
     assert [key[1] for key in sink.held] == ["0", "1", "3"]
 
@@ -153,7 +155,7 @@ def test_memory_of_what_a_loader_started_counts_too(run):
 
 @pytest.mark.slow
 def test_a_file_that_never_ends_keeps_what_it_gave_in_its_time(run, sink):
-    """A record every 0.3 s and never a silence of 2 s: after 2 s in all it is left, for it has less than a megabyte."""
+    """A record every 0.3 s and never a silence of 2 s: after 2 s in all it is left, for it has less than 128 kB."""
     report = run({**pages(1), "0.drip": "x"}, file_timeout_s=2.0)
     [skipped] = report.skipped
     kept = len(sink.held) - 1
@@ -201,8 +203,10 @@ def test_documents_that_come_before_a_limit_of_output_are_kept(run, sink):
     """Each record is "Page N." in one chunk: 7 characters up to the ninth."""
     report = run({"0.many": "9", **pages(1)}, file_max_chars=5 * 7)
     assert [str(one) for one in report.skipped] == [
-        "0.many: gives more than 35 characters: what it gave before is kept (5 documents). "
-        "Split it, or raise file_max_chars in ingest.json"
+        (
+            "0.many: gives more than 35 characters: what it gave before is kept (5 documents). "
+            "Split it, or raise file_max_chars in ingest.json"
+        )
     ]
     assert len(sink.held) == 5 + 1
 

@@ -1,7 +1,6 @@
 """Files as documents, and what cannot be read."""
 
 import os
-from pathlib import Path
 
 import pytest
 

@@ -7,6 +7,7 @@ import pytest
 
 from context_engine.ingest import FileMemory, IngestOptions, ingest
 from context_engine.ingest import run as run_module
+from context_engine.models import IngestSettings
 
 FILES = {"a.md": "# A\n\nText of a.\n", "b.md": "# B\n\nText of b.\n", "r.jsonl": '{"entity_id": "E1", "x": 1}\n'}
 RULES = {"*.md": "default", "**/*.md": "default", "*.jsonl": "entity_record"}
@@ -69,6 +70,15 @@ def test_another_rule_or_limit_reads_everything(old, source, sink, tmp_path, rea
     del read[:]
     ingest(root, source({**RULES, "*.md": "sop_document"}), sink, memory=FileMemory(place))
     assert "a.md" in read
+
+
+def test_other_settings_of_reading_read_everything(old, source, sink, tmp_path, read):
+    root, place = old(FILES), tmp_path / "files.json"
+    ingest(root, source(RULES), sink, memory=FileMemory(place))
+    del read[:]
+    options = IngestOptions(settings=IngestSettings(tracked_changes="reject"))
+    ingest(root, source(RULES), sink, memory=FileMemory(place), options=options)
+    assert read == ["a.md", "b.md", "r.jsonl"]
 
 
 def test_what_had_something_to_be_said_is_read_and_said_again(old, source, sink, tmp_path, read):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sqlite3
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -10,7 +12,7 @@ import pytest
 
 from context_engine.errors import StoreError
 from context_engine.models import Chunk
-from context_engine.sources.local import LocalBase
+from context_engine.sources.local import LocalBase, verify
 
 
 @pytest.fixture(autouse=True)
@@ -184,3 +186,21 @@ def test_a_page_of_the_database_overwritten(base: LocalBase, folder: Path) -> No
     data[at : at + 4096] = b"\xff" * 4096
     path.write_bytes(data)
     assert "damaged" in problems(base)
+
+
+def test_a_file_that_becomes_shorter_while_it_is_read_is_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends before all that was there at first is read, and so does the reading."""
+    footer = json.dumps({"crc": 0}).encode()
+    path = tmp_path / "segment"
+    path.write_bytes(
+        bytes(3 << 20) + footer + len(footer).to_bytes(4, "little") + verify._FOOTER_MAGIC.to_bytes(4, "little")
+    )
+
+    def cut_off(_block: bytes, crc: int) -> int:
+        os.truncate(path, 1 << 20)
+        return crc
+
+    monkeypatch.setattr(verify.zlib, "crc32", cut_off)
+    assert verify._broken(path)

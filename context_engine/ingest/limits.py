@@ -1,0 +1,39 @@
+"""What is said of a file that goes over a limit."""
+
+from __future__ import annotations
+
+from context_engine.ingest.report import documents
+from context_engine.models import IngestSettings
+
+__all__ = ["lost", "over", "too_long", "too_much"]
+
+
+def too_long(given: int, settings: IngestSettings) -> str:
+    """Return why a file was left that took too long, after so many documents.
+
+    >>> too_long(0, IngestSettings())
+    'took longer than 30 s to be read: nothing of it is kept. Split it, or raise file_timeout_s in ingest.json'
+    """
+    return f"took longer than {settings.file_timeout_s:g} s to be read: {_end(given, 'file_timeout_s')}"
+
+
+def too_much(given: int, settings: IngestSettings) -> str:
+    """Return why a file was left that took too much memory, after so many documents."""
+    return f"takes more than {settings.file_memory_mb:,} MB of memory to be read: {_end(given, 'file_memory_mb')}"
+
+
+def lost(given: int, settings: IngestSettings) -> str:
+    """Return why a file was left whose process ended, after so many documents."""
+    ended = "could not be read: the process that read it ended, perhaps for want of memory"
+    return f"{ended} (file_memory_mb is {settings.file_memory_mb:,}): {_end(given, 'file_memory_mb')}"
+
+
+def over(given: int, settings: IngestSettings, what: str) -> str:
+    """Return why a file was left that gives too many "chars" or "chunks", after so many documents."""
+    key = f"file_max_{what}"
+    return f"gives more than {getattr(settings, key):,} {what.replace('chars', 'characters')}: {_end(given, key)}"
+
+
+def _end(given: int, key: str) -> str:
+    kept = f"what it gave before is kept ({documents(given)})" if given else "nothing of it is kept"
+    return f"{kept}. Split it, or raise {key} in ingest.json"
