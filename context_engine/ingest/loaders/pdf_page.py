@@ -5,73 +5,94 @@ from __future__ import annotations
 import ctypes
 import math
 import re
+from bisect import bisect
+from collections.abc import Sequence
+from itertools import groupby, pairwise
 from typing import Any, Final, NamedTuple
 
-__all__ = ["PdfLine", "PdfPage", "read_page"]
+from context_engine.ingest.loaders.pdf_columns import in_reading_order
+from context_engine.ingest.loaders.pdf_line import PART_GAP, LinePart, PdfLine
+from context_engine.ingest.loaders.pdf_notes import Form, notes_of
+
+__all__ = ["PdfPage", "read_page"]
 
 _BOLD: Final = re.compile(r"(?i)bold|black|heavy|semibold|demi")
+_WORD: Final = re.compile(r"\S+")
+_LINE: Final = re.compile(r"[^\n\x02\ufffe]*[\n\x02\ufffe]|[^\n\x02\ufffe]+")  # a hyphen at a line's end is U+FFFE
 _MOST_NAME: Final = 128
 _MOST_OBJECTS: Final = 200
+_MOST_RECTS: Final = 200  # of a line whose gaps are looked for
+_MARGIN: Final = 0.12  # of a page's height: where heads and feet stand
 
-
-class PdfLine(NamedTuple):
-    """A line of a page.
-
-    Attributes:
-        size: of the type in points.
-        top, bottom: distance from the lower edge of the page in points.
-    """
-
-    text: str
-    size: float
-    bold: bool
-    top: float
-    bottom: float
+_Box = tuple[float, float, float, float]
 
 
 class PdfPage(NamedTuple):
-    """A page: its lines in reading order, its height in points, whether there is a picture on it."""
+    """A page.
 
-    lines: list[PdfLine]
-    height: float
-    pictured: bool
+    Attributes:
+        lines: in reading order.
+        notes: values of form fields and texts of annotations, each labelled.
+        hidden: those of fields and annotations that are not shown.
+        pictured: whether there is a picture on it, and no text.
+        unmapped: characters whose font does not say which letters they are.
+        broken: why nothing of it can be read.
+    """
+
+    lines: Sequence[PdfLine] = ()
+    notes: Sequence[str] = ()
+    hidden: Sequence[str] = ()
+    pictured: bool = False
+    unmapped: int = 0
+    broken: str = ""
 
 
-def read_page(document: Any, index: int) -> PdfPage:
+def read_page(document: Any, index: int, form: Form | None) -> PdfPage:
     """Return a page of an open document; its memory is freed before the next is read."""
-    page = document[index]
+    import pypdfium2
+
+    try:
+        page = document[index]
+    except pypdfium2.PdfiumError:
+        return PdfPage(broken="damaged")
     try:
         text_page = page.get_textpage()
         try:
-            lines = _lines(text_page)
+            reader = _Reader(page, text_page)
+            lines, unmapped = reader.lines()
+            notes, hidden = notes_of(page, text_page, reader.text, form)
         finally:
             text_page.close()
-        return PdfPage(lines, page.get_height(), not lines and _pictured(page))
+        pictured = not lines and _pictured(page, drawn=not notes)
+        return PdfPage(in_reading_order(lines), notes, hidden, pictured, unmapped)
+    except pypdfium2.PdfiumError:
+        return PdfPage(broken="damaged")
     finally:
         page.close()
 
 
-def _pictured(page: Any) -> bool:
+def _pictured(page: Any, *, drawn: bool) -> bool:
+    """Whether there is an image on a page, or, where it counts, anything drawn: the lines of a form are no text."""
     from pypdfium2 import raw
 
-    kinds = (raw.FPDF_PAGEOBJ_IMAGE, raw.FPDF_PAGEOBJ_PATH, raw.FPDF_PAGEOBJ_FORM)
+    kinds = (raw.FPDF_PAGEOBJ_IMAGE, *((raw.FPDF_PAGEOBJ_PATH, raw.FPDF_PAGEOBJ_FORM) if drawn else ()))
     return any(True for _, _ in zip(page.get_objects(filter=kinds, max_depth=2), range(_MOST_OBJECTS)))
 
 
-def _lines(text_page: Any) -> list[PdfLine]:
-    text = text_page.get_text_range()
-    out = []
-    units = 0  # PDFium counts UTF-16
-    for raw_line in text.split("\n"):
-        line = raw_line.replace("\r", "")
-        bare = line.strip()
-        if bare:
-            middle = len(line) - len(line.lstrip()) + len(bare) // 2
-            while line[middle].isspace():  # PDFium makes up spaces, and they have no type
-                middle += 1
-            out.append(_placed(text_page, _clean(bare), units + _units(line[:middle])))
-        units += _units(raw_line) + 1
-    return out
+def _text_of(page: Any) -> str:
+    """Return the text of a page; PDFium wants a range that neither begins nor ends with a character it leaves out."""
+    from pypdfium2 import raw
+
+    first, last = 0, raw.FPDFText_CountChars(page) - 1
+    while first <= last and (start := raw.FPDFText_GetTextIndexFromCharIndex(page, first)) < 0:
+        first += 1
+    while first <= last and (end := raw.FPDFText_GetTextIndexFromCharIndex(page, last)) < 0:
+        last -= 1
+    if first > last:
+        return ""
+    buffer = (ctypes.c_ushort * (end - start + 2))()
+    written = raw.FPDFText_GetText(page, first, last - first + 1, buffer)
+    return bytes(buffer)[: max(0, written - 1) * 2].decode("utf-16-le", "surrogatepass")
 
 
 def _units(text: str) -> int:
@@ -80,23 +101,160 @@ def _units(text: str) -> int:
 
 def _clean(text: str) -> str:
     """Return a line without what is no character; a hyphen that PDFium marks as one that cuts a word is U+00AD."""
+    if text.isascii() and text.isprintable():
+        return text.strip()
     marked = text.replace("\x02", "\u00ad").replace("\ufffe", "\u00ad")
     whole = marked.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return "".join(char for char in whole if char.isprintable() or char in "\t\u00ad\u3000\u00a0").strip()
+    return "".join(map(_kept, whole)).strip()
 
 
-def _placed(text_page: Any, text: str, unit: int) -> PdfLine:
-    """Return a line with the place and type of the character at a UTF-16 offset of the page's text."""
-    from pypdfium2 import raw
+def _kept(char: str) -> str:
+    """Return a character; a space for any kind of space, nothing for a control."""
+    if char.isprintable() or char == "\u00ad":
+        return char
+    return " " if char.isspace() else ""
 
-    page = text_page.raw
-    index = raw.FPDFText_GetCharIndexFromTextIndex(page, unit)
-    box, matrix = raw.FS_RECTF(), raw.FS_MATRIX()
-    placed = index >= 0 and raw.FPDFText_GetLooseCharBox(page, index, ctypes.byref(box))
-    if not placed or not raw.FPDFText_GetMatrix(page, index, ctypes.byref(matrix)):
-        return PdfLine(text, 0.0, False, 0.0, 0.0)
-    name = ctypes.create_string_buffer(_MOST_NAME)
-    raw.FPDFText_GetFontInfo(page, index, name, _MOST_NAME, ctypes.byref(ctypes.c_int()))
-    bold = _BOLD.search(name.value.decode("latin-1")) is not None
-    size = raw.FPDFText_GetFontSize(page, index) * math.hypot(matrix.b, matrix.d)
-    return PdfLine(text, round(size, 1), bold, box.top, box.bottom)
+
+def _turned(box: _Box, turn: int) -> _Box:
+    """Return a box (left, bottom, right, top) as it stands when the page is turned so that a line lies level.
+
+    Args:
+        turn: quarter turns against the clock that the line is set in.
+    """
+    left, bottom, right, top = box
+    if turn == 0:
+        return box
+    if turn == 1:
+        return bottom, -right, top, -left
+    if turn == 2:
+        return -right, -top, -left, -bottom
+    return -top, left, -bottom, right
+
+
+class _Reader:
+    """Reads the lines of one page; the buffers that PDFium fills are made once."""
+
+    def __init__(self, page: Any, text_page: Any) -> None:
+        from pypdfium2 import raw
+
+        self._raw = raw
+        self._page = text_page.raw
+        self.text = _text_of(text_page.raw)
+        self._box = page.get_bbox()
+        self._char, self._matrix = raw.FS_RECTF(), raw.FS_MATRIX()
+        self._sides = [ctypes.c_double() for _ in range(4)]
+        self._at_sides = [ctypes.byref(side) for side in self._sides]
+        self._name = ctypes.create_string_buffer(_MOST_NAME)
+        self._bold: dict[bytes, bool] = {}
+
+    def lines(self) -> tuple[list[PdfLine], int]:
+        """Return the lines as PDFium orders them, those of a turned text from its top, and the unmapped characters."""
+        out: list[PdfLine] = []
+        unmapped = 0
+        units = 0  # PDFium counts UTF-16
+        for raw_line in _LINE.findall(self.text):
+            line = raw_line.replace("\r", "").replace("\n", "")
+            bare = line.strip()
+            if bare:
+                unit = units + len(line) - len(line.lstrip())
+                placed = self._placed(bare, unit)
+                unmapped += self._unmapped(bare, unit)
+                if placed.text:
+                    out.append(placed)
+            units += _units(raw_line)
+        return _from_the_top(out), unmapped
+
+    def _index(self, unit: int) -> int:
+        """Return the number of the character at a UTF-16 offset of the text."""
+        return int(self._raw.FPDFText_GetCharIndexFromTextIndex(self._page, unit))
+
+    def _placed(self, bare: str, unit: int) -> PdfLine:
+        """Return a line with the place of its text objects, and the type of the character in its middle."""
+        raw, page, matrix = self._raw, self._page, self._matrix
+        middle = len(bare) // 2
+        while bare[middle].isspace():  # PDFium makes up spaces, and they have no type
+            middle += 1
+        index = self._index(unit + _units(bare[:middle]))
+        placed = index >= 0 and raw.FPDFText_GetLooseCharBox(page, index, ctypes.byref(self._char))
+        if not placed or not raw.FPDFText_GetMatrix(page, index, ctypes.byref(matrix)):
+            return PdfLine(_clean(bare), 0.0, False, 0.0, 0.0)
+        turn = round(math.atan2(matrix.b, matrix.a) / (math.pi / 2)) % 4
+        size = round(raw.FPDFText_GetFontSize(page, index) * math.hypot(matrix.c, matrix.d), 1)
+        _, bottom, _, top = _turned(self._box_of_char(), turn)
+        parts = self._parts(bare, unit, turn, size)
+        _, floor, _, ceiling = _turned(self._box, turn)
+        margin = (ceiling - floor) * _MARGIN
+        edge = bottom > ceiling - margin or top < floor + margin
+        text = " ".join(part.text for part in parts if part.text)
+        return PdfLine(text, size, self._is_bold(index), top, bottom, turn, edge, parts)
+
+    def _box_of_char(self) -> _Box:
+        char = self._char
+        return char.left, char.bottom, char.right, char.top
+
+    def _is_bold(self, index: int) -> bool:
+        self._raw.FPDFText_GetFontInfo(self._page, index, self._name, _MOST_NAME, ctypes.byref(ctypes.c_int()))
+        name = self._name.value
+        if name not in self._bold:
+            self._bold[name] = _BOLD.search(name.decode("latin-1")) is not None
+        return self._bold[name]
+
+    def _parts(self, bare: str, unit: int, turn: int, size: float) -> tuple[LinePart, ...]:
+        """Return the line cut where wide gaps are between the objects it is put together from."""
+        first, last = self._index(unit), self._index(unit + _units(bare) - 1)
+        spans = sorted(self._spans(first, last - first + 1, turn)) if last >= first >= 0 else []
+        if not spans:
+            return (LinePart(_clean(bare), 0.0, 0.0),)
+        blocks = [spans[0]]
+        for left, right in spans[1:]:
+            if left - blocks[-1][1] > size * PART_GAP:
+                blocks.append((left, right))
+            else:
+                blocks[-1] = blocks[-1][0], max(right, blocks[-1][1])
+        if len(blocks) > 1 and (texts := self._cut(bare, unit, turn, blocks)):
+            return tuple(LinePart(_clean(text), *block) for text, block in zip(texts, blocks))
+        return (LinePart(_clean(bare), blocks[0][0], blocks[-1][1]),)
+
+    def _spans(self, first: int, count: int, turn: int) -> list[tuple[float, float]]:
+        """Return (left, right) of each text object among some characters."""
+        raw, page = self._raw, self._page
+        left, top, right, bottom = self._sides
+        out = []
+        for number in range(min(raw.FPDFText_CountRects(page, first, count), _MOST_RECTS)):
+            if raw.FPDFText_GetRect(page, number, *self._at_sides):
+                box = _turned((left.value, bottom.value, right.value, top.value), turn)
+                out.append((box[0], box[2]))
+        return out
+
+    def _cut(self, bare: str, unit: int, turn: int, blocks: Sequence[tuple[float, float]]) -> list[str] | None:
+        """Return the texts of blocks side by side; None where words do not follow one another from left to right."""
+        raw, page = self._raw, self._page
+        middles = [(before[1] + after[0]) / 2 for before, after in pairwise(blocks)]
+        words = []
+        at, offset = unit, 0
+        for word in _WORD.finditer(bare):
+            at, offset = at + _units(bare[offset : word.start()]), word.start()
+            raw.FPDFText_GetLooseCharBox(page, self._index(at), ctypes.byref(self._char))
+            words.append((bisect(middles, _turned(self._box_of_char(), turn)[0]), word))
+        if [number for number, _ in groupby(words, key=lambda word: word[0])] != list(range(len(blocks))):
+            return None
+        starts = [next(word.start() for number, word in words if number == block) for block in range(len(blocks))]
+        return [bare[start:end] for start, end in zip(starts, [*starts[1:], len(bare)])]
+
+    def _unmapped(self, bare: str, unit: int) -> int:
+        """Return how many characters of a line have no letter; the others are looked at where its middle has none."""
+        error = self._raw.FPDFText_HasUnicodeMapError
+        if error(self._page, self._index(unit + _units(bare[: len(bare) // 2]))) != 1:
+            return 0
+        first, last = self._index(unit), self._index(unit + _units(bare) - 1)
+        return sum(error(self._page, index) == 1 for index in range(first, last + 1))
+
+
+def _from_the_top(lines: Sequence[PdfLine]) -> list[PdfLine]:
+    """Return lines with each run of turned ones from its top: PDFium orders some of them from the foot."""
+    out: list[PdfLine] = []
+    for turn, group in groupby(lines, key=lambda line: line.turn):
+        run = list(group)
+        rising = sum(below.bottom > above.bottom for above, below in pairwise(run))
+        out += reversed(run) if turn and rising > len(run) / 2 else run
+    return out
