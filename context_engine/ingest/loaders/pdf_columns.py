@@ -12,7 +12,7 @@ from itertools import pairwise
 from statistics import mean
 from typing import Final, NamedTuple
 
-from context_engine.ingest.loaders.pdf_line import PART_GAP, PdfLine
+from context_engine.ingest.loaders.pdf_line import PART_GAP, LinePart, PdfLine
 
 __all__ = ["in_reading_order"]
 
@@ -44,6 +44,8 @@ class _Row(NamedTuple):
 
 def in_reading_order(lines: Sequence[PdfLine]) -> list[PdfLine]:
     """Return the lines of a page with woven columns one after the other."""
+    if sum(_may_be_woven(line, below) for line, below in pairwise(lines)) < _LEAST_ROWS - 1:
+        return list(lines)
     rows = _rows(lines)
     if sum(len(row.pieces) > 1 for row in rows) < _LEAST_ROWS:
         return list(lines)
@@ -59,6 +61,17 @@ def in_reading_order(lines: Sequence[PdfLine]) -> list[PdfLine]:
             out += rows[at].lines
             at += 1
     return out
+
+
+def _may_be_woven(line: PdfLine, below: PdfLine) -> bool:
+    """Whether two long texts stand side by side: a quick look that spares most pages the long one."""
+    if len(line.parts) > 1 and _two_long(line.parts):
+        return True
+    return abs(line.bottom - below.bottom) < below.size / 2 and _two_long((line, below))
+
+
+def _two_long(texts: Sequence[PdfLine | LinePart]) -> bool:
+    return sum(len(one.text) * 2 >= _LEAST_LENGTH for one in texts) > 1
 
 
 def _rows(lines: Sequence[PdfLine]) -> list[_Row]:

@@ -22,6 +22,7 @@ _WORDED: Final = re.compile(
     r"|第\s*(\d{1,5})\s*页(?:\s*[,，/]?\s*共\s*\d{1,5}\s*页)?"
 )
 _BARE: Final = re.compile(rf"(?i)[-–—(\[]?\s*(\d{{1,5}}){_OF}\s*[-–—)\]]?")
+_DIGIT: Final = re.compile(r"\d")
 _PIECE: Final = re.compile(r"[^|•·–—\s](?:[^|•·–—]*[^|•·–—\s])?")  # between separators
 _LOOSE: Final = " \t|•·–—-,;/"
 
@@ -69,7 +70,7 @@ def without_repeats(pages: Sequence[Sequence[PdfLine]]) -> Edges:
         seen |= {line.text for line in lines if line.edge} & running
     if not any(kept):  # a document of page numbers alone
         return Edges([list(lines) for lines in pages], [], ())
-    pairs = ((line, left) for lines, lefts in zip(pages, bare) for line, left in zip(lines, lefts) if line.edge)
+    pairs = ((line, left) for lines, rest in zip(pages, bare) for line, left in zip(lines, rest) if line.edge)
     heads = [line.text for line, left in pairs if not left.text or left.text in running]
     dropped = [len([line for line in left if line.text]) - len(lines) for left, lines in zip(bare, kept)]
     return Edges(kept, list(dict.fromkeys(heads)), tuple(_warnings(numbers, dropped, len(running))))
@@ -104,6 +105,8 @@ def _key(one: _Number, page: int) -> tuple[str, int]:
 def _numbers(line: PdfLine) -> Iterator[_Number]:
     """Yield what names a page in a line, and each number that fills a part of it, between gaps or separators."""
     text = line.text
+    if not _DIGIT.search(text):
+        return
     worded = list(_WORDED.finditer(text))
     for match in worded:
         yield _number(match, 0, alone=not (text[: match.start()] + text[match.end() :]).strip(_LOOSE))

@@ -105,7 +105,7 @@ def _clean(text: str) -> str:
         return text.strip()
     marked = text.replace("\x02", "\u00ad").replace("\ufffe", "\u00ad")
     whole = marked.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return "".join(map(_kept, whole)).strip()
+    return (whole if whole.isprintable() else "".join(map(_kept, whole))).strip()
 
 
 def _kept(char: str) -> str:
@@ -141,9 +141,14 @@ class _Reader:
         self._page = text_page.raw
         self.text = _text_of(text_page.raw)
         self._box = page.get_bbox()
+        last = _units(self.text) - 1  # where the last character has the last number, all have those of their offsets
+        even = last == raw.FPDFText_CountChars(self._page) - 1
+        self._even = even and raw.FPDFText_GetCharIndexFromTextIndex(self._page, last) == last
         self._char, self._matrix = raw.FS_RECTF(), raw.FS_MATRIX()
+        self._at_char, self._at_matrix = ctypes.byref(self._char), ctypes.byref(self._matrix)
         self._sides = [ctypes.c_double() for _ in range(4)]
         self._at_sides = [ctypes.byref(side) for side in self._sides]
+        self._at_flags = ctypes.byref(ctypes.c_int())
         self._name = ctypes.create_string_buffer(_MOST_NAME)
         self._bold: dict[bytes, bool] = {}
 
@@ -157,8 +162,13 @@ class _Reader:
             bare = line.strip()
             if bare:
                 unit = units + len(line) - len(line.lstrip())
-                placed = self._placed(bare, unit)
-                unmapped += self._unmapped(bare, unit)
+                middle = len(bare) // 2
+                while bare[middle].isspace():  # PDFium makes up spaces, and they have no type
+                    middle += 1
+                index = self._index(unit + _units(bare[:middle]))
+                placed = self._placed(bare, unit, index)
+                if self._raw.FPDFText_HasUnicodeMapError(self._page, index) == 1:
+                    unmapped += self._unmapped(bare, unit)
                 if placed.text:
                     out.append(placed)
             units += _units(raw_line)
@@ -166,26 +176,22 @@ class _Reader:
 
     def _index(self, unit: int) -> int:
         """Return the number of the character at a UTF-16 offset of the text."""
-        return int(self._raw.FPDFText_GetCharIndexFromTextIndex(self._page, unit))
+        return unit if self._even else int(self._raw.FPDFText_GetCharIndexFromTextIndex(self._page, unit))
 
-    def _placed(self, bare: str, unit: int) -> PdfLine:
-        """Return a line with the place of its text objects, and the type of the character in its middle."""
+    def _placed(self, bare: str, unit: int, index: int) -> PdfLine:
+        """Return a line with the place of its text objects, and the type of a character in its middle."""
         raw, page, matrix = self._raw, self._page, self._matrix
-        middle = len(bare) // 2
-        while bare[middle].isspace():  # PDFium makes up spaces, and they have no type
-            middle += 1
-        index = self._index(unit + _units(bare[:middle]))
-        placed = index >= 0 and raw.FPDFText_GetLooseCharBox(page, index, ctypes.byref(self._char))
-        if not placed or not raw.FPDFText_GetMatrix(page, index, ctypes.byref(matrix)):
+        placed = index >= 0 and raw.FPDFText_GetLooseCharBox(page, index, self._at_char)
+        if not placed or not raw.FPDFText_GetMatrix(page, index, self._at_matrix):
             return PdfLine(_clean(bare), 0.0, False, 0.0, 0.0)
-        turn = round(math.atan2(matrix.b, matrix.a) / (math.pi / 2)) % 4
+        turn = round(math.atan2(matrix.b, matrix.a) / (math.pi / 2)) % 4 if matrix.b or matrix.a < 0 else 0
         size = round(raw.FPDFText_GetFontSize(page, index) * math.hypot(matrix.c, matrix.d), 1)
         _, bottom, _, top = _turned(self._box_of_char(), turn)
         parts = self._parts(bare, unit, turn, size)
         _, floor, _, ceiling = _turned(self._box, turn)
         margin = (ceiling - floor) * _MARGIN
         edge = bottom > ceiling - margin or top < floor + margin
-        text = " ".join(part.text for part in parts if part.text)
+        text = parts[0].text if len(parts) == 1 else " ".join(part.text for part in parts if part.text)
         return PdfLine(text, size, self._is_bold(index), top, bottom, turn, edge, parts)
 
     def _box_of_char(self) -> _Box:
@@ -193,7 +199,7 @@ class _Reader:
         return char.left, char.bottom, char.right, char.top
 
     def _is_bold(self, index: int) -> bool:
-        self._raw.FPDFText_GetFontInfo(self._page, index, self._name, _MOST_NAME, ctypes.byref(ctypes.c_int()))
+        self._raw.FPDFText_GetFontInfo(self._page, index, self._name, _MOST_NAME, self._at_flags)
         name = self._name.value
         if name not in self._bold:
             self._bold[name] = _BOLD.search(name.decode("latin-1")) is not None
@@ -220,8 +226,13 @@ class _Reader:
         raw, page = self._raw, self._page
         left, top, right, bottom = self._sides
         out = []
+        read, at_left, at_top, at_right, at_bottom = raw.FPDFText_GetRect, *self._at_sides
         for number in range(min(raw.FPDFText_CountRects(page, first, count), _MOST_RECTS)):
-            if raw.FPDFText_GetRect(page, number, *self._at_sides):
+            if not read(page, number, at_left, at_top, at_right, at_bottom):
+                continue
+            if turn == 0:
+                out.append((left.value, right.value))
+            else:
                 box = _turned((left.value, bottom.value, right.value, top.value), turn)
                 out.append((box[0], box[2]))
         return out
@@ -234,7 +245,7 @@ class _Reader:
         at, offset = unit, 0
         for word in _WORD.finditer(bare):
             at, offset = at + _units(bare[offset : word.start()]), word.start()
-            raw.FPDFText_GetLooseCharBox(page, self._index(at), ctypes.byref(self._char))
+            raw.FPDFText_GetLooseCharBox(page, self._index(at), self._at_char)
             words.append((bisect(middles, _turned(self._box_of_char(), turn)[0]), word))
         if [number for number, _ in groupby(words, key=lambda word: word[0])] != list(range(len(blocks))):
             return None
@@ -242,11 +253,9 @@ class _Reader:
         return [bare[start:end] for start, end in zip(starts, [*starts[1:], len(bare)])]
 
     def _unmapped(self, bare: str, unit: int) -> int:
-        """Return how many characters of a line have no letter; the others are looked at where its middle has none."""
-        error = self._raw.FPDFText_HasUnicodeMapError
-        if error(self._page, self._index(unit + _units(bare[: len(bare) // 2]))) != 1:
-            return 0
+        """Return how many characters of a line have no letter."""
         first, last = self._index(unit), self._index(unit + _units(bare) - 1)
+        error = self._raw.FPDFText_HasUnicodeMapError
         return sum(error(self._page, index) == 1 for index in range(first, last + 1))
 
 
