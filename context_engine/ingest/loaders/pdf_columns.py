@@ -65,7 +65,7 @@ def in_reading_order(lines: Sequence[PdfLine]) -> list[PdfLine]:
 
 def _may_be_woven(line: PdfLine, below: PdfLine) -> bool:
     """Whether two long texts stand side by side: a quick look that spares most pages the long one."""
-    if len(line.parts) > 1 and _two_long(line.parts):
+    if line.parts and _two_long(line.parts):
         return True
     return abs(line.bottom - below.bottom) < below.size / 2 and _two_long((line, below))
 
@@ -87,18 +87,18 @@ def _rows(lines: Sequence[PdfLine]) -> list[_Row]:
 
 
 def _pieces(line: PdfLine) -> Iterator[PdfLine]:
-    if len(line.parts) < 2:
+    if not line.parts:
         yield line
         return
     for part in line.parts:
         if part.text:
-            yield line._replace(text=part.text, parts=(part,))
+            yield line._replace(text=part.text, left=part.left, right=part.right, parts=())
 
 
 def _beside(row: _Row, line: PdfLine) -> bool:
     """Whether a line stands at the height of a row, to the right or left of all that is in it."""
     last = row.lines[-1]
-    if line.turn != last.turn or not line.parts or abs(line.bottom - last.bottom) > line.size / 2:
+    if line.turn != last.turn or abs(line.bottom - last.bottom) > line.size / 2:
         return False
     return line.left > row.pieces[-1].right or line.right < row.pieces[0].left
 

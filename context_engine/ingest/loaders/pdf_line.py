@@ -23,9 +23,10 @@ class PdfLine(NamedTuple):
     Attributes:
         size: of the type in points.
         top, bottom: height above the page's lower edge in points, the page turned so that the line lies level.
+        left, right: where it begins and ends, likewise.
         turn: quarter turns against the clock that it is set in.
         edge: whether it stands where a page has its head or foot.
-        parts: what stands between wide gaps, from left to right.
+        parts: what stands between wide gaps, from left to right; empty where there are none.
     """
 
     text: str
@@ -33,16 +34,8 @@ class PdfLine(NamedTuple):
     bold: bool
     top: float
     bottom: float
+    left: float = 0.0
+    right: float = 0.0
     turn: int = 0
     edge: bool = False
     parts: tuple[LinePart, ...] = ()
-
-    @property
-    def left(self) -> float:
-        """Where it begins."""
-        return self.parts[0].left if self.parts else 0.0
-
-    @property
-    def right(self) -> float:
-        """Where it ends."""
-        return self.parts[-1].right if self.parts else 0.0

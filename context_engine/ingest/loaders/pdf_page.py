@@ -21,7 +21,8 @@ _WORD: Final = re.compile(r"\S+")
 _LINE: Final = re.compile(r"[^\n\x02\ufffe]*[\n\x02\ufffe]|[^\n\x02\ufffe]+")  # a hyphen at a line's end is U+FFFE
 _MOST_NAME: Final = 128
 _MOST_OBJECTS: Final = 200
-_MOST_RECTS: Final = 200  # of a line whose gaps are looked for
+_MOST_RECTS: Final = 1_000  # of a line
+_SHORT: Final = 16  # characters of a line that is not looked at for columns
 _MARGIN: Final = 0.12  # of a page's height: where heads and feet stand
 
 _Box = tuple[float, float, float, float]
@@ -187,12 +188,22 @@ class _Reader:
         turn = round(math.atan2(matrix.b, matrix.a) / (math.pi / 2)) % 4 if matrix.b or matrix.a < 0 else 0
         size = round(raw.FPDFText_GetFontSize(page, index) * math.hypot(matrix.c, matrix.d), 1)
         _, bottom, _, top = _turned(self._box_of_char(), turn)
-        parts = self._parts(bare, unit, turn, size)
         _, floor, _, ceiling = _turned(self._box, turn)
         margin = (ceiling - floor) * _MARGIN
         edge = bottom > ceiling - margin or top < floor + margin
-        text = parts[0].text if len(parts) == 1 else " ".join(part.text for part in parts if part.text)
-        return PdfLine(text, size, self._is_bold(index), top, bottom, turn, edge, parts)
+        if len(bare) < _SHORT and not edge:
+            blocks = [(self._box_at(unit, turn)[0], self._box_at(unit + _units(bare) - 1, turn)[2])]
+        else:
+            blocks = self._blocks(unit, unit + _units(bare) - 1, turn, size * PART_GAP)
+        texts = self._cut(bare, unit, turn, blocks) if len(blocks) > 1 else None
+        parts = tuple(LinePart(_clean(text), *block) for text, block in zip(texts, blocks)) if texts else ()
+        text = " ".join(part.text for part in parts if part.text) if parts else _clean(bare)
+        left, right = blocks[0][0], blocks[-1][1]
+        return PdfLine(text, size, self._is_bold(index), top, bottom, left, right, turn, edge, parts)
+
+    def _box_at(self, unit: int, turn: int) -> _Box:
+        self._raw.FPDFText_GetLooseCharBox(self._page, self._index(unit), self._at_char)
+        return _turned(self._box_of_char(), turn)
 
     def _box_of_char(self) -> _Box:
         char = self._char
@@ -205,29 +216,26 @@ class _Reader:
             self._bold[name] = _BOLD.search(name.decode("latin-1")) is not None
         return self._bold[name]
 
-    def _parts(self, bare: str, unit: int, turn: int, size: float) -> tuple[LinePart, ...]:
-        """Return the line cut where wide gaps are between the objects it is put together from."""
-        first, last = self._index(unit), self._index(unit + _units(bare) - 1)
-        spans = sorted(self._spans(first, last - first + 1, turn)) if last >= first >= 0 else []
-        if not spans:
-            return (LinePart(_clean(bare), 0.0, 0.0),)
+    def _blocks(self, first: int, last: int, turn: int, least: float) -> list[tuple[float, float]]:
+        """Return (left, right) of what stands between wide gaps, by the objects that a line is put together from."""
+        spans = sorted(self._spans(self._index(first), self._index(last), turn)) or [(0.0, 0.0)]
         blocks = [spans[0]]
         for left, right in spans[1:]:
-            if left - blocks[-1][1] > size * PART_GAP:
+            if left - blocks[-1][1] > least:
                 blocks.append((left, right))
             else:
                 blocks[-1] = blocks[-1][0], max(right, blocks[-1][1])
-        if len(blocks) > 1 and (texts := self._cut(bare, unit, turn, blocks)):
-            return tuple(LinePart(_clean(text), *block) for text, block in zip(texts, blocks))
-        return (LinePart(_clean(bare), blocks[0][0], blocks[-1][1]),)
+        return blocks
 
-    def _spans(self, first: int, count: int, turn: int) -> list[tuple[float, float]]:
+    def _spans(self, first: int, last: int, turn: int) -> list[tuple[float, float]]:
         """Return (left, right) of each text object among some characters."""
         raw, page = self._raw, self._page
+        if not 0 <= first <= last:
+            return []
         left, top, right, bottom = self._sides
         out = []
         read, at_left, at_top, at_right, at_bottom = raw.FPDFText_GetRect, *self._at_sides
-        for number in range(min(raw.FPDFText_CountRects(page, first, count), _MOST_RECTS)):
+        for number in range(min(raw.FPDFText_CountRects(page, first, last - first + 1), _MOST_RECTS)):
             if not read(page, number, at_left, at_top, at_right, at_bottom):
                 continue
             if turn == 0:
@@ -239,14 +247,12 @@ class _Reader:
 
     def _cut(self, bare: str, unit: int, turn: int, blocks: Sequence[tuple[float, float]]) -> list[str] | None:
         """Return the texts of blocks side by side; None where words do not follow one another from left to right."""
-        raw, page = self._raw, self._page
         middles = [(before[1] + after[0]) / 2 for before, after in pairwise(blocks)]
         words = []
         at, offset = unit, 0
         for word in _WORD.finditer(bare):
             at, offset = at + _units(bare[offset : word.start()]), word.start()
-            raw.FPDFText_GetLooseCharBox(page, self._index(at), self._at_char)
-            words.append((bisect(middles, _turned(self._box_of_char(), turn)[0]), word))
+            words.append((bisect(middles, self._box_at(at, turn)[0]), word))
         if [number for number, _ in groupby(words, key=lambda word: word[0])] != list(range(len(blocks))):
             return None
         starts = [next(word.start() for number, word in words if number == block) for block in range(len(blocks))]
