@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
@@ -69,18 +69,50 @@ def notes_of(page: Any, text_page: Any, text: str, form: Form | None) -> tuple[l
     """
     from pypdfium2 import raw
 
+    count = min(raw.FPDFPage_GetAnnotCount(page.raw), _MOST_NOTES)
+    if count < 1:
+        return [], []
+    states = [_state_of(page, number) for number in range(count)] if form else [""] * count
+    if form:
+        raw.FORM_OnAfterLoadPage(
+            page.raw, form
+        )  # without it no box is checked; it sets those that nothing draws to Off
+    try:
+        return _read(page, text_page, states, _bare(text), form)
+    finally:
+        if form:
+            raw.FORM_OnBeforeClosePage(page.raw, form)
+
+
+def _state_of(page: Any, number: int) -> str:
+    """Return the state of a box or button as the file gives it."""
+    from pypdfium2 import raw
+
+    annotation = raw.FPDFPage_GetAnnot(page.raw, number)
+    if not annotation:
+        return ""
+    try:
+        state = _string(raw.FPDFAnnot_GetStringValue, annotation, b"AS")
+        return state or _string(raw.FPDFAnnot_GetStringValue, annotation, b"V")
+    finally:
+        raw.FPDFPage_CloseAnnot(annotation)
+
+
+def _read(
+    page: Any, text_page: Any, states: Sequence[str], text: str, form: Form | None
+) -> tuple[list[str], list[str]]:
+    from pypdfium2 import raw
+
     shown: dict[str, None] = {}
     hidden: dict[str, None] = {}
-    count = min(raw.FPDFPage_GetAnnotCount(page.raw), _MOST_NOTES)
-    bare = _bare(text) if count > 0 else ""
-    for number in range(count):
+    for number, state in enumerate(states):
         annotation = raw.FPDFPage_GetAnnot(page.raw, number)
         if not annotation:
             continue
         try:
-            note = _note(annotation, form)
+            note = _note(annotation, form, state)
             said = _bare(note.said) if note else ""
-            if note and not (said and said in bare and _stands_there(annotation, text_page, said)):
+            if note and not (said and said in text and _stands_there(annotation, text_page, said)):
                 (hidden if raw.FPDFAnnot_GetFlags(annotation) & _HIDDEN else shown)[note.labelled] = None
         finally:
             raw.FPDFPage_CloseAnnot(annotation)
@@ -94,25 +126,25 @@ class _Note(NamedTuple):
     said: str
 
 
-def _note(annotation: Any, form: Form | None) -> _Note | None:
+def _note(annotation: Any, form: Form | None, state: str) -> _Note | None:
     from pypdfium2 import raw
 
     kind = raw.FPDFAnnot_GetSubtype(annotation)
     if kind == _WIDGET:
-        return _field(annotation, form) if form else None
+        return _field(annotation, form, state) if form else None
     said = "" if kind in (_LINK, _POPUP) else _string(raw.FPDFAnnot_GetStringValue, annotation, b"Contents")
     return _Note(f"[{_KINDS.get(kind, 'Note')}: {said}]", said) if said else None
 
 
-def _field(annotation: Any, form: Form) -> _Note | None:
+def _field(annotation: Any, form: Form, state: str) -> _Note | None:
     from pypdfium2 import raw
 
     kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
     name = _string(raw.FPDFAnnot_GetFormFieldAlternateName, form, annotation).rstrip(": ")
     name = name or _plain_name(_string(raw.FPDFAnnot_GetFormFieldName, form, annotation))
     if kind in (_CHECK_BOX, _RADIO):
-        state = _state(annotation, form, kind)
-        return _Note(f"{name}: {state}", "") if state else None
+        said = _checked(annotation, form, kind, state)
+        return _Note(f"{name}: {said}", "") if said else None
     value = ""
     if kind in (_COMBO, _LIST):
         value = ", ".join(_chosen(annotation, form)) or _string(raw.FPDFAnnot_GetFormFieldValue, form, annotation)
@@ -126,12 +158,13 @@ def _plain_name(name: str) -> str:
     return _COUNTED.sub("", name.rsplit(".", 1)[-1]) or "Field" if _COUNTED.search(name) else name or "Field"
 
 
-def _state(annotation: Any, form: Form, kind: int) -> str:
+def _checked(annotation: Any, form: Form, kind: int, state: str) -> str:
     """Return whether a box is checked; of several that stand for one another, the one that is."""
     from pypdfium2 import raw
 
-    checked = raw.FPDFAnnot_IsChecked(form, annotation) == 1
-    value = _string(raw.FPDFAnnot_GetFormFieldExportValue, form, annotation)
+    known = raw.FPDFAnnot_IsChecked(form, annotation) == 1
+    checked = known or state not in ("", "Off")
+    value = (known and _string(raw.FPDFAnnot_GetFormFieldExportValue, form, annotation)) or state
     if kind == _RADIO or raw.FPDFAnnot_GetFormControlCount(form, annotation) > 1:
         return (value or "checked") if checked else ""
     if not checked:

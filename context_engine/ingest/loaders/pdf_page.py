@@ -142,6 +142,7 @@ class _Reader:
         self._page = text_page.raw
         self.text = _text_of(text_page.raw)
         self._box = page.get_bbox()
+        self._upright = page.get_rotation() // 90
         last = _units(self.text) - 1  # where the last character has the last number, all have those of their offsets
         even = last == raw.FPDFText_CountChars(self._page) - 1
         self._even = even and raw.FPDFText_GetCharIndexFromTextIndex(self._page, last) == last
@@ -173,7 +174,7 @@ class _Reader:
                 if placed.text:
                     out.append(placed)
             units += _units(raw_line)
-        return _from_the_top(out), unmapped
+        return _from_the_top(out, self._upright), unmapped
 
     def _index(self, unit: int) -> int:
         """Return the number of the character at a UTF-16 offset of the text."""
@@ -265,11 +266,15 @@ class _Reader:
         return sum(error(self._page, index) == 1 for index in range(first, last + 1))
 
 
-def _from_the_top(lines: Sequence[PdfLine]) -> list[PdfLine]:
-    """Return lines with each run of turned ones from its top: PDFium orders some of them from the foot."""
+def _from_the_top(lines: Sequence[PdfLine], upright: int) -> list[PdfLine]:
+    """Return lines with each run of those that do not stand upright from its top: PDFium begins some at the foot.
+
+    Args:
+        upright: quarter turns of what is upright when the page is shown.
+    """
     out: list[PdfLine] = []
     for turn, group in groupby(lines, key=lambda line: line.turn):
         run = list(group)
         rising = sum(below.bottom > above.bottom for above, below in pairwise(run))
-        out += reversed(run) if turn and rising > len(run) / 2 else run
+        out += reversed(run) if turn != upright and rising > len(run) / 2 else run
     return out
