@@ -31,7 +31,7 @@ class Edges(NamedTuple):
     """The pages' lines without what is repeated.
 
     Attributes:
-        pages: the lines of each page that are kept.
+        pages: the lines of each page that are kept; `edge` are those that run through the document.
         running: each line that runs through the document, once.
         warnings: what is left out of the text.
     """
@@ -66,7 +66,8 @@ def without_repeats(pages: Sequence[Sequence[PdfLine]]) -> Edges:
     seen: set[str] = set()
     kept: list[list[PdfLine]] = []
     for lines in bare:
-        kept.append([line for line in lines if line.text and not (line.edge and line.text in seen)])
+        first = [line for line in lines if line.text and not (line.edge and line.text in seen)]
+        kept.append([line._replace(edge=line.text in running) if line.edge else line for line in first])
         seen |= {line.text for line in lines if line.edge} & running
     if not any(kept):  # a document of page numbers alone
         return Edges([list(lines) for lines in pages], [], ())

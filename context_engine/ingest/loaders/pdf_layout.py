@@ -56,7 +56,7 @@ def laid_out(
     """Return (the text, (offset, number) of each page that has text).
 
     Args:
-        pages: the lines of each.
+        pages: the lines of each; those at its edge are paragraphs of their own.
         notes: what follows below the lines of each page, a paragraph each.
         bookmarks: {page index: {title in small letters: level from 0}}.
     """
@@ -156,12 +156,14 @@ def _heading_level(line: PdfLine, body: float, levels: Mapping[float, int], mark
 
 def _opens(above: PdfLine, line: PdfLine, usual: float, level: int | None) -> bool:
     """Whether a line opens a paragraph, by its place or by the label it begins with."""
+    if line.edge or above.edge or line.turn != above.turn:
+        return True
     distance = above.bottom - line.bottom
     wide = max(usual, line.size * 1.1 if level is not None else 0.0) * _WIDER
     ended = distance > line.size * _APART and above.text.endswith(_ENDS)
     ended = ended or (len(above.text) <= _MOST_SHORT and _is_header(above.text))
     labelled = bool(_LABEL.match(line.text)) or _is_header(line.text)
-    return ended or labelled or above.turn != line.turn or not -0.5 < distance < wide or abs(above.size - line.size) > 1
+    return ended or labelled or not -0.5 < distance < wide or abs(above.size - line.size) > 1
 
 
 def _is_header(text: str) -> bool:

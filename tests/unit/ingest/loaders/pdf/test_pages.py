@@ -99,18 +99,85 @@ def test_a_text_up_the_side_of_a_page_is_no_part_of_its_paragraphs(one, raw_pdf)
     assert one(raw_pdf(content), "a.pdf").text == "A paragraph of the page itself.\n\nDraft of the board"
 
 
-def test_ligatures_are_letters(one, raw_pdf):
+def mapped(codes):
+    """A font whose codes stand for texts, {hexadecimal code: text}, and the map it needs, which is object 6."""
+    chars = " ".join(f"<{code}> <{text.encode('utf-16-be').hex()}>" for code, text in codes.items())
     cmap = (
         "/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapName /A def "
         "1 begincodespacerange <00> <FF> endcodespacerange "
-        "4 beginbfchar <41> <FB01> <42> <FB00> <43> <FB02> <44> <006600660069> endbfchar endcmap end end"
+        f"{len(codes)} beginbfchar {chars} endbfchar endcmap end end"
     )
     font = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding /ToUnicode 6 0 R >>"
-    data = raw_pdf(
-        "BT /F 10 Tf 100 500 Td (oAce eBort Cow oDce) Tj ET",
-        f"<< /Length {len(cmap)} >>\nstream\n{cmap}\nendstream",
-        font=font,
+    return font, f"<< /Length {len(cmap)} >>\nstream\n{cmap}\nendstream"
+
+
+def test_ligatures_are_letters(one, raw_pdf):
+    letters = {f"{ord(char):02x}": char for char in "ocertw "}
+    font, cmap = mapped({**letters, "41": "\ufb01", "42": "\ufb00", "43": "\ufb02", "44": "ffi"})
+    data = raw_pdf("BT /F 10 Tf 100 500 Td (oBce eBort Cow oDce oAt) Tj ET", cmap, font=font)
+    assert one(data, "a.pdf").text == "offce effort flow office ofit"
+
+
+def test_spaces_of_every_kind_part_words_and_soft_hyphens_do_not(one, raw_pdf):
+    letters = {f"{ord(char):02x}": char for char in "EURmilonzer5 "}
+    font, cmap = mapped({**letters, "41": "\u202f", "42": "\u2003", "43": "\u00ad"})
+    data = raw_pdf("BT /F 10 Tf 100 500 Td (EURA5Bmillion zeCro) Tj ET", cmap, font=font)
+    assert one(data, "a.pdf").text == "EUR 5 million zero"
+
+
+def test_hebrew_that_is_set_from_the_left_is_read_from_the_right(one, raw_pdf):
+    word = "שלום"
+    font, cmap = mapped({f"{0x61 + at:02x}": char for at, char in enumerate(reversed(word))})
+    assert one(raw_pdf("BT /F 10 Tf 100 500 Td (abcd) Tj ET", cmap, font=font), "a.pdf").text == word
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "BT /F 10 Tf 3 Tr 100 500 Td (A scanned word) Tj ET",  # what a text recognition writes
+        "BT /F 10 Tf 100 -90 Td (A scanned word) Tj ET",  # below the page
+        "BT /F 10 Tf 4 Tc 100 500 Td (A scanned word) Tj ET",  # letters apart
+        "BT /F 10 Tf 9 Tw 100 500 Td (A scanned word) Tj ET",  # words apart
+        "BT /F 10 Tf 100 500 Td [(A) -400 (scan) 20 (ned) -400 (word)] TJ ET",  # a space that is only a distance
+    ],
+)
+def test_text_that_is_not_seen_and_text_that_is_spaced(one, raw_pdf, content):
+    assert one(raw_pdf(content), "a.pdf").text == "A scanned word"
+
+
+def test_words_of_a_font_drawn_by_the_document_are_parted(one, raw_pdf):
+    glyph = "<< /Length 30 >>\nstream\n600 0 0 0 500 700 d1 0 0 9 9 re\nendstream"
+    font = (
+        "<< /Type /Font /Subtype /Type3 /FontBBox [0 0 600 700] /FontMatrix [.001 0 0 .001 0 0] "
+        "/CharProcs << /a 6 0 R /b 6 0 R >> /Encoding << /Differences [97 /a /b] >> "
+        "/FirstChar 97 /LastChar 98 /Widths [600 600] >>"
     )
-    text = one(data, "a.pdf").text
-    assert [word for word in text.split() if "office" in word or word in ("effort", "flow")] or text
-    assert "ﬁ" not in text and "ﬀ" not in text and "ﬂ" not in text
+    data = raw_pdf("BT /F 10 Tf 6 Tw 100 500 Td [(ab) -600 (ba) -600 (abba)] TJ ET", glyph, font=font)
+    assert one(data, "a.pdf").text == "ab ba abba"
+
+
+def test_letters_without_a_unicode_mapping_are_told(one, raw_pdf):
+    font = (
+        "<< /Type /Font /Subtype /Type0 /BaseFont /Own /Encoding /Identity-H /DescendantFonts [<< /Type /Font "
+        "/Subtype /CIDFontType2 /BaseFont /Own /CIDSystemInfo << /Registry (Adobe) /Ordering (Identity) "
+        "/Supplement 0 >> /DW 600 >>] >>"
+    )
+    data = raw_pdf("BT /F 10 Tf 100 500 Td <002F002C00310028> Tj ET", font=font)
+    assert one(data, "a.pdf").warnings == (
+        "page 1: 4 letters have no Unicode mapping; what is read of them may be wrong",
+    )
+
+
+def test_a_page_that_cannot_be_read_takes_none_of_the_others_down(one, refused, raw_pdf):
+    broken = raw_pdf("BT /F 10 Tf 100 500 Td (The first page.) Tj ET", kids="[3 0 R 99 0 R 3 0 R]", count=3)
+    loaded = one(broken, "a.pdf")
+    assert loaded.text == "The first page.\n\nThe first page."
+    assert loaded.pages == ((0, 1), (17, 3))
+    assert loaded.warnings == ("page 2 cannot be read: damaged",)
+    lost = raw_pdf(kids="[98 0 R 99 0 R]", count=2)
+    assert refused(lost, "b.pdf") == "is damaged: none of its 2 pages can be read"
+
+
+def test_a_file_cut_off_at_its_end_gives_the_pages_it_has(one, raw_pdf):
+    data = raw_pdf("BT /F 10 Tf 100 500 Td (The first page.) Tj ET")
+    assert one(data[: data.index(b"startxref")], "a.pdf").text == "The first page."
