@@ -1,11 +1,18 @@
 """PDF: `.pdf`.
 
-Read: the text page by page, lines joined to paragraphs by the space between them, words cut at a line's end put
-together; headings where bookmarks name them, or set in larger type than the text, or numbered and bold; each page's
-number (`pages`). Lines that stand at the top or bottom of most pages, and page numbers, are left out; what they say as
-labels ("Version: 3.2") is kept as a field. Fields: the document properties a person wrote. Not read: tables as tables
-(their cells follow each other in reading order), pictures, forms, notes, attachments, scripts (nothing is run). A page
-that is a picture is told; a document of nothing else is an error. Refused: passwords, over 5,000 pages, streams that
+Read: the text page by page, lines joined to paragraphs by the space between them, words cut at the end of a line, a
+column or a page put together; woven columns one after the other; turned pages and turned text; text that is not seen
+(what a text recognition laid under a picture) or stands outside the page; headings where bookmarks name them, or set
+in larger type than the text, or numbered and bold; each page's number (`pages`). Below the text of each page stand the
+values of its form fields ("Borrower: Harbour Ltd") and its annotations ("[Note: …]"), but not those that the page
+prints at the same place. Fields: the document properties a person wrote, and what heads and feet say as labels
+("Version: 3.2").
+
+Left out, and told: page numbers; lines at the top or bottom of pages that come back, which stay where they first stand;
+hidden fields and annotations. Told, too: pages that are pictures or damaged, and letters whose font does not say what
+they are. Not read: tables as tables (their cells follow each other in reading order), pictures, links, attachments,
+passwords in fields, XFA forms beyond their plain fields, text that is drawn in an annotation and not written in it;
+scripts are not run. A document of nothing but pictures is an error. Refused: passwords, over 5,000 pages, streams that
 unpack to over 256 MB.
 """
 
