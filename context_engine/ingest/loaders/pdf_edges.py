@@ -115,9 +115,9 @@ def _numbers(line: PdfLine) -> Iterator[_Number]:
     for part in line.parts or (LinePart(text, 0.0, 0.0),):
         at = text.find(part.text, start)
         for piece in _PIECE.finditer(part.text):
-            match = _BARE.fullmatch(piece[0])
-            if match and at >= 0 and not worded:
-                yield _number(match, at + piece.start(), alone=False)
+            bare = _BARE.fullmatch(piece[0])
+            if bare and at >= 0 and not worded:
+                yield _number(bare, at + piece.start(), alone=False)
         start = max(start, at + len(part.text))
 
 

@@ -6,11 +6,13 @@ import ctypes
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
-__all__ = ["Form", "notes_of", "opened_form"]
+__all__ = ["Form", "Notes", "notes_of", "opened_form"]
 
 _MOST_NOTES: Final = 10_000  # of a page
+_MOST_OBJECTS: Final = 100  # of an annotation that are looked at
 _MOST_OPTIONS: Final = 1_000
 _MOST_TEXT: Final = 1_000_000  # UTF-16 units of one value
 _HIDDEN: Final = 1 << 1 | 1 << 5  # flags of an annotation: hidden, no view
@@ -31,6 +33,7 @@ _KINDS: Final = {
 _LINK: Final = 2
 _POPUP: Final = 16
 _WIDGET: Final = 20
+_PUSH: Final = 1
 _CHECK_BOX: Final = 2
 _RADIO: Final = 3
 _COMBO: Final = 4
@@ -59,10 +62,20 @@ def opened_form(document: Any) -> Iterator[Form | None]:
             raw.FPDFDOC_ExitFormFillEnvironment(form)
 
 
-def notes_of(page: Any, text_page: Any, text: str, form: Form | None) -> tuple[list[str], list[str]]:
-    """Return what fields and annotations of a page say, each with its label: (what is shown, what is hidden).
+class Notes(NamedTuple):
+    """What fields and annotations of a page say, each with its label.
 
-    What the page's own text says at the same place is left out.
+    Attributes:
+        drawn: whether there is one that is shown and says nothing, but draws text.
+    """
+
+    shown: Sequence[str] = ()
+    hidden: Sequence[str] = ()
+    drawn: bool = False
+
+
+def notes_of(page: Any, text_page: Any, text: str, form: Form | None) -> Notes:
+    """Return what fields and annotations of a page say, but not what its own text says at the same place.
 
     Args:
         text: the page's own.
@@ -71,12 +84,10 @@ def notes_of(page: Any, text_page: Any, text: str, form: Form | None) -> tuple[l
 
     count = min(raw.FPDFPage_GetAnnotCount(page.raw), _MOST_NOTES)
     if count < 1:
-        return [], []
+        return Notes()
     states = [_state_of(page, number) for number in range(count)] if form else [""] * count
-    if form:
-        raw.FORM_OnAfterLoadPage(
-            page.raw, form
-        )  # without it no box is checked; it sets those that nothing draws to Off
+    if form:  # without it no box is checked; it sets those that nothing draws to Off
+        raw.FORM_OnAfterLoadPage(page.raw, form)
     try:
         return _read(page, text_page, states, _bare(text), form)
     finally:
@@ -98,11 +109,10 @@ def _state_of(page: Any, number: int) -> str:
         raw.FPDFPage_CloseAnnot(annotation)
 
 
-def _read(
-    page: Any, text_page: Any, states: Sequence[str], text: str, form: Form | None
-) -> tuple[list[str], list[str]]:
+def _read(page: Any, text_page: Any, states: Sequence[str], text: str, form: Form | None) -> Notes:
     from pypdfium2 import raw
 
+    drawn = False
     shown: dict[str, None] = {}
     hidden: dict[str, None] = {}
     for number, state in enumerate(states):
@@ -112,11 +122,34 @@ def _read(
         try:
             note = _note(annotation, form, state)
             said = _bare(note.said) if note else ""
-            if note and not (said and said in text and _stands_there(annotation, text_page, said)):
-                (hidden if raw.FPDFAnnot_GetFlags(annotation) & _HIDDEN else shown)[note.labelled] = None
+            unseen = raw.FPDFAnnot_GetFlags(annotation) & _HIDDEN
+            if note is None:
+                drawn = drawn or (not unseen and _draws_text(annotation, form))
+            elif not (said and said in text and _stands_there(annotation, text_page, said)):
+                (hidden if unseen else shown)[note.labelled] = None
         finally:
             raw.FPDFPage_CloseAnnot(annotation)
-    return list(shown), [note for note in hidden if note not in shown]
+    return Notes(list(shown), [note for note in hidden if note not in shown], drawn)
+
+
+def _draws_text(annotation: Any, form: Form | None) -> bool:
+    """Whether text may be drawn in an annotation; what stands on a button is none."""
+    from pypdfium2 import raw
+
+    kind = raw.FPDFAnnot_GetSubtype(annotation)
+    if kind in (_LINK, _POPUP) or (kind == _WIDGET and form and _is_mute(annotation, form)):
+        return False
+    objects = (raw.FPDFAnnot_GetObject(annotation, number) for number in range(_MOST_OBJECTS))
+    kinds = (raw.FPDF_PAGEOBJ_TEXT, raw.FPDF_PAGEOBJ_FORM)
+    return any(raw.FPDFPageObj_GetType(one) in kinds for one in takewhile(bool, objects))
+
+
+def _is_mute(annotation: Any, form: Form) -> bool:
+    from pypdfium2 import raw
+
+    secret = raw.FPDFAnnot_GetFormFieldFlags(form, annotation) & _PASSWORD
+    kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
+    return kind in (_PUSH, _CHECK_BOX, _RADIO) or (kind == _TEXT and bool(secret))
 
 
 class _Note(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.ingest.loaders.pdf_columns import in_reading_order
 from context_engine.ingest.loaders.pdf_line import PART_GAP, LinePart, PdfLine
-from context_engine.ingest.loaders.pdf_notes import Form, notes_of
+from context_engine.ingest.loaders.pdf_notes import Form, Notes, notes_of
 
 __all__ = ["PdfPage", "read_page"]
 
@@ -61,15 +61,36 @@ def read_page(document: Any, index: int, form: Form | None) -> PdfPage:
         try:
             reader = _Reader(page, text_page)
             lines, unmapped = reader.lines()
-            notes, hidden = notes_of(page, text_page, reader.text, form)
+            notes = notes_of(page, text_page, reader.text, form)
         finally:
             text_page.close()
-        pictured = not lines and _pictured(page, drawn=not notes)
-        return PdfPage(in_reading_order(lines), notes, hidden, pictured, unmapped)
+        pictured = not lines and _pictured(page, drawn=not notes.shown)
+        drawn = _drawn(document, index, page, lines, notes) if notes.drawn else []
+        return PdfPage(in_reading_order(lines), [*notes.shown, *drawn], notes.hidden, pictured, unmapped)
     except pypdfium2.PdfiumError:
         return PdfPage(broken="damaged")
     finally:
         page.close()
+
+
+def _drawn(document: Any, index: int, page: Any, lines: Sequence[PdfLine], notes: Notes) -> list[str]:
+    """Return what annotations draw and do not say: the lines that a page has more when they are drawn into it."""
+    from pypdfium2 import raw
+
+    if raw.FPDFPage_Flatten(page.raw, raw.FLAT_NORMALDISPLAY) != raw.FLATTEN_SUCCESS:
+        return []
+    flat = document[index]
+    try:
+        text_page = flat.get_textpage()
+        try:
+            found = _Reader(flat, text_page).lines()[0]
+        finally:
+            text_page.close()
+    finally:
+        flat.close()
+    before, said = {line.text for line in lines}, " ".join(notes.shown)
+    new = [line.text for line in found if line.text not in before and line.text not in said]
+    return [f"[Drawn: {text}]" for text in new if any(map(str.isalnum, text))]
 
 
 def _pictured(page: Any, *, drawn: bool) -> bool:

@@ -99,6 +99,18 @@ def test_annotations_are_read_with_their_kind(one, form_pdf, subtype, label):
     assert one(data, "a.pdf").text == f"[{label}: Check the limit.]"
 
 
+def test_a_stamp_that_draws_its_text_and_does_not_say_it(one, form_pdf):
+    drawing = "BT /F 10 Tf 2 5 Td (Approved by the board) Tj ET"
+    form = (
+        "<< /Type /XObject /Subtype /Form /BBox [0 0 200 20] /Resources << /Font << /F 5 0 R >> >> "
+        f"/Length {len(drawing)} >>\nstream\n{drawing}\nendstream"
+    )
+    note = "/Subtype /Square /Contents (Sealed.)"
+    page = "BT /F 10 Tf 102 305 Td (The text of the page.) Tj ET"
+    data = form_pdf("/Subtype /Stamp /AP << /N 8 0 R >>", note, content=page, objects=(form,))
+    assert one(data, "a.pdf").text == "The text of the page.\n\n[Note: Sealed.]\n\n[Drawn: Approved by the board]"
+
+
 def test_links_and_the_windows_of_notes_say_nothing_of_their_own(refused, form_pdf):
     data = form_pdf("/Subtype /Link /Contents (to page 4)", "/Subtype /Popup /Contents (Check the limit.)")
     assert refused(data, "a.pdf") == "has no text"
