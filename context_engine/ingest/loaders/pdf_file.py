@@ -1,12 +1,18 @@
 """PDF: `.pdf`.
 
-Read: the text page by page, lines joined to paragraphs by the space between them, words cut at a line's end put
-together; headings where bookmarks name them, or set in larger type than the text, or numbered and bold; each page's
-number (`pages`). Lines that stand at the top or bottom of most pages, and page numbers, are left out; what they say as
-labels ("Version: 3.2") is kept as a field. Fields: the document properties a person wrote. Not read: tables as tables
-(their cells follow each other in reading order), pictures, forms, notes, attachments, scripts (nothing is run). A page
-that is a picture is told; a document of nothing else is an error. Refused: passwords, over 5,000 pages, streams that
-unpack to over 256 MB.
+Read: the text page by page, lines joined to paragraphs by the space between them, words cut at the end of a line, a
+column or a page put together; woven columns one after the other; turned pages and turned text; text that is not seen
+(what a text recognition laid under a picture) or stands outside the page; headings where bookmarks name them, or set
+in larger type than the text, or numbered and bold; each page's number (`pages`). Below the text of each page stand the
+values of its form fields ("Borrower: Harbour Ltd") and its annotations ("[Note: …]"), but not those that the page
+prints at the same place. Fields: the document properties a person wrote, and what heads and feet say as labels
+("Version: 3.2").
+
+Left out, and told: page numbers; lines at the top or bottom of pages that come back, which stay where they first stand;
+hidden fields and annotations. Told, too: pages that are pictures or damaged, and letters whose font does not say what
+they are. Not read: tables as tables (their cells follow each other in reading order), pictures, links, attachments,
+passwords in fields, XFA forms beyond their plain fields; scripts are not run. A document of nothing but pictures is an
+error. Refused: passwords, over 5,000 pages, streams that unpack to over 256 MB.
 """
 
 from __future__ import annotations
@@ -15,13 +21,15 @@ import re
 import threading
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from context_engine.errors import MissingExtra
 from context_engine.ingest.header import header_fields
 from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.loaders.pdf_edges import without_repeats
 from context_engine.ingest.loaders.pdf_guard import is_bomb
 from context_engine.ingest.loaders.pdf_layout import laid_out
+from context_engine.ingest.loaders.pdf_notes import opened_form
 from context_engine.ingest.loaders.pdf_page import PdfPage, read_page
 from context_engine.ingest.loaders.properties import labelled, real_properties
 from context_engine.ingest.loaders.source_file import SourceFile
@@ -33,6 +41,7 @@ _MOST_PAGES: Final = 5_000
 _MOST_BOOKMARKS: Final = 5_000
 _MOST_TEXT: Final = 50_000_000
 _MOST_NAMED: Final = 20
+_MOST_QUOTED: Final = 200
 _PASSWORD: Final = 4  # FPDF_ERR_PASSWORD
 _DATE: Final = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?)?")
 
@@ -59,44 +68,83 @@ def load_pdf(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
             found = _read(document)
         finally:
             document.close()
-    yield _document(found, file.name) if isinstance(found, tuple) else Skipped(file.name, found)
+    yield Skipped(file.name, found) if isinstance(found, str) else _document(found, file.name)
 
 
-def _read(document: Any) -> tuple[list[PdfPage], dict[str, Any], dict[int, dict[str, int]]] | str:
-    """Return the pages, the properties and the bookmarks of each page, or why they are not read."""
+class _Found(NamedTuple):
+    """What is read of a document while it is open; `bookmarks` is {page index: {title in small letters: level}}."""
+
+    pages: list[PdfPage]
+    fields: dict[str, Any]
+    bookmarks: dict[int, dict[str, int]]
+
+
+def _read(document: Any) -> _Found | str:
+    """Return what is read, or why nothing is."""
     count = len(document)
     if count > _MOST_PAGES:
         return f"has {count:,} pages, at most {_MOST_PAGES:,} are read: split it"
     pages = []
     characters = 0
-    for index in range(count):
-        pages.append(read_page(document, index))
-        characters += sum(len(line.text) for line in pages[-1].lines)
-        if characters > _MOST_TEXT:
-            return f"has over {_MOST_TEXT:,} characters: split it"
-    return pages, _properties(document.get_metadata_dict()), _bookmarks(document)
+    with opened_form(document) as form:
+        for index in range(count):
+            page = read_page(document, index, form)
+            pages.append(page)
+            characters += sum(len(line.text) for line in page.lines) + sum(map(len, page.notes))
+            if characters > _MOST_TEXT:
+                return f"has over {_MOST_TEXT:,} characters: split it"
+    return _Found(pages, _properties(document.get_metadata_dict()), _bookmarks(document))
 
 
-def _document(
-    found: tuple[list[PdfPage], dict[str, Any], dict[int, dict[str, int]]], name: str
-) -> LoadedDocument | Skipped:
+def _document(found: _Found, name: str) -> LoadedDocument | Skipped:
     pages, fields, bookmarks = found
-    text, starts, furniture = laid_out(pages, bookmarks)
-    empty = [number for number, page in enumerate(pages, start=1) if not page.lines and page.pictured]
+    edges = without_repeats([page.lines for page in pages])
+    text, starts = laid_out(edges.pages, [page.notes for page in pages], bookmarks)
     if not text.strip():
-        scanned = f"all {len(pages)} pages are pictures without text: run a text recognition (OCR) over it first"
-        return Skipped(name, scanned if empty else "has no text")
-    labels = header_fields("\n".join(label for line in furniture for label in labelled(line)))
+        return Skipped(name, _why_empty(pages))
+    labels = header_fields("\n".join(label for line in edges.running for label in labelled(line)))
     header = {**labels, **header_fields(text)}
     if "version" in header:
         fields.pop("version", None)
-    warnings = (f"{_listed(empty)} without text, so nothing of it is read",) if empty else ()
+    warnings = (*_unread(pages), *edges.warnings)
     return LoadedDocument(path=name, text=text, fields=fields, header=header, pages=starts, warnings=warnings)
 
 
+def _why_empty(pages: Sequence[PdfPage]) -> str:
+    if pages and all(page.broken for page in pages):
+        return f"is damaged: none of its {len(pages)} pages can be read"
+    if hidden := [note for page in pages for note in page.hidden]:
+        return f"has no text but hidden fields and notes: {_quoted(hidden)}"
+    if any(page.pictured for page in pages):
+        return f"all {len(pages)} pages are pictures without text: run a text recognition (OCR) over it first"
+    return "has no text"
+
+
+def _unread(pages: Sequence[PdfPage]) -> Iterator[str]:
+    """Yield what of the pages is not in the text, or not surely what they say."""
+    numbered = list(enumerate(pages, start=1))
+    if broken := [number for number, page in numbered if page.broken]:
+        yield f"{_listed(broken)} cannot be read: damaged"
+    if empty := [number for number, page in numbered if page.pictured]:
+        are = "is a picture" if len(empty) == 1 else "are pictures"
+        yield f"{_listed(empty)} {are} without text, so nothing of it is read"
+    if unmapped := [number for number, page in numbered if page.unmapped]:
+        count = sum(page.unmapped for page in pages)
+        yield f"{_listed(unmapped)}: {count:,} letters have no Unicode mapping; what is read of them may be wrong"
+    if hidden := [note for page in pages for note in page.hidden]:
+        yield f"hidden fields and notes left out: {_quoted(hidden)}"
+
+
 def _listed(numbers: Sequence[int]) -> str:
+    if len(numbers) == 1:
+        return f"page {numbers[0]}"
     shown = ", ".join(map(str, numbers[:_MOST_NAMED])) + (" …" if len(numbers) > _MOST_NAMED else "")
-    return f"page {shown} is a picture" if len(numbers) == 1 else f"pages {shown} ({len(numbers)}) are pictures"
+    return f"pages {shown} ({len(numbers)})"
+
+
+def _quoted(notes: Sequence[str]) -> str:
+    shown = "; ".join(note[:_MOST_QUOTED] for note in notes[:_MOST_NAMED])
+    return shown + (f"; and {len(notes) - _MOST_NAMED} more" if len(notes) > _MOST_NAMED else "")
 
 
 def _properties(given: dict[str, str]) -> dict[str, Any]:

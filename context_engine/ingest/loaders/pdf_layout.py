@@ -11,17 +11,10 @@ from typing import Final, NamedTuple
 
 from context_engine.ingest.header import header_fields
 from context_engine.ingest.loaders.markdown import plain
-from context_engine.ingest.loaders.pdf_page import PdfLine, PdfPage
+from context_engine.ingest.loaders.pdf_line import PdfLine
 
 __all__ = ["laid_out"]
 
-_MARGIN: Final = 0.12  # of a page's height: where heads and feet stand
-_MOST_NUMBERS: Final = 4  # of a line at the edge
-_OFTEN: Final = 0.4  # of the pages; heads of left and right pages differ
-_PAGE_NUMBER: Final = re.compile(
-    r"(?i)(?:page|seite|p\.)?\s*[-–|]?\s*\d{1,4}\s*[-–|]?(?:\s*(?:of|/|von)\s*\d{1,4})?|第\s*\d+\s*页.*"
-)
-_DIGITS: Final = re.compile(r"[0-9]{1,9}")
 _LARGER: Final = 1.12  # times the type of the text
 _MOST_HEADING: Final = 120
 _MOST_LEVELS: Final = 4
@@ -39,74 +32,54 @@ _LEADER: Final = re.compile(r"(?:\. ?){4}|…\s*\d+$")  # of a line in a table o
 _BULLET: Final = re.compile(r"[•▪●◦‣]\s*")
 _STOPS: Final = (".", ";", ",", ":", "。")
 _ENDS: Final = (".", "!", "?", ":", ";", "。", "！", "？")
-_CUT: Final = re.compile(r"(\w+)\u00ad ?([^\W\d_]\w*)")
+_WORD: Final = re.compile(r"\w[\w-]*")
+_LEAST_WORD: Final = 4
+_HYPHEN: Final = re.compile(r"(?<=\w)[-‐]$")
+_CUT: Final = re.compile(r"(\w+)\u00ad (\w+)")
+_LAST_CUT: Final = re.compile(r"(\w+)-$")
+_AT_END: Final = re.compile(r"\u00ad(?= |$)")  # a hyphen that cuts no word
 _HANGING: Final = ("and", "or", "und", "et", "to")  # "long- and short-term"
 
 
 class _Paragraph(NamedTuple):
-    lines: list[PdfLine]
+    lines: Sequence[PdfLine]
     page: int
     heading: int | None
+    note: str = ""
 
 
 def laid_out(
-    pages: Sequence[PdfPage], bookmarks: Mapping[int, Mapping[str, int]]
-) -> tuple[str, tuple[tuple[int, int], ...], list[str]]:
-    """Return (the text, (offset, number) of each page that has text, the heads and feet that are left out).
+    pages: Sequence[Sequence[PdfLine]],
+    notes: Sequence[Sequence[str]],
+    bookmarks: Mapping[int, Mapping[str, int]],
+) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """Return (the text, (offset, number) of each page that has text).
 
     Args:
-        pages: in order.
+        pages: the lines of each; those at its edge are paragraphs of their own.
+        notes: what follows below the lines of each page, a paragraph each.
         bookmarks: {page index: {title in small letters: level from 0}}.
     """
-    furniture = _furniture(pages)
-    kept = [[line for line in page.lines if line not in left] for page, left in zip(pages, furniture)]
-    body = _body_size(kept)
-    levels = _levels(kept, body)
-    words = Counter(word for lines in kept for line in lines for word in re.findall(r"[\w-]+", line.text.lower()))
+    body = _body_size(pages)
+    levels = _levels(pages, body)
+    words = Counter(word for lines in pages for line in lines for word in _WORD.findall(line.text.lower()))
     out: list[str] = []
     starts: list[tuple[int, int]] = []
-    length = 0
+    begun = length = 0  # where the last paragraph begins and ends
     before: _Paragraph | None = None
-    for paragraph in _paragraphs(kept, body, levels, bookmarks):
-        text = _text(paragraph, words)
-        gap = "" if before is None else " " if _goes_on(before, paragraph, text) else "\n\n"
+    for paragraph in _paragraphs(pages, notes, body, levels, bookmarks):
+        text = plain(paragraph.note) if paragraph.note else _text(paragraph, words)
+        gap = "" if before is None else "\n\n"
+        if before and _goes_on(before, paragraph, text):
+            gap = _joint(out, text, words)
+            length = begun + len(out[-1])
         if not starts or starts[-1][1] != paragraph.page + 1:
             starts.append((length + len(gap), paragraph.page + 1))
         out += [gap, text]
-        length += len(gap) + len(text)
+        begun = length + len(gap)
+        length = begun + len(text)
         before = paragraph
-    return "".join(out), tuple(starts), list(dict.fromkeys(line.text for lines in furniture for line in lines))
-
-
-def _keys(line: PdfLine, number: int) -> Iterator[tuple[str, float]]:
-    """Yield what makes a line the same on other pages: its text, and the text with one number counted from the page's.
-
-    "Page 3 of 10" is "Page #0 of 10" on every page.
-    """
-    yield line.text, line.size
-    for match in list(_DIGITS.finditer(line.text))[:_MOST_NUMBERS]:
-        yield f"{line.text[: match.start()]}#{int(match[0]) - number}{line.text[match.end() :]}", line.size
-
-
-def _at_margin(line: PdfLine, page: PdfPage) -> bool:
-    return line.bottom > page.height * (1 - _MARGIN) or line.top < page.height * _MARGIN
-
-
-def _furniture(pages: Sequence[PdfPage]) -> list[list[PdfLine]]:
-    """Return of each page the lines that stand at the edge of many pages, and page numbers."""
-    edges = [[line for line in page.lines if _at_margin(line, page)] for page in pages]
-    counts: Counter[tuple[str, float]] = Counter()
-    for number, lines in enumerate(edges):
-        counts.update({key for line in lines for key in _keys(line, number)})
-    often = max(2, _OFTEN * len(pages))
-    return [
-        [
-            line
-            for line in lines
-            if _PAGE_NUMBER.fullmatch(line.text) or any(counts[key] >= often for key in _keys(line, number))
-        ]
-        for number, lines in enumerate(edges)
-    ]
+    return "".join(out), tuple(starts)
 
 
 def _body_size(pages: Sequence[Sequence[PdfLine]]) -> float:
@@ -135,6 +108,7 @@ def _is_large(line: PdfLine, body: float) -> bool:
 
 def _paragraphs(
     pages: Sequence[Sequence[PdfLine]],
+    notes: Sequence[Sequence[str]],
     body: float,
     levels: Mapping[float, int],
     bookmarks: Mapping[int, Mapping[str, int]],
@@ -154,6 +128,7 @@ def _paragraphs(
             group.append(line)
         if group:
             yield _Paragraph(group, number, level)
+        yield from (_Paragraph((), number, None, note) for note in notes[number])
 
 
 def _usual_distance(pages: Sequence[Sequence[PdfLine]], body: float) -> float:
@@ -181,6 +156,8 @@ def _heading_level(line: PdfLine, body: float, levels: Mapping[float, int], mark
 
 def _opens(above: PdfLine, line: PdfLine, usual: float, level: int | None) -> bool:
     """Whether a line opens a paragraph, by its place or by the label it begins with."""
+    if line.edge or above.edge or line.turn != above.turn:
+        return True
     distance = above.bottom - line.bottom
     wide = max(usual, line.size * 1.1 if level is not None else 0.0) * _WIDER
     ended = distance > line.size * _APART and above.text.endswith(_ENDS)
@@ -195,26 +172,47 @@ def _is_header(text: str) -> bool:
 
 
 def _goes_on(before: _Paragraph, paragraph: _Paragraph, text: str) -> bool:
-    """Whether a paragraph is the rest of the one that the page before ends with."""
-    if before.page == paragraph.page or before.heading or paragraph.heading:
+    """Whether a paragraph is the rest of the one that the page or the column before ends with."""
+    if before.note or paragraph.note or before.heading or paragraph.heading:
         return False
-    return text[:1].islower() and not before.lines[-1].text.endswith(_ENDS) and not _LABEL.match(text)
+    above, line = before.lines[-1], paragraph.lines[0]
+    another_column = line.bottom > above.bottom and line.left > above.right and line.turn == above.turn
+    if before.page == paragraph.page and not another_column:
+        return False
+    return text[:1].islower() and not above.text.endswith(_ENDS) and not _LABEL.match(text)
 
 
-def _text(paragraph: _Paragraph, words: Mapping[str, int]) -> str:
-    ends = (re.sub(r"(?<=\w)-$", "\u00ad", line.text) for line in paragraph.lines)  # PDFium marks most of them itself
-    text = " ".join(ends)
+def _joint(out: list[str], text: str, words: Counter[str]) -> str:
+    """Return what stands between a text and its rest; the hyphen of a word cut in two goes from the end of `out`."""
+    first, rest = _LAST_CUT.search(out[-1]), _WORD.match(text)
+    if first is None or rest is None:
+        return " "
+    whole = _whole(first[1], rest[0], words)
+    if whole == first[1] + rest[0]:
+        out[-1] = out[-1][:-1]
+        return ""
+    return " " if whole.endswith(" " + rest[0]) else ""
 
-    def whole(match: re.Match[str]) -> str:
-        first, rest = match.groups()
-        if rest in _HANGING:
-            return f"{first}- {rest}"
-        hyphened = f"{first}-{rest}"
-        keeps = rest[:1].isupper() or words.get(hyphened.lower(), 0) > words.get((first + rest).lower(), 0)
-        return hyphened if keeps else first + rest
 
-    text = _CUT.sub(whole, text)
-    text = " ".join(text.replace("\u00ad", "").split())
+def _text(paragraph: _Paragraph, words: Counter[str]) -> str:
+    text = " ".join(_HYPHEN.sub("\u00ad", line.text) for line in paragraph.lines)  # PDFium marks most of them itself
+    text = _CUT.sub(lambda match: _whole(match[1], match[2], words), text)
+    text = _AT_END.sub("-", text).replace("\u00ad", "")
+    text = " ".join(text.split())
     if paragraph.heading:
         return f"{'#' * paragraph.heading} {text}"
     return _BULLET.sub("- ", text, count=1) if _BULLET.match(text) else plain(text)
+
+
+def _whole(first: str, rest: str, words: Counter[str]) -> str:
+    """Return a word that a hyphen at a line's end cuts; the hyphen stays where the document writes it elsewhere."""
+    hyphened, joined = f"{first}-{rest}", first + rest
+    if rest in _HANGING:
+        return f"{first}- {rest}"
+    if not first[-1:].isalpha() or not rest[:1].isalpha() or rest[:1].isupper():
+        return hyphened
+    written = words.get(hyphened.lower(), 0), words.get(joined.lower(), 0)
+    if written == (0, 0):  # "risk-weighted": two words of the document
+        two = min(len(first), len(rest)) >= _LEAST_WORD and min(words[first.lower()], words[rest.lower()]) > 1
+        return hyphened if two else joined
+    return hyphened if written[0] > written[1] else joined

@@ -50,7 +50,7 @@ def made():
 def test_the_banks_notice(one, shipped):
     loaded = one(shipped("notice-641.pdf"), "n.pdf")
     assert loaded.text == (
-        "# Notice on Outsourcing\n\n## 1 Scope\n\n"
+        "Harbour Monetary Authority Notice No.: 641\n\n# Notice on Outsourcing\n\n## 1 Scope\n\n"
         "This notice applies to every bank that lets a third party carry out a material activity.\n\n## 2 Register\n\n"
         "A bank must keep a register of its material outsourcing arrangements and review it yearly. The register names "
         "the service provider, the country in which the service is carried out and the person who answers for it "
@@ -60,8 +60,12 @@ def test_the_banks_notice(one, shipped):
     assert loaded.fields["title"] == "Notice on Outsourcing"
     assert loaded.fields["author"] == "Harbour Monetary Authority"
     assert loaded.header == {"notice_id": "641"}  # it stands in the page's head alone
-    starts = [loaded.text.index(heading) for heading in ("# Notice", "## 2", "## 3")]
+    starts = [0, *(loaded.text.index(heading) for heading in ("## 2", "## 3"))]
     assert loaded.pages == tuple(zip(starts, (1, 2, 3)))
+    assert loaded.warnings == (
+        "1 line at the top or bottom of pages kept where first seen; left out 2 times on 2 later pages",
+        'page numbers left out: "Page # of 3" (1, 2, 3)',
+    )
 
 
 def test_chunks_know_their_pages(one, shipped, counter):
@@ -80,7 +84,7 @@ def test_a_document_without_pages_has_none_in_its_chunks(one, counter):
     assert "page" not in chunk.metadata
 
 
-def test_heads_and_feet_of_pages_are_left_out(one, made):
+def test_heads_and_feet_of_pages_stay_once(one, made):
     names = ("Cash", "Credit", "Rates", "Metals")
 
     def fill(pdf):
@@ -88,8 +92,79 @@ def test_heads_and_feet_of_pages_are_left_out(one, made):
             pdf.add_page()
             pdf.write_line(f"{name} has a page of its own.")
 
-    text = one(made(fill, head="Meridian Harbour Bank", foot="Page # of 4"), "a.pdf").text
-    assert text == "\n\n".join(f"{name} has a page of its own." for name in names)
+    loaded = one(made(fill, head="Meridian Harbour Bank", foot="Page # of 4"), "a.pdf")
+    sentences = [f"{name} has a page of its own." for name in names]
+    assert loaded.text == "\n\n".join(["Meridian Harbour Bank", *sentences])
+    assert loaded.pages == tuple(zip([0, *(loaded.text.index(sentence) for sentence in sentences[1:])], (1, 2, 3, 4)))
+    assert loaded.warnings == (
+        "1 line at the top or bottom of pages kept where first seen; left out 3 times on 3 later pages",
+        'page numbers left out: "Page # of 4" (1, 2, 3, 4)',
+    )
+
+
+def test_the_lines_of_a_letter_that_come_back_on_its_second_page_are_kept(one, made):
+    block = ("Facility letter", "Borrower: Seahorse Trading Ltd", "Limit: EUR 25 million")
+
+    def fill(pdf):
+        for sentence in ("The bank grants the facility.", "The facility ends in 2027."):
+            pdf.add_page()
+            for line in (*block, sentence):
+                pdf.write_line(line)
+
+    loaded = one(made(fill), "a.pdf")
+    assert loaded.text.split("\n\n") == [*block, "The bank grants the facility.", "The facility ends in 2027."]
+    assert loaded.warnings == (
+        "3 lines at the top or bottom of pages kept where first seen; left out 3 times on 1 later page",
+    )
+
+
+@pytest.mark.parametrize(
+    "foot, kept, told",
+    [
+        ("#", "", '"#" (1, 2, 3)'),
+        ("- # -", "", '"- # -" (1, 2, 3)'),
+        ("# / 3", "", '"# / 3" (1, 2, 3)'),
+        ("Seite # von 3", "", '"Seite # von 3" (1, 2, 3)'),
+        ("Harbour Bank | #", "Harbour Bank", '"#" (1, 2, 3)'),
+        ("# \xb7 Harbour Bank", "Harbour Bank", '"#" (1, 2, 3)'),
+        ("Harbour Bank, page # of 3", "Harbour Bank", '"page # of 3" (1, 2, 3)'),
+    ],
+)
+def test_page_numbers_are_left_out_and_told(one, made, foot, kept, told):
+    def fill(pdf):
+        for name in ("Cash", "Credit", "Rates"):
+            pdf.add_page()
+            pdf.write_line(f"{name}.")
+
+    loaded = one(made(fill, foot=foot), "a.pdf")
+    assert loaded.text.split() == f"Cash. {kept} Credit. Rates.".split()
+    assert loaded.warnings[-1] == f"page numbers left out: {told}"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [("Limit 5", "Limit 6"), ("Table 3", "Table 4"), ("Annex 1", "Annex 2"), ("1,250", "1,250,000"), ("7", "93")],
+)
+def test_numbers_that_are_no_pages_stay(one, made, lines):
+    def fill(pdf):
+        for line, desk in zip(lines, ("Cash", "Rates")):
+            pdf.add_page()
+            pdf.write_line(line)
+            pdf.write_line(f"{desk} stands below it.")
+
+    loaded = one(made(fill), "a.pdf")
+    assert loaded.text.split("\n\n") == [
+        f"{line} {desk} stands below it." for line, desk in zip(lines, ("Cash", "Rates"))
+    ]
+    assert loaded.warnings == ()
+
+
+def test_a_document_of_nothing_but_page_numbers_keeps_them(one, made):
+    def fill(pdf):
+        for _ in range(3):
+            pdf.add_page()
+
+    assert one(made(fill, foot="Page #"), "a.pdf").text == "Page 1\n\nPage 2\n\nPage 3"
 
 
 def test_a_header_block_is_read_line_by_line(one, made, counter):
@@ -144,6 +219,38 @@ def test_words_cut_at_the_end_of_a_line(one, made):
     assert one(made(fill), "a.pdf").text == (
         "The year-end report of the counterparty is due. The year-end is in December."
     )
+
+
+@pytest.mark.parametrize(
+    "lines, text",
+    [
+        (("It is risk and weighted, risk and weighted.", "A risk-", "weighted sum."), "A risk-weighted sum."),
+        (("The years 2019-", "2020 were good."), "The years 2019-2020 were good."),
+        (("A 12-", "month term."), "A 12-month term."),
+        (("The non-", "European desk."), "The non-European desk."),
+        (("The long- and short-", "term limits."), "The long- and shortterm limits."),
+        (("See the pre-", "(and post-) trade checks."), "See the pre- (and post-) trade checks."),
+    ],
+)
+def test_hyphens_that_cut_no_word_stay(one, made, lines, text):
+    def fill(pdf):
+        pdf.add_page()
+        for line in lines:
+            pdf.write_line(line)
+
+    assert one(made(fill), "a.pdf").text.endswith(text)
+
+
+def test_a_word_cut_at_the_end_of_a_page(one, made):
+    def fill(pdf):
+        pdf.add_page()
+        pdf.write_line("A limit for the coun-")
+        pdf.add_page()
+        pdf.write_line("terparty is set.")
+
+    loaded = one(made(fill), "a.pdf")
+    assert loaded.text == "A limit for the counterparty is set."
+    assert loaded.pages == ((0, 1), (loaded.text.index("terparty"), 2))
 
 
 def test_headings_by_bookmark_and_by_bold_number(one, made):

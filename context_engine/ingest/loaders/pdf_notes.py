@@ -1,0 +1,241 @@
+"""What is written on a PDF page beside its text: values of form fields, and annotations."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import takewhile
+from typing import Any, Final, NamedTuple
+
+__all__ = ["Form", "Notes", "notes_of", "opened_form"]
+
+_MOST_NOTES: Final = 10_000  # of a page
+_MOST_OBJECTS: Final = 100  # of an annotation that are looked at
+_MOST_OPTIONS: Final = 1_000
+_MOST_TEXT: Final = 1_000_000  # UTF-16 units of one value
+_HIDDEN: Final = 1 << 1 | 1 << 5  # flags of an annotation: hidden, no view
+_PASSWORD: Final = 1 << 13  # flag of a text field
+_SET: Final = ("yes", "on", "true", "1", "x")  # values of a box that say no more than that it is checked
+_KINDS: Final = {
+    1: "Note",
+    3: "Text",
+    9: "Highlight",
+    10: "Underline",
+    11: "Underline",
+    12: "Struck out",
+    13: "Stamp",
+    14: "Insertion",
+    17: "Attachment",
+    28: "Redaction",
+}
+_LINK: Final = 2
+_POPUP: Final = 16
+_WIDGET: Final = 20
+_PUSH: Final = 1
+_CHECK_BOX: Final = 2
+_RADIO: Final = 3
+_COMBO: Final = 4
+_LIST: Final = 5
+_TEXT: Final = 6
+_COUNTED: Final = re.compile(r"\[\d+\]")
+
+Form = Any
+"""PDFium's handle of a document's form."""
+
+
+@contextmanager
+def opened_form(document: Any) -> Iterator[Form | None]:
+    """Give the form of a document, None where it has none; no script in it is run."""
+    from pypdfium2 import raw
+
+    if raw.FPDF_GetFormType(document.raw) == raw.FORMTYPE_NONE:
+        yield None
+        return
+    config = raw.FPDF_FORMFILLINFO(version=1)
+    form = raw.FPDFDOC_InitFormFillEnvironment(document.raw, ctypes.byref(config))
+    try:
+        yield form or None
+    finally:
+        if form:
+            raw.FPDFDOC_ExitFormFillEnvironment(form)
+
+
+class Notes(NamedTuple):
+    """What fields and annotations of a page say, each with its label.
+
+    Attributes:
+        drawn: whether there is one that is shown and says nothing, but draws text.
+    """
+
+    shown: Sequence[str] = ()
+    hidden: Sequence[str] = ()
+    drawn: bool = False
+
+
+def notes_of(page: Any, text_page: Any, text: str, form: Form | None) -> Notes:
+    """Return what fields and annotations of a page say, but not what its own text says at the same place.
+
+    Args:
+        text: the page's own.
+    """
+    from pypdfium2 import raw
+
+    count = min(raw.FPDFPage_GetAnnotCount(page.raw), _MOST_NOTES)
+    if count < 1:
+        return Notes()
+    states = [_state_of(page, number) for number in range(count)] if form else [""] * count
+    if form:  # without it no box is checked; it sets those that nothing draws to Off
+        raw.FORM_OnAfterLoadPage(page.raw, form)
+    try:
+        return _read(page, text_page, states, _bare(text), form)
+    finally:
+        if form:
+            raw.FORM_OnBeforeClosePage(page.raw, form)
+
+
+def _state_of(page: Any, number: int) -> str:
+    """Return the state of a box or button as the file gives it."""
+    from pypdfium2 import raw
+
+    annotation = raw.FPDFPage_GetAnnot(page.raw, number)
+    if not annotation:
+        return ""
+    try:
+        state = _string(raw.FPDFAnnot_GetStringValue, annotation, b"AS")
+        return state or _string(raw.FPDFAnnot_GetStringValue, annotation, b"V")
+    finally:
+        raw.FPDFPage_CloseAnnot(annotation)
+
+
+def _read(page: Any, text_page: Any, states: Sequence[str], text: str, form: Form | None) -> Notes:
+    from pypdfium2 import raw
+
+    drawn = False
+    shown: dict[str, None] = {}
+    hidden: dict[str, None] = {}
+    for number, state in enumerate(states):
+        annotation = raw.FPDFPage_GetAnnot(page.raw, number)
+        if not annotation:
+            continue
+        try:
+            note = _note(annotation, form, state)
+            said = _bare(note.said) if note else ""
+            unseen = raw.FPDFAnnot_GetFlags(annotation) & _HIDDEN
+            if note is None:
+                drawn = drawn or (not unseen and _draws_text(annotation, form))
+            elif not (said and said in text and _stands_there(annotation, text_page, said)):
+                (hidden if unseen else shown)[note.labelled] = None
+        finally:
+            raw.FPDFPage_CloseAnnot(annotation)
+    return Notes(list(shown), [note for note in hidden if note not in shown], drawn)
+
+
+def _draws_text(annotation: Any, form: Form | None) -> bool:
+    """Whether text may be drawn in an annotation; what stands on a button is none."""
+    from pypdfium2 import raw
+
+    kind = raw.FPDFAnnot_GetSubtype(annotation)
+    if kind in (_LINK, _POPUP) or (kind == _WIDGET and form and _is_mute(annotation, form)):
+        return False
+    objects = (raw.FPDFAnnot_GetObject(annotation, number) for number in range(_MOST_OBJECTS))
+    kinds = (raw.FPDF_PAGEOBJ_TEXT, raw.FPDF_PAGEOBJ_FORM)
+    return any(raw.FPDFPageObj_GetType(one) in kinds for one in takewhile(bool, objects))
+
+
+def _is_mute(annotation: Any, form: Form) -> bool:
+    from pypdfium2 import raw
+
+    secret = raw.FPDFAnnot_GetFormFieldFlags(form, annotation) & _PASSWORD
+    kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
+    return kind in (_PUSH, _CHECK_BOX, _RADIO) or (kind == _TEXT and bool(secret))
+
+
+class _Note(NamedTuple):
+    """An annotation with its label; `said` is what the page's own text may say already, at the same place."""
+
+    labelled: str
+    said: str
+
+
+def _note(annotation: Any, form: Form | None, state: str) -> _Note | None:
+    from pypdfium2 import raw
+
+    kind = raw.FPDFAnnot_GetSubtype(annotation)
+    if kind == _WIDGET:
+        return _field(annotation, form, state) if form else None
+    said = "" if kind in (_LINK, _POPUP) else _string(raw.FPDFAnnot_GetStringValue, annotation, b"Contents")
+    return _Note(f"[{_KINDS.get(kind, 'Note')}: {said}]", said) if said else None
+
+
+def _field(annotation: Any, form: Form, state: str) -> _Note | None:
+    from pypdfium2 import raw
+
+    kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
+    name = _string(raw.FPDFAnnot_GetFormFieldAlternateName, form, annotation).rstrip(": ")
+    name = name or _plain_name(_string(raw.FPDFAnnot_GetFormFieldName, form, annotation))
+    if kind in (_CHECK_BOX, _RADIO):
+        said = _checked(annotation, form, kind, state)
+        return _Note(f"{name}: {said}", "") if said else None
+    value = ""
+    if kind in (_COMBO, _LIST):
+        value = ", ".join(_chosen(annotation, form)) or _string(raw.FPDFAnnot_GetFormFieldValue, form, annotation)
+    elif kind == _TEXT and not raw.FPDFAnnot_GetFormFieldFlags(form, annotation) & _PASSWORD:
+        value = _string(raw.FPDFAnnot_GetFormFieldValue, form, annotation)
+    return _Note(f"{name}: {value}", value) if value else None
+
+
+def _plain_name(name: str) -> str:
+    """Return a field's name; of one that a program numbered ("form[0].#subform[0].Borrower[0]") the last part."""
+    return _COUNTED.sub("", name.rsplit(".", 1)[-1]) or "Field" if _COUNTED.search(name) else name or "Field"
+
+
+def _checked(annotation: Any, form: Form, kind: int, state: str) -> str:
+    """Return whether a box is checked; of several that stand for one another, the one that is."""
+    from pypdfium2 import raw
+
+    known = raw.FPDFAnnot_IsChecked(form, annotation) == 1
+    checked = known or state not in ("", "Off")
+    value = (known and _string(raw.FPDFAnnot_GetFormFieldExportValue, form, annotation)) or state
+    if kind == _RADIO or raw.FPDFAnnot_GetFormControlCount(form, annotation) > 1:
+        return (value or "checked") if checked else ""
+    if not checked:
+        return "not checked"
+    return "checked" if not value or value.lower() in _SET else f"checked ({value})"
+
+
+def _chosen(annotation: Any, form: Form) -> Iterator[str]:
+    from pypdfium2 import raw
+
+    for number in range(min(raw.FPDFAnnot_GetOptionCount(form, annotation), _MOST_OPTIONS)):
+        if raw.FPDFAnnot_IsOptionSelected(form, annotation, number):
+            yield _string(raw.FPDFAnnot_GetOptionLabel, form, annotation, number)
+
+
+def _stands_there(annotation: Any, text_page: Any, said: str) -> bool:
+    """Whether the page's text says something (bare letters) where the annotation stands."""
+    from pypdfium2 import raw
+
+    box = raw.FS_RECTF()
+    if not raw.FPDFAnnot_GetRect(annotation, ctypes.byref(box)):
+        return False
+    low, high = sorted((box.bottom, box.top))
+    left, right = sorted((box.left, box.right))
+    there = text_page.get_text_bounded(left - 1, low - 1, right + 1, high + 1)
+    return said in _bare(there)
+
+
+def _bare(text: str) -> str:
+    return "".join(filter(str.isalnum, text)).casefold()
+
+
+def _string(read: Callable[..., int], *given: Any) -> str:
+    """Return what a function of PDFium writes into a buffer as UTF-16, on one line."""
+    size = min(read(*given, None, 0), 2 * _MOST_TEXT)
+    if size <= 2:
+        return ""
+    buffer = (ctypes.c_ushort * (size // 2 + 1))()
+    read(*given, buffer, size)
+    text = bytes(buffer)[: size - 2].decode("utf-16-le", "replace").split("\0", 1)[0]
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
