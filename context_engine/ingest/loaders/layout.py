@@ -41,6 +41,7 @@ _PAIR: Final = 2
 _APART: Final = 2
 """Rows by which two tables side by side end apart; one may be a row of totals."""
 _IDS: Final = frozenset(ID_FIELDS[True])
+_KEY: Final = (*ID_FIELDS[True], "version")
 
 Found = Iterator[LoadedDocument | Skipped]
 
@@ -216,6 +217,9 @@ class _Layout:
         if not tables:
             self._texts.add(*_lines(row))
             yield from self._texts.full(row.number)
+        if len(tables) == 1:
+            yield self._record(row, tables[0][1])
+            return
         for number, (band, table) in enumerate(tables):
             start = band.start if number else 0
             stop = tables[number + 1][0].start if number + 1 < len(tables) else len(row.cells)
@@ -343,16 +347,15 @@ class _Layout:
         if table.unused:
             table.unused -= set(_filled(row))
         place, names = self._place, table.names
-        beyond = [index for index in _filled(row) if index >= len(names)]
-        if beyond and names and place.row == "line":
+        if names and len(row.cells) > len(names) and place.row == "line" and (last := _filled(row)[-1]) >= len(names):
             place.told.say(
-                f"{place.at(row.number)} has {beyond[-1] + 1} cells, the head has {len(names)}: the others go by their "
+                f"{place.at(row.number)} has {last + 1} cells, the head has {len(names)}: the others go by their "
                 "letters; a separator or quote may be amiss"
             )
         record = row_record(row, names, place.path, part=place.part, caption=table.caption)
         if isinstance(record, Skipped) or not _IDS & record.fields.keys():
             return record
-        known = hash(tuple(str(record.fields.get(name)) for name in (*ID_FIELDS[True], "version")))
+        known = hash(tuple(map(record.fields.get, _KEY)))
         if known not in place.seen:
             place.seen.add(known)
             return record

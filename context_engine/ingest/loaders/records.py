@@ -52,12 +52,12 @@ class Told:
         try:
             for one in found:
                 if held is not None:
-                    yield self._said_of(held)
+                    yield held
                     held = None
                 if isinstance(one, Skipped):
                     yield one
                 else:
-                    held = one
+                    held = self._said_of(one) if self._fresh else one
         except Exception:
             yield from self._end(held)
             raise
@@ -71,8 +71,6 @@ class Told:
         yield from (Skipped(self._path, line, error=False) for line in self._fresh)
 
     def _said_of(self, document: LoadedDocument) -> LoadedDocument:
-        if not self._fresh:
-            return document
         lines, self._fresh = self._fresh, []
         return replace(document, warnings=(*document.warnings, *lines))
 

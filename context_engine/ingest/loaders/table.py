@@ -171,14 +171,18 @@ def row_record(
     """
     fields: dict[str, Any] = {}
     for index, cell in enumerate(row.cells):
-        if empty(cell):
+        if cell is None or not (value := shown(cell)) and value == "":
             continue
-        name = column_name(names, index)
-        fields[name] = shown(cell)
+        name = (names[index] if index < len(names) else "") or column_name(names, index)
+        fields[name] = value
         if index in row.notes:
             fields[f"{name} (comment)"] = row.notes[index]
-    lead = {key: value for key, value in (("sheet", part), ("table", caption)) if value and key not in fields}
-    return record_document({**fields, **lead}, path, row.number, title=_title(fields), part=part, what="the row")
+    title = _title(fields)
+    if part:
+        fields.setdefault("sheet", part)
+    if caption:
+        fields.setdefault("table", caption)
+    return record_document(fields, path, row.number, title=title, part=part, what="the row")
 
 
 def pairs_record(

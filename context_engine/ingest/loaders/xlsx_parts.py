@@ -80,7 +80,7 @@ class Book:
             ExpatError: they are no XML from some point on; `texts` holds those before it.
             TooManyTexts: they are more than are held in memory.
         """
-        path = next(iter(self._targets(self._path, "sharedStrings")), "")
+        path = self._part("sharedStrings")
         texts = self.texts
         chars: list[str] = []
         parts: list[str] = []
@@ -113,7 +113,7 @@ class Book:
 
     def formats(self) -> list[Format]:
         """Return the number format of each cell style."""
-        path = next(iter(self._targets(self._path, "styles")), "")
+        path = self._part("styles")
         root = self._tree(path)
         if root is None:
             return []
@@ -183,6 +183,11 @@ class Book:
             return tree(self._archive.read(name))
         except ParseError:
             return None
+
+    def _part(self, kind: str) -> str:
+        """Return the path of a part of the workbook, also where no relation names it; "" where there is none."""
+        named = self._targets(self._path, kind)
+        return named[0] if named else self._names.get(f"xl/{kind}.xml".lower(), "")
 
     def _targets(self, part: str, kind: str) -> list[str]:
         return [path for _, path, one in self._relations(part) if one == kind]
