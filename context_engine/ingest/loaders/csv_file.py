@@ -154,7 +154,9 @@ class _Rows:
                 return
             except csv.Error:
                 yield self._by_separator()
-        self._told.say(f"line {self._number:,}: from here on quotes are read as they stand: there are too many such rows")
+        self._told.say(
+            f"line {self._number:,}: from here on quotes are read as they stand: there are too many such rows"
+        )
         for _ in self._taken():
             yield self._by_separator(said=False)
 

@@ -36,6 +36,7 @@ from context_engine.ingest.loaders.table import (
 __all__ = ["Place", "Texts", "laid_out"]
 
 _MOST_CHARS: Final = 1_000_000
+_MOST_LINES: Final = 10_000  # characters that wait to be a caption
 _LEAST_WIDTH: Final = 2
 _PAIR: Final = 2
 _APART: Final = 2
@@ -185,7 +186,7 @@ class _Layout:
     def _block(self, blocks: _Blocks) -> Found:
         preview = list(blocks.take(PREVIEW, first=True))
         while preview and all(len(_filled(row)) == 1 for row in preview):
-            if len(self._lines) > PREVIEW:
+            if len(self._lines) > PREVIEW or sum(map(len, self._lines)) > _MOST_LINES:
                 self._texts.add(*self._lines)
                 self._lines.clear()
             self._lines += [line for row in preview for line in _lines(row)]

@@ -282,7 +282,9 @@ def _two_lines(upper: Sequence[Cell], lower: Sequence[Cell]) -> list[Cell]:
 
 def caption_of(rows: Sequence[Row]) -> str:
     """Return rows above a table as one line."""
-    lines = [" ".join(dict.fromkeys(one_line(str(shown(cell))) for cell in row.cells if not empty(cell))) for row in rows]
+    lines = [
+        " ".join(dict.fromkeys(one_line(str(shown(cell))) for cell in row.cells if not empty(cell))) for row in rows
+    ]
     return "; ".join(dict.fromkeys(line for line in lines if line))
 
 

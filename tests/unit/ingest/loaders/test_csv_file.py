@@ -116,7 +116,10 @@ def test_very_many_quotes_that_are_amiss_end_the_search_for_their_ends(read):
     found = read("a,b\n" + "".join(f'{number},"x\n' for number in range(200)), "a.csv")
     assert [one.fields["b"] for one in found] == ['"x'] * 200
     said = [line for one in found for line in one.warnings]
-    assert (len(said), said[-1]) == (21, "and 81 more of such lines")  # 100 lines, and that quotes are left as they stand
+    assert (len(said), said[-1]) == (
+        21,
+        "and 81 more of such lines",
+    )  # 100 lines, and that quotes are left as they stand
 
 
 def test_ten_thousand_columns_are_one_error(refused):

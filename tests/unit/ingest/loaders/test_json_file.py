@@ -180,9 +180,7 @@ def test_records_before_the_end_of_a_file_that_is_cut_off_are_read(read, start):
 def test_what_follows_the_first_value_is_said(read):
     first, said = read('[{"a": 1}] [{"a": 2}]', "a.json")
     assert first.fields == {"a": 1}
-    assert said.reason == (
-        "the file goes on behind its first value, which is no JSON: nothing is read behind record 1"
-    )
+    assert said.reason == ("the file goes on behind its first value, which is no JSON: nothing is read behind record 1")
 
 
 def test_a_line_without_end_is_no_record_file(refused):

@@ -152,7 +152,9 @@ def test_the_words_of_charts_text_boxes_headers_and_footers_are_text(workbook):
             b"</xdr:twoCellAnchor>"
         )
         prefix = b"xdr:" if b"<xdr:wsDr" in part else b""
-        return part.replace(b"</" + prefix + b"wsDr>", (shape if prefix else shape.replace(b"xdr:", b"")) + b"</" + prefix + b"wsDr>")
+        return part.replace(
+            b"</" + prefix + b"wsDr>", (shape if prefix else shape.replace(b"xdr:", b"")) + b"</" + prefix + b"wsDr>"
+        )
 
     found = workbook({"S": TABLE}, draw, {"xl/drawings/drawing1.xml": box})
     assert text(found) == (
@@ -261,7 +263,14 @@ def test_strict_open_xml_is_read(workbook):
         old = b"http://schemas.openxmlformats.org/officeDocument/2006/relationships"
         return part.replace(old, b"http://purl.oclc.org/ooxml/officeDocument/relationships")
 
-    parts = [SHEET, "xl/workbook.xml", "xl/styles.xml", "xl/sharedStrings.xml", "_rels/.rels", "xl/_rels/workbook.xml.rels"]
+    parts = [
+        SHEET,
+        "xl/workbook.xml",
+        "xl/styles.xml",
+        "xl/sharedStrings.xml",
+        "_rels/.rels",
+        "xl/_rels/workbook.xml.rels",
+    ]
     found = workbook({"S": TABLE}, None, dict.fromkeys(parts, strict))
     assert [one["Desk"] for one in fields(found)] == ["Rates", "Credit", "FX"]
 
@@ -327,7 +336,7 @@ def shared(items):
 
 
 def test_shared_texts_are_joined_from_their_runs_without_pronunciations(workbook):
-    runs = b"<si><r><t>Net </t></r><r><t>limit</t></r><rPh sb=\"0\" eb=\"1\"><t>netto</t></rPh></si>"
+    runs = b'<si><r><t>Net </t></r><r><t>limit</t></r><rPh sb="0" eb="1"><t>netto</t></rPh></si>'
     found = workbook({"S": TABLE}, **shared(runs + b"<si><t>EUR 5</t></si></sst>"))
     assert fields(found) == [{"Net limit": "EUR 5"}]
 
