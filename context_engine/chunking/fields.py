@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from context_engine.chunking.pack import broken, furthest, tokens_between
@@ -40,7 +40,7 @@ def field_spans(text: str, fields: Mapping[str, Any]) -> dict[str, Span]:
     ...             {"limit": {"amount": 5, "currency": "USD"}, "desk": "Rates", "remark": None})
     {'limit': (13, 48), 'desk': (49, 60)}
     """
-    lines = {key: "\n".join(rows) for key, field in fields.items() if (rows := list(_rows(key, field)))}
+    lines = {key: "\n".join(rows) for key, field in fields.items() if (rows := _rows(key, field))}
     start = len(text) - sum(map(len, lines.values())) - max(len(lines) - 1, 0)
     if not lines or not text.endswith("\n".join(lines.values())):
         return {}
@@ -110,9 +110,12 @@ def _counted(count: Count, before: str, text: str) -> int:
     return count(before + text)
 
 
-def _rows(key: Any, field: Any) -> Iterator[str]:
-    """Yield the lines of one field."""
-    return (f"{name}: {value}" for name, value in _flat(str(key), field, 0))
+def _rows(key: Any, field: Any) -> list[str]:
+    """Return the lines of one field."""
+    if not isinstance(field, (str, int, float)) and isinstance(field, (Mapping, list, tuple)):
+        return [f"{name}: {value}" for name, value in _flat(str(key), field, 0)]
+    shown = _shown(field)
+    return [f"{_spoken(str(key))}: {shown}"] if shown else []
 
 
 def _flat(name: str, value: Any, depth: int) -> Iterator[tuple[str, str]]:
@@ -130,12 +133,20 @@ def _flat(name: str, value: Any, depth: int) -> Iterator[tuple[str, str]]:
     else:
         shown = _shown(value)
         if shown:
-            yield _one_line(name.replace("_", " ")), shown
+            yield _spoken(name), shown
+
+
+@lru_cache(maxsize=1024)
+def _spoken(name: str) -> str:
+    """Return the name of a field as words."""
+    return _one_line(name.replace("_", " "))
 
 
 def _shown(value: Any) -> str:
     if value is None:
         return ""
+    if isinstance(value, str):
+        return _one_line(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):

@@ -127,6 +127,8 @@ def load(
 
 
 def _unknown(name: str, suffix: str) -> Skipped:
+    if suffix.lower() == ".xlsb":
+        return Skipped(name, "is a binary workbook, which is not read: save it as .xlsx")
     plain = _WITH_MACROS.get(suffix.lower())
     if plain:
         return Skipped(name, f"may hold macros, which are not read: save it as {plain}")

@@ -46,6 +46,8 @@ def _refused(archive: ZipFile, kind: str, most_bytes: int, most_part: int) -> st
         return "is encrypted: save it without a password"
     if any(_leads_out(name) for name in names):
         return "has parts whose names lead out of the archive: it is no document an office program wrote"
+    if kind == "XLSX" and "xl/workbook.bin" in names:
+        return "is a binary workbook (.xlsb): save it as .xlsx"
     found = next((one for start, one in _KINDS.items() if any(_is_main(name, start) for name in names)), None)
     if found != kind:
         return f"is {found or 'a zip archive that is no Office file'}, not {kind}: its suffix does not fit its content"

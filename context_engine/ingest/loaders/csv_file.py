@@ -1,29 +1,33 @@
-"""CSV and other separated text: `.csv`, `.tsv`. A row is a record; the file is read piece by piece and may be large.
+"""CSV and other separated text: `.csv`, `.tsv`. A row of a table is a record; the file is read piece by piece.
 
-Read: encoding and separator (comma, semicolon, tab, bar; a first line `sep=;`) are told from the file; lines above the
-head are the caption that each record carries; cells stay texts as they are written, so that 0637 and 31/03/2026 do not
-change. A cell that begins with = + - or @ is a text like any other: no formula is run. A row with more cells than the
-head is an error of its own. Not read: empty rows, rows below a second head.
+Read: encoding and separator (comma, semicolon, tab, bar; a first line `sep=;`) are told from the file; tables, pairs
+and texts are told apart as on a sheet (`layout`), lines above a head are the caption that each record carries; cells
+stay texts as they are written, so that 0637 and 31/03/2026 do not change. A cell that begins with = + - or @ is a text
+like any other: no formula is run. Cells that a row has more than the head go by their letters, and a quote that is not
+closed is read as it stands (both told). Not read: NUL characters, which are left out (told).
 """
 
 from __future__ import annotations
 
 import csv
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Final, TextIO
 
 from context_engine.ingest.loaded import LoadedDocument, Skipped
 from context_engine.ingest.loaders.encoding import open_text
-from context_engine.ingest.loaders.records import bounded, until_hopeless
+from context_engine.ingest.loaders.layout import Place, Texts, laid_out
+from context_engine.ingest.loaders.records import LongLine, Told, bounded
 from context_engine.ingest.loaders.source_file import SourceFile
-from context_engine.ingest.loaders.table import MOST_COLUMNS, PREVIEW, find_head, pairs_record, row_record
+from context_engine.ingest.loaders.table import Row
 
 __all__ = ["load_csv", "separator"]
 
 _SEPARATORS: Final = (",", ";", "\t", "|")
 _SAMPLE_LINES: Final = 100
+_MOST_QUOTES: Final = 100
+_SPACED: Final = 0.4  # so many empty lines stand between the rows, not between tables
 
 
 def load_csv(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
@@ -33,8 +37,15 @@ def load_csv(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
         yield opened
         return
     stream, warnings = opened
+    told = Told(file.name)
+    told.say(*warnings)
     with stream:
-        yield from until_hopeless(_records(stream, file, warnings), file.name)
+        found = False
+        for one in told.with_documents(_documents(stream, file, told)):
+            found = True
+            yield one
+    if not found:
+        yield Skipped(file.name, "is empty")
 
 
 def separator(lines: Sequence[str], suffix: str = ".csv") -> str:
@@ -45,7 +56,7 @@ def separator(lines: Sequence[str], suffix: str = ".csv") -> str:
     """
     best, found = (0.0, 0), "\t" if suffix == ".tsv" else ","
     for sign in _SEPARATORS:
-        widths = [len(row) for row in _rows(lines, sign) if row]
+        widths = [len(row) for row in _cut(lines, sign) if row]
         width, times = Counter(widths).most_common(1)[0] if widths else (0, 0)
         score = (round(times / len(widths), 1), width) if width > 1 else (0.0, 0)
         if score > best:
@@ -53,44 +64,27 @@ def separator(lines: Sequence[str], suffix: str = ".csv") -> str:
     return found
 
 
-def _rows(lines: Sequence[str], sign: str) -> list[list[str]]:
+def _cut(lines: Sequence[str], sign: str) -> list[list[str]]:
     try:
         return list(csv.reader(lines, delimiter=sign))
     except csv.Error:
         return []
 
 
-def _records(stream: TextIO, file: SourceFile, warnings: tuple[str, ...]) -> Iterator[LoadedDocument | Skipped]:
-    lines = bounded(stream)
+def _documents(stream: TextIO, file: SourceFile, told: Told) -> Iterator[LoadedDocument | Skipped]:
+    broken: list[str] = []
+    lines = _sound(stream, told, broken)
     sample = list(islice(lines, _SAMPLE_LINES))
     sign, skipped = _declared(sample) or (separator(sample, file.path.suffix.lower()), 0)
-    escape = "\\" if any('\\"' in line for line in sample) else None
-    whole = chain(sample[skipped:], lines)
-    reader = csv.reader(whole, delimiter=sign, escapechar=escape, skipinitialspace=True, strict=True)
-    rows = _numbered(reader, file.name, skipped)
-    preview: list[tuple[int, list[str]]] = []
-    for row in rows:
-        if isinstance(row, Skipped):
-            rows = iter((row,))
-            break
-        preview.append(row)
-        if len(preview) == PREVIEW:
-            break
-    head = find_head([cells for _, cells in preview])
-    if max((len(cells) for _, cells in preview), default=0) > MOST_COLUMNS:
-        yield Skipped(file.name, f"has over {MOST_COLUMNS:,} columns: it is no table of records")
-        return
-    if head.pairs:
-        yield pairs_record([cells for _, cells in preview], head, file.name, warnings=warnings)
-        return
-    found = 0
-    for row in chain(preview[head.first :], rows):
-        record = row if isinstance(row, Skipped) else row_record(row[1], head, file.name, row[0], warnings=warnings)
-        if record is not None:
-            found, warnings = found + 1, ()
-            yield record
-    if not found:
-        yield Skipped(file.name, "has a head and no row below it" if preview else "is empty")
+    empty = sum(not line.strip() for line in sample)
+    rows = _Rows(chain(sample[skipped:], lines), sign, told, above=skipped)
+    rows.escape = "\\" if any('\\"' in line for line in sample) else None
+    rows.spaced = empty > _SPACED * len(sample)
+    place = Place(file.name, told, row="line")
+    texts = Texts(place)
+    yield from laid_out(rows.read(), place, texts)
+    yield from texts.rest()
+    yield from (Skipped(file.name, reason) for reason in broken)
 
 
 def _declared(sample: Sequence[str]) -> tuple[str, int] | None:
@@ -98,17 +92,89 @@ def _declared(sample: Sequence[str]) -> tuple[str, int] | None:
     return (first[4], 1) if len(first) == 5 and first.startswith("sep=") else None
 
 
-def _numbered(reader: Iterator[list[str]], name: str, above: int) -> Iterator[tuple[int, list[str]] | Skipped]:
-    """Yield (line where the row ends, cells), and an error in place of the rest where a row cannot be read."""
-    while True:
-        try:
-            cells = next(reader, None)
-        except csv.Error as error:
-            line = reader.line_num + above  # type: ignore[attr-defined]
-            open_quote = "field limit" in str(error) or "end of data" in str(error)
-            said = "a quote that opens is not closed" if open_quote else str(error)
-            yield Skipped(name, f"cannot be read from here on: {said}", line)
-            return
-        if cells is None:
-            return
-        yield reader.line_num + above, cells  # type: ignore[attr-defined]
+def _sound(stream: TextIO, told: Told, broken: list[str]) -> Iterator[str]:
+    """Yield the lines up to where they cannot be read; why stands in `broken` then."""
+    try:
+        for number, line in enumerate(bounded(stream), start=1):
+            if "\x00" in line:
+                told.say(f"line {number:,} holds NUL characters, which are left out")
+                line = line.replace("\x00", "")
+            yield line
+    except LongLine as error:
+        broken.append(str(error))
+    except UnicodeDecodeError as error:
+        broken.append(f"is not {error.encoding} all through, and not read to its end: save it as UTF-8")
+
+
+class _Rows:
+    """Cuts lines into cells.
+
+    A row that cannot be cut, because a quote is not closed or stands inside a cell, is cut at every separator of its
+    first line, and reading goes on with the next line.
+
+    Args:
+        lines: of the file.
+        sign: the separator.
+        told: takes what is to be said.
+        above: lines that were taken already.
+
+    Attributes:
+        escape: the character before a quote that is no end of a cell.
+        spaced: whether empty lines stand between all rows, so that they say nothing.
+    """
+
+    def __init__(self, lines: Iterator[str], sign: str, told: Told, *, above: int = 0) -> None:
+        self._lines, self._sign, self._told = lines, sign, told
+        self._number = above
+        self._again: deque[str] = deque()  # lines to be read once more
+        self._held: list[str] = []  # lines of the row being read
+        self._bad = 0
+        self.escape: str | None = None
+        self.spaced = False
+
+    def read(self) -> Iterator[Row]:
+        """Yield the rows that hold something."""
+        gap = False
+        for cells in self._cells():
+            if any(cell and not cell.isspace() for cell in cells):
+                yield Row(self._number, list(cells), gap)
+                gap = False
+            else:
+                gap = not self.spaced
+
+    def _cells(self) -> Iterator[list[str]]:
+        while self._bad < _MOST_QUOTES:
+            reader = csv.reader(
+                self._taken(), delimiter=self._sign, escapechar=self.escape, skipinitialspace=True, strict=True
+            )
+            try:
+                while (cells := next(reader, None)) is not None:
+                    self._held.clear()
+                    yield cells
+                return
+            except csv.Error:
+                yield self._by_separator()
+        self._told.say(
+            f"line {self._number:,}: from here on quotes are read as they stand: there are too many such rows"
+        )
+        for _ in self._taken():
+            yield self._by_separator(said=False)
+
+    def _by_separator(self, *, said: bool = True) -> list[str]:
+        first, *later = self._held
+        self._held.clear()
+        self._again.extendleft(reversed(later))
+        self._number -= len(later)
+        self._bad += 1
+        if said:
+            self._told.say(f"line {self._number:,}: a quote is not closed or stands inside a cell: read as it stands")
+        return [cell.strip() for cell in first.rstrip("\n").split(self._sign)]
+
+    def _taken(self) -> Iterator[str]:
+        while True:
+            line = self._again.popleft() if self._again else next(self._lines, None)
+            if line is None:
+                return
+            self._number += 1
+            self._held.append(line)
+            yield line

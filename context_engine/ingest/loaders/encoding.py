@@ -32,6 +32,8 @@ _WESTERN: Final = frozenset(
 _MOST_WESTERN: Final = 0.2  # of the bytes; in a text of another script nearly all are above ASCII
 _SPARSE: Final = 0.02
 _LEAST: Final = 20  # bytes that a guess needs
+_FEW: Final = 8
+_RARE: Final = 1_000  # a file of lines with fewer NUL bytes than one in so many, and a few, is a text
 
 
 class Decoded(NamedTuple):
@@ -87,7 +89,7 @@ def encoding_of(file: SourceFile) -> _Encoding | Skipped:
         if known:
             return known
         while block:
-            if b"\x00" in block:
+            if block.count(0) > _FEW + len(block) // _RARE:
                 return _nul(file.name, lines + block[: block.index(b"\x00")].count(b"\n") + 1)
             try:
                 decoder.decode(block)

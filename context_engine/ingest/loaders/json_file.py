@@ -36,7 +36,7 @@ Found = Iterator[LoadedDocument | Skipped]
 def load_jsonl(file: SourceFile) -> Found:
     """Yield the record of every line."""
     told = Told(file.name)
-    return until_hopeless(told.last(_lines(file, told)), file.name)
+    return until_hopeless(told.with_documents(_lines(file, told)), file.name)
 
 
 def load_json(file: SourceFile, *, most: int = MOST_LINE, block: int = BLOCK) -> Found:
@@ -63,7 +63,7 @@ def load_json(file: SourceFile, *, most: int = MOST_LINE, block: int = BLOCK) ->
             yield from load_jsonl(file)
             return
         del first
-        yield from until_hopeless(told.last(_records(stream, file.name, told, most, block)), file.name)
+        yield from until_hopeless(told.with_documents(_records(stream, file.name, told, most, block)), file.name)
 
 
 def _lines(file: SourceFile, told: Told) -> Found:

@@ -31,21 +31,23 @@ class Told:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._lines: dict[str, None] = {}
+        self._said: set[str] = set()
+        self._fresh: list[str] = []
         self._more = 0
 
     def say(self, *lines: str) -> None:
         """Say something; the same line is said once."""
         for line in lines:
-            if line in self._lines:
+            if line in self._said:
                 continue
-            if len(self._lines) < _MOST_TOLD:
-                self._lines[line] = None
+            if len(self._said) < _MOST_TOLD:
+                self._said.add(line)
+                self._fresh.append(line)
             else:
                 self._more += 1
 
-    def last(self, found: Iterable[LoadedDocument | Skipped]) -> Iterator[LoadedDocument | Skipped]:
-        """Yield what was found; with the last document goes what was said meanwhile."""
+    def with_documents(self, found: Iterable[LoadedDocument | Skipped]) -> Iterator[LoadedDocument | Skipped]:
+        """Yield what was found, each document with what was said since the one before; nothing said is lost."""
         held: LoadedDocument | None = None
         try:
             for one in found:
@@ -55,16 +57,22 @@ class Told:
                 if isinstance(one, Skipped):
                     yield one
                 else:
-                    held = one
-        finally:
+                    held = self._said_of(one) if self._fresh else one
+        except Exception:
             yield from self._end(held)
+            raise
+        yield from self._end(held)
 
     def _end(self, held: LoadedDocument | None) -> Iterator[LoadedDocument | Skipped]:
-        lines = (*self._lines, *([f"and {self._more:,} more of such lines"] if self._more else []))
+        if self._more:
+            self._fresh.append(f"and {self._more:,} more of such lines")
         if held is not None:
-            yield replace(held, warnings=(*held.warnings, *lines)) if lines else held
-        else:
-            yield from (Skipped(self._path, line, error=False) for line in lines)
+            yield self._said_of(held)
+        yield from (Skipped(self._path, line, error=False) for line in self._fresh)
+
+    def _said_of(self, document: LoadedDocument) -> LoadedDocument:
+        lines, self._fresh = self._fresh, []
+        return replace(document, warnings=(*document.warnings, *lines))
 
 
 def record_document(

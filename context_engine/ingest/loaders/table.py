@@ -1,4 +1,4 @@
-"""Where the head of a table is, and its rows as records; for CSV files and sheets."""
+"""Where the head of a table is, and its rows as records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,23 @@ from context_engine.ingest.loaded import LoadedDocument, Skipped
 from context_engine.ingest.loaders.markdown import one_line
 from context_engine.ingest.loaders.records import record_document
 
-__all__ = ["MOST_COLUMNS", "PREVIEW", "Cell", "Head", "find_head", "pairs_record", "row_record", "shown"]
+__all__ = [
+    "MOST_CAPTION",
+    "MOST_COLUMNS",
+    "PREVIEW",
+    "Cell",
+    "Head",
+    "Row",
+    "caption_of",
+    "column_name",
+    "empty",
+    "find_head",
+    "is_head",
+    "names_of",
+    "pairs_record",
+    "row_record",
+    "shown",
+]
 
 Cell = str | int | float | bool | date | datetime | time | timedelta | None
 """What a cell holds; dates of CSV files are texts, as they are written."""
@@ -24,7 +40,7 @@ MOST_COLUMNS: Final = 1_000
 PREVIEW: Final = 30
 """Rows in which the head is looked for."""
 _MOST_NAME: Final = 120
-_MOST_CAPTION: Final = 300
+MOST_CAPTION: Final = 300
 _WIDE: Final = 0.6  # a head has at least this share of the cells of the fullest row near it
 _VALUE: Final = re.compile(r"[\s\d.,:/%()+-]*\d[\s\d.,:/%()+-]*")  # a number, date or time
 _KNOWN: Final = frozenset((*CLAIMS, *ID_FIELDS[True], *ALIASES, "name"))
@@ -32,113 +48,169 @@ _NAMING: Final = re.compile(r"(?i)(?:.*[ _])?(?:name|title)")
 _IDENTIFYING: Final = re.compile(r"(?i)(?:.*[ _])?(?:id|no\.?|number|code|ref\.?|reference|key)")
 
 
+class Row(NamedTuple):
+    """A row with something in it.
+
+    Attributes:
+        number: 1-based row of the sheet, or line of the file where the row ends.
+        cells: by column; a cell without a value is None or a blank text.
+        gap: whether an empty row stands before it.
+        notes: comments by column.
+        styles: of the cells, where they are known.
+        joined: whether cells are merged side by side in it.
+    """
+
+    number: int
+    cells: list[Cell]
+    gap: bool = False
+    notes: Mapping[int, str] = {}
+    styles: Sequence[str] = ()
+    joined: bool = False
+
+
 class Head(NamedTuple):
     """What stands above the records of a table.
 
     Attributes:
         names: of the columns; "" where a column has none.
+        top: index of the first row that is no caption.
         first: index of the first row of records.
-        caption: the lines above the head, such as "Limits as at 31 March 2026 (USD m)".
         pairs: whether the table has no head but a name and a value a row, so that all of it is one record.
     """
 
     names: tuple[str, ...]
+    top: int
     first: int
-    caption: str = ""
     pairs: bool = False
 
 
-def find_head(rows: Sequence[Sequence[Cell]], *, joined: frozenset[int] = frozenset()) -> Head:
+def find_head(rows: Sequence[Row]) -> Head:
     """Return the head of a table.
 
     The head is the first row that is nearly as full as the fullest near it; what stands above is the caption. A row
     with a number, a date or two equal texts in it is no head: then the columns are named by their letters, or, with
-    two columns and names down the left, the table is one record of pairs.
+    two columns and names down the left, the table is one record of pairs. A head with cells merged side by side takes
+    the row below as its second line.
 
     Args:
         rows: the first rows, `PREVIEW` or fewer.
-        joined: indices of rows with cells merged side by side; a head among them takes the row below as its second.
     """
-    counts = [sum(not _empty(cell) for cell in row) for row in rows]
+    cells = [row.cells for row in rows]
+    counts = [sum(not empty(cell) for cell in row) for row in cells]
     fullest = max(counts, default=0)
-    first = next((i for i, count in enumerate(counts) if count >= max(min(2, fullest), _WIDE * fullest)), len(rows))
-    caption = _caption(rows[:first])
-    if first >= len(rows):
-        return Head((), first, caption)
-    row = rows[first]
-    if first in joined and first + 1 < len(rows) and _all_names(rows[first + 1]):
-        return Head(_names(_two_lines(row, rows[first + 1])), first + 2, caption)
-    texts = [one_line(str(cell)) for cell in row if not _empty(cell)]
-    if _all_names(row) and len(set(texts)) == len(texts) and not _is_pairs(rows[first:]):
-        return Head(_names(row), first + 1, caption)
-    if _is_pairs(rows[first:], headless=not _all_names(row)):
-        return Head((), first, caption, pairs=True)
-    return Head(tuple("" for _ in row), first, caption)
+    top = next((i for i, count in enumerate(counts) if count >= max(min(2, fullest), _WIDE * fullest)), len(rows))
+    if top >= len(rows):
+        return Head((), top, top)
+    row = cells[top]
+    if rows[top].joined and top + 1 < len(rows) and _all_names(cells[top + 1]):
+        return Head(names_of(_two_lines(row, cells[top + 1])), top, top + 2)
+    texts = _texts(rows[top])
+    if _all_names(row) and len(set(texts)) == len(texts) and not _is_pairs(cells[top:]):
+        return Head(names_of(row), top, top + 1)
+    if _is_pairs(cells[top:], headless=not _all_names(row)):
+        return Head((), top, top, pairs=True)
+    return Head((), top, top)
+
+
+def is_head(rows: Sequence[Row]) -> bool | None:
+    """Return whether the first of some rows names the columns of the others; None where nothing shows it.
+
+    It does where its cells look otherwise, or are called as columns are (`name`, `No.`, `Entity ID`), or stand above
+    numbers and dates; it does not where one of its texts stands in its column again.
+
+    Args:
+        rows: a row of names, and those below it.
+    """
+    first, below = rows[0], rows[1:]
+    columns = [index for index, cell in enumerate(first.cells) if not empty(cell)]
+    if first.styles and below and not {first.styles[index] for index in columns} & _styles(below[:2]):
+        return True
+    texts = _texts(first)
+    below = [row for row in below if _texts(row) != texts]  # a head that is repeated
+    for index in columns:
+        name = one_line(str(first.cells[index]))
+        values = [row.cells[index] for row in below if index < len(row.cells) and not empty(row.cells[index])]
+        if any(isinstance(value, str) and one_line(value) == name for value in values):
+            return False
+        if sum(not _is_name(value) for value in values) * 2 > len(values):
+            return True
+    names = names_of([first.cells[index] for index in columns])
+    if any(name in _KNOWN or _NAMING.fullmatch(name) or _IDENTIFYING.fullmatch(name) for name in names):
+        return True
+    return None
+
+
+def _styles(rows: Sequence[Row]) -> set[str]:
+    return {style for row in rows for style, cell in zip(row.styles, row.cells) if not empty(cell)}
+
+
+def _texts(row: Row) -> list[str]:
+    return [one_line(str(cell)) for cell in row.cells if not empty(cell)]
 
 
 def row_record(
-    cells: Sequence[Cell],
-    head: Head,
+    row: Row,
+    names: Sequence[str],
     path: str,
-    number: int,
     *,
     part: str = "",
-    warnings: tuple[str, ...] = (),
-    exact: bool = True,
-) -> LoadedDocument | Skipped | None:
-    """Return a row as a record, None for an empty row.
+    caption: str = "",
+) -> LoadedDocument | Skipped:
+    """Return a row as a record.
 
     Columns that are named as the fields of records are (`entity_id`, `Document ID`, `Version`, `Effective date` …)
-    mean the same; others keep their names. A record without a title is named by its first column that is called a
-    name or an id.
+    mean the same; others keep their names, and a column without one goes by its letter. A comment is a field beside
+    its cell's. A record without a title is named by its first column that is called a name or an id.
 
     Args:
-        cells: of the row.
-        head: of the table.
+        row: with a value in it.
+        names: of the columns; "" where a column has none.
         path: the file's name.
-        number: 1-based row in the file or sheet.
         part: the sheet, where there are several.
-        warnings: what was guessed about the file.
-        exact: whether more cells than the head has are an error, as they are where a separator may be amiss.
+        caption: of the table.
     """
-    filled = [(index, cell) for index, cell in enumerate(cells) if not _empty(cell)]
-    if not filled:
-        return None
-    width = len(head.names)
-    if exact and filled[-1][0] >= width:
-        reason = f"the row has {filled[-1][0] + 1} cells, the head has {width}: a separator or quote is amiss"
-        return Skipped(path, reason, number)
-    named = ((head.names[index] if index < width else "", index, cell) for index, cell in filled)
-    fields = {name or f"column {_letter(index)}": shown(cell) for name, index, cell in named}
-    lead = {key: value for key, value in (("sheet", part), ("table", head.caption)) if value and key not in fields}
-    record = {**fields, **lead}
-    return record_document(record, path, number, title=_title(fields), part=part, warnings=warnings)
+    fields: dict[str, Any] = {}
+    for index, cell in enumerate(row.cells):
+        if cell is None or not (value := shown(cell)) and value == "":
+            continue
+        name = (names[index] if index < len(names) else "") or column_name(names, index)
+        fields[name] = value
+        if index in row.notes:
+            fields[f"{name} (comment)"] = row.notes[index]
+    title = _title(fields)
+    if part:
+        fields.setdefault("sheet", part)
+    if caption:
+        fields.setdefault("table", caption)
+    return record_document(fields, path, row.number, title=title, part=part, what="the row")
 
 
 def pairs_record(
-    rows: Sequence[Sequence[Cell]],
-    head: Head,
-    path: str,
-    *,
-    title: str = "",
-    part: str = "",
-    warnings: tuple[str, ...] = (),
+    rows: Sequence[Row], path: str, number: int, *, title: str = "", part: str = ""
 ) -> LoadedDocument | Skipped:
-    """Return a table of names and values as one record.
+    """Return rows of a name and a value each as one record.
 
     Args:
-        rows: all of the table.
-        head: of the table; its caption is the record's title, `title` where it has none.
+        rows: of two cells each.
         path: the file's name.
-        title: the name of the sheet.
+        number: 1-based row of the first.
+        title: what the record is called.
         part: the sheet, where there are several.
-        warnings: what was guessed about the file.
     """
-    pairs = [[cell for cell in row if not _empty(cell)] for row in rows[head.first :]]
-    names = _names([pair[0] for pair in pairs if len(pair) > 1])
-    values = [shown(pair[1]) for pair in pairs if len(pair) > 1]
-    record = dict(zip(names, values))
-    return record_document(record, path, head.first + 1, title=head.caption or title, part=part, warnings=warnings)
+    record: dict[str, Any] = {}
+    filled = [[index for index, cell in enumerate(row.cells) if not empty(cell)] for row in rows]
+    names = names_of([row.cells[columns[0]] for row, columns in zip(rows, filled)])
+    for row, (label, value), name in zip(rows, filled, names):
+        record[name] = shown(row.cells[value])
+        notes = [row.notes[index] for index in (label, value) if index in row.notes]
+        if notes:
+            record[f"{name} (comment)"] = " / ".join(notes)
+    return record_document(record, path, number, title=title, part=part, what="the row")
+
+
+def column_name(names: Sequence[str], index: int) -> str:
+    """Return the name of a column, its letter where it has none."""
+    return (names[index] if index < len(names) else "") or f"column {_letter(index)}"
 
 
 def shown(cell: Cell) -> Any:
@@ -158,15 +230,18 @@ def shown(cell: Cell) -> Any:
     return cell
 
 
-def _empty(cell: Cell) -> bool:
+def empty(cell: Cell) -> bool:
+    """Return whether a cell holds no value."""
     return cell is None or (isinstance(cell, str) and not cell.strip())
 
 
 def _all_names(row: Sequence[Cell]) -> bool:
-    cells = [cell for cell in row if not _empty(cell)]
-    return bool(cells) and all(
-        isinstance(cell, str) and len(cell) <= _MOST_NAME and not _VALUE.fullmatch(cell) for cell in cells
-    )
+    cells = [cell for cell in row if not empty(cell)]
+    return bool(cells) and all(map(_is_name, cells))
+
+
+def _is_name(cell: Cell) -> bool:
+    return isinstance(cell, str) and len(cell) <= _MOST_NAME and not _VALUE.fullmatch(cell)
 
 
 def _is_pairs(rows: Sequence[Sequence[Cell]], *, headless: bool = False) -> bool:
@@ -176,7 +251,7 @@ def _is_pairs(rows: Sequence[Sequence[Cell]], *, headless: bool = False) -> bool
         rows: of the table.
         headless: whether the first row is known to be no head.
     """
-    pairs = [[cell for cell in row if not _empty(cell)] for row in rows]
+    pairs = [[cell for cell in row if not empty(cell)] for row in rows]
     pairs = [pair for pair in pairs if pair]
     if not pairs or any(len(pair) > 2 for pair in pairs) or len(rows) >= PREVIEW:
         return False
@@ -186,7 +261,7 @@ def _is_pairs(rows: Sequence[Sequence[Cell]], *, headless: bool = False) -> bool
     return plain and labelled and len({str(name) for name in names}) == len(names)
 
 
-def _names(row: Sequence[Cell]) -> tuple[str, ...]:
+def names_of(row: Sequence[Cell]) -> tuple[str, ...]:
     """Return names for the columns, each once; those that mean a field of a record in its spelling."""
     used: Counter[str] = Counter()
     out = []
@@ -202,12 +277,15 @@ def _names(row: Sequence[Cell]) -> tuple[str, ...]:
 def _two_lines(upper: Sequence[Cell], lower: Sequence[Cell]) -> list[Cell]:
     width = max(len(upper), len(lower))
     pairs = zip([*upper, *[None] * (width - len(upper))], [*lower, *[None] * (width - len(lower))])
-    return [" ".join(dict.fromkeys(str(cell) for cell in pair if not _empty(cell))) for pair in pairs]
+    return [" ".join(dict.fromkeys(str(cell) for cell in pair if not empty(cell))) for pair in pairs]
 
 
-def _caption(rows: Sequence[Sequence[Cell]]) -> str:
-    lines = [" ".join(one_line(str(shown(cell))) for cell in row if not _empty(cell)) for row in rows]
-    return "; ".join(dict.fromkeys(line for line in lines if line))[:_MOST_CAPTION]
+def caption_of(rows: Sequence[Row]) -> str:
+    """Return rows above a table as one line."""
+    lines = [
+        " ".join(dict.fromkeys(one_line(str(shown(cell))) for cell in row.cells if not empty(cell))) for row in rows
+    ]
+    return "; ".join(dict.fromkeys(line for line in lines if line))
 
 
 def _title(fields: Mapping[str, Any]) -> str:

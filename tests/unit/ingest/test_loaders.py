@@ -127,10 +127,10 @@ def test_records_are_documents_and_broken_lines_do_not_stop_them(read):
         (6, "note: \ufffd"),
         (10, "7\nid: 7\ndesk: Rates"),
     ]
-    assert good[-1].warnings == (
-        "line 5: NaN is no JSON number: kept as text",
-        "line 6: a lone surrogate (\\ud800-\\udfff), which is no character, stands as U+FFFD",
-    )
+    assert [one.warnings for one in good[1:3]] == [
+        ("line 5: NaN is no JSON number: kept as text",),
+        ("line 6: a lone surrogate (\\ud800-\\udfff), which is no character, stands as U+FFFD",),
+    ]
     assert all(one.record for one in good)
     bad = [one for one in found if isinstance(one, Skipped)]
     assert [one.line for one in bad] == [3, 4, 7, 8, 9]

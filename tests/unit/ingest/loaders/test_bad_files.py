@@ -140,7 +140,6 @@ def test_files_of_records_have_a_limit_of_their_own(read, refused):
     ("name", "library", "what"),
     [
         (WORD, "docx", "reading .docx files"),
-        (SHEET, "openpyxl", "reading .xlsx files"),
         (NOTICE, "pypdfium2", "reading .pdf files"),
         ("fees.html", "selectolax.lexbor", "reading .html files"),
     ],

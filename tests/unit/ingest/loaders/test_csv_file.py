@@ -2,7 +2,7 @@
 
 import pytest
 
-from context_engine.ingest import LoadedDocument, Skipped, load
+from context_engine.ingest import LoadedDocument, load
 from context_engine.ingest.loaders.csv_file import separator
 
 
@@ -82,22 +82,44 @@ def test_names_and_values_side_by_side_are_one_record(read):
     assert loaded.fields == {"version": "3.2", "Owner": "Market Risk"}
 
 
-def test_a_row_with_too_many_cells_is_an_error_and_the_next_is_read(read):
+def test_cells_that_a_row_has_more_than_the_head_go_by_their_letters_and_are_said(read):
     first, second, third = read("a,b\n1,2\n1,2,3\n4,5\n", "a.csv")
-    assert (first.line, third.line) == (2, 4)
-    assert isinstance(second, Skipped)
-    assert (second.line, second.error) == (3, True)
-    assert second.reason.startswith("the row has 3 cells, the head has 2")
+    assert fields([first, second, third]) == [
+        {"a": "1", "b": "2"},
+        {"a": "1", "b": "2", "column C": "3"},
+        {"a": "4", "b": "5"},
+    ]
+    assert second.warnings == (
+        "line 3 has 3 cells, the head has 2: the others go by their letters; a separator or quote may be amiss",
+    )
 
 
 def test_empty_cells_at_the_end_of_a_row_and_short_rows_are_no_error(read):
     assert fields(read("a,b\n1,2,,\n3\n,,\n", "a.csv")) == [{"a": "1", "b": "2"}, {"a": "3"}]
 
 
-def test_a_quote_that_is_not_closed_ends_the_file_with_an_error(read):
-    good, bad = read('a,b\n0,0\n1,"x\n2,y\n', "a.csv")
-    assert good.fields == {"a": "0", "b": "0"}
-    assert bad.reason == "cannot be read from here on: a quote that opens is not closed"
+@pytest.mark.parametrize("bad", ['"x', '"x" y'])
+def test_a_quote_that_is_amiss_harms_only_its_own_line(read, bad):
+    found = read(f'a,b\n0,0\n1,{bad}\n2,"y, z"\n3,4\n', "a.csv")
+    assert fields(found) == [
+        {"a": "0", "b": "0"},
+        {"a": "1", "b": bad},
+        {"a": "2", "b": "y, z"},
+        {"a": "3", "b": "4"},
+    ]
+    said = [line for one in found for line in one.warnings]
+    assert said == ["line 3: a quote is not closed or stands inside a cell: read as it stands"]
+    assert [one.line for one in found] == [2, 3, 4, 5]
+
+
+def test_very_many_quotes_that_are_amiss_end_the_search_for_their_ends(read):
+    found = read("a,b\n" + "".join(f'{number},"x\n' for number in range(200)), "a.csv")
+    assert [one.fields["b"] for one in found] == ['"x'] * 200
+    said = [line for one in found for line in one.warnings]
+    assert (len(said), said[-1]) == (
+        21,
+        "and 81 more of such lines",
+    )  # 100 lines, and that quotes are left as they stand
 
 
 def test_ten_thousand_columns_are_one_error(refused):
@@ -105,14 +127,54 @@ def test_ten_thousand_columns_are_one_error(refused):
     assert refused(f"{row}\n{row}\n", "a.csv") == "has over 1,000 columns: it is no table of records"
 
 
-def test_a_file_that_is_no_table_ends_after_a_hundred_errors(read):
+def test_what_is_said_of_very_many_rows_is_counted(read):
     found = read("a,b\n" + "1,2,3\n" * 5_000, "a.csv")
-    assert len(found) == 101
-    assert found[-1].reason.startswith("100 of the first 100 records cannot be read")
+    assert len(found) == 5_000
+    assert sum(len(one.warnings) for one in found) == 21
+    assert found[-1].warnings == ("and 4,980 more of such lines",)
 
 
-def test_nothing_but_a_head(refused):
-    assert refused("a,b\n", "a.csv") == "has a head and no row below it"
+def test_a_head_without_rows_is_text(read):
+    (pair,) = read("Net exposure limit,EUR 5 million\n", "a.csv")
+    assert pair.fields == {"Net exposure limit": "EUR 5 million"}
+    (text,) = read("Desk,Head,Limit\n", "a.csv")
+    assert (text.text, text.record) == ("Desk | Head | Limit", False)
+
+
+def test_empty_lines_between_all_rows_say_nothing(read):
+    found = fields(read("Desk,Limit\n\nRates,5\n\nCredit,7\n\n", "a.csv"))
+    assert found == [{"Desk": "Rates", "Limit": "5"}, {"Desk": "Credit", "Limit": "7"}]
+
+
+def test_a_few_nul_characters_are_left_out_and_said(read):
+    (loaded,) = read(b"Desk,Limit\nRa\x00tes,5\n", "a.csv")
+    assert loaded.fields == {"Desk": "Rates", "Limit": "5"}
+    assert loaded.warnings == ("line 2 holds NUL characters, which are left out",)
+    (refused,) = read(b"\x00\x01\x02" * 100, "b.csv")
+    assert refused.reason == "holds NUL bytes, so it is not text"
+
+
+def test_line_ends_of_all_kinds_stand_side_by_side(read):
+    found = fields(read(b"Desk,Limit\r\nRates,5\rCredit,7\nFX,9", "a.csv"))
+    assert [one["Desk"] for one in found] == ["Rates", "Credit", "FX"]
+
+
+def test_rows_before_a_line_without_end_are_read(read):
+    *rows, said = read("Desk,Limit\nRates,5\nCredit," + "x" * (17 << 20), "a.csv")
+    assert fields(rows) == [{"Desk": "Rates", "Limit": "5"}]
+    assert said.reason.startswith("has a line of over 16,777,216 characters")
+
+
+def test_a_cell_of_any_length_is_read(read):
+    long = "word " * 60_000  # more than the standard library takes for one field
+    found = read(f'Desk,Remark\nRates,{long}\nCredit,"{long}"\nFX,none\n', "a.csv")
+    assert [str(one.fields["Remark"]).strip('" ') for one in found] == [long.strip(), long.strip(), "none"]
+
+
+def test_an_id_that_stands_twice_loses_no_row(read):
+    first, second = read("Entity ID,Amount\nCP-1,5\nCP-1,7\n", "a.csv")
+    assert (first.fields, second.fields) == ({"entity_id": "CP-1", "Amount": "5"}, {"entity id": "CP-1", "Amount": "7"})
+    assert second.warnings == ("line 3 has an id that stands above: it is known by its line",)
 
 
 def test_columns_named_as_the_fields_of_records_mean_the_same(read):

@@ -1,0 +1,225 @@
+"""The parts of a workbook beside its rows: which sheets there are, shared texts, number formats, comments, drawings."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+from xml.etree.ElementTree import Element, ParseError
+from zipfile import ZipFile
+
+from context_engine.ingest.loaders.markdown import one_line
+from context_engine.ingest.loaders.xlsx_values import Format, built_in, format_of, known
+from context_engine.ingest.loaders.xlsx_xml import Handlers, local, parse, tree
+
+__all__ = ["Book", "SheetPart", "TooManyTexts", "header_text"]
+
+_MOST_PART: Final = 16 << 20
+_MOST_TEXTS: Final = 2_000_000
+_MOST_CHARS: Final = 64 << 20
+_MOST_COMMENTS: Final = 100_000
+_HEADER_CODE: Final = re.compile(r'&(?:"[^"]*"|K[0-9A-Fa-f]{6}|K\d\d[+-]\d{3}|\d+|[A-Z])|&&')
+_TABLE: Final = re.compile(r"\$?([A-Z]{1,3})\$?(\d{1,7})")
+
+
+class TooManyTexts(ValueError):
+    """The shared texts are more than are held in memory."""
+
+
+class SheetPart(NamedTuple):
+    """A sheet as the workbook names it."""
+
+    title: str
+    path: str
+    hidden: bool
+    worksheet: bool
+
+
+class Book:
+    """Reads the parts of an open workbook; a part that is missing or broken counts as empty, except the workbook's own.
+
+    Args:
+        archive: the zip archive, checked.
+
+    Attributes:
+        texts: that cells refer to, as far as they were read.
+    """
+
+    def __init__(self, archive: ZipFile) -> None:
+        self._archive = archive
+        self._names = {name.lower(): name for name in archive.namelist()}
+        roots = self._targets("", "officeDocument")
+        self._path = next((path for path in roots if path in self._names.values()), "") or "xl/workbook.xml"
+        self._root = tree(archive.read(self._path))
+        self.texts: list[str] = []
+
+    @property
+    def from_1904(self) -> bool:
+        """Whether days are counted from 1904."""
+        return any(one.get("date1904") in ("1", "true") for one in self._root if local(one) == "workbookPr")
+
+    def sheets(self) -> list[SheetPart]:
+        """Return the sheets in their order."""
+        targets = {key: (path, kind) for key, path, kind in self._relations(self._path)}
+        found = []
+        for one in self._root.iter():
+            if local(one) != "sheet":
+                continue
+            key = next((value for name, value in one.attrib.items() if name.endswith("}id") or name == "id"), "")
+            path, kind = targets.get(key, ("", ""))
+            worksheet = kind in ("worksheet", "") and "chartsheet" not in path
+            hidden = one.get("state", "visible") != "visible"
+            found.append(SheetPart(one_line(one.get("name", "")), path, hidden, worksheet))
+        return found
+
+    def shared_texts(self) -> list[str]:
+        """Read the texts that cells refer to into `texts` and return it.
+
+        Raises:
+            ExpatError: they are no XML from some point on; `texts` holds those before it.
+            TooManyTexts: they are more than are held in memory.
+        """
+        path = self._part("sharedStrings")
+        texts = self.texts
+        chars: list[str] = []
+        parts: list[str] = []
+        held, reading = 0, True
+
+        def phonetic(reads: bool) -> None:
+            nonlocal reading
+            reading = reads
+
+        def text() -> None:
+            if reading:
+                parts.append("".join(chars))
+
+        def item() -> None:
+            nonlocal held
+            texts.append("".join(parts))
+            parts.clear()
+            held += len(texts[-1])
+            if held > _MOST_CHARS or len(texts) > _MOST_TEXTS:
+                raise TooManyTexts
+
+        starts = Handlers(t=lambda _: chars.clear(), rPh=lambda _: phonetic(False))
+        ends = Handlers(t=text, si=item, rPh=lambda: phonetic(True))
+        if path:
+            with self._archive.open(path) as source:
+                for _ in parse(source, starts, ends, chars):
+                    if sum(map(len, chars)) + sum(map(len, parts)) > _MOST_CHARS:
+                        raise TooManyTexts
+        return texts
+
+    def formats(self) -> list[Format]:
+        """Return the number format of each cell style."""
+        path = self._part("styles")
+        root = self._tree(path)
+        if root is None:
+            return []
+        codes: dict[str, str] = {}
+        found: list[Format] = []
+        for group in root:
+            if local(group) == "numFmts":
+                codes = {one.get("numFmtId", ""): one.get("formatCode", "") for one in group}
+            elif local(group) == "cellXfs":
+                for one in group:
+                    number = one.get("numFmtId", "0")
+                    own = format_of(codes[number]) if number in codes else None
+                    found.append(known(own) if own else built_in(int(number) if number.isdecimal() else 0))
+        return found
+
+    def comments(self, sheet: str) -> dict[str, str]:
+        """Return the comments of a sheet by cell; where there are threads, the old form of them is left out."""
+        threads: dict[str, list[str]] = {}
+        for path in self._targets(sheet, "threadedComment"):
+            for one in self._elements(path, "threadedComment"):
+                text = " ".join(_texts(one, "text"))
+                threads.setdefault(one.get("ref", ""), []).append(text)
+        found = {ref: " / ".join(texts) for ref, texts in threads.items()}
+        for path in self._targets(sheet, "comments"):
+            for one in self._elements(path, "comment"):
+                ref = one.get("ref", "")
+                if ref not in threads and len(found) < _MOST_COMMENTS:
+                    found[ref] = one_line("".join(_texts(one, "t")))
+        return {ref: text for ref, text in found.items() if text}
+
+    def drawn(self, sheet: str) -> Iterator[str]:
+        """Yield the texts of a sheet's text boxes, shapes, diagrams and charts."""
+        for drawing in self._targets(sheet, "drawing"):
+            yield from self._paragraphs(drawing)
+            for _, path, kind in self._relations(drawing):
+                if kind in ("chart", "chartEx", "diagramData"):
+                    lines = " – ".join(self._paragraphs(path))
+                    if lines:
+                        yield f"Chart: {lines}" if kind != "diagramData" else lines
+
+    def heads(self, sheet: str) -> frozenset[int]:
+        """Return the rows of a sheet that are the heads of tables made as such."""
+        rows = set()
+        for path in self._targets(sheet, "table"):
+            root = self._tree(path)
+            match = _TABLE.match(root.get("ref", "")) if root is not None else None
+            if match and root is not None and root.get("headerRowCount", "1") != "0":
+                rows.add(int(match[2]))
+        return frozenset(rows)
+
+    def _paragraphs(self, path: str) -> Iterator[str]:
+        for paragraph in self._elements(path, "p"):
+            text = one_line("".join(_texts(paragraph, "t")))
+            if text:
+                yield text
+
+    def _elements(self, path: str, name: str) -> Iterator[Element]:
+        root = self._tree(path)
+        if root is not None:
+            yield from (one for one in root.iter() if local(one) == name)
+
+    def _tree(self, path: str) -> Element | None:
+        name = self._names.get(path.lower())
+        if name is None or self._archive.getinfo(name).file_size > _MOST_PART:
+            return None
+        try:
+            return tree(self._archive.read(name))
+        except ParseError:
+            return None
+
+    def _part(self, kind: str) -> str:
+        """Return the path of a part of the workbook, also where no relation names it; "" where there is none."""
+        named = self._targets(self._path, kind)
+        return named[0] if named else self._names.get(f"xl/{kind}.xml".lower(), "")
+
+    def _targets(self, part: str, kind: str) -> list[str]:
+        return [path for _, path, one in self._relations(part) if one == kind]
+
+    def _relations(self, part: str) -> list[tuple[str, str, str]]:
+        """Return (id, path of the part, kind) of what a part refers to inside the archive."""
+        folder, name = posixpath.split(part)
+        root = self._tree(posixpath.join(folder, "_rels", f"{name}.rels"))
+        found = []
+        for one in root if root is not None else ():
+            if one.get("TargetMode") == "External":
+                continue
+            target = one.get("Target", "").replace("\\", "/")
+            path = posixpath.normpath(posixpath.join(folder, target)).lstrip("/")
+            real = self._names.get(path.lower())
+            if real:
+                found.append((one.get("Id", ""), real, one.get("Type", "").rpartition("/")[2]))
+        return found
+
+
+def header_text(codes: Mapping[str, str]) -> str:
+    """Return the words of page headers and footers; codes for pages, dates and fonts are left out."""
+    texts = [one_line(_HEADER_CODE.sub(lambda code: "&" if code[0] == "&&" else " ", text)) for text in codes.values()]
+    return "; ".join(dict.fromkeys(text for text in texts if text))
+
+
+def _texts(element: Element, name: str) -> Iterator[str]:
+    """Yield the texts of elements of a name inside another; pronunciations are left out."""
+    for one in element:
+        if local(one) == "rPh":
+            continue
+        if local(one) == name:
+            yield one.text or ""
+        else:
+            yield from _texts(one, name)

@@ -1,0 +1,267 @@
+"""The rows of a sheet, read one by one from its XML; what is hidden is counted, and left out unless it is asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, BinaryIO, Final, NamedTuple
+from zipfile import ZipFile
+
+from context_engine.ingest.loaders.table import MOST_COLUMNS, Cell, Row
+from context_engine.ingest.loaders.xlsx_values import Values
+from context_engine.ingest.loaders.xlsx_xml import Handlers, parse
+
+__all__ = ["Merge", "SheetRows", "filled", "merges_of"]
+
+_MOST_MERGES: Final = 10_000
+_MOST_ROW: Final = 1 << 24  # characters
+_LAST_COLUMN: Final = 16_384
+_BLOCK: Final = 1 << 20
+_MERGE: Final = re.compile(rb"<(?:\w+:)?mergeCell\s[^>]*?ref=[\"']([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})[\"']")
+_REF: Final = re.compile(r"([A-Za-z]{1,3})(\d{0,7})")
+
+
+class Merge(NamedTuple):
+    """Cells that are one; rows and columns count from 1."""
+
+    top: int
+    bottom: int
+    left: int
+    right: int
+
+
+class SheetRows:
+    """Reads one sheet; the counts are right when its rows are through.
+
+    Args:
+        values: turns what is stored into values.
+        notes: comments by cell; those of cells that were read are taken out.
+        read_hidden: whether hidden rows and columns are read.
+
+    Attributes:
+        hidden: cells with a value in hidden rows or columns that were not read.
+        unsaved: formulas without a saved value.
+        beyond: cells right of the last column there can be.
+        headers: page headers and footers.
+    """
+
+    def __init__(self, values: Values, notes: dict[str, str] | None = None, *, read_hidden: bool = False) -> None:
+        self._values, self._read_hidden = values, read_hidden
+        self._notes: dict[int, dict[int, str]] = {}
+        for ref, text in (notes or {}).items():
+            column, row = place(ref)
+            self._notes.setdefault(row, {})[column] = text
+        self.hidden = self.unsaved = self.beyond = 0
+        self.headers: dict[str, str] = {}
+        self._hidden_columns: set[int] = set()
+        self._rows: list[Row] = []
+        self._chars: list[str] = []
+        self._number = self._column = 0
+        self._last = 0  # row with something in it
+        self._row_hidden = self._skipping = False
+        self._cells: list[Cell] = []
+        self._styles: list[str] = []
+        self._kind = self._style = self._stored = self._formula = ""
+        self._inline: list[str] = []
+        self._has_value = self._has_formula = False
+
+    def rows(self, source: BinaryIO | Any) -> Iterator[Row]:
+        """Yield the rows that hold a value.
+
+        Args:
+            source: the sheet's XML.
+
+        Raises:
+            ExpatError: it is no XML from some point on; the rows before it were given.
+        """
+        starts = Handlers(
+            row=self._start_row, c=self._start_cell, col=self._start_column, v=self._clear, f=self._start_formula,
+            t=self._clear, rPh=self._start_phonetic, **dict.fromkeys(_HEADERS, self._clear),
+        )  # fmt: skip
+        ends = Handlers(
+            row=self._end_row, c=self._end_cell, v=self._end_value, f=self._end_formula, t=self._end_text,
+            rPh=self._end_phonetic, **{name: self._header(name) for name in _HEADERS},
+        )  # fmt: skip
+        for _ in parse(source, starts, ends, self._chars):
+            yield from self._rows
+            self._rows.clear()
+            if sum(map(len, self._chars)) > _MOST_ROW:
+                raise ValueError(f"a cell of row {self._number} has over {_MOST_ROW:,} characters")
+
+    @property
+    def notes(self) -> Iterator[tuple[str, str]]:
+        """Yield (cell, comment) of those whose cells were not read."""
+        for row, notes in sorted(self._notes.items()):
+            for column, text in sorted(notes.items()):
+                yield f"{letters(column)}{row}", text
+
+    def _clear(self, _: Mapping[str, str]) -> None:
+        self._chars.clear()
+
+    def _start_column(self, given: Mapping[str, str]) -> None:
+        if given.get("hidden") in ("1", "true"):
+            first, last = _whole(given.get("min")), _whole(given.get("max"))
+            self._hidden_columns.update(range(first - 1, min(last, _LAST_COLUMN)))
+
+    def _start_row(self, given: Mapping[str, str]) -> None:
+        self._number = _whole(given.get("r")) or self._number + 1
+        self._row_hidden = given.get("hidden") in ("1", "true")
+        self._column = -1
+        self._cells, self._styles = [], []
+
+    def _start_cell(self, given: Mapping[str, str]) -> None:
+        ref = given.get("r")
+        self._column = _column(ref.rstrip("0123456789")) - 1 if ref else self._column + 1
+        self._kind, self._style = given.get("t", ""), given.get("s", "")
+        self._stored = self._formula = ""
+        self._has_value = self._has_formula = False
+        if self._inline:
+            self._inline.clear()
+
+    def _start_formula(self, given: Mapping[str, str]) -> None:
+        self._chars.clear()
+        self._has_formula = True
+
+    def _start_phonetic(self, given: Mapping[str, str]) -> None:
+        self._skipping = True
+
+    def _end_phonetic(self) -> None:
+        self._skipping = False
+
+    def _end_value(self) -> None:
+        self._stored = "".join(self._chars)
+        self._has_value = True
+
+    def _end_formula(self) -> None:
+        self._formula = "".join(self._chars).strip()
+
+    def _end_text(self) -> None:
+        if not self._skipping:
+            self._inline.append("".join(self._chars))
+
+    def _end_cell(self) -> None:
+        stored = "".join(self._inline) if self._inline else self._stored
+        value = self._values.value("str" if self._inline else self._kind, stored, self._style) if stored else None
+        if value is None and self._has_formula and not (self._has_value and self._kind == "str"):
+            self.unsaved += 1
+            value = f"={self._formula}" if self._formula else None
+        if value is None:
+            return
+        column = self._column
+        if not 0 <= column < _LAST_COLUMN:
+            self.beyond += 1
+            return
+        if not self._read_hidden and (self._row_hidden or column in self._hidden_columns):
+            self.hidden += 1
+            self._last = self._number
+            self._notes.get(self._number, {}).pop(column, None)
+            return
+        cells, short = self._cells, column - len(self._cells)
+        if short < 0:
+            cells[column], self._styles[column] = value, self._style
+            return
+        if short:
+            cells += [None] * short
+            self._styles += [""] * short
+        cells.append(value)
+        self._styles.append(self._style)
+
+    def _end_row(self) -> None:
+        if not self._cells:
+            return
+        notes = self._notes.get(self._number, {})
+        own = {column: notes.pop(column) for column in sorted(notes) if _at(self._cells, column) is not None}
+        gap = self._number > self._last + 1
+        self._rows.append(Row(self._number, self._cells, gap, own, self._styles))
+        self._last = self._number
+
+    def _header(self, name: str) -> Any:
+        def end() -> None:
+            self.headers[name] = "".join(self._chars)
+
+        return end
+
+
+_HEADERS: Final = ("oddHeader", "evenHeader", "firstHeader", "oddFooter", "evenFooter", "firstFooter")
+
+
+def merges_of(archive: ZipFile, part: str) -> list[Merge]:
+    """Return the merged cells of a sheet, which stand behind its rows."""
+    merges: list[Merge] = []
+    with archive.open(part) as source:
+        rest = b""
+        while (block := source.read(_BLOCK)) and len(merges) < _MOST_MERGES:
+            text = rest + block
+            if b"mergeCell" in text:
+                merges += [found for match in _MERGE.finditer(text) if (found := _merge(match))]
+            cut = text.rfind(b"<")
+            rest = text[cut:] if cut >= 0 and b">" not in text[cut:] and len(text) - cut < 200 else b""
+    return merges[:_MOST_MERGES]
+
+
+def filled(rows: Iterator[Row], merges: Sequence[Merge]) -> Iterator[Row]:
+    """Give each of the cells that are merged the value of the first; a row of one wide cell alone stays as it is."""
+    ahead = sorted(merges, reverse=True)
+    open_now: dict[Merge, Cell] = {}
+    for row in rows:
+        number, cells = row.number, row.cells
+        alone = sum(cell is not None for cell in cells) == 1
+        while ahead and ahead[-1].top <= number:
+            merge = ahead.pop()
+            open_now[merge] = _at(cells, merge.left - 1) if merge.top == number else None
+        if open_now:
+            open_now = {
+                merge: value for merge, value in open_now.items() if merge.bottom >= number and value is not None
+            }
+        wide = False
+        for merge, value in open_now.items():
+            if alone and merge.top == number and merge.right > merge.left:
+                continue
+            cells += [None] * (merge.right - len(cells))
+            cells[merge.left - 1 : merge.right] = [value] * (merge.right - merge.left + 1)
+            wide |= merge.top == number and merge.right > merge.left
+        yield row._replace(joined=True) if wide else row
+
+
+def place(ref: str) -> tuple[int, int]:
+    """Return (column from 0, row from 1) of a cell such as "B7"; (-1, 0) where it is none."""
+    match = _REF.fullmatch(ref.replace("$", ""))
+    return (_column(match[1]) - 1, int(match[2] or 0)) if match else (-1, 0)
+
+
+def letters(column: int) -> str:
+    """Return the letters of a column that is counted from 0.
+
+    >>> letters(0), letters(25), letters(26)
+    ('A', 'Z', 'AA')
+    """
+    name = ""
+    while column >= 0:
+        name = chr(ord("A") + column % 26) + name
+        column = column // 26 - 1
+    return name
+
+
+def _merge(match: re.Match[bytes]) -> Merge | None:
+    left, right = _column(match[1].decode()), _column(match[3].decode())
+    top, bottom = int(match[2]), int(match[4])
+    return Merge(top, bottom, left, right) if left <= right <= MOST_COLUMNS and top <= bottom else None
+
+
+@lru_cache(maxsize=32_768)
+def _column(name: str) -> int:
+    number = 0
+    for letter in name.upper():
+        if not "A" <= letter <= "Z" or number > _LAST_COLUMN:
+            return _LAST_COLUMN + 1
+        number = number * 26 + ord(letter) - ord("A") + 1
+    return number
+
+
+def _at(cells: Sequence[Cell], column: int) -> Cell:
+    return cells[column] if 0 <= column < len(cells) else None
+
+
+def _whole(text: str | None) -> int:
+    return int(text) if text and text.isdecimal() and len(text) < 9 else 0

@@ -1,0 +1,160 @@
+"""What a cell of a workbook holds: texts, numbers, dates and times as what they are, 5 % as "5%", USD 5 as "USD 5"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from typing import Final, NamedTuple
+
+from context_engine.ingest.loaders.table import Cell
+
+__all__ = ["Format", "Values", "format_of"]
+
+_BUILT_IN: Final[Mapping[int, str]] = {
+    **dict.fromkeys((9, 10), "0%"),
+    **dict.fromkeys((*range(14, 23), *range(27, 37), 45, 47, *range(50, 59)), "yyyy"),
+    46: "[h]:mm:ss",
+}
+_SPAN: Final = re.compile(r"\[(?:h+|m+|s+)\]", re.IGNORECASE)
+_MONEY: Final = re.compile(r"\[\$([^\]-]*)(?:-[^\]]*)?\]")
+_LITERAL: Final = re.compile(r'"([^"]*)"|([$€£¥₹])|\\(.)|_.|\*.')
+_BRACKETS: Final = re.compile(r"\[[^\]]*\]")
+_DIGITS: Final = re.compile(r"[0#?]")
+_SCALED: Final = re.compile(r"[0#?],+(?![0#?,])")
+_ESCAPED: Final = re.compile(r"_x([0-9A-Fa-f]{4})_")
+_MOST_DAYS: Final = 2_958_466  # the last day of the year 9999
+
+
+class Format(NamedTuple):
+    """How a number is shown, as far as it says what the number is.
+
+    Attributes:
+        kind: "number", "percent", "date" or "span".
+        before, after: a currency or unit that stands beside it.
+    """
+
+    kind: str = "number"
+    before: str = ""
+    after: str = ""
+
+
+def format_of(code: str) -> Format:
+    """Return what a format code says of its numbers.
+
+    >>> format_of("0.0%").kind, format_of("dd/mm/yyyy").kind, format_of("[h]:mm").kind
+    ('percent', 'date', 'span')
+    >>> format_of('[$EUR] #,##0.00'), format_of('0 "bp"'), format_of('0,,"m"')
+    (Format(kind='number', before='EUR', after=''), Format(kind='number', before='', after='bp'), Format(kind='number', before='', after=''))
+    """
+    section = code.split(";", 1)[0]
+    if _SPAN.search(section):
+        return Format("span")
+    plain = _BRACKETS.sub("", _LITERAL.sub("", section))
+    if "%" in plain:
+        return Format("percent")
+    if code.lower() not in ("general", "@") and re.search(r"[dmyhs]", plain, re.IGNORECASE):
+        return Format("date")
+    whole = _MONEY.sub(lambda match: f'"{match[1]}"', section)
+    digits = _DIGITS.search(_LITERAL.sub(lambda match: " " * len(match[0]), whole))
+    if digits is None or _BRACKETS.search(whole) or _SCALED.search(plain):
+        return Format()
+    return Format("number", _unit(whole[: digits.start()]), _unit(whole[digits.start() :]))
+
+
+def _unit(part: str) -> str:
+    """Return the literal text of a part of a format code, where it is a currency or a unit."""
+    text = "".join(match[1] or match[2] or match[3] or "" for match in _LITERAL.finditer(part)).strip()
+    return text if any(sign.isalpha() or sign in "$€£¥₹" for sign in text) else ""
+
+
+class Values:
+    """Turns what a sheet stores into values.
+
+    Args:
+        shared: the texts that cells refer to by number.
+        formats: of each cell style.
+        from_1904: whether days are counted from 1904.
+    """
+
+    def __init__(self, shared: Sequence[str], formats: Sequence[Format], *, from_1904: bool = False) -> None:
+        self._shared, self._formats, self._from_1904 = shared, formats, from_1904
+
+    def value(self, kind: str, stored: str, style: str) -> Cell:
+        """Return the value of a cell, None for an empty one.
+
+        Args:
+            kind: the cell's type as the sheet has it: "s", "str", "inlineStr", "b", "e", "d", "n" or "".
+            stored: its content.
+            style: number of its style.
+        """
+        if kind == "s":
+            number = int(stored) if stored.strip().isdigit() else -1
+            return _text(self._shared[number]) if 0 <= number < len(self._shared) else None
+        if kind == "b":
+            return stored.strip().lower() in ("1", "true")
+        if kind == "d":
+            return _iso(stored)
+        if kind in ("", "n"):
+            return self._number(stored, style)
+        return _text(stored)
+
+    def _number(self, stored: str, style: str) -> Cell:
+        try:
+            number = int(stored) if len(stored) < 20 and stored.lstrip("-").isdecimal() else float(stored)
+        except ValueError:
+            return _text(stored)
+        place = int(style) if style.isdecimal() else 0
+        form = self._formats[place] if place < len(self._formats) else _PLAIN
+        if form is _PLAIN:
+            return number
+        if form.kind == "percent":
+            return f"{float(number) * 100:.10g}%"
+        if form.kind == "span":
+            return timedelta(days=number) if abs(number) < _MOST_DAYS else number
+        if form.kind == "date":
+            return self._day(number)
+        shown = int(number) if float(number).is_integer() and abs(number) < 1e15 else float(f"{number:.15g}")
+        return " ".join(part for part in (form.before, str(shown), form.after) if part)
+
+    def _day(self, number: int | float) -> Cell:
+        if not 0 <= number < _MOST_DAYS:
+            return number
+        days, seconds = int(number), round((number - int(number)) * 86_400)
+        if days == 0 and not self._from_1904:
+            return (datetime.min + timedelta(seconds=min(seconds, 86_399))).time()
+        first = datetime(1904, 1, 1) if self._from_1904 else datetime(1899, 12, 30 if days > 60 else 31)
+        try:  # 1900 is no leap year, though Excel counts a 29 February in it
+            return first + timedelta(days=days, seconds=seconds)
+        except OverflowError:
+            return number
+
+
+_PLAIN: Final = Format()
+
+
+def built_in(number: int) -> Format:
+    """Return a format that workbooks know by its number alone."""
+    code = _BUILT_IN.get(number)
+    return _PLAIN if code is None else format_of(code)
+
+
+def known(form: Format) -> Format:
+    """Return the one plain format for any that says nothing, so that it is told at a glance."""
+    return _PLAIN if form == _PLAIN else form
+
+
+def _text(text: str) -> str | None:
+    if "_x" in text:
+        text = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text if text.strip() else None
+
+
+def _iso(text: str) -> Cell:
+    for read in (datetime.fromisoformat, time.fromisoformat):
+        try:
+            return read(text.strip())
+        except ValueError:
+            continue
+    return _text(text)
