@@ -60,6 +60,8 @@ class DocxDocument:
         body = root.find(f"{W}body")
         out = [*reader.blocks(root if body is None else body), *reader.rest()]
         self.title = reader.title
+        if not out and self._package.parts.problems:  # page heads alone would pass for the document
+            return []
         margins = [Block(line) for line in self._margins(main)]
         first = 1 if out and out[0].text.startswith("# ") else 0
         return [*out[:first], *margins, *out[first:]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
+from context_engine.ingest.loaders.docx_numbering import BULLET
 from context_engine.ingest.loaders.docx_text import Changes
 from context_engine.ingest.loaders.markdown import Block, heading, one_line, pipe_table, plain
 from context_engine.ingest.loaders.odt_lists import OdtLists
@@ -88,7 +89,7 @@ class OdtBody:
             tag = child.tag
             if tag in (f"{TEXT}p", f"{TEXT}h"):
                 yield from self._paragraph(child, mark)
-                mark = " " * len(mark)
+                mark = " " * (len(mark) - len(mark.lstrip()) + 2) if mark.strip() else mark
             elif tag == f"{TEXT}list":
                 with self._lists.opened(child) as label:
                     for item in child:
@@ -118,7 +119,9 @@ class OdtBody:
             yield heading(1, text)
         elif text and element.tag == f"{TEXT}h":
             level = element.get(f"{TEXT}outline-level") or "1"
-            yield heading((int(level) if level.isdecimal() else 1) + self._under_title, text)
+            depth = int(level) if level.isdecimal() else 1
+            label = mark.strip() or self._lists.heading(depth)
+            yield heading(depth + self._under_title, text if label in ("", BULLET) else f"{label} {text}")
         elif text:
             yield Block(f"{mark}{text}", item=True) if mark else Block(plain(text))
         yield from self._aside()
@@ -214,7 +217,8 @@ class OdtBody:
         if len(cells) == 1:  # a frame around a text
             yield from self.blocks(cells[0])
             return
-        table = pipe_table([self._cells(row) for row in rows])
+        lasting: dict[int, tuple[str, int]] = {}
+        table = pipe_table([self._cells(row, lasting) for row in rows])
         yield from [table] if table else []
         yield from self._aside()
 
@@ -225,15 +229,20 @@ class OdtBody:
             elif child.tag.startswith(f"{TABLE}table-") and child.tag != f"{TABLE}table-columns":
                 yield from self._rows(child)
 
-    def _cells(self, row: Any) -> list[str]:
+    def _cells(self, row: Any, lasting: dict[int, tuple[str, int]]) -> list[str]:
+        """Return the cells of a row; `lasting` holds by column what goes on below, and for how many rows."""
         out: list[str] = []
         for cell in row.iterfind("*"):
             if cell.tag not in (f"{TABLE}table-cell", f"{TABLE}covered-table-cell"):
                 continue
-            again = cell.get(f"{TABLE}number-columns-repeated") or "1"
             text = self._flat(cell)
-            count = min(int(again), _MOST_REPEATED) if again.isdecimal() else 1
-            out += [text] * count
+            above, rows = lasting.pop(len(out), ("", 0))
+            if rows:
+                text = text or above
+                lasting[len(out)] = (above, rows - 1)
+            elif (below := _count(cell, "number-rows-spanned") - 1) > 0:
+                lasting[len(out)] = (text, below)
+            out += [text] * _count(cell, "number-columns-repeated")
         return out
 
     def _flat(self, parent: Any) -> str:
@@ -263,6 +272,11 @@ class OdtBody:
 
     def _is_hidden_style(self, names: Sequence[str]) -> bool:
         return not self._hiding.isdisjoint(names)
+
+
+def _count(cell: Any, name: str) -> int:
+    given = cell.get(f"{TABLE}{name}") or "1"
+    return min(int(given), _MOST_REPEATED) if given.isascii() and given.isdecimal() and len(given) < 9 else 1
 
 
 def _bare(text: str) -> str:

@@ -31,7 +31,7 @@ _GONE: Final = frozenset(
     b"listtable listoverridetable rsidtbl generator filetbl revtbl xmlnstbl latentstyles pgptbl bkmkstart bkmkend xe tc "
     b"txe rxe atnid atnauthor atndate atnref atrfstart atrfend atntime atnicn atnparent mmathPr pnseclvl panose falt "
     b"fontemb fontfile template passwordhash ftnsep ftnsepc ftncn aftnsep aftnsepc aftncn background sp formfield mmathPict "
-    b"datafield objclass objname shprslt listpicture wgrffmtfilter userprops docvar nesttableprops pn pntxta pntxtb ".split()
+    b"datafield objclass objname shprslt listpicture wgrffmtfilter userprops docvar pn pntxta pntxtb ".split()
 )
 _FIELDS: Final = {b"title": "title", b"author": "author"}
 _CHARSETS: Final = {
@@ -52,6 +52,7 @@ class _State:
     hidden: bool = False
     deleted: bool = False
     inserted: bool = False
+    label: bool = False  # of an item of a list, saved as text
 
 
 @dataclass(slots=True)
@@ -62,6 +63,8 @@ class _Flow:
     blocks: list[Block] = field(default_factory=list)
     cells: list[str] = field(default_factory=list)
     nested: list[str] = field(default_factory=list)
+    goes_on: list[bool] = field(default_factory=list)  # whether a cell of the row goes on from above
+    is_merged: bool = False
     rows: list[list[str]] = field(default_factory=list)
     beside: list[Block] = field(default_factory=list)
     in_table: bool = False
@@ -78,6 +81,7 @@ class RtfReader:
 
     Attributes:
         margins: page heads and feet, as they come.
+        title: the paragraph in the style "Title", "" where there is none.
         fields: title, author.
         hidden: words of hidden text.
         objects: how many embedded objects there are.
@@ -95,6 +99,7 @@ class RtfReader:
         self._state = _State()
         self.margins: list[tuple[str, str]] = []
         self.fields: dict[str, str] = {}
+        self.title = ""
         self.hidden = 0
         self.objects = 0
 
@@ -165,11 +170,13 @@ class RtfReader:
             return True
         if word in _FIELDS and state.place == "gone info":
             state.place = word.decode()
-        elif word in (b"fonttbl", b"stylesheet", b"info"):
+        elif word in (b"fonttbl", b"stylesheet", b"info", b"nesttableprops"):
             state.place = f"gone {word.decode()}"
         elif word in _GONE or (starred and word not in _INLINE and word not in _CHARS):
             self.objects += word == b"objdata"
             state.place = "gone"
+        elif word in (b"listtext", b"pntext"):
+            state.label = True
         elif word in _CHARS:
             self._put(_CHARS[word])
         else:
@@ -185,7 +192,16 @@ class RtfReader:
             self._cell(nested=word == b"nestcell")
         elif word in (b"row", b"nestrow"):
             self._row(nested=word == b"nestrow")
-        elif word == b"pard":
+        elif word in (b"trowd", b"clvmrg", b"cellx") and state.place == "gone nesttableprops":
+            return
+        elif word == b"trowd":
+            flow.goes_on, flow.is_merged = [], False
+        elif word == b"clvmrg":
+            flow.is_merged = True
+        elif word == b"cellx":
+            flow.goes_on.append(flow.is_merged)
+            flow.is_merged = False
+        elif word == b"pard" and not state.label:
             flow.in_table, flow.level, flow.style = False, None, 0
         elif word == b"plain":
             state.hidden = state.deleted = state.inserted = False
@@ -223,11 +239,11 @@ class RtfReader:
 
     def _put(self, text: str) -> None:
         state = self._state
-        if state.place == "gone" or state.place == "gone fonttbl" or state.place == "gone info":
-            return
         if state.place == "gone stylesheet":
             style = self._flows[-1].style
             self._styles[style] = self._styles.get(style, "") + text
+        elif state.place.startswith("gone"):
+            return
         elif state.place in _FIELDS.values():
             self.fields[state.place] = self.fields.get(state.place, "") + text
         elif state.hidden:
@@ -276,12 +292,19 @@ class RtfReader:
         self._end_table(flow)
         text = "".join(flow.text).strip()
         flow.text.clear()
-        named = _HEADING.match(self._styles.get(flow.style, "")) if flow.style else None
-        level = flow.level if flow.level is not None else int(named[1]) - 1 if named else None
         if text:
-            flow.blocks.append(plain_block(text) if level is None else heading(level + 1, text))
+            flow.blocks.append(self._block(text, flow))
         flow.blocks += flow.beside
         flow.beside = []
+
+    def _block(self, text: str, flow: _Flow) -> Block:
+        name = self._styles.get(flow.style, "").strip("; ").lower() if flow.style else ""
+        if name == "title" and not self.title:
+            self.title = one_line(text)
+            return heading(1, text)
+        named = _HEADING.match(name)
+        level = flow.level if flow.level is not None else int(named[1]) - 1 if named else None
+        return plain_block(text) if level is None else heading(level + 1 + bool(self.title), text)
 
     def _cell(self, *, nested: bool) -> None:
         flow = self._flows[-1]
@@ -294,6 +317,10 @@ class RtfReader:
             flow.text.append(", ".join(map(one_line, flow.nested)) + "; ")
             flow.nested.clear()
         elif flow.cells:
+            above = flow.rows[-1] if flow.rows else []
+            for place in [one for one, merged in enumerate(flow.goes_on[: len(flow.cells)]) if merged]:
+                if place < len(above) and not flow.cells[place].strip():
+                    flow.cells[place] = above[place]
             flow.rows.append(flow.cells)
             flow.cells = []
 
