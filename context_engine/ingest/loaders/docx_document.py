@@ -118,7 +118,11 @@ class DocxDocument:
         """Tell of a file that stands in the document as a chunk in another format."""
         found = self._package.relations(part).get(element.get(f"{REL}id") or "")
         name = posixpath.basename(found.target) if found else "one that is missing"
-        size = f", {self._package.parts.size(found.target):,} bytes" if found and found.target in self._package.parts else ""
+        size = (
+            f", {self._package.parts.size(found.target):,} bytes"
+            if found and found.target in self._package.parts
+            else ""
+        )
         self._unread.append(f"a file that stands in the text is not read: {name}{size}")
         return ()
 

@@ -73,7 +73,9 @@ class Styles:
 
     def _hides(self, name: str) -> bool:
         said = (one.find(f"{W}rPr") for one in self._chain(name))
-        return next((is_on(one, "vanish") for one in said if one is not None and one.find(f"{W}vanish") is not None), False)
+        return next(
+            (is_on(one, "vanish") for one in said if one is not None and one.find(f"{W}vanish") is not None), False
+        )
 
     def _chain(self, name: str) -> list[Any]:
         chain: list[Any] = []

@@ -22,7 +22,9 @@ _CX: Final = "{http://schemas.microsoft.com/office/drawing/2014/chartex}"
 _DGM: Final = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
 _WP: Final = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
 _V: Final = "{urn:schemas-microsoft-com:vml}"
-_GONE: Final = frozenset(f"{W}{name}" for name in ("pPr", "rPr", "instrText", "delInstrText", "tcPr", "tblPr", "sectPr"))
+_GONE: Final = frozenset(
+    f"{W}{name}" for name in ("pPr", "rPr", "instrText", "delInstrText", "tcPr", "tblPr", "sectPr")
+)
 _NEW: Final = {f"{W}ins": "inserted", f"{W}moveTo": "moved to here"}
 _OLD: Final = {f"{W}del": "deleted", f"{W}moveFrom": "moved from here"}
 _SIGNS: Final = {
@@ -34,7 +36,9 @@ NOTES: Final = {
 }  # fmt: skip
 """What refers to a note, with what stands before its number; a comment leaves no mark in the text."""
 _DRAWN: Final = {f"{_C}chart": "id", f"{_CX}chart": "id", f"{_DGM}relIds": "dm"}
-_BY_ITSELF: Final = re.compile(r"(?i).*automatically generated.*|(?:image|picture|grafik|bild|img)?[\s_-]*\d*|\S+\.\w{3,4}")
+_BY_ITSELF: Final = re.compile(
+    r"(?i).*automatically generated.*|(?:image|picture|grafik|bild|img)?[\s_-]*\d*|\S+\.\w{3,4}"
+)
 _BOLD: Final = "\x00"  # stands around bold runs until neighbours are joined; XML cannot hold it
 
 

@@ -98,7 +98,9 @@ def _part(part: EmailMessage, found: _Message, depth: int) -> None:
 def _alternative(parts: list[EmailMessage], found: _Message, depth: int) -> None:
     """Read the form of a text that says most; what is none of its forms is read as well."""
     forms = [one for one in parts if one.get_content_type() in _FORMS or one.is_multipart()]
-    best = sorted(forms, key=lambda one: _FORMS.index(one.get_content_type()) if one.get_content_type() in _FORMS else -1)
+    best = sorted(
+        forms, key=lambda one: _FORMS.index(one.get_content_type()) if one.get_content_type() in _FORMS else -1
+    )
     for one in best:
         before = len(found.blocks)
         _part(one, found, depth)

@@ -14,16 +14,20 @@ if TYPE_CHECKING:
 
 __all__ = ["SetAside"]
 
-_NEVER_SHOWN: Final = frozenset(("script", "style", "head", "-comment", "!doctype", "annotation", "annotation-xml", "embed"))
+_NEVER_SHOWN: Final = frozenset(
+    ("script", "style", "head", "-comment", "!doctype", "annotation", "annotation-xml", "embed")
+)
 _AROUND: Final = frozenset(("nav", "aside", "footer", "dialog"))
 _CONTROLS: Final = frozenset(("button", "datalist", "progress", "meter"))
 _INSTEAD: Final = frozenset(("noscript", "template", "iframe", "noframes", "canvas", "audio", "video", "svg"))
 _RAW: Final = frozenset(("template", "iframe", "noframes"))  # what stands in them is not parsed
 _FRAMES: Final = frozenset(("frame", "iframe"))
-_ROLES: Final = frozenset("navigation banner contentinfo complementary search dialog menu".split())
+_ROLES: Final = frozenset(["navigation", "banner", "contentinfo", "complementary", "search", "dialog", "menu"])
 _FURNITURE: Final = frozenset(
-    "nav navbar navigation menu breadcrumb breadcrumbs sidebar footer cookie-banner cookie-notice skip-link pagination "
-    "social-share".split()
+    (
+        *("nav", "navbar", "navigation", "menu", "breadcrumb", "breadcrumbs", "sidebar", "footer", "skip-link"),
+        *("cookie-banner", "cookie-notice", "pagination", "social-share"),
+    )
 )
 _HIDDEN: Final = re.compile(r"(?i)display\s*:\s*none|visibility\s*:\s*hidden")
 _MARKUP: Final = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re.DOTALL)
@@ -79,7 +83,9 @@ class SetAside:
         if tag in _INSTEAD or tag == "frame":
             return "text shown in place of something else"
         given = node.attributes
-        if given and ("hidden" in given or given.get("aria-hidden") == "true" or _HIDDEN.search(given.get("style") or "")):
+        if given and (
+            "hidden" in given or given.get("aria-hidden") == "true" or _HIDDEN.search(given.get("style") or "")
+        ):
             return _HIDDEN_TEXT
         if tag in _CONTROLS:
             return "controls of forms"

@@ -47,7 +47,7 @@ _MOST_BESIDE: Final = 2_000  # characters beside the main content; where there a
 _XHTML: Final = re.compile(r"\s*<\?xml|(?:\s*<!--.*?-->)*\s*<!DOCTYPE[^>]{0,300}XHTML", re.IGNORECASE | re.DOTALL)
 _CLOSED: Final = re.compile(r"<([a-zA-Z][a-zA-Z0-9]*)((?:\s[^<>]*?)?)\s*/>")
 _MARKED: Final = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
-_EMPTY: Final = frozenset("area base br col embed frame hr img input link meta param source track wbr".split())
+_EMPTY: Final = _VOID - frozenset(("p", "li", "td", "th", "tr")) | {"frame"}
 _SEVEN_BITS: Final = ("iso-2022-", "hz-gb")  # they read as UTF-8 too, and wrongly
 _DATES: Final = {
     "created": ("article:published_time", "dcterms.created", "dcterms.issued", "dc.date", "date"),
@@ -121,7 +121,9 @@ def page_text(text: str) -> Page:
 
 def _as_html(text: str) -> str:
     """Return XHTML as HTML: elements that are closed at once, and marked texts, mean something else there."""
-    text = _CLOSED.sub(lambda match: match[0] if match[1].lower() in _EMPTY else f"<{match[1]}{match[2]}></{match[1]}>", text)
+    text = _CLOSED.sub(
+        lambda match: match[0] if match[1].lower() in _EMPTY else f"<{match[1]}{match[2]}></{match[1]}>", text
+    )
     return _MARKED.sub(lambda match: escape(match[1], quote=False), text)
 
 

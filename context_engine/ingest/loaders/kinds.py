@@ -18,7 +18,16 @@ _SIGNS: Final[tuple[tuple[bytes, str, frozenset[str]], ...]] = (
     (b"SQLite format 3", "an SQLite file", frozenset()),
 )
 _OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-_BEFORE_OLE: Final = (b"\x09\x00", b"\x09\x02", b"\x09\x04", b"\x09\x08", b"\xdb\xa5", b"\x9b\xa5", b"\x31\xbe", b"<?xml")
+_BEFORE_OLE: Final = (
+    b"\x09\x00",
+    b"\x09\x02",
+    b"\x09\x04",
+    b"\x09\x08",
+    b"\xdb\xa5",
+    b"\x9b\xa5",
+    b"\x31\xbe",
+    b"<?xml",
+)
 _RTF: Final = b"{\\rtf"
 _PDF: Final = re.compile(rb"\s*%PDF-")
 _HTML: Final = re.compile(

@@ -54,7 +54,9 @@ def load_odt(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
 def _refused(parts: XmlParts) -> str | None:
     kind = parts.data("mimetype").strip()
     if kind and not kind.startswith(_TYPE):
-        return f"is {kind.decode('ascii', 'replace')[:80]}, not an OpenDocument text: its suffix does not fit its content"
+        named = re.fullmatch(rb"application/vnd\.oasis\.opendocument\.([a-z-]{1,40})", kind)
+        found = f"an OpenDocument {named[1].decode()}" if named else "something else"
+        return f"is {found}, not a text (.odt): its suffix does not fit its content"
     if b"encryption-data" in parts.data("META-INF/manifest.xml"):
         return "is encrypted: save it without a password"
     return None

@@ -10,7 +10,7 @@ from context_engine.ingest.loaders.docx_text import Changes
 from context_engine.ingest.loaders.markdown import Block, heading, one_line, pipe_table, plain
 from context_engine.ingest.loaders.odt_lists import OdtLists
 
-__all__ = ["OdtBody", "TABLE", "TEXT", "qualified"]
+__all__ = ["TABLE", "TEXT", "OdtBody", "qualified"]
 
 _ODF: Final = "urn:oasis:names:tc:opendocument:xmlns"
 TEXT: Final = f"{{{_ODF}:text:1.0}}"
@@ -24,7 +24,14 @@ _DC: Final = "{http://purl.org/dc/elements/1.1/}"
 _XLINK: Final = "{http://www.w3.org/1999/xlink}"
 _INDEXES: Final = frozenset(
     f"{TEXT}{name}"
-    for name in ("table-of-content", "illustration-index", "table-index", "object-index", "alphabetical-index", "user-index")
+    for name in (
+        "table-of-content",
+        "illustration-index",
+        "table-index",
+        "object-index",
+        "alphabetical-index",
+        "user-index",
+    )
 )
 _GONE: Final = frozenset(
     (f"{TEXT}tracked-changes", f"{TEXT}sequence-decls", f"{TEXT}variable-decls", f"{TEXT}user-field-decls",
@@ -55,9 +62,7 @@ class OdtBody:
         contents: the lines of tables of contents and indexes.
     """
 
-    def __init__(
-        self, roots: Sequence[Any], changes: Changes, drawn: Callable[[str], Sequence[Block]]
-    ) -> None:
+    def __init__(self, roots: Sequence[Any], changes: Changes, drawn: Callable[[str], Sequence[Block]]) -> None:
         self._drawn_by = drawn
         self._lists = OdtLists(roots)
         self._styles = {
@@ -157,7 +162,9 @@ class OdtBody:
             elif self._is_hidden(child):
                 self.hidden += len(" ".join(child.itertext()).split())
             elif tag.startswith(_DRAW) and tag != f"{_DRAW}a":
-                self._beside += self._drawn(child)
+                beside, self._beside = self._beside, []
+                drawn = self._drawn(child)
+                self._beside = [*beside, *drawn, *self._beside]
             elif tag not in _GONE:
                 yield from self._parts(child)
             yield self._kept(child.tail)
@@ -201,15 +208,13 @@ class OdtBody:
         return f"[deleted: {text}]" if self._changes == "both" else text
 
     def _drawn(self, element: Any) -> list[Block]:
-        """Return the text boxes and shapes in a drawing, and note the objects in it."""
+        """Return the text boxes and shapes in a drawing, and what the objects in it say."""
+        if element.tag in (f"{_DRAW}object", f"{_DRAW}object-ole"):
+            name = (element.get(f"{_XLINK}href") or "").removeprefix("./")
+            return list(self._drawn_by(name)) if element.find(f".//{TEXT}p") is None else list(self.blocks(element))
         said = one_line(element.findtext(f"{_SVG}desc") or "")
         out = [Block(f"[Picture: {said}]")] if said and element.find(f"{_DRAW}image") is not None else []
-        for child in [element] if element.tag == f"{_DRAW}object" else element:
-            if child.tag in (f"{_DRAW}object", f"{_DRAW}object-ole"):
-                out += self._drawn_by((child.get(f"{_XLINK}href") or "").removeprefix("./"))
-        if element.tag.startswith(_DRAW):
-            out += list(self.blocks(element))
-        return out
+        return [*out, *self.blocks(element)]
 
     def _table(self, element: Any) -> Iterator[Block]:
         rows = list(self._rows(element))
@@ -267,8 +272,10 @@ class OdtBody:
         if element.tag in (f"{TEXT}span", f"{TEXT}section"):
             if element.get(f"{TEXT}display") == "none":
                 return True
-            return element.tag == f"{TEXT}span" and self._is_hidden_style(self._names(element.get(f"{TEXT}style-name") or ""))
-        return element.tag == f"{TEXT}hidden-paragraph" and element.get(f"{TEXT}is-hidden") == "true"
+            return element.tag == f"{TEXT}span" and self._is_hidden_style(
+                self._names(element.get(f"{TEXT}style-name") or "")
+            )
+        return bool(element.tag == f"{TEXT}hidden-paragraph" and element.get(f"{TEXT}is-hidden") == "true")
 
     def _is_hidden_style(self, names: Sequence[str]) -> bool:
         return not self._hiding.isdisjoint(names)
@@ -280,4 +287,8 @@ def _count(cell: Any, name: str) -> int:
 
 
 def _bare(text: str) -> str:
-    return text.removeprefix("- ").replace("\n", " ").replace("| --- ", "")
+    """Return a block without its marks on one line, a table with "," between cells and ";" between rows."""
+    if not text.startswith("| "):
+        return text.removeprefix("- ")
+    rows = [line.strip("| ").split(" | ") for line in text.split("\n") if not line.startswith("| ---")]
+    return "; ".join(", ".join(filter(None, map(str.strip, row))) for row in rows)

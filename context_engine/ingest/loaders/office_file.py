@@ -33,7 +33,7 @@ _ENCRYPTED: Final = "EncryptedPackage".encode("utf-16-le")
 _OLE: Final = b"\xd0\xcf\x11\xe0"
 # The command gets a process group of its own, which ends with this process even if that is killed: then the pipe
 # that `cat` reads from is closed.
-_BOUND: Final = "exec 3<&0; (cat <&3 >/dev/null; kill -KILL 0) & exec \"$@\" </dev/null 3<&-"
+_BOUND: Final = 'exec 3<&0; (cat <&3 >/dev/null; kill -KILL 0) & exec "$@" </dev/null 3<&-'
 _SETTINGS: Final = """<?xml version="1.0" encoding="UTF-8"?>
 <oor:items xmlns:oor="http://openoffice.org/2001/registry">
 <item oor:path="/org.openoffice.Office.Common/Security/Scripting"><prop oor:name="MacroSecurityLevel" oor:op="fuse">

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 from zipfile import ZipFile
 
 from context_engine.ingest.header import header_fields

@@ -9,35 +9,10 @@ from typing import Final
 
 from context_engine.ingest.loaders.docx_text import Changes
 from context_engine.ingest.loaders.markdown import Block, heading, one_line, pipe_table, plain
+from context_engine.ingest.loaders.rtf_words import ASIDE, CHARS, CHARSETS, FIELDS, GONE, INLINE, SIGNS, TOKEN
 
 __all__ = ["RtfReader"]
 
-_TOKEN: Final = re.compile(
-    rb"\\bin(\d+) ?|\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'([0-9a-fA-F]{2})|\\([^a-zA-Z])|([{}])|[\r\n]+|([^\\{}\r\n]+)", re.DOTALL
-)
-_CHARS: Final = {
-    b"line": "\n", b"tab": " ", b"emdash": "—", b"endash": "–", b"emspace": " ", b"enspace": " ", b"qmspace": " ",
-    b"bullet": "•", b"lquote": "‘", b"rquote": "’", b"ldblquote": "“", b"rdblquote": "”",
-}  # fmt: skip
-_SIGNS: Final = {b"~": " ", b"_": "-", b"-": "", b"\\": "\\", b"{": "{", b"}": "}"}
-_ASIDE: Final = {  # destinations that stand beside the text, and what they are
-    b"footnote": "note", b"annotation": "comment", b"shptxt": "box", b"dptxbxtext": "box",
-    b"header": "Page header", b"headerl": "Page header", b"headerr": "Page header", b"headerf": "Page header",
-    b"footer": "Page footer", b"footerl": "Page footer", b"footerr": "Page footer", b"footerf": "Page footer",
-}  # fmt: skip
-_INLINE: Final = frozenset((b"fldrslt", b"listtext", b"pntext", b"field", b"shp", b"shpinst", b"result", b"object", b"moMath", b"mmath", b"moMathPara"))
-_GONE: Final = frozenset(
-    b"fonttbl colortbl stylesheet info pict fldinst objdata nonshppict shppict themedata colorschememapping datastore "
-    b"listtable listoverridetable rsidtbl generator filetbl revtbl xmlnstbl latentstyles pgptbl bkmkstart bkmkend xe tc "
-    b"txe rxe atnid atnauthor atndate atnref atrfstart atrfend atntime atnicn atnparent mmathPr pnseclvl panose falt "
-    b"fontemb fontfile template passwordhash ftnsep ftnsepc ftncn aftnsep aftnsepc aftncn background sp formfield mmathPict "
-    b"datafield objclass objname shprslt listpicture wgrffmtfilter userprops docvar pn pntxta pntxtb ".split()
-)
-_FIELDS: Final = {b"title": "title", b"author": "author"}
-_CHARSETS: Final = {
-    0: "cp1252", 77: "mac_roman", 128: "cp932", 129: "cp949", 134: "cp936", 136: "cp950", 161: "cp1253", 162: "cp1254",
-    163: "cp1258", 177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250", 255: "cp437",
-}  # fmt: skip
 _HEADING: Final = re.compile(r"(?i)heading ([1-9])")
 _MOST_DEPTH: Final = 10_000
 
@@ -107,7 +82,7 @@ class RtfReader:
         """Return the text as blocks."""
         stack: list[tuple[_State, bool]] = []
         position, skip, starred = 0, 0, False
-        while match := _TOKEN.match(self._data, position):
+        while match := TOKEN.match(self._data, position):
             position = match.end()
             length, word, argument, code, sign, brace, text = match.groups()
             if code is None and text is None:
@@ -140,7 +115,7 @@ class RtfReader:
             elif sign == b"*":
                 starred = True
             elif sign is not None:
-                self._put(_SIGNS.get(sign, "")) if sign not in b"\r\n" else self._paragraph()
+                self._put(SIGNS.get(sign, "")) if sign not in b"\r\n" else self._paragraph()
             elif code is not None:
                 if skip:
                     skip -= 1
@@ -162,23 +137,23 @@ class RtfReader:
         state = self._state
         if state.place == "gone":
             return False
-        if word in _ASIDE:
+        if word in ASIDE:
             if word in (b"footnote", b"annotation"):
                 self._refer(word)
-            state.place = _ASIDE[word]
+            state.place = ASIDE[word]
             self._flows.append(_Flow())
             return True
-        if word in _FIELDS and state.place == "gone info":
+        if word in FIELDS and state.place == "gone info":
             state.place = word.decode()
         elif word in (b"fonttbl", b"stylesheet", b"info", b"nesttableprops"):
             state.place = f"gone {word.decode()}"
-        elif word in _GONE or (starred and word not in _INLINE and word not in _CHARS):
+        elif word in GONE or (starred and word not in INLINE and word not in CHARS):
             self.objects += word == b"objdata"
             state.place = "gone"
         elif word in (b"listtext", b"pntext"):
             state.label = True
-        elif word in _CHARS:
-            self._put(_CHARS[word])
+        elif word in CHARS:
+            self._put(CHARS[word])
         else:
             self._set(word, number)
         return False
@@ -222,7 +197,7 @@ class RtfReader:
         elif word == b"f" and number is not None:
             state.font = number
         elif word == b"fcharset" and number is not None and state.place == "gone fonttbl":
-            self._fonts[state.font] = _CHARSETS.get(number, self._codepage)
+            self._fonts[state.font] = CHARSETS.get(number, self._codepage)
         elif word in (b"ansicpg", b"mac", b"pc", b"pca"):
             name = {b"mac": "mac_roman", b"pc": "cp437", b"pca": "cp850"}.get(word, f"cp{number}")
             self._codepage = name if _known(name) else self._codepage
@@ -244,7 +219,7 @@ class RtfReader:
             self._styles[style] = self._styles.get(style, "") + text
         elif state.place.startswith("gone"):
             return
-        elif state.place in _FIELDS.values():
+        elif state.place in FIELDS.values():
             self.fields[state.place] = self.fields.get(state.place, "") + text
         elif state.hidden:
             self.hidden += len(text.split())

@@ -7,18 +7,37 @@ from typing import Final
 __all__ = ["symbol"]
 
 # Adobe's Symbol encoding, from 0x20 and from 0xA1; "\ufffd" where it has nothing that stands by itself.
-_LOW: Final = (
-    " !∀#∃%&∋()∗+,−./0123456789:;<=>?≅ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ[∴]⊥_\ufffdαβχδεφγηιϕκλμνοπθρστυϖωξψζ{|}∼"
-)
+_LOW: Final = " !∀#∃%&∋()∗+,−./0123456789:;<=>?≅ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ[∴]⊥_\ufffdαβχδεφγηιϕκλμνοπθρστυϖωξψζ{|}∼"
 _HIGH: Final = "ϒ′≤⁄∞ƒ♣♦♥♠↔←↑→↓°±″≥×∝∂•÷≠≡≈…\ufffd\ufffd↵ℵℑℜ℘⊗⊕∅∩∪⊃⊇⊄⊂⊆∈∉∠∇®©™∏√⋅¬∧∨⇔⇐⇑⇒⇓◊〈®©™∑"
 _SYMBOL: Final = {
     **{0x20 + place: char for place, char in enumerate(_LOW)},
     **{0xA1 + place: char for place, char in enumerate(_HIGH)},
 }
 _WINGDINGS: Final = {
-    **{0xFE: "[x]", 0xFD: "[x]", 0x78: "[x]", 0xA8: "[ ]", 0x6F: "[ ]", 0x71: "[ ]", 0x72: "[ ]"},
-    **{0xFC: "✓", 0xFB: "✗", 0xE0: "→", 0xDF: "←", 0xE1: "↑", 0xE2: "↓", 0xE8: "→", 0xF0: "⇒", 0xF3: "⇔"},
-    **{0x6C: "●", 0x6E: "■", 0xA7: "▪", 0x9F: "•", 0x76: "❖", 0xD8: "➢", 0x4A: "☺", 0x4C: "☹"},
+    0xFE: "[x]",
+    0xFD: "[x]",
+    0x78: "[x]",
+    0xA8: "[ ]",
+    0x6F: "[ ]",
+    0x71: "[ ]",
+    0x72: "[ ]",
+    0xFC: "✓",
+    0xFB: "✗",
+    0xE0: "→",
+    0xDF: "←",
+    0xE1: "↑",
+    0xE2: "↓",
+    0xE8: "→",
+    0xF0: "⇒",
+    0xF3: "⇔",
+    0x6C: "●",
+    0x6E: "■",
+    0xA7: "▪",
+    0x9F: "•",
+    0x76: "❖",
+    0xD8: "➢",
+    0x4A: "☺",
+    0x4C: "☹",
 }
 _WINGDINGS_2: Final = {0x52: "[x]", 0x51: "[x]", 0xA3: "[ ]", 0x50: "✓", 0x4F: "✗"}
 _FONTS: Final = {"symbol": _SYMBOL, "wingdings": _WINGDINGS, "wingdings 2": _WINGDINGS_2}

@@ -19,7 +19,9 @@ def missing(lines: Sequence[str], text: str) -> list[str]:
     ['Waivers 12']
     """
     known = {word.casefold() for word in _WORD.findall(text)}
-    return [line for line in lines if not {word.casefold() for word in _WORD.findall(line.rstrip(" .0123456789"))} <= known]
+    return [
+        line for line in lines if not {word.casefold() for word in _WORD.findall(line.rstrip(" .0123456789"))} <= known
+    ]
 
 
 def quoted(parts: Sequence[str]) -> str:

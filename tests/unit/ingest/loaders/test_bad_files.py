@@ -50,7 +50,11 @@ def test_a_password_or_the_format_of_the_nineties(refused, suffix):
         (b"{\\rtf1 words}", "a.txt", "is RTF, not .txt: rename it to .rtf"),
         (b"<html><table>", "a.xls", "is HTML, not .xls: rename it"),
         (b"<html><p>", "a.doc", "is HTML, not .doc: rename it"),
-        (b"a;b\n1;2\n", "a.xls", "is no .xls file: it does not begin as one; if it is a table as text, rename it to .csv"),
+        (
+            b"a;b\n1;2\n",
+            "a.xls",
+            "is no .xls file: it does not begin as one; if it is a table as text, rename it to .csv",
+        ),
         (b"plain words", "a.doc", "is no .doc file: it does not begin as one; if it is text, rename it to .txt"),
         (b"plain words", "a.rtf", "is no .rtf file: it does not begin as one"),
         (WORD, "a.doc", "is a zip archive, as .docx files are, not .doc: rename it to .docx"),

@@ -51,7 +51,8 @@ def numbered(document, levels, style="Normal"):
 def test_the_banks_procedure(one, shipped):
     loaded = one(shipped("limit-breach-procedure.docx"), "p.docx")
     assert loaded.text == (
-        "# Limit Breach Procedure\n\nPage header: Meridian Harbour Bank Document No.: MHB-SOP-014\n\nVersion: 3.2\n\nEffective date: 1 February 2026\n\n## 1 Purpose\n\n"
+        "# Limit Breach Procedure\n\nPage header: Meridian Harbour Bank Document No.: MHB-SOP-014\n\n"
+        "Version: 3.2\n\nEffective date: 1 February 2026\n\n## 1 Purpose\n\n"
         "This procedure says what a desk does when a trading limit is exceeded.\n\n## 2 Reporting\n\n"
         "### 2.1 Who reports\n\n**Limit breach** means an exposure above an approved trading limit.\n\n"
         "The desk head reports every limit breach to Market Risk within 24 hours.\n\n### 2.2 How\n\n"

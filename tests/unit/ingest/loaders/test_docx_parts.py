@@ -75,7 +75,13 @@ def test_strict_open_xml_reads_as_the_other_kind_does(one, shipped, zipped):
             xml = xml.replace(old, new)
         return xml
 
-    parts = ("word/document.xml", "word/styles.xml", "word/numbering.xml", "word/_rels/document.xml.rels", "_rels/.rels")
+    parts = (
+        "word/document.xml",
+        "word/styles.xml",
+        "word/numbering.xml",
+        "word/_rels/document.xml.rels",
+        "_rels/.rels",
+    )
     loaded = one(zipped(data, dict.fromkeys(parts, strict)), "a.docx")
     assert b"purl.oclc.org" in strict(b"http://schemas.openxmlformats.org/wordprocessingml/2006/main")
     assert loaded == one(data, "a.docx")
@@ -92,7 +98,9 @@ def test_a_part_that_is_missing_takes_nothing_else_with_it(word, kind, target):
 def test_a_damaged_part_beside_the_text_is_said_and_the_text_is_read(one, shipped, zipped, part):
     loaded = one(zipped(shipped("limit-breach-procedure.docx"), {part: lambda xml: b"<w:not xml"}), "a.docx")
     assert "The desk head reports every limit breach" in loaded.text
-    assert part == "[Content_Types].xml" or any(one.startswith(f"{part} is damaged (line 1)") for one in loaded.warnings)
+    assert part == "[Content_Types].xml" or any(
+        one.startswith(f"{part} is damaged (line 1)") for one in loaded.warnings
+    )
 
 
 def test_of_a_damaged_body_what_is_sound_is_read(one, shipped, zipped):
@@ -125,13 +133,15 @@ def test_a_style_and_a_list_that_are_not_defined(word):
     numbers = '<w:numPr><w:ilvl w:val="11"/><w:numId w:val="777"/></w:numPr>'
     body = f'<w:p><w:pPr><w:pStyle w:val="NoSuch"/>{numbers}</w:pPr>{run("Body.")}</w:p>'
     assert word(body).text == "Body."
-    assert word(body, changes={"word/numbering.xml": lambda xml: b"", "word/styles.xml": lambda xml: b""}).text == "Body."
+    assert (
+        word(body, changes={"word/numbering.xml": lambda xml: b"", "word/styles.xml": lambda xml: b""}).text == "Body."
+    )
 
 
 def test_a_list_with_a_level_beyond_the_ninth(word):
     def deep(xml):
         level = b'<w:lvl w:ilvl="12"><w:numFmt w:val="decimal"/><w:lvlText w:val="%1."/></w:lvl>'
-        head, tail = xml.split(b">", 1)[0], f'<w:abstractNum w:abstractNumId="1">'.encode()
+        tail = b'<w:abstractNum w:abstractNumId="1">'
         number = b'<w:num w:numId="7"><w:abstractNumId w:val="1"/></w:num></w:numbering>'
         return f"<w:numbering {nsdecls('w')}>".encode() + tail + level + b"</w:abstractNum>" + number
 
@@ -146,7 +156,8 @@ def test_endnotes_and_comments_stand_below_their_paragraph_and_those_without_one
         f"<w:endnote w:id='3'><w:p>{run('Nobody refers to it.')}</w:p></w:endnote></w:endnotes>"
     )
     comments = (
-        f"<w:comments {nsdecls('w')}><w:comment w:id='2' w:author='Reviewer'><w:p>{run('Really all?')}</w:p></w:comment>"
+        f"<w:comments {nsdecls('w')}><w:comment w:id='2' w:author='Reviewer'><w:p>{run('Really all?')}</w:p>"
+        "</w:comment>"
         "</w:comments>"
     )
     body = (
@@ -183,7 +194,8 @@ def test_heads_and_feet_stand_once_below_the_title(one, saved):
     first.first_page_footer.paragraphs[0].text = "Strictly confidential"
     loaded = one(saved(document), "a.docx")
     assert loaded.text == (
-        "# Facility Letter\n\nPage header: Borrower: Meridian Harbour Ltd\n\nPage footer: Strictly confidential\n\nTerms."
+        "# Facility Letter\n\nPage header: Borrower: Meridian Harbour Ltd\n\n"
+        "Page footer: Strictly confidential\n\nTerms."
     )
 
 
@@ -193,8 +205,10 @@ TRACKED = (
     f"<w:p><w:moveFrom w:id='3'>{run('Moved words.')}</w:moveFrom></w:p><w:p>{run('Between.')}</w:p>"
     f"<w:p><w:moveTo w:id='4'>{run('Moved words.')}</w:moveTo></w:p>"
     f"<w:tbl><w:tr><w:tc><w:p>{run('a')}</w:p></w:tc><w:tc><w:p>{run('b')}</w:p></w:tc></w:tr>"
-    f"<w:tr><w:trPr><w:ins w:id='5'/></w:trPr><w:tc><w:p>{run('new')}</w:p></w:tc><w:tc><w:p>{run('n')}</w:p></w:tc></w:tr>"
-    f"<w:tr><w:trPr><w:del w:id='6'/></w:trPr><w:tc><w:p>{run('old')}</w:p></w:tc><w:tc><w:p>{run('o')}</w:p></w:tc></w:tr>"
+    f"<w:tr><w:trPr><w:ins w:id='5'/></w:trPr><w:tc><w:p>{run('new')}</w:p></w:tc><w:tc><w:p>{run('n')}"
+    "</w:p></w:tc></w:tr>"
+    f"<w:tr><w:trPr><w:del w:id='6'/></w:trPr><w:tc><w:p>{run('old')}</w:p></w:tc><w:tc><w:p>{run('o')}"
+    "</w:p></w:tc></w:tr>"
     "</w:tbl>"
 )
 
@@ -206,8 +220,10 @@ TRACKED = (
         ("reject", "The limit is 5 million.\n\nMoved words.\n\nBetween.\n\n| a | b |\n| --- | --- |\n| old | o |"),
         (
             "both",
-            "The limit is [deleted: 5][inserted: 7] million.\n\n[moved from here: Moved words.]\n\nBetween.\n\n"
-            "[moved to here: Moved words.]\n\n| a | b |\n| --- | --- |\n| new | n |\n| old | o |",
+            (
+                "The limit is [deleted: 5][inserted: 7] million.\n\n[moved from here: Moved words.]\n\nBetween.\n\n"
+                "[moved to here: Moved words.]\n\n| a | b |\n| --- | --- |\n| new | n |\n| old | o |"
+            ),
         ),
     ],
 )
@@ -221,7 +237,8 @@ def test_a_table_in_a_cell_stands_on_the_cells_line(word):
         f"<w:tr><w:tc><w:p>{run('above')}</w:p></w:tc><w:tc><w:p>{run('Board')}</w:p></w:tc></w:tr></w:tbl>"
     )
     body = (
-        f"<w:tbl><w:tr><w:tc><w:p>{run('Approval')}</w:p></w:tc><w:tc>{inner}<w:p>{run('in writing')}</w:p></w:tc></w:tr>"
+        f"<w:tbl><w:tr><w:tc><w:p>{run('Approval')}</w:p></w:tc><w:tc>{inner}<w:p>{run('in writing')}</w:p>"
+        "</w:tc></w:tr>"
         "</w:tbl>"
     )
     assert word(body).text == "| Approval | up to 5, Desk; above, Board in writing |\n| --- | --- |"
@@ -233,30 +250,32 @@ def test_a_text_box_in_a_cell_stands_once_below_the_table(word):
         f"<w:r><mc:AlternateContent><mc:Choice Requires='wps'>{box}</mc:Choice>"
         f"<mc:Fallback><w:pict>{box}</w:pict></mc:Fallback></mc:AlternateContent></w:r>"
     )
-    body = (
-        f"<w:tbl><w:tr><w:tc><w:p>{run('a')}{shape}</w:p></w:tc><w:tc><w:p>{run('b')}</w:p></w:tc></w:tr></w:tbl>"
-    )
+    body = f"<w:tbl><w:tr><w:tc><w:p>{run('a')}{shape}</w:p></w:tc><w:tc><w:p>{run('b')}</w:p></w:tc></w:tr></w:tbl>"
     assert word(body).text == "| a | b |\n| --- | --- |\n\nBoxed"
 
 
 def test_the_fallback_is_read_where_the_choice_says_nothing(word):
     shape = (
         "<w:r><mc:AlternateContent><mc:Choice Requires='new'><w:drawing/></mc:Choice><mc:Fallback><w:pict>"
-        f"<w:txbxContent><w:p>{run('Only here')}</w:p></w:txbxContent></w:pict></mc:Fallback></mc:AlternateContent></w:r>"
+        f"<w:txbxContent><w:p>{run('Only here')}</w:p></w:txbxContent></w:pict></mc:Fallback>"
+        "</mc:AlternateContent></w:r>"
     )
     assert word(f"<w:p>{run('Anchor')}{shape}</w:p>").text == "Anchor\n\nOnly here"
 
 
 def test_content_controls_form_fields_links_and_field_codes(word):
-    form = "<w:r><w:fldChar w:fldCharType='begin'><w:ffData><w:{0}</w:ffData></w:fldChar></w:r>"
+    def form(inside):
+        return f"<w:r><w:fldChar w:fldCharType='begin'><w:ffData>{inside}</w:ffData></w:fldChar></w:r>"
+
+    box = "<w:checkBox><w:default w:val='0'/><w:checked/></w:checkBox>"
+    choices = "<w:ddList><w:result w:val='1'/><w:listEntry w:val='EUR'/><w:listEntry w:val='USD'/></w:ddList>"
+    control = "<w:sdtPr><w:dropDownList><w:listItem w:displayText='Low'/></w:dropDownList></w:sdtPr>"
     body = (
-        f"<w:p><w:sdt><w:sdtPr><w:dropDownList><w:listItem w:displayText='Low'/></w:dropDownList></w:sdtPr><w:sdtContent>"
-        f"{run('High')}</w:sdtContent></w:sdt></w:p>"
-        f"<w:p>{form.format('checkBox><w:default w:val=`0`/><w:checked/></w:checkBox>'.replace('`', chr(39)))}"
-        f"{run('agreed')}</w:p>"
-        f"<w:p>{form.format('ddList><w:result w:val=`1`/><w:listEntry w:val=`EUR`/><w:listEntry w:val=`USD`/></w:ddList>'.replace('`', chr(39)))}</w:p>"
+        f"<w:p><w:sdt>{control}<w:sdtContent>{run('High')}</w:sdtContent></w:sdt></w:p>"
+        f"<w:p>{form(box)}{run('agreed')}</w:p><w:p>{form(choices)}</w:p>"
         "<w:p><w:r><w:fldChar w:fldCharType='begin'/></w:r><w:r><w:instrText>HYPERLINK x</w:instrText></w:r>"
-        f"<w:r><w:fldChar w:fldCharType='separate'/></w:r>{run('the policy')}<w:r><w:fldChar w:fldCharType='end'/></w:r>"
+        f"<w:r><w:fldChar w:fldCharType='separate'/></w:r>{run('the policy')}<w:r>"
+        "<w:fldChar w:fldCharType='end'/></w:r>"
         f"<w:hyperlink r:id='rId99'>{run(' and its annex')}</w:hyperlink></w:p>"
     )
     assert word(body).text == "High\n\n[x] agreed\n\nUSD\n\nthe policy and its annex"
@@ -275,7 +294,8 @@ def test_equations_stand_on_one_line(word):
 
 
 CHART = (
-    f"<c:chartSpace {nsdecls('c', 'a')}><c:chart><c:title><c:tx><c:rich><a:p><a:r><a:t>Exposure</a:t></a:r></a:p></c:rich>"
+    f"<c:chartSpace {nsdecls('c', 'a')}><c:chart><c:title><c:tx><c:rich><a:p><a:r><a:t>Exposure</a:t>"
+    "</a:r></a:p></c:rich>"
     "</c:tx></c:title><c:plotArea><c:barChart><c:ser><c:tx><c:strRef><c:strCache><c:pt idx='0'><c:v>EUR m</c:v></c:pt>"
     "</c:strCache></c:strRef></c:tx><c:cat><c:strRef><c:strCache><c:pt idx='0'><c:v>Rates</c:v></c:pt>"
     "<c:pt idx='1'><c:v>Credit</c:v></c:pt></c:strCache></c:strRef></c:cat><c:val><c:numRef><c:numCache>"
@@ -283,8 +303,10 @@ CHART = (
     "</c:barChart></c:plotArea></c:chart></c:chartSpace>"
 )
 DIAGRAM = (
-    f"<dgm:dataModel {nsdecls('dgm', 'a')}><dgm:ptLst><dgm:pt modelId='1'><dgm:t><a:p><a:r><a:t>Desk reports</a:t></a:r>"
-    "</a:p></dgm:t></dgm:pt><dgm:pt modelId='2' type='parTrans'><dgm:t><a:p><a:r><a:t>not shown</a:t></a:r></a:p></dgm:t>"
+    f"<dgm:dataModel {nsdecls('dgm', 'a')}><dgm:ptLst><dgm:pt modelId='1'><dgm:t><a:p><a:r>"
+    "<a:t>Desk reports</a:t></a:r>"
+    "</a:p></dgm:t></dgm:pt><dgm:pt modelId='2' type='parTrans'><dgm:t><a:p><a:r><a:t>not shown</a:t>"
+    "</a:r></a:p></dgm:t>"
     "</dgm:pt><dgm:pt modelId='3'><dgm:t><a:p><a:r><a:t>Risk decides</a:t></a:r></a:p></dgm:t></dgm:pt></dgm:ptLst>"
     "</dgm:dataModel>"
 )

@@ -53,8 +53,14 @@ def test_an_empty_form_gives_way_to_the_other(one, message):
 @pytest.mark.parametrize(
     ("head", "body"),
     [
-        (b"Content-Type: text/plain; charset=windows-1251\nContent-Transfer-Encoding: base64", b64encode(WORDS.encode("cp1251"))),
-        (b"Content-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: quoted-printable", quoted(WORDS.encode())),
+        (
+            b"Content-Type: text/plain; charset=windows-1251\nContent-Transfer-Encoding: base64",
+            b64encode(WORDS.encode("cp1251")),
+        ),
+        (
+            b"Content-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: quoted-printable",
+            quoted(WORDS.encode()),
+        ),
         (b"Content-Type: text/plain; charset=no-such-one", WORDS.encode()),
         (b"Content-Type: text/plain; charset=us-ascii", WORDS.encode()),
     ],
@@ -98,7 +104,7 @@ def test_attachments_are_documents_of_their_own_or_said(read, message, saved, co
 def test_an_attachment_named_to_lead_out_stays_inside(read, message, folder):
     message.set_content("Attached.")
     message.add_attachment("# Words", filename="../../../evil.md")
-    mail, attached = read(bytes(message), "mail.eml")
+    _, attached = read(bytes(message), "mail.eml")
     assert isinstance(attached, LoadedDocument)
     assert attached.text.strip() == "# Words"
 

@@ -166,7 +166,9 @@ def test_the_memory_of_a_reader_does_not_bind_the_command(command, made, folder,
 
 @needs_libreoffice
 @pytest.mark.slow
-@pytest.mark.parametrize(("suffix", "source"), [(".doc", "limit-breach-procedure.docx"), (".xls", "counterparty-limits.xlsx")])
+@pytest.mark.parametrize(
+    ("suffix", "source"), [(".doc", "limit-breach-procedure.docx"), (".xls", "counterparty-limits.xlsx")]
+)
 def test_libreoffice_itself(one, read, shipped, tmp_path, suffix, source):
     (tmp_path / source).write_bytes(shipped(source))
     profile = (tmp_path / "profile").as_uri()

@@ -19,9 +19,7 @@ def test_headings_by_style_and_outline_level_and_lists(text):
         r"\pard\s9 Limit Policy\par\pard\s1 Purpose\par\pard Words of the\line policy.\par"
         r"\pard\outlinelevel1 Scope\par\pard{\listtext\pard\plain \'b7\tab}first\par{\listtext 2.\tab}second\par"
     )
-    assert text(body) == (
-        "# Limit Policy\n\n## Purpose\n\nWords of the\npolicy.\n\n### Scope\n\n- first\n\n2. second"
-    )
+    assert text(body) == ("# Limit Policy\n\n## Purpose\n\nWords of the\npolicy.\n\n### Scope\n\n- first\n\n2. second")
 
 
 def test_tables_merged_cells_and_tables_in_cells(text):
