@@ -22,6 +22,7 @@ __all__ = ["print_report"]
 _MOST_SHOWN: Final = 10
 _MOST_TEXT: Final = 160
 _MOST_LINE: Final = 400
+_OFTEN: Final = 4  # warnings of one kind that are shown as one line
 _MANY: Final = 500  # documents that take Dify minutes
 
 
@@ -42,7 +43,7 @@ def print_report(console: Console, report: IngestReport, place: str, dify: Mappi
     show(console, table)
     _skipped(console, report)
     _listed(console, [f"refused: {one}" for one in report.refused], "red")
-    _listed(console, [f"warning: {one}" for one in report.warnings], "yellow")
+    _listed(console, [f"warning: {one}" for one in _gathered(report.warnings)], "yellow")
     if dify is not None:
         _accepted(console, dify, report)
     _samples(console, report)
@@ -85,6 +86,16 @@ def _counted(skipped: Sequence[Skipped], reason: str, count: int) -> str:
     suffixes = sorted({PurePath(path).suffix.lower() for path in paths})
     kinds = f" ({', '.join(suffixes)})" if all(suffixes) else ""
     return f"{count} files{kinds}: {reason} (e.g. {paths[0]})"
+
+
+def _gathered(warnings: Sequence[str]) -> list[str]:
+    """Return the warnings, those that are said of several files in one line, so that they do not hide the others."""
+    kinds = [[*warning.split(": "), "", ""][1] for warning in warnings]
+    often = {kind for kind, count in Counter(kinds).items() if kind and count >= _OFTEN}
+    alone = [warning for warning, kind in zip(warnings, kinds) if kind not in often]
+    several = [(kind, kinds.count(kind), warnings[kinds.index(kind)]) for kind in dict.fromkeys(kinds) if kind in often]
+    told = [f"{count} times: {kind} (--json has all; e.g. {example})" for kind, count, example in several]
+    return [*alone, *told]
 
 
 def _listed(console: Console, lines: Sequence[str], style: str) -> None:
