@@ -114,7 +114,7 @@ def page_text(text: str) -> Page:
     if title and not any(block.text.startswith("#") for block in blocks) and blocks:
         blocks.insert(0, heading(1, title))
     body = joined(blocks)
-    if missing([title], body):
+    if title not in body and missing([title], body):
         aside.keep("the title of the page", title)
     return Page(body, _fields(page), aside.warnings())
 

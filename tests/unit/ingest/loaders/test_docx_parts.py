@@ -367,8 +367,8 @@ def test_embedded_files_and_files_that_stand_in_the_text_are_said(word):
 
 def test_sub_documents_are_said_and_not_followed(word):
     link = (
-        f'<Relationship Id="rId88" Type="{OFFICE}/relationships/subDocument" Target="part2.docx" TargetMode="External"/>'
-        "</Relationships>"
+        f'<Relationship Id="rId88" Type="{OFFICE}/relationships/subDocument" Target="part2.docx" '
+        'TargetMode="External"/></Relationships>'
     ).encode()
     links = {"word/_rels/document.xml.rels": lambda xml: xml.replace(b"</Relationships>", link)}
     loaded = word(f"<w:p>{run('Body.')}<w:subDoc r:id='rId88'/></w:p>", changes=links)
