@@ -88,11 +88,16 @@ def _part(part: EmailMessage, found: _Message, depth: int) -> None:
     elif part.is_multipart():
         for one in _parts(part):
             _part(one, found, depth)
-    elif kind in _FORMS and part.get_content_disposition() != "attachment" and not name:
+    elif _is_text(part) and part.get_content_disposition() != "attachment" and not name:
         found.blocks += _text(part, found)
     else:
         data = part.get_payload(decode=True)
         found.attached.append((name or f"part.{part.get_content_subtype()}", data if isinstance(data, bytes) else b""))
+
+
+def _is_text(part: EmailMessage) -> bool:
+    """Whether a part is text; one that says it has parts and has none is the text they stand in."""
+    return part.get_content_maintype() in ("text", "multipart")
 
 
 def _alternative(parts: list[EmailMessage], found: _Message, depth: int) -> None:

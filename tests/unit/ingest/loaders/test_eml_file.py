@@ -109,6 +109,13 @@ def test_an_attachment_named_to_lead_out_stays_inside(read, message, folder):
     assert attached.text.strip() == "# Words"
 
 
+def test_parts_that_are_none_are_text(one):
+    data = b"Subject: Fees\nContent-Type: multipart/mixed; boundary=x\n\nCash costs 5 USD.\n"
+    assert one(data, "a.eml").text == "# Fees\n\nCash costs 5 USD."
+    report = b"Subject: Fees\nContent-Type: text/calendar\n\nSUMMARY:Risk committee\n"
+    assert one(report, "a.eml").text == "# Fees\n\nSUMMARY:Risk committee"
+
+
 def test_what_is_no_message(refused):
     assert refused(b"\n\njust words", "a.eml") == "has no header lines of a message, or no text"
 
