@@ -83,7 +83,7 @@ def _part(part: EmailMessage, found: _Message, depth: int) -> None:
     if kind == "message/rfc822" and depth < _MOST_NESTED:
         for inner in _parts(part):
             _read(inner, found, depth + 1)
-    elif kind == "multipart/alternative":
+    elif kind == "multipart/alternative" and part.is_multipart():
         _alternative(_parts(part), found, depth)
     elif part.is_multipart():
         for one in _parts(part):

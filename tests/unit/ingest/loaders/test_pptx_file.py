@@ -4,6 +4,7 @@ import pptx
 import pytest
 from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
+from pptx.oxml import parse_xml
 from pptx.util import Inches
 
 from context_engine.ingest import chunks_of, prepare
@@ -81,6 +82,16 @@ def test_a_foot_that_stands_on_every_slide_is_read_once(one, saved, deck):
         made.shapes._spTree.append(foot._element.__deepcopy__({}))
         made.shapes[-1].text_frame.text = "Strictly confidential"
     assert one(saved(deck), "a.pptx").text == "## One\n\nStrictly confidential\n\n## Two"
+
+
+def test_numbers_of_slides_are_not_text(one, saved, deck):
+    made = slide(deck, 5, "Limits")
+    box(made.shapes, "Page ")
+    field = (
+        '<a:fld xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main" type="slidenum"><a:t>1</a:t></a:fld>'
+    )
+    made.shapes[-1].text_frame.paragraphs[0]._p.append(parse_xml(field))
+    assert one(saved(deck), "a.pptx").text == "## Limits\n\nPage"
 
 
 def test_a_slide_that_is_missing_is_said_and_the_others_are_read(one, saved, zipped, deck):
