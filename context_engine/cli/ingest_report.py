@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
@@ -14,12 +15,14 @@ from context_engine.cli.console import clean, note, show
 from context_engine.cli.words import counted
 
 if TYPE_CHECKING:
-    from context_engine.ingest import IngestReport
+    from context_engine.ingest import IngestReport, Skipped
 
 __all__ = ["print_report"]
 
 _MOST_SHOWN: Final = 10
 _MOST_TEXT: Final = 160
+_MOST_LINE: Final = 400
+_OFTEN: Final = 4  # warnings of one kind that are shown as one line
 _MANY: Final = 500  # documents that take Dify minutes
 
 
@@ -40,7 +43,7 @@ def print_report(console: Console, report: IngestReport, place: str, dify: Mappi
     show(console, table)
     _skipped(console, report)
     _listed(console, [f"refused: {one}" for one in report.refused], "red")
-    _listed(console, [f"warning: {one}" for one in report.warnings], "yellow")
+    _listed(console, [f"warning: {one}" for one in _gathered(report.warnings)], "yellow")
     if dify is not None:
         _accepted(console, dify, report)
     _samples(console, report)
@@ -62,20 +65,42 @@ def _rows(report: IngestReport) -> Sequence[tuple[str, int]]:
 
 
 def _skipped(console: Console, report: IngestReport) -> None:
-    """Print what should have worked file by file, the rest by reason."""
+    """Print what should have worked file by file, or by reason where several have one; the rest by reason."""
     if report.skipped:
         console.print()
-    _listed(console, [f"could not be read: {one}" for one in report.errors], "red")
+    same = Counter(one.reason for one in report.errors if one.line is None)
+    often = {reason for reason, count in same.items() if count > 1}
+    told = [f"could not be read: {_counted(report.errors, reason, same[reason])}" for reason in sorted(often)]
+    told += [f"could not be read: {one}" for one in report.errors if one.line or one.reason not in often]
+    _listed(console, told, "red")
     reasons = Counter(one.reason for one in report.skipped if not one.error)
     for reason, count in reasons.most_common(_MOST_SHOWN):
         example = next(one.path for one in report.skipped if one.reason == reason)
-        told = f"{count} skipped: {reason} (e.g. {example})" if count > 1 else f"{example} skipped: {reason}"
-        show(console, Text(clean(told), "dim"))
+        line = f"{count} skipped: {reason} (e.g. {example})" if count > 1 else f"{example} skipped: {reason}"
+        show(console, Text(clean(line), "dim"))
+
+
+def _counted(skipped: Sequence[Skipped], reason: str, count: int) -> str:
+    """Return one line for all the files that could not be read for one reason."""
+    paths = [one.path for one in skipped if one.reason == reason]
+    suffixes = sorted({PurePath(path).suffix.lower() for path in paths})
+    kinds = f" ({', '.join(suffixes)})" if all(suffixes) else ""
+    return f"{count} files{kinds}: {reason} (e.g. {paths[0]})"
+
+
+def _gathered(warnings: Sequence[str]) -> list[str]:
+    """Return the warnings, those that are said of several files in one line, so that they do not hide the others."""
+    kinds = [[*warning.split(": "), "", ""][1] for warning in warnings]
+    often = {kind for kind, count in Counter(kinds).items() if kind and count >= _OFTEN}
+    alone = [warning for warning, kind in zip(warnings, kinds) if kind not in often]
+    several = [(kind, kinds.count(kind), warnings[kinds.index(kind)]) for kind in dict.fromkeys(kinds) if kind in often]
+    told = [f"{count} times: {kind} (--json has all; e.g. {example})" for kind, count, example in several]
+    return [*alone, *told]
 
 
 def _listed(console: Console, lines: Sequence[str], style: str) -> None:
     for line in lines[:_MOST_SHOWN]:
-        show(console, Text(clean(line), style))
+        show(console, Text(clean(line if len(line) <= _MOST_LINE else f"{line[:_MOST_LINE]}… (--json has all)"), style))
     if len(lines) > _MOST_SHOWN:
         show(console, Text(f"and {len(lines) - _MOST_SHOWN} more (--json has all)", "dim"))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import re
+import zlib
 from pathlib import PurePosixPath
 from typing import BinaryIO, Final
 from zipfile import BadZipFile, ZipFile, ZipInfo
@@ -32,8 +34,12 @@ def check_archive(stream: BinaryIO, kind: str, most_bytes: int, most_part: int) 
     try:
         with ZipFile(stream) as archive:
             return _refused(archive, kind, most_bytes, most_part)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a place before the beginning of the file
+            raise
     except (BadZipFile, EOFError, ValueError, OverflowError, NotImplementedError):  # the last: an unknown compression
-        return "is damaged or cut off: it is no complete zip archive"
+        pass
+    return "is damaged or cut off: it is no complete zip archive"
 
 
 def _refused(archive: ZipFile, kind: str, most_bytes: int, most_part: int) -> str | None:
@@ -67,8 +73,11 @@ def _refused_part(archive: ZipFile, entries: list[ZipInfo], most_part: int) -> s
             continue
         if entry.file_size > most_part and "worksheets/" not in entry.filename:
             return f"has a part {entry.filename} of {entry.file_size:,} bytes, at most {most_part:,} are read"
-        with archive.open(entry) as part:
-            prolog = part.read(_PROLOG).replace(b"\x00", b"")  # UTF-16 reads as ASCII without them
+        try:
+            with archive.open(entry) as part:
+                prolog = part.read(_PROLOG).replace(b"\x00", b"")  # UTF-16 reads as ASCII without them
+        except (BadZipFile, zlib.error):
+            continue  # whoever reads it says so
         if _declares(prolog):
             return f"has a part {entry.filename} with a document type (entities), which is not read"
     return None

@@ -60,21 +60,26 @@ class DocxDocument:
         body = root.find(f"{W}body")
         out = [*reader.blocks(root if body is None else body), *reader.rest()]
         self.title = reader.title
+        if not out and self._package.parts.problems:  # page heads alone would pass for the document
+            return []
         margins = [Block(line) for line in self._margins(main)]
         first = 1 if out and out[0].text.startswith("# ") else 0
         return [*out[:first], *margins, *out[first:]]
 
     def warnings(self, text: str) -> tuple[str, ...]:
         """Return what of the document is not in its text, a line each."""
+        main = self._package.main
         left = [one.left_out for one in self._readers]
         hidden = sum(one.hidden for one in left)
         contents = [line for one in left for line in one.contents if line]
         symbols = {font: one.symbols[font] for one in left for font in one.symbols}
-        embedded = [one for kind in sorted(_EMBEDDED) for one in self._package.related(self._package.main, kind)]
+        embedded = [one for kind in sorted(_EMBEDDED) for one in self._package.related(main, kind)]
         lines = list(dict.fromkeys(self._package.parts.problems))
         lines += [f"hidden text is left out: {hidden} words"] if hidden else []
         lines += [contents_left_out(contents, text)] if contents else []
         lines += [f"symbols of the font {font} are left out: {count}" for font, count in symbols.items()]
+        outside = [one.target for one in self._package.relations(main).values() if one.kind == "subDocument"]
+        lines += [f"sub-documents are not followed: {', '.join(outside)}"] if outside else []
         lines += [f"embedded files are not read: {', '.join(map(posixpath.basename, embedded))}"] if embedded else []
         return tuple(lines + self._unread)
 

@@ -14,7 +14,7 @@ XML with a document type.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 from zipfile import ZipFile
 
 from context_engine.ingest.header import header_fields
@@ -44,24 +44,17 @@ def load_docx(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
 
 
 def _loaded(package: OoxmlPackage, file: SourceFile) -> LoadedDocument | Skipped:
+    fields = real_properties(package.core_properties())
     document = DocxDocument(package, file.settings.tracked_changes)
     text = joined(document.blocks())
+    labels = [label for line in document.margins for label in labelled(line)]
+    labels += [f"{name}: {value}" for name, value in package.custom_properties()]
     warnings = document.warnings(text)
     if not text.strip():
         return Skipped(file.name, "; ".join(("has no text: it holds pictures, or nothing", *warnings)))
-    labels = [label for line in document.margins for label in labelled(line)]
-    labels += [f"{name}: {value}" for name, value in package.custom_properties()]
     header = {**header_fields("\n".join(labels)), **header_fields(text)}
-    return LoadedDocument(
-        path=file.name, text=text, fields=_fields(package, document.title, header), header=header, warnings=warnings
-    )
-
-
-def _fields(package: OoxmlPackage, title: str, header: dict[str, str]) -> dict[str, Any]:
-    """Return the core properties; what the text says about itself goes before them."""
-    fields = real_properties(package.core_properties())
-    if title:
-        fields["title"] = title
-    if "version" in header:
+    if document.title:
+        fields["title"] = document.title
+    if "version" in header:  # what the text says about itself goes before the properties
         fields.pop("version", None)
-    return fields
+    return LoadedDocument(path=file.name, text=text, fields=fields, header=header, warnings=warnings)

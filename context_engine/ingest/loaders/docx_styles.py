@@ -50,7 +50,9 @@ class Styles:
     def __init__(self, root: Any | None) -> None:
         found = () if root is None else root.iter(f"{W}style")
         self._elements = {one.get(f"{W}styleId", ""): one for one in found}
+        self._root = root
         self._read: dict[str, Style] = {}
+        self._hidden: frozenset[str] | None = None
 
     def get(self, name: str) -> Style:
         """Return a style by its id; one that is not defined says nothing."""
@@ -68,8 +70,10 @@ class Styles:
 
     def hidden(self) -> frozenset[str]:
         """Return the ids of styles whose text is hidden."""
-        own = {name for name, one in self._elements.items() if one.find(f"{W}rPr/{W}vanish") is not None}
-        return frozenset(name for name in self._elements if own and self._hides(name))
+        if self._hidden is None:
+            some = self._root is not None and next(self._root.iter(f"{W}vanish"), None) is not None
+            self._hidden = frozenset(filter(self._hides, self._elements)) if some else frozenset()
+        return self._hidden
 
     def _hides(self, name: str) -> bool:
         said = (one.find(f"{W}rPr") for one in self._chain(name))

@@ -83,16 +83,21 @@ def _part(part: EmailMessage, found: _Message, depth: int) -> None:
     if kind == "message/rfc822" and depth < _MOST_NESTED:
         for inner in _parts(part):
             _read(inner, found, depth + 1)
-    elif kind == "multipart/alternative":
+    elif kind == "multipart/alternative" and part.is_multipart():
         _alternative(_parts(part), found, depth)
     elif part.is_multipart():
         for one in _parts(part):
             _part(one, found, depth)
-    elif kind in _FORMS and part.get_content_disposition() != "attachment" and not name:
+    elif _is_text(part) and part.get_content_disposition() != "attachment" and not name:
         found.blocks += _text(part, found)
     else:
         data = part.get_payload(decode=True)
         found.attached.append((name or f"part.{part.get_content_subtype()}", data if isinstance(data, bytes) else b""))
+
+
+def _is_text(part: EmailMessage) -> bool:
+    """Whether a part is text; one that says it has parts and has none is the text they stand in."""
+    return part.get_content_maintype() in ("text", "multipart")
 
 
 def _alternative(parts: list[EmailMessage], found: _Message, depth: int) -> None:

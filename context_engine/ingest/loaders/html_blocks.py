@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, cast
 
+from context_engine.ingest.loaders.html_aside import SetAside
+from context_engine.ingest.loaders.html_controls import CONTROLS, shown
 from context_engine.ingest.loaders.markdown import Block, heading, one_line, pipe_table, plain
 
 if TYPE_CHECKING:
@@ -13,24 +15,11 @@ if TYPE_CHECKING:
 
 __all__ = ["HtmlBlocks"]
 
-_NO_CONTENT: Final = (
-    "script style noscript template nav aside footer svg iframe frame button select input textarea dialog head object "
-    "embed canvas audio video img picture map datalist progress meter"
-)
-_NO_CONTENT_ROLES: Final = "navigation banner contentinfo complementary search dialog menu"
-_NO_CONTENT_NAMES: Final = (
-    "nav navbar navigation menu breadcrumb breadcrumbs sidebar footer cookie-banner cookie-notice skip-link pagination "
-    "social-share"
-)
 _BLOCK_TAGS: Final = (
     "address article blockquote body center dd details div dl dt fieldset figcaption figure footer form header hr html "
     "legend li main ol p pre section summary table ul caption thead tbody tfoot tr td th"
 )
-_DROPPED: Final = frozenset(_NO_CONTENT.split())
-_DROPPED_ROLES: Final = frozenset(_NO_CONTENT_ROLES.split())
-_FURNITURE: Final = frozenset(_NO_CONTENT_NAMES.split())
 _BLOCKS: Final = frozenset(_BLOCK_TAGS.split())
-_HIDDEN: Final = re.compile(r"(?i)display\s*:\s*none|visibility\s*:\s*hidden")
 _HEADING: Final = re.compile(r"h([1-6])")
 _STRUCTURED: Final = "table, h1, h2, h3, h4, h5, h6"
 _MOST_SPAN: Final = 100
@@ -42,11 +31,16 @@ class HtmlBlocks:
     Args:
         root: the element.
         whole_page: whether it is the page, whose `<header>` is no content.
+        without: an element in it that is left out.
+
+    Attributes:
+        aside: what is no content.
     """
 
-    def __init__(self, root: LexborNode, *, whole_page: bool) -> None:
+    def __init__(self, root: LexborNode, *, whole_page: bool, without: LexborNode | None = None) -> None:
         self._root = root
-        self._dropped = _DROPPED | {"header"} if whole_page else _DROPPED
+        self._without = None if without is None else without.mem_id
+        self.aside = SetAside(whole_page=whole_page)
         self._inline: list[str] = []
         self._lists: list[int | None] = []  # the last number of each open list, None for bullets
         self._mark = ""  # what the next block of a list item begins with
@@ -65,13 +59,18 @@ class HtmlBlocks:
         self._flush()
         return self._out
 
+    def _is_dropped(self, node: LexborNode) -> bool:
+        return node.mem_id == self._without or self.aside.drops(node)
+
     def _opened(self, node: LexborNode, tag: str) -> None:
         if tag in _BLOCKS or _HEADING.fullmatch(tag):
             self._flush()
-        if tag == "table" and _is_table(node):
+        if tag in CONTROLS:
+            self._inline.append(shown(node, self.aside))
+        elif tag == "table" and _is_table(node):
             caption = node.css_first("caption")
             self._out += [Block(one_line(caption.text()))] if caption is not None and caption.text().strip() else []
-            table = pipe_table(_rows(node, self._is_dropped))
+            table = pipe_table(self._rows(node))
             self._out += [table] if table else []
         elif tag in ("ul", "ol"):
             start = (node.attributes.get("start") or "1")[:6]
@@ -124,17 +123,40 @@ class HtmlBlocks:
         self._lists[-1] = last + 1
         return f"{last + 1}."
 
-    def _is_dropped(self, node: LexborNode) -> bool:
-        tag = node.tag or ""
-        if tag in self._dropped or tag in ("-comment", "!doctype"):
-            return True
-        given = node.attributes
-        if not given:
-            return False
-        if "hidden" in given or given.get("aria-hidden") == "true" or given.get("role") in _DROPPED_ROLES:
-            return True
-        names = f"{given.get('id') or ''} {given.get('class') or ''}".lower().split()
-        return not _FURNITURE.isdisjoint(names) or _HIDDEN.search(given.get("style") or "") is not None
+    def _rows(self, table: LexborNode) -> list[list[str]]:
+        """Return the cells of a table; one over several rows stands in each, one over several columns in the first."""
+        out: list[list[str]] = []
+        lasting: dict[int, tuple[str, int]] = {}  # column -> (text, rows it goes on for)
+        for row in table.css("tr"):
+            cells: list[str] = []
+            given = [] if self._is_dropped(row) else [cell for cell in _cells(row) if not self._is_dropped(cell)]
+            while given or len(cells) in lasting:
+                column = len(cells)
+                if column in lasting:
+                    text, rows = lasting.pop(column)
+                    if rows > 1:
+                        lasting[column] = (text, rows - 1)
+                    cells.append(text)
+                    continue
+                cell = given.pop(0)
+                text = self._cell_text(cell)
+                rows = _span(cell, "rowspan")
+                if rows > 1:
+                    lasting[column] = (text, rows - 1)
+                cells += [text, *[""] * (_span(cell, "colspan") - 1)]
+            out.append(cells)
+        return out
+
+    def _cell_text(self, cell: LexborNode) -> str:
+        parts = []
+        for event, node in _walk(cell, self._is_dropped, lambda node: node.tag in CONTROLS):
+            if event == "text":
+                parts.append(node.text_content or "")
+            elif node.tag in CONTROLS:
+                parts.append(shown(node, self.aside) if event == "open" else "")
+            elif node.tag == "br" or node.tag in _BLOCKS:
+                parts.append(" ")
+        return one_line("".join(parts))
 
 
 def _walk(
@@ -163,7 +185,7 @@ def _walk(
 
 
 def _is_leaf(node: LexborNode) -> bool:
-    return node.tag == "pre" or (node.tag == "table" and _is_table(node))
+    return node.tag == "pre" or node.tag in CONTROLS or (node.tag == "table" and _is_table(node))
 
 
 def _is_table(node: LexborNode) -> bool:
@@ -173,43 +195,8 @@ def _is_table(node: LexborNode) -> bool:
     return any(len(_cells(row)) > 1 for row in node.css("tr"))
 
 
-def _rows(table: LexborNode, is_dropped: Callable[[LexborNode], bool]) -> list[list[str]]:
-    """Return the cells of a table; one over several rows stands in each, one over several columns in the first."""
-    out: list[list[str]] = []
-    lasting: dict[int, tuple[str, int]] = {}  # column -> (text, rows it goes on for)
-    for row in table.css("tr"):
-        cells: list[str] = []
-        given = [] if is_dropped(row) else [cell for cell in _cells(row) if not is_dropped(cell)]
-        while given or len(cells) in lasting:
-            column = len(cells)
-            if column in lasting:
-                text, rows = lasting.pop(column)
-                if rows > 1:
-                    lasting[column] = (text, rows - 1)
-                cells.append(text)
-                continue
-            cell = given.pop(0)
-            text = _cell_text(cell, is_dropped)
-            rows = _span(cell, "rowspan")
-            if rows > 1:
-                lasting[column] = (text, rows - 1)
-            cells += [text, *[""] * (_span(cell, "colspan") - 1)]
-        out.append(cells)
-    return out
-
-
 def _cells(row: LexborNode) -> list[LexborNode]:
     return [cell for cell in row.iter() if cell.tag in ("td", "th")]
-
-
-def _cell_text(cell: LexborNode, is_dropped: Callable[[LexborNode], bool]) -> str:
-    parts = []
-    for event, node in _walk(cell, is_dropped, lambda _: False):
-        if event == "text":
-            parts.append(node.text_content or "")
-        elif node.tag == "br" or node.tag in _BLOCKS:
-            parts.append(" ")
-    return one_line("".join(parts))
 
 
 def _span(cell: LexborNode, name: str) -> int:

@@ -1,33 +1,41 @@
 """Web pages: `.html`, `.htm`.
 
-Read: the main content (`<main>`, the only `<article>`, else the body) with headings, lists, tables (cells that span
-several rows repeated), definition lists, quotations and code; bold words as `**bold**`. The encoding is the file's
-mark, UTF-8, the one its `<meta>` names, or a guess. Fields: title, author and dates of the page's head. Not read:
-navigation, page heads and feet, asides, scripts, styles, forms' controls, hidden elements, pictures, frames, comments,
-links' targets; nothing is fetched. Refused: elements nested over 5,000 deep.
+Read: the main content (`<main>`, the only `<article>`, where hardly anything stands beside it, else the body) with
+headings, lists, tables (cells that span several rows repeated), definition lists, quotations and code; bold words as
+`**bold**`; what is filled in, ticked and chosen in forms; pictures by the text that stands for them. The encoding is
+the file's mark, UTF-8, the one its `<meta>` or XML declaration names, or a guess. Fields: title, author and dates of
+the page's head. Told, with their words, not read: navigation, page heads and feet, asides, hidden elements, controls
+of forms, what is shown in place of something else (`<noscript>`, `<template>`), frames. Not read: scripts, styles,
+comments, links' targets; nothing is fetched. Refused: elements nested over 5,000 deep.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from html import escape
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from context_engine.errors import MissingExtra
 from context_engine.ingest.header import header_fields
 from context_engine.ingest.loaded import LoadedDocument, Skipped
-from context_engine.ingest.loaders.encoding import decoded
+from context_engine.ingest.loaders.encoding import Decoded, decoded
+from context_engine.ingest.loaders.html_aside import SetAside
 from context_engine.ingest.loaders.html_blocks import HtmlBlocks
-from context_engine.ingest.loaders.markdown import Block, joined, one_line
+from context_engine.ingest.loaders.markdown import Block, heading, joined, one_line
 from context_engine.ingest.loaders.properties import moment, real_properties
 from context_engine.ingest.loaders.source_file import SourceFile
+from context_engine.ingest.loaders.words import missing
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 __all__ = ["Page", "load_html", "page_text"]
 
-_CHARSET: Final = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{2,40})", re.IGNORECASE)
+_CHARSET: Final = re.compile(
+    rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{2,40})|<\?xml[^>]{0,100}?encoding\s*=\s*[\"']([\w.:-]{2,40})",
+    re.IGNORECASE,
+)
 _HEAD: Final = 4096
 _TAG: Final = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
 _MOST_DEPTH: Final = 5_000  # the time of parsing grows with its square
@@ -35,6 +43,12 @@ _NO_DEPTH: Final = "area base br col embed hr img input link meta param source t
 _VOID: Final = frozenset(_NO_DEPTH.split())
 _MAIN: Final = ("main", "[role=main]", "article")
 _LEAST_MAIN: Final = 200
+_MOST_BESIDE: Final = 2_000  # characters beside the main content; where there are more, it is not all that matters
+_XHTML: Final = re.compile(r"\s*<\?xml|(?:\s*<!--.*?-->)*\s*<!DOCTYPE[^>]{0,300}XHTML", re.IGNORECASE | re.DOTALL)
+_CLOSED: Final = re.compile(r"<([a-zA-Z][a-zA-Z0-9]*)((?:\s[^<>]*?)?)\s*/>")
+_MARKED: Final = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
+_EMPTY: Final = _VOID - frozenset(("p", "li", "td", "th", "tr")) | {"frame"}
+_SEVEN_BITS: Final = ("iso-2022-", "hz-gb")  # they read as UTF-8 too, and wrongly
 _DATES: Final = {
     "created": ("article:published_time", "dcterms.created", "dcterms.issued", "dc.date", "date"),
     "modified": ("article:modified_time", "dcterms.modified", "last-modified"),
@@ -44,8 +58,7 @@ _DATES: Final = {
 def load_html(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     """Yield the document of a web page."""
     data = file.read()
-    declared = _CHARSET.search(data[:_HEAD])
-    found = decoded(data, file.name, declared=declared[1].decode("ascii") if declared else None)
+    found = _decoded(data, file.name)
     if isinstance(found, Skipped):
         yield found
         return
@@ -60,6 +73,18 @@ def load_html(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
         return
     header = header_fields(page.text)
     yield LoadedDocument(path=file.name, text=page.text, fields=page.fields, header=header, warnings=warnings)
+
+
+def _decoded(data: bytes, name: str) -> Decoded | Skipped:
+    match = _CHARSET.search(data[:_HEAD])
+    declared = (match[1] or match[2]).decode("ascii").lower() if match else None
+    if declared is not None and declared.startswith(_SEVEN_BITS):
+        try:
+            return Decoded(data.decode(declared).replace("\r\n", "\n"), ())
+        except (LookupError, UnicodeDecodeError):
+            pass
+    wide = declared is not None and declared.startswith(("utf-16", "utf-32"))  # a page that says so in bytes is not
+    return decoded(data, name, declared=None if wide else declared)
 
 
 class Page(NamedTuple):
@@ -83,8 +108,23 @@ def page_text(text: str) -> Page:
         raise MissingExtra("reading .html files", "documents") from error
     if _depth(text) > _MOST_DEPTH:
         raise ValueError(f"has elements nested over {_MOST_DEPTH:,} deep")
-    page = LexborHTMLParser(text)
-    return Page(joined(_blocks(page)), _fields(page), ())
+    page = LexborHTMLParser(_as_html(text) if _XHTML.match(text) else text)
+    blocks, aside = _read(page)
+    title = one_line(" ".join(one.text() for one in page.css("head > title")))
+    if title and not any(block.text.startswith("#") for block in blocks) and blocks:
+        blocks.insert(0, heading(1, title))
+    body = joined(blocks)
+    if title not in body and missing([title], body):
+        aside.keep("the title of the page", title)
+    return Page(body, _fields(page), aside.warnings())
+
+
+def _as_html(text: str) -> str:
+    """Return XHTML as HTML: elements that are closed at once, and marked texts, mean something else there."""
+    text = _CLOSED.sub(
+        lambda match: match[0] if match[1].lower() in _EMPTY else f"<{match[1]}{match[2]}></{match[1]}>", text
+    )
+    return _MARKED.sub(lambda match: escape(match[1], quote=False), text)
 
 
 def _depth(text: str) -> int:
@@ -97,14 +137,23 @@ def _depth(text: str) -> int:
     return most
 
 
-def _blocks(page: LexborHTMLParser) -> list[Block]:
+def _read(page: LexborHTMLParser) -> tuple[list[Block], SetAside]:
+    """Return the main content, where it is nearly all there is, else the whole page; and what is no content."""
+    body = page.body or page.root
+    if body is None:
+        return [], SetAside(whole_page=True)
     main = _main(page)
     if main is not None:
-        found = HtmlBlocks(main, whole_page=False).blocks()
-        if sum(len(block.text) for block in found) >= _LEAST_MAIN:
-            return found
-    body = page.body or page.root
-    return [] if body is None else HtmlBlocks(body, whole_page=True).blocks()
+        inner = HtmlBlocks(main, whole_page=False)
+        blocks = inner.blocks()
+        outer = HtmlBlocks(body, whole_page=True, without=main)
+        beside = joined(outer.blocks())
+        if sum(len(block.text) for block in blocks) >= _LEAST_MAIN and len(beside) <= _MOST_BESIDE:
+            inner.aside.beside(beside)
+            inner.aside.take(outer.aside)
+            return blocks, inner.aside
+    whole = HtmlBlocks(body, whole_page=True)
+    return whole.blocks(), whole.aside
 
 
 def _main(page: LexborHTMLParser) -> LexborNode | None:

@@ -4,7 +4,7 @@ Read, in the order of the document: headings by their level, lists with their ma
 and shapes below the paragraph they hang on, charts as tables and equations, footnotes, endnotes and comments below
 their paragraph; page heads and feet once each, below the title; tracked changes as accepted, or as `tracked_changes`
 says. Fields: properties a person wrote. Told, not read: hidden text, tables of contents and indexes, other objects,
-what is damaged. Not read: the numbers of headings, pictures, forms, links' targets. Refused: macros, passwords, zip
+what is damaged. Not read: pictures, forms, links' targets. Refused: macros, passwords, zip
 bombs, XML with a document type.
 """
 
@@ -54,9 +54,9 @@ def load_odt(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
 def _refused(parts: XmlParts) -> str | None:
     kind = parts.data("mimetype").strip()
     if kind and not kind.startswith(_TYPE):
-        return (
-            f"is {kind.decode('ascii', 'replace')[:80]}, not an OpenDocument text: its suffix does not fit its content"
-        )
+        named = re.fullmatch(rb"application/vnd\.oasis\.opendocument\.([a-z-]{1,40})", kind)
+        found = f"an OpenDocument {named[1].decode()}" if named else "something else"
+        return f"is {found}, not a text (.odt): its suffix does not fit its content"
     if b"encryption-data" in parts.data("META-INF/manifest.xml"):
         return "is encrypted: save it without a password"
     return None
@@ -75,6 +75,7 @@ def _loaded(parts: XmlParts, file: SourceFile) -> LoadedDocument | Skipped:
     margins = [] if styles is None else _margins(styles, body)
     first = 1 if blocks and blocks[0].text.startswith("# ") else 0
     text = joined([*blocks[:first], *map(Block, margins), *blocks[first:]])
+    fields = _fields(parts) | ({"title": body.title} if body.title else {})
     warnings = (
         *dict.fromkeys(parts.problems),
         *([f"hidden text is left out: {body.hidden} words"] if body.hidden else []),
@@ -84,7 +85,6 @@ def _loaded(parts: XmlParts, file: SourceFile) -> LoadedDocument | Skipped:
     if not text.strip():
         return Skipped(file.name, "; ".join(("has no text: it holds pictures, or nothing", *warnings)))
     header = {**header_fields("\n".join(label for one in margins for label in labelled(one))), **header_fields(text)}
-    fields = _fields(parts) | ({"title": body.title} if body.title else {})
     return LoadedDocument(path=file.name, text=text, fields=fields, header=header, warnings=warnings)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
+from context_engine.ingest.loaders.docx_numbering import BULLET
 from context_engine.ingest.loaders.docx_text import Changes
 from context_engine.ingest.loaders.markdown import Block, heading, one_line, pipe_table, plain
 from context_engine.ingest.loaders.odt_lists import OdtLists
 
-__all__ = ["OdtBody", "TABLE", "TEXT", "qualified"]
+__all__ = ["TABLE", "TEXT", "OdtBody", "qualified"]
 
 _ODF: Final = "urn:oasis:names:tc:opendocument:xmlns"
 TEXT: Final = f"{{{_ODF}:text:1.0}}"
@@ -93,7 +94,7 @@ class OdtBody:
             tag = child.tag
             if tag in (f"{TEXT}p", f"{TEXT}h"):
                 yield from self._paragraph(child, mark)
-                mark = " " * len(mark)
+                mark = " " * (len(mark) - len(mark.lstrip()) + 2) if mark.strip() else mark
             elif tag == f"{TEXT}list":
                 with self._lists.opened(child) as label:
                     for item in child:
@@ -123,7 +124,9 @@ class OdtBody:
             yield heading(1, text)
         elif text and element.tag == f"{TEXT}h":
             level = element.get(f"{TEXT}outline-level") or "1"
-            yield heading((int(level) if level.isdecimal() else 1) + self._under_title, text)
+            depth = int(level) if level.isdecimal() else 1
+            label = mark.strip() or self._lists.heading(depth)
+            yield heading(depth + self._under_title, text if label in ("", BULLET) else f"{label} {text}")
         elif text:
             yield Block(f"{mark}{text}", item=True) if mark else Block(plain(text))
         yield from self._aside()
@@ -159,7 +162,9 @@ class OdtBody:
             elif self._is_hidden(child):
                 self.hidden += len(" ".join(child.itertext()).split())
             elif tag.startswith(_DRAW) and tag != f"{_DRAW}a":
-                self._beside += self._drawn(child)
+                beside, self._beside = self._beside, []
+                drawn = self._drawn(child)
+                self._beside = [*beside, *drawn, *self._beside]
             elif tag not in _GONE:
                 yield from self._parts(child)
             yield self._kept(child.tail)
@@ -203,15 +208,13 @@ class OdtBody:
         return f"[deleted: {text}]" if self._changes == "both" else text
 
     def _drawn(self, element: Any) -> list[Block]:
-        """Return the text boxes and shapes in a drawing, and note the objects in it."""
+        """Return the text boxes and shapes in a drawing, and what the objects in it say."""
+        if element.tag in (f"{_DRAW}object", f"{_DRAW}object-ole"):
+            name = (element.get(f"{_XLINK}href") or "").removeprefix("./")
+            return list(self._drawn_by(name)) if element.find(f".//{TEXT}p") is None else list(self.blocks(element))
         said = one_line(element.findtext(f"{_SVG}desc") or "")
         out = [Block(f"[Picture: {said}]")] if said and element.find(f"{_DRAW}image") is not None else []
-        for child in [element] if element.tag == f"{_DRAW}object" else element:
-            if child.tag in (f"{_DRAW}object", f"{_DRAW}object-ole"):
-                out += self._drawn_by((child.get(f"{_XLINK}href") or "").removeprefix("./"))
-        if element.tag.startswith(_DRAW):
-            out += list(self.blocks(element))
-        return out
+        return [*out, *self.blocks(element)]
 
     def _table(self, element: Any) -> Iterator[Block]:
         rows = list(self._rows(element))
@@ -219,7 +222,8 @@ class OdtBody:
         if len(cells) == 1:  # a frame around a text
             yield from self.blocks(cells[0])
             return
-        table = pipe_table([self._cells(row) for row in rows])
+        lasting: dict[int, tuple[str, int]] = {}
+        table = pipe_table([self._cells(row, lasting) for row in rows])
         yield from [table] if table else []
         yield from self._aside()
 
@@ -230,15 +234,20 @@ class OdtBody:
             elif child.tag.startswith(f"{TABLE}table-") and child.tag != f"{TABLE}table-columns":
                 yield from self._rows(child)
 
-    def _cells(self, row: Any) -> list[str]:
+    def _cells(self, row: Any, lasting: dict[int, tuple[str, int]]) -> list[str]:
+        """Return the cells of a row; `lasting` holds by column what goes on below, and for how many rows."""
         out: list[str] = []
         for cell in row.iterfind("*"):
             if cell.tag not in (f"{TABLE}table-cell", f"{TABLE}covered-table-cell"):
                 continue
-            again = cell.get(f"{TABLE}number-columns-repeated") or "1"
             text = self._flat(cell)
-            count = min(int(again), _MOST_REPEATED) if again.isdecimal() else 1
-            out += [text] * count
+            above, rows = lasting.pop(len(out), ("", 0))
+            if rows:
+                text = text or above
+                lasting[len(out)] = (above, rows - 1)
+            elif (below := _count(cell, "number-rows-spanned") - 1) > 0:
+                lasting[len(out)] = (text, below)
+            out += [text] * _count(cell, "number-columns-repeated")
         return out
 
     def _flat(self, parent: Any) -> str:
@@ -266,11 +275,20 @@ class OdtBody:
             return element.tag == f"{TEXT}span" and self._is_hidden_style(
                 self._names(element.get(f"{TEXT}style-name") or "")
             )
-        return element.tag == f"{TEXT}hidden-paragraph" and element.get(f"{TEXT}is-hidden") == "true"
+        return bool(element.tag == f"{TEXT}hidden-paragraph" and element.get(f"{TEXT}is-hidden") == "true")
 
     def _is_hidden_style(self, names: Sequence[str]) -> bool:
         return not self._hiding.isdisjoint(names)
 
 
+def _count(cell: Any, name: str) -> int:
+    given = cell.get(f"{TABLE}{name}") or "1"
+    return min(int(given), _MOST_REPEATED) if given.isascii() and given.isdecimal() and len(given) < 9 else 1
+
+
 def _bare(text: str) -> str:
-    return text.removeprefix("- ").replace("\n", " ").replace("| --- ", "")
+    """Return a block without its marks on one line, a table with "," between cells and ";" between rows."""
+    if not text.startswith("| "):
+        return text.removeprefix("- ")
+    rows = [line.strip("| ").split(" | ") for line in text.split("\n") if not line.startswith("| ---")]
+    return "; ".join(", ".join(filter(None, map(str.strip, row))) for row in rows)

@@ -110,7 +110,7 @@ class OoxmlPackage:
 
 
 def chosen(element: Any) -> Any:
-    """Return the first alternative of an `mc:AlternateContent` that holds text, else the first; the others repeat it."""
+    """Return the first way of an `mc:AlternateContent` that holds text, else the first; the others repeat it."""
     ways = [one for one in element if one.tag in (f"{_MC}Choice", f"{_MC}Fallback")]
     said = (one for one in ways if any((text.text or "").strip() for text in one.iter("{*}t")))
     return next(said, ways[0] if ways else element)

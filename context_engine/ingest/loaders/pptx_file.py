@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 from zipfile import ZipFile
 
 from context_engine.ingest.header import header_fields
@@ -53,6 +53,7 @@ def _loaded(package: OoxmlPackage, name: str) -> LoadedDocument | Skipped:
             pages.append((length, number))
             texts.append(text)
             length += len(text) + 2
+    fields = real_properties(package.core_properties())
     warnings = (*dict.fromkeys(package.parts.problems), *said)
     if not texts:
         return Skipped(name, "; ".join(("has no text: it holds pictures, or nothing", *warnings)))
@@ -60,7 +61,7 @@ def _loaded(package: OoxmlPackage, name: str) -> LoadedDocument | Skipped:
     return LoadedDocument(
         path=name,
         text=whole,
-        fields=real_properties(package.core_properties()),
+        fields=fields,
         header=header_fields(whole),
         pages=tuple(pages),
         warnings=warnings,

@@ -124,6 +124,8 @@ def _texts(paragraph: Any) -> Iterator[str]:
             yield from _texts(chosen(child))
         elif child.tag == f"{A}br":
             yield " "
+        elif child.tag == f"{A}fld" and child.get("type") == "slidenum":
+            continue
         else:
             yield from (one.text or "" for one in child.iter(f"{A}t", _MATH))
 

@@ -37,5 +37,6 @@ def load_rtf(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
         yield Skipped(file.name, "; ".join(("has no text: it holds pictures, or nothing", *warnings)))
         return
     header = {**header_fields("\n".join(label for one in margins for label in labelled(one))), **header_fields(whole)}
-    fields = real_properties({name: text.strip() for name, text in reader.fields.items()})
+    fields = real_properties({name: said.strip() for name, said in reader.fields.items()})
+    fields |= {"title": reader.title} if reader.title else {}
     yield LoadedDocument(path=file.name, text=whole, fields=fields, header=header, warnings=warnings)

@@ -9,50 +9,10 @@ from typing import Final
 
 from context_engine.ingest.loaders.docx_text import Changes
 from context_engine.ingest.loaders.markdown import Block, heading, one_line, pipe_table, plain
+from context_engine.ingest.loaders.rtf_words import ASIDE, CHARS, CHARSETS, FIELDS, GONE, INLINE, SIGNS, TOKEN
 
 __all__ = ["RtfReader"]
 
-_TOKEN: Final = re.compile(
-    rb"\\bin(\d+) ?|\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'([0-9a-fA-F]{2})|\\([^a-zA-Z])|([{}])|[\r\n]+|([^\\{}\r\n]+)",
-    re.DOTALL,
-)
-_CHARS: Final = {
-    b"line": "\n", b"tab": " ", b"emdash": "—", b"endash": "–", b"emspace": " ", b"enspace": " ", b"qmspace": " ",
-    b"bullet": "•", b"lquote": "‘", b"rquote": "’", b"ldblquote": "“", b"rdblquote": "”",
-}  # fmt: skip
-_SIGNS: Final = {b"~": " ", b"_": "-", b"-": "", b"\\": "\\", b"{": "{", b"}": "}"}
-_ASIDE: Final = {  # destinations that stand beside the text, and what they are
-    b"footnote": "note", b"annotation": "comment", b"shptxt": "box", b"dptxbxtext": "box",
-    b"header": "Page header", b"headerl": "Page header", b"headerr": "Page header", b"headerf": "Page header",
-    b"footer": "Page footer", b"footerl": "Page footer", b"footerr": "Page footer", b"footerf": "Page footer",
-}  # fmt: skip
-_INLINE: Final = frozenset(
-    (
-        b"fldrslt",
-        b"listtext",
-        b"pntext",
-        b"field",
-        b"shp",
-        b"shpinst",
-        b"result",
-        b"object",
-        b"moMath",
-        b"mmath",
-        b"moMathPara",
-    )
-)
-_GONE: Final = frozenset(
-    b"fonttbl colortbl stylesheet info pict fldinst objdata nonshppict shppict themedata colorschememapping datastore "
-    b"listtable listoverridetable rsidtbl generator filetbl revtbl xmlnstbl latentstyles pgptbl bkmkstart bkmkend xe tc "
-    b"txe rxe atnid atnauthor atndate atnref atrfstart atrfend atntime atnicn atnparent mmathPr pnseclvl panose falt "
-    b"fontemb fontfile template passwordhash ftnsep ftnsepc ftncn aftnsep aftnsepc aftncn background sp formfield mmathPict "
-    b"datafield objclass objname shprslt listpicture wgrffmtfilter userprops docvar nesttableprops pn pntxta pntxtb ".split()
-)
-_FIELDS: Final = {b"title": "title", b"author": "author"}
-_CHARSETS: Final = {
-    0: "cp1252", 77: "mac_roman", 128: "cp932", 129: "cp949", 134: "cp936", 136: "cp950", 161: "cp1253", 162: "cp1254",
-    163: "cp1258", 177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250", 255: "cp437",
-}  # fmt: skip
 _HEADING: Final = re.compile(r"(?i)heading ([1-9])")
 _MOST_DEPTH: Final = 10_000
 
@@ -67,6 +27,7 @@ class _State:
     hidden: bool = False
     deleted: bool = False
     inserted: bool = False
+    label: bool = False  # of an item of a list, saved as text
 
 
 @dataclass(slots=True)
@@ -77,6 +38,8 @@ class _Flow:
     blocks: list[Block] = field(default_factory=list)
     cells: list[str] = field(default_factory=list)
     nested: list[str] = field(default_factory=list)
+    goes_on: list[bool] = field(default_factory=list)  # whether a cell of the row goes on from above
+    is_merged: bool = False
     rows: list[list[str]] = field(default_factory=list)
     beside: list[Block] = field(default_factory=list)
     in_table: bool = False
@@ -93,6 +56,7 @@ class RtfReader:
 
     Attributes:
         margins: page heads and feet, as they come.
+        title: the paragraph in the style "Title", "" where there is none.
         fields: title, author.
         hidden: words of hidden text.
         objects: how many embedded objects there are.
@@ -110,6 +74,7 @@ class RtfReader:
         self._state = _State()
         self.margins: list[tuple[str, str]] = []
         self.fields: dict[str, str] = {}
+        self.title = ""
         self.hidden = 0
         self.objects = 0
 
@@ -117,7 +82,7 @@ class RtfReader:
         """Return the text as blocks."""
         stack: list[tuple[_State, bool]] = []
         position, skip, starred = 0, 0, False
-        while match := _TOKEN.match(self._data, position):
+        while match := TOKEN.match(self._data, position):
             position = match.end()
             length, word, argument, code, sign, brace, text = match.groups()
             if code is None and text is None:
@@ -150,7 +115,7 @@ class RtfReader:
             elif sign == b"*":
                 starred = True
             elif sign is not None:
-                self._put(_SIGNS.get(sign, "")) if sign not in b"\r\n" else self._paragraph()
+                self._put(SIGNS.get(sign, "")) if sign not in b"\r\n" else self._paragraph()
             elif code is not None:
                 if skip:
                     skip -= 1
@@ -172,21 +137,23 @@ class RtfReader:
         state = self._state
         if state.place == "gone":
             return False
-        if word in _ASIDE:
+        if word in ASIDE:
             if word in (b"footnote", b"annotation"):
                 self._refer(word)
-            state.place = _ASIDE[word]
+            state.place = ASIDE[word]
             self._flows.append(_Flow())
             return True
-        if word in _FIELDS and state.place == "gone info":
+        if word in FIELDS and state.place == "gone info":
             state.place = word.decode()
-        elif word in (b"fonttbl", b"stylesheet", b"info"):
+        elif word in (b"fonttbl", b"stylesheet", b"info", b"nesttableprops"):
             state.place = f"gone {word.decode()}"
-        elif word in _GONE or (starred and word not in _INLINE and word not in _CHARS):
+        elif word in GONE or (starred and word not in INLINE and word not in CHARS):
             self.objects += word == b"objdata"
             state.place = "gone"
-        elif word in _CHARS:
-            self._put(_CHARS[word])
+        elif word in (b"listtext", b"pntext"):
+            state.label = True
+        elif word in CHARS:
+            self._put(CHARS[word])
         else:
             self._set(word, number)
         return False
@@ -200,7 +167,16 @@ class RtfReader:
             self._cell(nested=word == b"nestcell")
         elif word in (b"row", b"nestrow"):
             self._row(nested=word == b"nestrow")
-        elif word == b"pard":
+        elif word in (b"trowd", b"clvmrg", b"cellx") and state.place == "gone nesttableprops":
+            return
+        elif word == b"trowd":
+            flow.goes_on, flow.is_merged = [], False
+        elif word == b"clvmrg":
+            flow.is_merged = True
+        elif word == b"cellx":
+            flow.goes_on.append(flow.is_merged)
+            flow.is_merged = False
+        elif word == b"pard" and not state.label:
             flow.in_table, flow.level, flow.style = False, None, 0
         elif word == b"plain":
             state.hidden = state.deleted = state.inserted = False
@@ -221,7 +197,7 @@ class RtfReader:
         elif word == b"f" and number is not None:
             state.font = number
         elif word == b"fcharset" and number is not None and state.place == "gone fonttbl":
-            self._fonts[state.font] = _CHARSETS.get(number, self._codepage)
+            self._fonts[state.font] = CHARSETS.get(number, self._codepage)
         elif word in (b"ansicpg", b"mac", b"pc", b"pca"):
             name = {b"mac": "mac_roman", b"pc": "cp437", b"pca": "cp850"}.get(word, f"cp{number}")
             self._codepage = name if _known(name) else self._codepage
@@ -238,12 +214,12 @@ class RtfReader:
 
     def _put(self, text: str) -> None:
         state = self._state
-        if state.place == "gone" or state.place == "gone fonttbl" or state.place == "gone info":
-            return
         if state.place == "gone stylesheet":
             style = self._flows[-1].style
             self._styles[style] = self._styles.get(style, "") + text
-        elif state.place in _FIELDS.values():
+        elif state.place.startswith("gone"):
+            return
+        elif state.place in FIELDS.values():
             self.fields[state.place] = self.fields.get(state.place, "") + text
         elif state.hidden:
             self.hidden += len(text.split())
@@ -291,12 +267,19 @@ class RtfReader:
         self._end_table(flow)
         text = "".join(flow.text).strip()
         flow.text.clear()
-        named = _HEADING.match(self._styles.get(flow.style, "")) if flow.style else None
-        level = flow.level if flow.level is not None else int(named[1]) - 1 if named else None
         if text:
-            flow.blocks.append(plain_block(text) if level is None else heading(level + 1, text))
+            flow.blocks.append(self._block(text, flow))
         flow.blocks += flow.beside
         flow.beside = []
+
+    def _block(self, text: str, flow: _Flow) -> Block:
+        name = self._styles.get(flow.style, "").strip("; ").lower() if flow.style else ""
+        if name == "title" and not self.title:
+            self.title = one_line(text)
+            return heading(1, text)
+        named = _HEADING.match(name)
+        level = flow.level if flow.level is not None else int(named[1]) - 1 if named else None
+        return plain_block(text) if level is None else heading(level + 1 + bool(self.title), text)
 
     def _cell(self, *, nested: bool) -> None:
         flow = self._flows[-1]
@@ -309,6 +292,10 @@ class RtfReader:
             flow.text.append(", ".join(map(one_line, flow.nested)) + "; ")
             flow.nested.clear()
         elif flow.cells:
+            above = flow.rows[-1] if flow.rows else []
+            for place in [one for one, merged in enumerate(flow.goes_on[: len(flow.cells)]) if merged]:
+                if place < len(above) and not flow.cells[place].strip():
+                    flow.cells[place] = above[place]
             flow.rows.append(flow.cells)
             flow.cells = []
 

@@ -9,7 +9,7 @@ from typing import Final
 __all__ = ["missing", "quoted"]
 
 _WORD: Final = re.compile(r"\w+")
-_MOST: Final = 2_000
+_MOST: Final = 10_000
 
 
 def missing(lines: Sequence[str], text: str) -> list[str]:

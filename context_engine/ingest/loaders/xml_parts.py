@@ -73,7 +73,7 @@ class XmlParts:
         data = self.data(name)
         if not data.strip():
             return None
-        for old, new in _STRICT:
+        for old, new in _STRICT if b"://purl.oclc.org/ooxml/" in data else ():
             data = data.replace(old, new)
         try:
             return self._etree.fromstring(data, self._parser(recover=False))

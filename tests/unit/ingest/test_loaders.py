@@ -67,11 +67,11 @@ def test_an_error_reads_as_path_line_reason():
 
 
 def test_an_unknown_kind_of_file_is_skipped_without_being_an_error(read):
-    (skipped,) = read("x", "a.pptx")
+    (skipped,) = read("x", "a.zip")
     assert not skipped.error
     assert skipped.reason == (
-        ".pptx cannot be read; supported: .csv, .docx, .htm, .html, .json, .jsonl, .markdown, .md, .ndjson, .pdf, "
-        ".tsv, .txt, .xlsx"
+        ".zip cannot be read; supported: .csv, .doc, .docx, .eml, .htm, .html, .json, .jsonl, .markdown, .md, "
+        ".ndjson, .odt, .pdf, .ppt, .pptx, .rtf, .tsv, .txt, .xls, .xlsx"
     )
 
 

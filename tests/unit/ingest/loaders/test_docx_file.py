@@ -51,7 +51,8 @@ def numbered(document, levels, style="Normal"):
 def test_the_banks_procedure(one, shipped):
     loaded = one(shipped("limit-breach-procedure.docx"), "p.docx")
     assert loaded.text == (
-        "# Limit Breach Procedure\n\nVersion: 3.2\n\nEffective date: 1 February 2026\n\n## 1 Purpose\n\n"
+        "# Limit Breach Procedure\n\nPage header: Meridian Harbour Bank Document No.: MHB-SOP-014\n\n"
+        "Version: 3.2\n\nEffective date: 1 February 2026\n\n## 1 Purpose\n\n"
         "This procedure says what a desk does when a trading limit is exceeded.\n\n## 2 Reporting\n\n"
         "### 2.1 Who reports\n\n**Limit breach** means an exposure above an approved trading limit.\n\n"
         "The desk head reports every limit breach to Market Risk within 24 hours.\n\n### 2.2 How\n\n"
@@ -203,14 +204,14 @@ def test_a_table_of_contents_is_left_out(text):
     assert text(make) == "# Scope"
 
 
-def test_page_heads_and_feet_are_left_out_and_read_for_labels(one, saved):
+def test_page_heads_are_read_once_and_for_labels_and_pages_numbers_are_left_out(one, saved):
     document = docx.Document()
     section = document.sections[0]
     section.header.paragraphs[0].text = "Meridian Harbour Bank\tVersion: 7"
     section.footer.paragraphs[0].text = "Page 1"
     document.add_paragraph("Body.")
     loaded = one(saved(document), "a.docx")
-    assert loaded.text == "Body."
+    assert loaded.text == "Page header: Meridian Harbour Bank Version: 7\n\nBody."
     assert loaded.header == {"version": "7"}
 
 

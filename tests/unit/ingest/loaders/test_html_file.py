@@ -38,7 +38,6 @@ def test_the_banks_page(one, shipped):
         "<div class='wide breadcrumb'>x</div>",
         "<div id=sidebar>x</div>",
         "<button>x</button>",
-        "<select><option>x</select>",
         "<!-- x -->",
         "<iframe src='http://example.invalid'>x</iframe>",
     ],
@@ -100,3 +99,89 @@ def test_deep_nesting_is_read_to_a_limit(one, refused):
 
 def test_a_page_of_scripts(refused):
     assert refused("<html><script>x</script></html>", "a.html") == "has no text outside of scripts and navigation"
+
+
+def test_what_is_set_aside_is_said_with_its_words(one):
+    loaded = one(
+        "<title>Fees</title><nav><a>Home</a><a>Fees</a></nav><h1>Fees</h1><p>Cash costs 5 USD.</p>"
+        "<div hidden>draft of May</div><noscript>Please enable scripts</noscript><template><p>row {x}</p></template>"
+        "<button>Send</button><iframe src='rates.html'>rates</iframe><footer>Harbour Bank &copy; 2026</footer>",
+        "a.html",
+    )
+    assert loaded.text == "# Fees\n\nCash costs 5 USD."
+    assert loaded.warnings == (
+        "navigation, page heads and feet set aside: Home Fees / Harbour Bank © 2026",
+        "hidden text set aside: draft of May",
+        "text shown in place of something else set aside: Please enable scripts / row {x} / rates",
+        "controls of forms set aside: Send",
+        "frames are not read: rates.html",
+    )
+
+
+def test_what_stands_beside_the_main_content_is_said_and_where_it_is_much_read(one):
+    long = "A sentence of the page that is long enough to count. " * 5
+    loaded = one(f"<div>Rates of today</div><main><p>{long}</p></main>", "a.html")
+    assert loaded.warnings == ("navigation, page heads and feet set aside: Rates of today",)
+    rules = "<p>The desk head reports every breach.</p>" * 60  # 60 · 38 characters: over 2,000
+    assert "The desk head reports" in one(f"<div>{rules}</div><main><p>{long}</p></main>", "b.html").text
+
+
+def test_forms_show_what_is_filled_in_ticked_and_chosen(one):
+    loaded = one(
+        "<p>Name: <input value='Meridian Harbour Bank'><input type=hidden value=secret></p>"
+        "<p><input type=checkbox checked> approved <input type=checkbox> refused</p>"
+        "<p>Desk: <select><option>Rates<option selected>Credit<option>Equity</select></p>"
+        "<table><tr><td>Limit</td><td><input value='25 million'></td></tr>"
+        "<tr><td>Reason</td><td><textarea>hedge of bonds</textarea></td></tr></table>",
+        "a.html",
+    )
+    assert loaded.text == (
+        "Name: Meridian Harbour Bank\n\n[x] approved [ ] refused\n\nDesk: Credit\n\n"
+        "| Limit | 25 million |\n| --- | --- |\n| Reason | hedge of bonds |"
+    )
+    assert loaded.warnings == ("controls of forms set aside: Rates / Equity",)
+
+
+def test_pictures_stand_as_the_text_that_stands_for_them(text):
+    assert text("<p>Flow <img src=x.png alt='from desk to risk'> chart <img alt='x.png'><img alt=''></p>") == (
+        "Flow [Picture: from desk to risk] chart"
+    )
+
+
+def test_the_title_is_the_heading_of_a_page_without_one_else_said(one):
+    page = "<title>Fees – Harbour Bank</title>{}<p>Cash costs 5 USD.</p>"
+    assert one(page.format(""), "a.html").text == "# Fees – Harbour Bank\n\nCash costs 5 USD."
+    loaded = one(page.format("<h1>Fees</h1>"), "b.html")
+    assert loaded.text == "# Fees\n\nCash costs 5 USD."
+    assert loaded.warnings == ("the title of the page set aside: Fees – Harbour Bank",)
+
+
+def test_details_are_read_open_or_not(text):
+    assert text("<details><summary>Who?</summary><p>The desk head.</p></details>") == "Who?\n\nThe desk head."
+
+
+def test_a_set_of_frames_is_said(refused):
+    reason = refused("<frameset><frame src=a.html><noframes>See a.html</noframes></frameset>", "a.html")
+    assert "frames are not read: a.html" in reason
+    assert "See a.html" in reason
+
+
+def test_xhtml_closes_elements_at_once_and_marks_texts(one):
+    page = (
+        '<?xml version="1.0" encoding="iso-8859-1"?><!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Strict//EN" "x">'
+        '<html xmlns="http://www.w3.org/1999/xhtml"><head><title>Fees</title><script src="x.js"/></head>'
+        "<body><p><a id='top'/>Caf\xe9 <![CDATA[a < b]]> end</p></body></html>"
+    )
+    assert one(page.encode("latin-1"), "a.html").text == "# Fees\n\nCafé a < b end"
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ('<meta charset="iso-2022-jp"><p>銀行</p>'.encode("iso-2022-jp"), "銀行"),
+        ('<meta charset="utf-16"><p>Zürich und die Börse, größer und schöner</p>'.encode("cp1252"), "Zürich und die"),
+        ('<meta charset="ascii"><p>Zürich</p>'.encode(), "Zürich"),
+    ],
+)
+def test_a_wrong_or_narrow_charset_does_not_change_the_words(one, content, says):
+    assert one(content, "a.html").text.startswith(says)
