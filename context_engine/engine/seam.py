@@ -27,6 +27,7 @@ from context_engine.models import (
     sound_text,
     usable_score,
 )
+from context_engine.secrecy import hide_in_error
 
 __all__ = ["Admitted", "admit", "usable", "with_sound_words"]
 
@@ -109,7 +110,7 @@ def usable(chunk: Chunk, notes: list[str]) -> Chunk:
 
 def _note(given: Any) -> str:
     text = given if isinstance(given, str) else _shown(given)
-    return sound_text(text[:_MOST_FIELD])
+    return sound_text(hide_in_error(text[:_MOST_FIELD]))
 
 
 def _shown(value: Any) -> str:

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -21,13 +21,13 @@ from pydantic import (
 )
 
 from context_engine.errors import ConfigError, MissingVariable, nearest
+from context_engine.secrecy import MASK, keep_secret
 from context_engine.settings.files import read_yaml
 from context_engine.settings.interpolate import FromVariable, Interpolator
 from context_engine.settings.sentences import config_error, unknown_key
 
 __all__ = ["MASK", "Connection", "Connections", "read_fields"]
 
-MASK: Final = "********"
 _SECRETS: Final = ("api_key", "proxy")
 
 Fields = Mapping[str, Mapping[str, tuple[Interpolator, Any]]]
@@ -98,6 +98,15 @@ class Connection(BaseModel):
     def _key_has_certificate(self) -> Connection:
         if self.client_key is not None and self.client_certificate is None:
             raise ValueError("client_key is given without client_certificate: give both or neither")
+        return self
+
+    @model_validator(mode="after")
+    def _keys_are_kept_secret(self) -> Connection:
+        for secret in (self.api_key, self.proxy):
+            if secret is not None:
+                keep_secret(secret.get_secret_value())
+        if self.proxy is not None:
+            keep_secret(unquote(urlsplit(self.proxy.get_secret_value()).password or ""))
         return self
 
 
@@ -209,7 +218,7 @@ def read_connections(path: Path, label: str, env: Mapping[str, str]) -> Connecti
         ConfigError: the file or one of its keys cannot be used; missing variables show when a connection is asked for.
     """
     rows = read_yaml(path, label, may_be_empty=True)
-    connections = Connections(read_fields(rows, Interpolator(env, path.parent, label)), label)
+    connections = Connections(read_fields(rows, Interpolator(env, path.parent, label, files=True)), label)
     for problem in unusable(connections.problems()):
         raise problem
     return connections
