@@ -18,10 +18,10 @@ from context_engine.settings.paths import ConfigPaths
 from context_engine.settings.sentences import config_error
 from context_engine.settings.stages import NO_STAGE, Stage
 
-__all__ = ["LoadedRegistry", "load_registry", "read_registry"]
+__all__ = ["FIXED", "LoadedRegistry", "load_registry", "read_registry"]
 
 _NUMBERS: Final = ("tier", "ttl_seconds", "timeout_s")
-_FIXED: Final = frozenset(("domain", "title", "description", "glossary", "adapter", "include", "doc_type", "profile"))
+FIXED: Final = frozenset(("domain", "title", "description", "glossary", "adapter", "include", "doc_type", "profile"))
 """Keys whose values are free text or names that everybody is shown: they take no variable."""
 _SHORTEST_HIDDEN: Final = 4
 
@@ -154,7 +154,7 @@ def _checked(reading: _Reading, filled: Mapping[str, Any], file: str) -> DomainS
 def _is_fixed(location: Location) -> bool:
     """Whether a value of a manifest takes no variable; what a source's or a domain's `settings` hold does."""
     names = [step for step in location if isinstance(step, str)]
-    return "settings" not in names and not _FIXED.isdisjoint(names)
+    return "settings" not in names and not FIXED.isdisjoint(names)
 
 
 def _as_written(problem: str, filled: Any) -> str:

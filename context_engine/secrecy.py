@@ -114,7 +114,7 @@ def looks_like_key(text: str) -> bool:
     """
     text = text.strip()
     parts = [part for part in re.split(r"[/\\]+", text) if part]
-    return bool(_KNOWN_FORM.fullmatch(text)) or any(_key_part(part, whole=len(parts) == 1) for part in parts)
+    return any(_KNOWN_FORM.fullmatch(part) or _key_part(part, whole=len(parts) == 1) for part in (text, *parts))
 
 
 def _key_part(text: str, *, whole: bool) -> bool:

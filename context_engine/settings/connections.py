@@ -15,13 +15,14 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PrivateAttr,
     SecretStr,
     ValidationError,
     model_validator,
 )
 
 from context_engine.errors import ConfigError, MissingVariable, nearest
-from context_engine.secrecy import MASK, keep_secret
+from context_engine.secrecy import MASK, hide_in_error, keep_secret
 from context_engine.settings.files import read_yaml
 from context_engine.settings.interpolate import FromVariable, Interpolator
 from context_engine.settings.sentences import config_error, unknown_key
@@ -100,6 +101,13 @@ class Connection(BaseModel):
             raise ValueError("client_key is given without client_certificate: give both or neither")
         return self
 
+    _url_as_written: str | None = PrivateAttr(None)
+
+    @property
+    def shown(self) -> str:
+        """What the server is called in messages: its host, or the expression that its URL came from."""
+        return self._url_as_written or str(urlsplit(self.base_url).hostname)
+
     @model_validator(mode="after")
     def _keys_are_kept_secret(self) -> Connection:
         for secret in (self.api_key, self.proxy):
@@ -140,6 +148,8 @@ class Connections:
         except ValidationError as error:
             found = config_error(error, values, Connection, file="", show_values=False)
             raise ConfigError(found.problem, file=self._file_of(name, found.key), key=_below(name, found.key)) from None
+        if isinstance(url := values.get("base_url"), FromVariable):
+            connection._url_as_written = url.written
         return self._with_files(name, connection)
 
     def over(self, upper: Fields) -> Connections:
@@ -172,7 +182,10 @@ class Connections:
 
     def shown(self, name: str) -> dict[str, Any]:
         """Return what may be shown of a connection: values as written, variables by their names, secrets masked."""
-        return {key: MASK if key in _SECRETS else value for key, (_, value) in self._fields[name].items()}
+        return {
+            key: MASK if key in _SECRETS else hide_in_error(value) if isinstance(value, str) else value
+            for key, (_, value) in self._fields[name].items()
+        }
 
     def _file_of(self, name: str, key: str | None) -> str:
         fields = self._fields[name]
@@ -188,7 +201,8 @@ class Connections:
                 filler = self._fields[name][key][0]
                 found[key] = filler.folder / path
                 if not found[key].is_file():
-                    raise ConfigError(f"there is no file {found[key]}", file=filler.file, key=_below(name, key))
+                    shown = written if "${" in (written := str(self._fields[name][key][1])) else found[key]
+                    raise ConfigError(f"there is no file {shown}", file=filler.file, key=_below(name, key))
         return connection.model_copy(update=found) if found else connection
 
 
