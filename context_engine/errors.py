@@ -36,6 +36,8 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, ClassVar
 
+from context_engine.secrecy import hide_in_error
+
 __all__ = [
     "AllSourcesFailed",
     "ConfigError",
@@ -79,9 +81,12 @@ def nearest(word: str, valid: Iterable[str]) -> str:
 
 
 class ContextEngineError(Exception):
-    """Base of every error of this package; `code` is stable and machine-readable."""
+    """Base of every error of this package; `code` is stable and machine-readable, and no message holds a key."""
 
     code: ClassVar[str] = "error"
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*(hide_in_error(one) if isinstance(one, str) else one for one in args))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle an error as it stands, whatever its constructor takes."""
@@ -136,8 +141,8 @@ class ConfigError(ContextEngineError):
     code = "config_error"
 
     def __init__(self, problem: str, *, file: str | None = None, key: str | None = None) -> None:
-        self.problem, self.file, self.key = problem, file, key
-        where = ": ".join(part for part in (file, key) if part)
+        self.problem, self.file, self.key = hide_in_error(problem), file, None if key is None else hide_in_error(key)
+        where = ": ".join(part for part in (file, self.key) if part)
         super().__init__(f"{where}: {problem}" if where else problem)
 
     def to_dict(self) -> dict[str, Any]:

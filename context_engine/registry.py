@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -11,16 +11,19 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from context_engine.errors import ConfigError, MissingVariable, nearest
 from context_engine.models import DomainSpec, Registry, SourceSpec
-from context_engine.settings.files import dotted, read_yaml
-from context_engine.settings.interpolate import Interpolator
+from context_engine.settings.files import Location, dotted, read_yaml
+from context_engine.settings.interpolate import FromVariable, Interpolator
 from context_engine.settings.layers import config_layer
 from context_engine.settings.paths import ConfigPaths
 from context_engine.settings.sentences import config_error
 from context_engine.settings.stages import NO_STAGE, Stage
 
-__all__ = ["LoadedRegistry", "load_registry", "read_registry"]
+__all__ = ["FIXED", "LoadedRegistry", "load_registry", "read_registry"]
 
 _NUMBERS: Final = ("tier", "ttl_seconds", "timeout_s")
+FIXED: Final = frozenset(("domain", "title", "description", "glossary", "adapter", "include", "doc_type", "profile"))
+"""Keys whose values are free text or names that everybody is shown: they take no variable."""
+_SHORTEST_HIDDEN: Final = 4
 
 
 class LoadedRegistry(Registry):
@@ -124,20 +127,49 @@ def _read(reading: _Reading, path: Path, file: str, env: Mapping[str, str]) -> N
     _refuse_flags(raw, file)
     reading.source_ids.update(_ids(raw))
     try:
-        filled = _filled(raw, Interpolator(env, path.parent, file), reading.stage)
+        filled = _filled(raw, Interpolator(env, path.parent, file, fixed=_is_fixed), reading.stage)
     except MissingVariable as missing:
         if not isinstance(name, str):
             raise
         reading.broken[name], reading.files[name] = missing, file
         return
     try:
+        spec = _checked(reading, filled, file)
+    except ConfigError as error:
+        raise ConfigError(_as_written(error.problem, filled), file=error.file, key=error.key) from None
+    reading.domains[spec.domain], reading.files[spec.domain] = spec, file
+    reading.sources.update({source.id: (source, file) for source in spec.sources})
+
+
+def _checked(reading: _Reading, filled: Mapping[str, Any], file: str) -> DomainSpec:
+    try:
         spec = DomainSpec.model_validate(filled)
     except ValidationError as error:
         raise config_error(error, filled, DomainSpec, file=file) from None
     _check_sources(reading, spec, file)
     _check_settings(spec, file)
-    reading.domains[spec.domain], reading.files[spec.domain] = spec, file
-    reading.sources.update({source.id: (source, file) for source in spec.sources})
+    return spec
+
+
+def _is_fixed(location: Location) -> bool:
+    """Whether a value of a manifest takes no variable; what a source's or a domain's `settings` hold does."""
+    names = [step for step in location if isinstance(step, str)]
+    return "settings" not in names and not FIXED.isdisjoint(names)
+
+
+def _as_written(problem: str, filled: Any) -> str:
+    """Return a message with the expression in place of whatever came out of a variable."""
+    for value in _from_variables(filled):
+        if len(value) >= _SHORTEST_HIDDEN:
+            problem = problem.replace(str(value), value.written)
+    return problem
+
+
+def _from_variables(value: Any) -> Iterator[FromVariable]:
+    if isinstance(value, FromVariable):
+        yield value
+    for child in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _from_variables(child)
 
 
 def _raw_sources(raw: Mapping[str, Any]) -> list[tuple[int, dict[str, Any]]]:

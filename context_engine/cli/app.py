@@ -21,6 +21,7 @@ from context_engine.errors import (
     StoreCorrupt,
     StoreError,
 )
+from context_engine.secrecy import hide_in_error
 
 __all__ = ["DEGRADED", "FAILURE", "INTERRUPTED", "NOT_ANSWERED", "USAGE", "App", "exit_code", "with_debug"]
 
@@ -110,7 +111,7 @@ class App(click.Group):
         if ctx.find_root().meta.get("debug"):
             import traceback
 
-            sys.stderr.write("".join(traceback.format_exception(error)))
+            sys.stderr.write(hide_in_error("".join(traceback.format_exception(error))))
 
 
 def _words(error: Exception) -> str:
@@ -118,7 +119,7 @@ def _words(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno in _CANNOT_WRITE:
         return f"cannot write: {error.strerror}"
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return f"{text} (--debug shows where)"
+    return f"{hide_in_error(text)} (--debug shows where)"
 
 
 def _write_error(code: str, message: str) -> None:

@@ -12,6 +12,8 @@ from typing import Any, Final, TextIO
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from context_engine.secrecy import hide
+
 __all__ = [
     "PIPE_WIDTH",
     "clean",
@@ -36,10 +38,11 @@ _STEERS_TEXT: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u206
 
 
 def clean(text: str) -> str:
-    """Return text that cannot steer a terminal: control and direction characters become spaces.
+    """Return text that cannot steer a terminal and holds no key: control and direction characters become spaces.
 
     Bytes of a file's name that are no UTF-8 are shown as `ingest` shows them.
     """
+    text = hide(text)
     if text.isprintable():
         return text
     return "".join(" " if _steers(char) else char for char in _valid(text))
@@ -82,7 +85,7 @@ def error_line(message: str) -> None:
 
 def print_json_line(text: str) -> None:
     """Write one line of JSON to stdout, escaped where stdout cannot carry UTF-8."""
-    text = _valid(text, backslash="\\\\")
+    text = _valid(hide(text), backslash="\\\\")
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
         text.encode(encoding)
@@ -106,7 +109,7 @@ def show(console: Console, part: RenderableType) -> None:
 def write_text(text: str) -> None:
     """Write a text to stdout as it is, made harmless where a terminal shows it."""
     _forgiving(sys.stdout)
-    text = clean(text) if sys.stdout.isatty() else text
+    text = clean(text) if sys.stdout.isatty() else hide(text)
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
 
 

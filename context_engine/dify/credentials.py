@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from context_engine.errors import ConfigError
-from context_engine.settings.connections import MASK
+from context_engine.secrecy import MASK, hide
 
 __all__ = ["Credentials", "Redactor", "read_flag"]
 
@@ -88,10 +88,10 @@ class Redactor:
         return f"Redactor({len(self._secrets)} secrets)"
 
     def hide(self, text: str) -> str:
-        """Return the text with each secret replaced by a mask."""
+        """Return the text with each secret, and every key in use, replaced by a mask."""
         for secret in self._secrets:
             text = text.replace(secret, MASK)
-        return text
+        return hide(text)
 
 
 def read_flag(value: Any, otherwise: bool) -> bool:

@@ -128,7 +128,9 @@ def _connected(
     """Return the configuration with the line's connections, and the form's laid over the connection `dify`."""
     connections = config.connections
     if line is not None and line.connections:
-        connections = connections.over(read_fields(line.connections, Interpolator(env, place, "domains: connections")))
+        connections = connections.over(
+            read_fields(line.connections, Interpolator(env, place, "domains: connections", files=True))
+        )
     typed = _typed(credentials, place, env)
     if typed:
         connections = connections.over(read_fields({CONNECTION: typed}, Interpolator(env, place, "credentials")))

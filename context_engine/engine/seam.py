@@ -27,6 +27,7 @@ from context_engine.models import (
     sound_text,
     usable_score,
 )
+from context_engine.secrecy import hide_in_error
 
 __all__ = ["Admitted", "admit", "usable", "with_sound_words"]
 
@@ -109,7 +110,7 @@ def usable(chunk: Chunk, notes: list[str]) -> Chunk:
 
 def _note(given: Any) -> str:
     text = given if isinstance(given, str) else _shown(given)
-    return sound_text(text[:_MOST_FIELD])
+    return sound_text(hide_in_error(text[:_MOST_FIELD]))
 
 
 def _shown(value: Any) -> str:
@@ -274,16 +275,13 @@ def _with_sound_text(chunk: Chunk, notes: list[str]) -> Chunk:
 
 def _with_sound_data(chunk: Chunk, notes: list[str]) -> Chunk:
     """Bound metadata and extra, and make what they hold valid."""
-    for name in ("metadata", "extra"):
-        given = getattr(chunk, name)
-        if not given:
-            continue
-        sound, said = sound_mapping(given)
-        if said:
-            notes += [f"chunk {_name(chunk)}: {name} {one}" for one in said]
-        if sound is not given:
-            chunk = chunk._replace(**{name: sound})
-    return chunk
+    metadata, of_metadata = sound_mapping(chunk.metadata) if chunk.metadata else (chunk.metadata, ())
+    extra, of_extra = sound_mapping(chunk.extra) if chunk.extra else (chunk.extra, ())
+    notes += [f"chunk {_name(chunk)}: metadata {one}" for one in of_metadata]
+    notes += [f"chunk {_name(chunk)}: extra {one}" for one in of_extra]
+    if metadata is chunk.metadata and extra is chunk.extra:
+        return chunk
+    return chunk._replace(metadata=metadata, extra=extra)
 
 
 def _short_id(text: str) -> str:

@@ -268,4 +268,4 @@ def _retry_after(given: str) -> float | None:
 
 
 def _host(connection: Connection) -> str:
-    return str(urlsplit(connection.base_url).hostname)
+    return connection.shown

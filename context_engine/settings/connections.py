@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -15,19 +15,20 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PrivateAttr,
     SecretStr,
     ValidationError,
     model_validator,
 )
 
 from context_engine.errors import ConfigError, MissingVariable, nearest
+from context_engine.secrecy import MASK, hide_in_error, keep_secret
 from context_engine.settings.files import read_yaml
 from context_engine.settings.interpolate import FromVariable, Interpolator
 from context_engine.settings.sentences import config_error, unknown_key
 
 __all__ = ["MASK", "Connection", "Connections", "read_fields"]
 
-MASK: Final = "********"
 _SECRETS: Final = ("api_key", "proxy")
 
 Fields = Mapping[str, Mapping[str, tuple[Interpolator, Any]]]
@@ -102,6 +103,22 @@ class Connection(BaseModel):
             raise ValueError("client_key is given without client_certificate: give both or neither")
         return self
 
+    _url_as_written: str | None = PrivateAttr(None)
+
+    @property
+    def shown(self) -> str:
+        """What the server is called in messages: its host, or the expression that its URL came from."""
+        return self._url_as_written or str(urlsplit(self.base_url).hostname)
+
+    @model_validator(mode="after")
+    def _keys_are_kept_secret(self) -> Connection:
+        for secret in (self.api_key, self.proxy):
+            if secret is not None:
+                keep_secret(secret.get_secret_value())
+        if self.proxy is not None:
+            keep_secret(unquote(urlsplit(self.proxy.get_secret_value()).password or ""))
+        return self
+
 
 class Connections:
     """The connections by name; nothing is kept of what variables and files hold."""
@@ -133,6 +150,8 @@ class Connections:
         except ValidationError as error:
             found = config_error(error, values, Connection, file="", show_values=False)
             raise ConfigError(found.problem, file=self._file_of(name, found.key), key=_below(name, found.key)) from None
+        if isinstance(url := values.get("base_url"), FromVariable):
+            connection._url_as_written = url.written
         return self._with_files(name, connection)
 
     def over(self, upper: Fields) -> Connections:
@@ -165,7 +184,10 @@ class Connections:
 
     def shown(self, name: str) -> dict[str, Any]:
         """Return what may be shown of a connection: values as written, variables by their names, secrets masked."""
-        return {key: MASK if key in _SECRETS else value for key, (_, value) in self._fields[name].items()}
+        return {
+            key: MASK if key in _SECRETS else hide_in_error(value) if isinstance(value, str) else value
+            for key, (_, value) in self._fields[name].items()
+        }
 
     def _file_of(self, name: str, key: str | None) -> str:
         fields = self._fields[name]
@@ -181,7 +203,8 @@ class Connections:
                 filler = self._fields[name][key][0]
                 found[key] = filler.folder / path
                 if not found[key].is_file():
-                    raise ConfigError(f"there is no file {found[key]}", file=filler.file, key=_below(name, key))
+                    shown = written if "${" in (written := str(self._fields[name][key][1])) else found[key]
+                    raise ConfigError(f"there is no file {shown}", file=filler.file, key=_below(name, key))
         return connection.model_copy(update=found) if found else connection
 
 
@@ -211,7 +234,7 @@ def read_connections(path: Path, label: str, env: Mapping[str, str]) -> Connecti
         ConfigError: the file or one of its keys cannot be used; missing variables show when a connection is asked for.
     """
     rows = read_yaml(path, label, may_be_empty=True)
-    connections = Connections(read_fields(rows, Interpolator(env, path.parent, label)), label)
+    connections = Connections(read_fields(rows, Interpolator(env, path.parent, label, files=True)), label)
     for problem in unusable(connections.problems()):
         raise problem
     return connections

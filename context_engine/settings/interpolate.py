@@ -1,15 +1,20 @@
-"""`${VAR}`, `${VAR:-default}` and `${file:/path}` in configuration values; `$${` stands for a literal `${`."""
+"""`${VAR}`, `${VAR:-default}` and `${file:/path}` in configuration values; `$${` stands for a literal `${`.
+
+What a variable holds may be a secret. A file is read for a connection alone; a text that is shown to everybody, such as
+a title, takes no variable; and of a key that was pasted where a name belongs nothing is repeated.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from context_engine.errors import ConfigError, MissingVariable
+from context_engine.secrecy import looks_like_key
 from context_engine.settings.files import Location, dotted
 
 __all__ = ["FromVariable", "Interpolator", "Written", "plain"]
@@ -17,6 +22,17 @@ __all__ = ["FromVariable", "Interpolator", "Written", "plain"]
 _FORM: Final = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
 _VARIABLE: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 _MAX_SECRET_BYTES: Final = 65_536
+_NO_FORM: Final = "what stands between '${' and '}' is none of NAME, NAME:-default, file:/path: correct it"
+_NO_FILE: Final = "a file is read for a value of a connection alone: write the value out, or take ${NAME}"
+_FIXED: Final = "is shown to everybody and takes no variable or file: write it out ('$${' is a literal '${')"
+_PASTED_NAME: Final = (
+    "what looks like a key stands where the name of a variable belongs: write ${NAME}, set NAME to the key where this "
+    "runs, and have the key replaced if others may read this file"
+)
+_PASTED_PATH: Final = (
+    "what looks like a key stands where the path of a file belongs: write ${file:/run/secrets/NAME}, put the key into "
+    "that file, and have the key replaced if others may read this one"
+)
 
 
 class Written(str):
@@ -26,9 +42,16 @@ class Written(str):
 
 
 class FromVariable(Written):
-    """Text that came out of a `${...}`: read by the type its key has, and never shown in an error."""
+    """Text that came out of a `${...}`: read by the type its key has, and never shown: `written` is, the expression."""
 
-    __slots__ = ()
+    __slots__ = ("written",)
+    written: str
+
+    def __new__(cls, text: str, written: str = "${...}") -> FromVariable:
+        """Return the text, with the expression it came from."""
+        made = super().__new__(cls, text)
+        made.written = written
+        return made
 
 
 def plain(value: Any) -> Any:
@@ -54,11 +77,15 @@ class Interpolator:
         env: the environment.
         folder: relative paths in `${file:...}` start here: the folder of the file.
         file: the file's name in messages.
+        files: whether `${file:...}` may stand here: in connections alone.
+        fixed: tells by its place whether a value takes no variable: it is shown to everybody.
     """
 
     env: Mapping[str, str] = field(repr=False)
     folder: Path
     file: str
+    files: bool = False
+    fixed: Callable[[Location], bool] = lambda _: False
 
     def fill(self, data: Any, *, below: Location = ()) -> Any:
         """Return a copy of parsed JSON or YAML with every text value filled in. Files are read at every call.
@@ -69,7 +96,7 @@ class Interpolator:
 
         Raises:
             MissingVariable: a variable is not set, or a file cannot be read.
-            ConfigError: a form that cannot be read.
+            ConfigError: a form that cannot be read, or one where none may stand.
         """
         return self._walk(data, (), data, below)
 
@@ -80,10 +107,10 @@ class Interpolator:
             return [self._walk(child, (*location, index), top, below) for index, child in enumerate(value)]
         if isinstance(value, str) and "${" in value:
             key = ".".join(part for part in (*map(str, below), dotted(location, top)) if part)
-            return self._text(value, key)
+            return self._text(value, key, fixed=self.fixed(location))
         return value
 
-    def _text(self, text: str, key: str) -> str:
+    def _text(self, text: str, key: str, *, fixed: bool) -> str:
         parts: list[str] = []
         end, filled = 0, False
         for match in _FORM.finditer(text):
@@ -95,20 +122,23 @@ class Interpolator:
                 raise ConfigError(
                     "'${' is not closed, or holds another '${': write '$${' for a literal '${'", file=self.file, key=key
                 )
+            elif fixed:
+                raise ConfigError(_FIXED, file=self.file, key=key)
             else:
                 parts.append(self._value(match.group(1), key))
                 filled = True
         whole = "".join((*parts, text[end:]))
-        return FromVariable(whole) if filled else whole
+        return FromVariable(whole, text) if filled else whole
 
     def _value(self, form: str, key: str) -> str:
         if form.startswith("file:"):
             return self._file(form.removeprefix("file:").strip(), key)
         match = _VARIABLE.fullmatch(form)
         if match is None:
-            problem = f"'${{{form}}}' is none of ${{NAME}}, ${{NAME:-default}}, ${{file:/path}}"
-            raise ConfigError(problem, file=self.file, key=key)
+            raise ConfigError(_PASTED_NAME if looks_like_key(form) else _NO_FORM, file=self.file, key=key)
         name, default = match.groups()
+        if name not in self.env and looks_like_key(name):
+            raise ConfigError(_PASTED_NAME, file=self.file, key=key)
         value = self.env.get(name)
         if default is not None:
             return value or default
@@ -118,7 +148,11 @@ class Interpolator:
         return value
 
     def _file(self, name: str, key: str) -> str:
+        if not self.files:
+            raise ConfigError(_NO_FILE, file=self.file, key=key)
         path = self.folder / name
+        if looks_like_key(name) and not path.is_file():
+            raise ConfigError(_PASTED_PATH, file=self.file, key=key)
         try:
             content = path.read_bytes()
             if len(content) > _MAX_SECRET_BYTES:

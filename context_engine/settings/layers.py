@@ -15,7 +15,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, nearest
 from context_engine.models import EffectiveSettings, IngestSettings, Settings
-from context_engine.settings.interpolate import Written
+from context_engine.settings.interpolate import FromVariable, Written
 from context_engine.settings.sentences import allowed_values, got, unknown_key
 
 __all__ = [
@@ -228,10 +228,19 @@ def _layer(
             other = next(one for one in values if one != name and aliases.get(one, one) == key)
             raise fail(name, f"says the same as {other!r}: give one of the two")
         try:
-            out[key] = Setting(_parse(key, value) if isinstance(value, Written) else _checked(key, value), origin)
+            out[key] = Setting(_read(key, value), origin)
         except ValueError as error:
             raise fail(name, str(error)) from None
     return out
+
+
+def _read(key: str, value: Any) -> Any:
+    """Return the checked value; free text that came out of a variable keeps the expression it is shown by."""
+    checked = _parse(key, value) if isinstance(value, Written) else _checked(key, value)
+    free = isinstance(value, FromVariable) and isinstance(checked, str)
+    if free and get_origin(Settings.model_fields[key].annotation) is not Literal:
+        return FromVariable(checked, value.written)
+    return checked
 
 
 def _parsed(key: str, text: str, variable: str) -> Any:

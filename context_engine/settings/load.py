@@ -130,7 +130,8 @@ def _json(paths: ConfigPaths, name: str, env: Mapping[str, str]) -> Mapping[str,
     if path is None:
         return _EMPTY
     label = paths.label(path)
-    filled: Mapping[str, Any] = Interpolator(env, path.parent, label).fill(read_json(path, label))
+    filler = Interpolator(env, path.parent, label, fixed=lambda location: "metadata_fields" in location)
+    filled: Mapping[str, Any] = filler.fill(read_json(path, label))
     return filled
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final, get_args
 
 from context_engine.chunking.strategy import LEAST_SIZE, MOST_SIZE, Method
 from context_engine.models import DomainSpec, IngestSettings, Settings
+from context_engine.registry import FIXED
 from context_engine.settings.connections import Connection
 from context_engine.settings.personas import PERSONA_KEYS
 
@@ -21,6 +22,8 @@ __all__ = ["schemas", "write_schemas"]
 Schema = dict[str, Any]
 
 _VARIABLE: Final[Schema] = {"type": "string", "pattern": r"\$\{", "description": "A value out of a variable."}
+_NO_VARIABLE: Final[Schema] = {"not": {"pattern": r"(^|[^$])\$\{"}}
+"""A text that everybody is shown takes no variable; `$${` is a literal `${`."""
 _COMMENTS: Final[Schema] = {r"^(//|\$schema$)": {"description": "A comment; not read."}}
 
 
@@ -136,8 +139,22 @@ def _manifest() -> Schema:
     tier = {"type": "integer", "minimum": 1, "maximum": 5, "description": source["properties"]["tier"]["description"]}
     source["properties"] = {**_variables(source["properties"]), "tier": tier}
     rule["properties"] = _variables(rule["properties"])
+    for part in (schema, source, rule):
+        part["properties"] = {
+            name: _written_out(one) if name in FIXED else one for name, one in part["properties"].items()
+        }
     schema["properties"]["settings"] = {**_settings(), "title": "Settings", "description": "Settings for this domain."}
     return schema
+
+
+def _written_out(schema: Any) -> Any:
+    """Return a schema whose texts take no variable."""
+    if isinstance(schema, list):
+        return [_written_out(one) for one in schema if one != _VARIABLE]
+    if not isinstance(schema, dict):
+        return schema
+    below = {key: _written_out(schema[key]) for key in ("anyOf", "items", "additionalProperties") if key in schema}
+    return {**schema, **below, **(_NO_VARIABLE if schema.get("type") == "string" else {})}
 
 
 def _stage() -> Schema:

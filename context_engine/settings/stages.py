@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -68,5 +68,6 @@ def _read(name: str, path: Path, label: str, env: Mapping[str, str]) -> Stage:
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
             raise ConfigError("must be a list of dataset ids in quotes", file=label, key=f"dataset_ids.{source}")
     filler = Interpolator(env, path.parent, label)
-    fields = read_fields(data.get("connections", {}), filler, below="connections")
+    of_connections = replace(filler, files=True)
+    fields = read_fields(data.get("connections", {}), of_connections, below="connections")
     return Stage(name=name, file=label, connections=fields, dataset_ids=ids, filler=filler)

@@ -91,6 +91,29 @@ def test_a_variable_may_stand_for_a_number(value: Any) -> None:
     assert jsonschema.Draft202012Validator(schema).is_valid({"stage1_top_k": value, "// why": "a comment"})
 
 
+MANIFEST = {"version": 1, "domain": "A", "sources": [{"id": "s", "type": "bank_sop"}]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "good"),
+    [
+        ({"title": "${TITLE}"}, False),
+        ({"description": "x ${file:/etc/hostname}"}, False),
+        ({"glossary": {"NPA": "${NAME}"}}, False),
+        ({"glossary": {"NPA": ["New Product Approval", "${NAME}"]}}, False),
+        ({"sources": [{"id": "s", "type": "bank_sop", "title": "${TITLE}"}]}, False),
+        ({"sources": [{"id": "s", "type": "bank_sop", "documents": [{"include": "${GLOB}"}]}]}, False),
+        ({"title": "Costs $${100}"}, True),
+        ({"glossary": {"NPA": ["New Product Approval"], "SOP": "Procedure"}}, True),
+        ({"sources": [{"id": "s", "type": "bank_sop", "documents": [{"include": "*.md", "profile": None}]}]}, True),
+        ({"sources": [{"id": "s", "type": "bank_sop", "ttl_seconds": "${TTL}", "dataset_ids": ["${DS}"]}]}, True),
+    ],
+)
+def test_a_text_that_is_shown_takes_no_variable(fields: Any, good: bool) -> None:
+    schema = jsonschema.Draft202012Validator(schemas()["manifests/schemas/manifest-v1.json"])
+    assert schema.is_valid({**MANIFEST, **fields}) is good
+
+
 def test_the_shipped_configuration_is_the_built_in_one() -> None:
     shipped = load_setup(env={}, cwd=ROOT)
     assert shipped.config.paths.config_dir == ROOT / "config"

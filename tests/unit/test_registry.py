@@ -178,3 +178,94 @@ def test_the_demo_s_manifests_can_be_used() -> None:
     folder = Path(context_engine.__file__).parent / "demo"
     paths = find_config(folder, env={}, cwd=folder)
     assert load_registry(paths, env={}).names == ("DCE", "DESK", "NPA", "ORM")
+
+
+SECRET = "Wq7-never-to-be-shown-7qW"
+
+
+@pytest.mark.parametrize(
+    "form", ["${OTHER_SECRET}", "x ${OTHER_SECRET:-y}", "${file:secret.txt}", "${file:/etc/hostname}"]
+)
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("title: {}", "title"),
+        ("description: {}", "description"),
+        ("glossary: {{NPA: {}}}", "glossary.NPA"),
+        ("glossary: {{NPA: [a, {}]}}", "glossary.NPA.1"),
+        ("sources: [{{id: a, type: bank_sop, title: {}}}]", "sources.a.title"),
+        ("sources: [{{id: a, type: bank_sop, adapter: {}}}]", "sources.a.adapter"),
+        ("sources: [{{id: a, type: bank_sop, documents: [{{include: {}}}]}}]", "sources.a.documents.0.include"),
+    ],
+)
+def test_a_text_that_is_shown_takes_no_variable_and_no_file(tmp_path: Path, text: str, key: str, form: str) -> None:
+    head = "version: 1\ndomain: NPA\n"
+    if "sources" not in text:
+        head += "sources: [{id: a, type: bank_sop}]\n"
+    folder = tmp_path / "manifests"
+    folder.mkdir()
+    (folder / "secret.txt").write_text(SECRET)
+    (folder / "npa.yaml").write_text(head + text.format(f"'{form}'"))
+    paths = find_config(tmp_path, env={}, cwd=tmp_path)
+    with pytest.raises(ConfigError) as raised:
+        load_registry(paths, env={"OTHER_SECRET": SECRET})
+    assert raised.value.key == key
+    assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("ttl_seconds: '${file:secret.txt}'", "sources.a.ttl_seconds"),
+        ("dataset_ids: ['${file:secret.txt}']", "sources.a.dataset_ids.0"),
+        ("settings: {k: '${file:secret.txt}'}", "sources.a.settings.k"),
+    ],
+)
+def test_no_value_of_a_manifest_is_read_from_a_file(tmp_path: Path, text: str, key: str) -> None:
+    folder = tmp_path / "manifests"
+    folder.mkdir()
+    (folder / "npa.yaml").write_text(f"version: 1\ndomain: NPA\nsources: [{{id: a, type: bank_sop, {text}}}]\n")
+    with pytest.raises(ConfigError, match="a file is read for a value of a connection alone") as raised:
+        load_registry(find_config(tmp_path, env={}, cwd=tmp_path), env={})
+    assert raised.value.key == key
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "connection: '${OTHER_SECRET}'",
+        "type: bank_sop, tier: '${OTHER_SECRET}'",
+        "type: '${OTHER_SECRET}'",
+        "classification: '${OTHER_SECRET}'",
+        "timeout_s: '${OTHER_SECRET}'",
+    ],
+)
+def test_an_error_shows_the_expression_of_a_value_never_the_value(tmp_path: Path, text: str) -> None:
+    folder = tmp_path / "manifests"
+    folder.mkdir()
+    kind = "" if "type:" in text else "type: bank_sop, "
+    (folder / "npa.yaml").write_text(f"version: 1\ndomain: NPA\nsources: [{{id: a, {kind}{text}}}]\n")
+    with pytest.raises(ConfigError) as raised:
+        load_registry(find_config(tmp_path, env={}, cwd=tmp_path), env={"OTHER_SECRET": SECRET})
+    assert SECRET not in str(raised.value)
+    assert "${" in str(raised.value)
+
+
+def test_nor_does_that_of_a_time_zone(tmp_path: Path) -> None:
+    folder = tmp_path / "manifests"
+    folder.mkdir()
+    (folder / "npa.yaml").write_text(
+        "version: 1\ndomain: NPA\ntimezone: '${OTHER_SECRET}'\nsources: [{id: a, type: bank_sop}]\n"
+    )
+    with pytest.raises(ConfigError, match=r"unknown time zone '\$\{OTHER_SECRET\}'"):
+        load_registry(find_config(tmp_path, env={}, cwd=tmp_path), env={"OTHER_SECRET": SECRET})
+
+
+def test_a_literal_dollar_brace_may_stand_in_a_title(tmp_path: Path) -> None:
+    folder = tmp_path / "manifests"
+    folder.mkdir()
+    (folder / "npa.yaml").write_text(
+        "version: 1\ndomain: NPA\ntitle: 'Costs $${100}'\nsources: [{id: a, type: bank_sop}]\n"
+    )
+    registry = load_registry(find_config(tmp_path, env={}, cwd=tmp_path), env={})
+    assert registry.domain("NPA").title == "Costs ${100}"

@@ -12,7 +12,7 @@ import httpx
 from context_engine.errors import SourceError, SourceProtocolError, SourceTimeout, SourceUnavailable
 from context_engine.settings.connections import Connection
 from context_engine.settings.tls import tls_context
-from context_engine.sources.dify.secret import ApiKey, quiet_cookies
+from context_engine.sources.dify.secret import ApiKey
 
 __all__ = ["MOST_BYTES", "Call", "Response", "make_client", "send"]
 
@@ -90,7 +90,6 @@ def make_client(connection: Connection) -> httpx.Client:
     Raises:
         ConfigError: a certificate file that cannot be used.
     """
-    quiet_cookies()
     return _Client(
         base_url=f"{connection.base_url.removesuffix('/v1')}/v1",
         verify=tls_context(connection),

@@ -8,6 +8,8 @@ import pytest
 
 from context_engine.errors import ConfigError, MissingVariable
 from context_engine.settings import ConfigPaths, Connections, load_config
+from context_engine.settings.connections import read_connections, read_fields
+from context_engine.settings.interpolate import Interpolator
 
 Write = Callable[[Mapping[str, Any]], ConfigPaths]
 URL = "https://dify.bank.example/v1"
@@ -134,3 +136,23 @@ def test_an_empty_key_says_where_it_came_from_and_fails_only_its_connection(
     with pytest.raises(MissingVariable) as raised:
         found.get("d")
     assert str(raised.value) == f"config/connections.yaml: {problem}"
+
+
+def test_a_server_is_called_by_its_host_or_by_the_expression_of_its_url(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("a: {base_url: 'https://kb.example/v1'}\nb: {base_url: '${KB_URL}'}\n")
+    connections = read_connections(tmp_path / "c.yaml", "c.yaml", {"KB_URL": "https://hidden.example/v1"})
+    assert connections.get("a").shown == "kb.example"
+    assert connections.get("b").shown == "${KB_URL}"
+
+
+def test_a_certificate_that_is_not_there_is_named_as_it_is_written(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("a: {base_url: 'https://kb.example/v1', ca_bundle: '${CA}'}\n")
+    with pytest.raises(ConfigError, match=r"a\.ca_bundle: there is no file \$\{CA\}$"):
+        read_connections(tmp_path / "c.yaml", "c.yaml", {"CA": "hidden.pem"})
+
+
+def test_a_key_in_a_value_that_is_shown_is_masked(tmp_path: Path) -> None:
+    fields = read_fields(
+        {"a": {"base_url": "https://kb.example/dataset-4Kq9wLk3vT0pX77a"}}, Interpolator({}, tmp_path, "c.yaml")
+    )
+    assert Connections(fields).shown("a") == {"base_url": "https://kb.example/********"}

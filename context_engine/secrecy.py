@@ -1,0 +1,208 @@
+"""The one filter that outputs, errors and log records pass, so that no key that is in use shows in any of them.
+
+A connection names its key here when it is read. A server may echo the key in a header, a status line or an error, and
+the transport logs what it receives: whatever is shown afterwards is searched for the key as it is, as a URL, JSON, HTML
+or base64 (and so HTTP Basic) writes it, and cut off at either end. In errors and logs, what has the form of a key is
+hidden without being known; in what documents say it is not, for "the bearer of the bond" is no token.
+
+The keys are the process's, because the transport's loggers are: one engine's key is hidden in the texts of another too,
+which shows nothing and hides only what nobody may see. A key of fewer than eight characters is hidden where it stands
+behind `Bearer` or the like, for it may well be part of a word.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import logging
+import re
+import threading
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any, Final
+from urllib.parse import quote, quote_plus
+
+__all__ = ["MASK", "hide", "hide_in_error", "keep_secret", "looks_like_key", "redacted"]
+
+MASK: Final = "********"
+_SHORTEST: Final = 8
+_LONG_ENOUGH_TO_CUT: Final = 16
+_MOST_KEYS: Final = 256
+
+_PREFIX: Final = r"(?:(?:dataset|app|sk|pk|rk|glpat|xox[abp])-|(?:sk|pk|rk|hf|gh[pousr]|github_pat)_)"
+_PREFIXED: Final = re.compile(rf"\b{_PREFIX}(?P<body>[A-Za-z0-9_-]{{6,}})")
+_KNOWN_FORM: Final = re.compile(
+    r"(?:bearer|basic)\s.*|(?:akia|asia)[a-z0-9]{16}|[0-9a-f]{32,}|.*eyJ[\w-]{8,}\.[\w-]*.*", re.IGNORECASE | re.DOTALL
+)
+_RANDOM: Final = 0.5
+"""Share of neighbours of another kind (small, capital, digit) from which a text is no name; at random it is .62."""
+
+_KEY_LIKE: Final = re.compile(
+    r"\b(?:dataset|app)-[A-Za-z0-9_-]{8,}"
+    r"|(?<=[Bb]earer )\S+|(?<=[Bb]asic )[A-Za-z0-9+/=_-]{8,}"
+    r"|(?<=://)[^/\s@]+(?=@)"
+)
+_COOKIE: Final = re.compile(r"(cookie', b')[^']*|(cookie', b\")[^\"]*", re.IGNORECASE)
+_TRANSPORT: Final = ("httpx", "httpcore", "h11", "h2", "hpack")
+_OURS: Final = "context_engine"
+
+
+class _Keys:
+    """The keys in use, the last ones that were named; safe for several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._forms: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        self._all: tuple[tuple[str, ...], ...] = ()
+
+    def add(self, secret: str) -> None:
+        if secret in self._forms:
+            return
+        forms = tuple(dict.fromkeys(_forms(secret)))
+        with self._lock:
+            self._forms[secret] = forms
+            while len(self._forms) > _MOST_KEYS:
+                self._forms.popitem(last=False)
+            self._all = tuple(self._forms.values())
+
+    def hide(self, text: str) -> str:
+        for forms in self._all:
+            for form in forms:
+                if form in text:
+                    text = text.replace(form, MASK)
+            text = _without_parts(text, forms[0])
+        return text
+
+
+_KEYS: Final = _Keys()
+
+
+def keep_secret(secret: str) -> None:
+    """Name a key that is in use from now on; naming it again costs nothing."""
+    if len(secret) >= _SHORTEST:
+        _KEYS.add(secret)
+    _filter_logs()
+
+
+def hide(text: str) -> str:
+    """Return a text in which every key in use is masked; what every output passes."""
+    return _KEYS.hide(text)
+
+
+def hide_in_error(text: str) -> str:
+    """Return a message in which every key in use is masked, and what a person may have pasted that looks like one."""
+    return _PREFIXED.sub(lambda found: MASK if looks_like_key(found[0]) else found[0], _KEYS.hide(text))
+
+
+def redacted(text: str) -> str:
+    """Return words of a server in which every key in use, token, cookie, URL's user and Dify key is masked."""
+    text = _COOKIE.sub(lambda found: (found[1] or found[2]) + MASK, _KEYS.hide(text))
+    return _KEY_LIKE.sub(MASK, text)
+
+
+def looks_like_key(text: str) -> bool:
+    """Return whether a text has the form of a key, where the name of a variable or the path of a file belongs.
+
+    That is a bearer or JSON Web Token, a known prefix with letters and digits behind it, or a long run of both that is
+    no name. Of a path every part is looked at, and a prefix needs more behind it.
+
+    >>> looks_like_key("dataset-4Kq9wLk3"), looks_like_key("DIFY_API_KEY_2"), looks_like_key("/run/secrets/dataset-key")
+    (True, False, False)
+    """
+    text = text.strip()
+    parts = [part for part in re.split(r"[/\\]+", text) if part]
+    return any(_KNOWN_FORM.fullmatch(part) or _key_part(part, whole=len(parts) == 1) for part in (text, *parts))
+
+
+def _key_part(text: str, *, whole: bool) -> bool:
+    found = _PREFIXED.fullmatch(text)
+    pieces = re.split(r"[_.=-]+", found["body"] if found else text)
+    least = 16 if not found else 6 if whole else 12
+    return any(len(piece) >= least and _is_random(piece, prefixed=found is not None) for piece in pieces)
+
+
+def _is_random(piece: str, *, prefixed: bool) -> bool:
+    """Whether letters and digits stand in a piece as in no word."""
+    if piece.isalpha() or piece.isdigit():
+        return False
+    kinds = ["d" if char.isdigit() else "u" if char.isupper() else "l" for char in piece]
+    changes = sum(one != other for one, other in pairwise(kinds))
+    return prefixed or changes >= _RANDOM * (len(piece) - 1)
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """Yield how a key may be written, itself first."""
+    yield secret
+    yield from (quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1], html.escape(secret))
+    for ahead in range(3):  # base64 of the key and of anything before it: three bytes make four characters
+        raw = base64.b64encode(b"\0" * ahead + secret.encode("utf-8", "replace")).decode().rstrip("=")
+        inner = raw[(0, 2, 3)[ahead] : -1]
+        yield from (inner, inner.replace("+", "-").replace("/", "_")) if len(inner) >= _SHORTEST else ()
+
+
+def _without_parts(text: str, secret: str) -> str:
+    """Return the text without a key that was cut off at its end or its beginning, eight characters and more."""
+    prefix = re.match(_PREFIX, secret)
+    body = secret[prefix.end() :] if prefix else secret
+    if len(body) < _LONG_ENOUGH_TO_CUT:
+        return text
+    return _without_start(_without_start(text, body)[::-1], body[::-1])[::-1]
+
+
+def _without_start(text: str, body: str) -> str:
+    """Return the text without beginnings of a key."""
+    out, start = [], 0
+    while (place := text.find(body[:_SHORTEST], start)) >= 0:
+        end = place + _SHORTEST
+        while end < len(text) and end - place < len(body) and text[end] == body[end - place]:
+            end += 1
+        out += [text[start:place], MASK]
+        start = end
+    return "".join([*out, text[start:]])
+
+
+_installed = threading.Lock()
+
+
+def _filter_logs() -> None:
+    """Have the records of this package and of the transport pass the filter; done once.
+
+    A filter on a logger sees nothing of the loggers below it, and every handler is somebody else's; so it is the maker
+    of records that is wrapped, for these names alone.
+    """
+    with _installed:
+        make = logging.getLogRecordFactory()
+        if not isinstance(make, _Records):
+            logging.setLogRecordFactory(_Records(make))
+
+
+class _Records:
+    """Makes log records as before, and hides keys in those of this package and of the transport."""
+
+    def __init__(self, make: Callable[..., logging.LogRecord]) -> None:
+        self._make = make
+
+    def __call__(self, *args: Any, **fields: Any) -> logging.LogRecord:
+        record = self._make(*args, **fields)
+        name = record.name.partition(".")[0]
+        if name in _TRANSPORT or name == _OURS:
+            _clean(record, hide_in_error if name == _OURS else redacted)
+        return record
+
+
+def _clean(record: logging.LogRecord, hidden: Callable[[str], str]) -> None:
+    try:
+        text = record.getMessage()
+    except Exception:  # noqa: BLE001  arguments that do not fit are for the handler to complain about
+        return
+    shown = hidden(text)
+    if shown != text:
+        record.msg, record.args = shown, ()
+    if record.exc_info and record.exc_info[1] is not None:
+        told = "".join(traceback.format_exception(record.exc_info[1])).rstrip("\n")
+        shown = hidden(told)
+        if shown != told:  # the exception itself would show it to a handler that looks
+            record.exc_text, record.exc_info = shown, None
