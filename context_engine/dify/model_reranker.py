@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any, NamedTuple
 
+from context_engine.dify.plain import plain_text
 from context_engine.errors import InvalidRequest, RerankerError
 from context_engine.models import Chunk
 from context_engine.rerankers.scores import unit_scores
@@ -32,9 +33,10 @@ def read_model(value: Any) -> ModelChoice | None:
     """
     if not value:
         return None
-    if not isinstance(value, Mapping) or not value.get("provider") or not value.get("model"):
+    named = [value.get("provider"), value.get("model")] if isinstance(value, Mapping) else []
+    if not named or not all(isinstance(one, str) and one and plain_text(one) == one for one in named):
         raise InvalidRequest("rerank_model must name a provider and a model: choose one of Dify's rerank models")
-    return ModelChoice(str(value["provider"]), str(value["model"]))
+    return ModelChoice(*named)
 
 
 class ModelReranker:
