@@ -9,8 +9,8 @@ from typing import Any, Final
 from context_engine.dify.answer import DEMO_LABEL, Answer, lines
 from context_engine.dify.engines import OpenEngine
 from context_engine.dify.health import Health, health
-from context_engine.dify.plugin_settings import PluginSetup
 from context_engine.dify.plain import plain
+from context_engine.dify.plugin_settings import PluginSetup
 from context_engine.dify.size import fitted
 from context_engine.models import Caller, DomainSpec, SourceSpec
 

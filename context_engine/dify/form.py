@@ -13,20 +13,7 @@ from context_engine.errors import InvalidFilter, InvalidRequest
 from context_engine.models import And, Caller, Condition, DomainSpec, Filter, FilterOp, Registry, SearchRequest, to_date
 from context_engine.policy.filters import parse_filter
 
-__all__ = [
-    "AUTHORITY",
-    "SearchForm",
-    "choice_field",
-    "checked_type",
-    "chosen_domain",
-    "context_form",
-    "flag_field",
-    "query_field",
-    "read_search_form",
-    "text_field",
-    "whole_field",
-    "whole_fields",
-]
+__all__ = ["AUTHORITY", "SearchForm", "chosen_domain", "context_form", "read_search_form", "whole_fields"]
 
 AUTHORITY: Final = {
     "system_of_record": 1,

@@ -174,7 +174,7 @@ def _of_node(row: Mapping[str, Any]) -> bool:
 
 
 def _is_notice(row: Mapping[str, Any]) -> bool:
-    """Return whether a passage is a notice of ours: by what Dify writes, for documents can write `notice` themselves."""
+    """Return whether a passage is a notice of ours: a document may say so too, so what Dify writes decides."""
     if not _of_node(row) or not isinstance(row["metadata"].get("doc_metadata"), Mapping):
         return False
     metadata = row["metadata"]

@@ -177,7 +177,6 @@ class TestRetrieval:
         ("body", "status", "code"),
         [
             (b"{", 400, 4000),
-            ({"knowledge_id": "XYZ", "query": "q"}, 400, 2001),
             ({"knowledge_id": "LOANS", "query": " "}, 400, 4000),
             ({"knowledge_id": "LOANS", "query": "q", "metadata_condition": 5}, 400, 4000),
         ],
@@ -188,17 +187,49 @@ class TestRetrieval:
         assert (call(body)[0], call(body)[1]["error_code"]) == (status, code)
         assert not [one for one in dify.requests if one.method == "POST"]
 
-    def test_settings_that_cannot_be_used(self, call: Any) -> None:
-        status, body = call(self.asked(), domains="")
+    @staticmethod
+    def only_notice(answer: Any) -> dict[str, Any]:
+        """The one record of an answer that tells of a failure in a form that Dify keeps and shows."""
+        status, body = answer
+        (notice,) = body["records"]
+        assert status == 200 and set(notice) == {"content", "score", "title", "metadata"}
+        assert notice["metadata"]["notice"] is True and 0 < notice["score"] < 0.1
+        return notice
+
+    def test_an_unknown_domain_is_a_record_that_says_so(self, call: Any, caplog: Any) -> None:
+        notice = self.only_notice(call(self.asked(knowledge_id="LAONS")))
+        assert "unknown domain 'LAONS'" in notice["content"] and "Did you mean 'LOANS'" in notice["content"]
+        assert "Correct the External Knowledge ID" in notice["content"]
+        assert "the domain 'LAONS' is not registered" in caplog.text
+        status, body = call(self.asked(knowledge_id="LAONS"), notice_records=False)
+        assert (status, body["error_code"]) == (400, 2001) and "unknown domain" in body["error_msg"]
+
+    def test_settings_that_cannot_be_used(self, call: Any, caplog: Any) -> None:
+        notice = self.only_notice(call(self.asked(), domains=""))
+        assert notice["title"] == "Knowledge incomplete: the search failed"
+        assert "no domain is configured" in notice["content"] and "failed with ConfigError" in caplog.text
+        status, body = call(self.asked(), domains="", notice_records=False)
         assert status == 424 and "no domain is configured" in body["error_msg"]
+        assert call(self.asked(), variables="[", notice_records=False)[0] == 424
 
-    def test_a_refusal_holds_no_secret(self, call: Any, dify: FakeDify) -> None:
-        status, body = call(self.asked(), domains=json.dumps({"manifests": [{"domain": dify.api_key, "x": 1}]}))
-        assert status == 424 and dify.api_key not in json.dumps(body) and TOKEN not in json.dumps(body)
+    @pytest.mark.parametrize("notices", [True, False])
+    def test_a_refusal_holds_no_secret(self, call: Any, dify: FakeDify, notices: bool) -> None:
+        domains = json.dumps({"manifests": [{"domain": dify.api_key, "x": 1}]})
+        status, body = call(self.asked(), domains=domains, notice_records=notices)
+        assert status == (200 if notices else 424)
+        assert dify.api_key not in json.dumps(body) and TOKEN not in json.dumps(body)
 
-    def test_nobody_is_let_in_before_anything_is_read(self, call: Any, dify: FakeDify) -> None:
-        assert call(b"{", None)[0] == 401 and call(self.asked(), "Bearer x", domains="{")[0] == 401
-        assert dify.requests == ()
+    @pytest.mark.parametrize("header", [None, "Bearer x", f"Bearer {TOKEN}x"])
+    @pytest.mark.parametrize(
+        "body", [b"", b"{", {"knowledge_id": "", "query": ""}, {"knowledge_id": "X", "query": "q"}]
+    )
+    def test_a_wrong_token_is_403_whatever_is_asked(
+        self, call: Any, dify: FakeDify, header: str | None, body: Any, caplog: Any
+    ) -> None:
+        """Dify refuses a registration on 403, 404 and 502 alone."""
+        status, answer = call(body, header, domains="{")
+        assert status == 403 and answer["error_code"] == 1002 and "access token" in answer["error_msg"]
+        assert dify.requests == () and "access token is missing or wrong" in caplog.text
 
     def test_everything_down(self, call: Any, dify: FakeDify) -> None:
         dify.inject("status_500", endpoint="retrieve")
@@ -206,6 +237,7 @@ class TestRetrieval:
         (notice,) = body["records"]
         assert status == 200 and notice["metadata"]["sources"] == ["rules", "web"]
         assert notice["content"].startswith("Knowledge incomplete: The rules, The web unavailable")
+        assert "Dify failed inside (500)" in notice["content"] and dify.api_key not in notice["content"]
         assert call(self.asked(), notice_records="false")[0] == 424
 
 
