@@ -105,13 +105,18 @@ def read_request(body: bytes) -> ExternalRequest | None:
     knowledge_id, query = value.get("knowledge_id"), value.get("query")
     if not knowledge_id and not query:
         return None
-    setting = value.get("retrieval_setting")
+    setting = _object(value.get("retrieval_setting"), "retrieval_setting")
+    top_k, threshold, condition = setting.get("top_k"), setting.get("score_threshold"), value.get("metadata_condition")
+    for name, one in (("top_k", top_k), ("score_threshold", threshold), ("metadata_condition", condition)):
+        problem = unusable(one)
+        if problem is not None:
+            raise InvalidRequest(f"{name} {problem}")
     return ExternalRequest(
         knowledge_id=_text(knowledge_id, "knowledge_id").strip(),
         query=_text(query, "query"),
-        top_k=_top_k(_object(setting, "retrieval_setting").get("top_k")),
-        score_threshold=_threshold(_object(setting, "retrieval_setting").get("score_threshold")),
-        filters=read_conditions(value.get("metadata_condition")),
+        top_k=_top_k(top_k),
+        score_threshold=_threshold(threshold),
+        filters=read_conditions(condition),
     )
 
 
@@ -122,10 +127,6 @@ def _parsed(body: bytes) -> Mapping[str, Any]:
         value = None
     if not isinstance(value, Mapping):
         raise InvalidRequest("the body must be a JSON object")
-    for name in ("knowledge_id", "query", "retrieval_setting", "metadata_condition"):
-        problem = unusable(value.get(name))
-        if problem is not None:
-            raise InvalidRequest(f"{name} {problem}")
     return value
 
 

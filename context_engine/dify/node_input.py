@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.context import parse_fences
 from context_engine.dify.node_output import NOTICE_DATASET, dataset_uuid, fence_nonce
-from context_engine.dify.plain import plain_text, unusable
+from context_engine.dify.plain import plain, plain_text, unusable
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.models import (
     Chunk,
@@ -153,7 +153,7 @@ def _rows(value: Any) -> list[Mapping[str, Any]]:
         problem = _problem(row)
         if problem is not None:
             raise InvalidRequest(f"passages: passage {number} {problem}")
-    return flat
+    return [plain(row) for row in flat]
 
 
 def _problem(row: Any) -> str | None:
