@@ -29,7 +29,7 @@ from context_engine.models import Caller
 
 TOKEN = "t" * 32
 QUESTION = "What are the NPA classification criteria?"
-EXAMPLES = settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+EXAMPLES = settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def nested(depth: int) -> Any:
@@ -154,7 +154,7 @@ OF_DICT = (
         *(("dict", one) for one in OF_DICT),
     ],
 )
-@settings(EXAMPLES, max_examples=100)
+@settings(EXAMPLES, max_examples=60)
 @given(value=VALUES, trusted=st.booleans())
 def test_every_field_of_a_passage(opened: OpenEngine, place: str, field: str, value: Any, trusted: bool) -> None:
     passage = node_passage()
@@ -282,7 +282,7 @@ def test_a_body_that_is_no_object(engines: Engines, raw: bytes) -> None:
 )
 @pytest.mark.parametrize("field", ["top_k", "score_threshold"])
 def test_a_number_that_is_none_is_named(engines: Engines, field: str, number: str, shown: str) -> None:
-    body = '{"knowledge_id": "NPA", "query": "q", "retrieval_setting": {"%s": %s}}' % (field, number)
+    body = f'{{"knowledge_id": "NPA", "query": "q", "retrieval_setting": {{"{field}": {number}}}}}'
     answer = answer_retrieval({"demo_bank": True, "access_token": TOKEN}, f"Bearer {TOKEN}", body.encode(), engines.use)
     assert answer.status == 400 and answer.body["error_msg"].endswith(f"got {shown}")
     assert answer.body["error_msg"].startswith(field)
