@@ -28,7 +28,9 @@ def address(plugin: Any, credentials: Any) -> Iterator[str]:
     class Daemon(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            headers = {name: value for name, value in self.headers.items() if name.lower() != "content-length"}
+            headers = {
+                name: self.headers[name] for name in self.headers if name.lower() not in ("content-length", "host")
+            }
             status, answer = plugin.endpoint(settings, body, headers, self.path)
             raw = json.dumps(answer).encode()
             self.send_response(status)
