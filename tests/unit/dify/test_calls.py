@@ -14,6 +14,7 @@ from context_engine.dify.answer import search_answer
 from context_engine.dify.catalogue import catalogue, domain_titles
 from context_engine.dify.credentials import Credentials
 from context_engine.dify.engines import Engines, OpenEngine, open_engine
+from context_engine.dify.external import read_request, records_answer
 from context_engine.dify.health import health, refuse_unhealthy
 from context_engine.dify.plugin_settings import load_plugin
 from context_engine.dify.reranking import rerank_passages
@@ -241,6 +242,32 @@ class TestRetrieval:
         assert call(self.asked(), notice_records="false")[0] == 424
 
 
+class TestNamesOfOlderVersions:
+    """They end in a key, which Dify needed; nobody is shown it."""
+
+    @pytest.fixture
+    def fields(self, tmp_path: Path) -> Iterator[dict[str, Any]]:
+        built_in = {"document_name": "LOAN-SOP 2.1 Loans [ce-4c52b60fa1e9]"}
+        documents = [
+            FakeDocument("LOAN-SOP 2.1 Loans [ce-4c52b60fa1e9]", RULES[:1], metadata=built_in),
+            FakeDocument("LOAN-SOP 2.2 Loans [ce-0123456789ab.3]", RULES[1:]),
+        ]
+        with FakeDify([FakeDataset("rules", "economy", documents)]) as fake:
+            yield form(fake, rules="bank_sop")
+
+    def test_no_output_shows_the_key(self, fields: dict[str, Any], tmp_path: Path) -> None:
+        with opened(fields, tmp_path) as one:
+            result = one.engine.search(SearchRequest(query="who approves a loan", domain="LOANS"))
+        answer = search_answer(result)
+        assert "LOAN-SOP 2.1 Loans" in answer.text and len(answer.variables["result"]) == 2
+        request = read_request(json.dumps({"knowledge_id": "LOANS", "query": "q"}).encode())
+        assert request is not None
+        records = records_answer(result, request, notice_records=True).body["records"]
+        assert {one["title"] for one in records} == {"LOAN-SOP 2.1 Loans", "LOAN-SOP 2.2 Loans"}
+        for output in (answer.text, json.dumps(answer.json), json.dumps(answer.variables), json.dumps(records)):
+            assert "[ce-" not in output
+
+
 class TestRerank:
     def passages(self, dify: FakeDify, tmp_path: Path) -> list[dict[str, Any]]:
         with opened(form(dify), tmp_path) as one:
@@ -267,6 +294,16 @@ class TestRerank:
     def test_no_more_than_top_k(self, dify: FakeDify, tmp_path: Path) -> None:
         with opened(form(dify), tmp_path) as one:
             assert len(self.ranked(one, self.passages(dify, tmp_path), top_k=1).chunks) == 1
+
+    def test_what_the_search_lacked_is_lacking_still(self, dify: FakeDify, tmp_path: Path) -> None:
+        dify.inject("status_500", dataset="rules", endpoint="retrieve")
+        passages = self.passages(dify, tmp_path)
+        assert passages[0]["title"] == "Knowledge incomplete: The rules unavailable"
+        with opened(form(dify), tmp_path) as one:
+            result = self.ranked(one, passages)
+        assert str(result.status) == "degraded"
+        assert {source.source_id: source.state for source in result.sources} == {"rules": "failed", "web": "ok"}
+        assert search_answer(result).variables["result"][0]["title"] == passages[0]["title"]
 
     def test_nothing_in_nothing_out(self, dify: FakeDify, tmp_path: Path) -> None:
         with opened(form(dify), tmp_path) as one:
