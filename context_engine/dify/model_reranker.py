@@ -33,10 +33,13 @@ def read_model(value: Any) -> ModelChoice | None:
     """
     if not value:
         return None
-    named = [value.get("provider"), value.get("model")] if isinstance(value, Mapping) else []
-    if not named or not all(isinstance(one, str) and one and plain_text(one) == one for one in named):
+    given = value if isinstance(value, Mapping) else {}
+    provider, model = given.get("provider"), given.get("model")
+    if not isinstance(provider, str) or not isinstance(model, str) or not (provider and model):
         raise InvalidRequest("rerank_model must name a provider and a model: choose one of Dify's rerank models")
-    return ModelChoice(*named)
+    if plain_text(provider + model) != provider + model:
+        raise InvalidRequest("rerank_model holds binary data (lone surrogates): send UTF-8 text")
+    return ModelChoice(provider, model)
 
 
 class ModelReranker:

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 pytestmark = pytest.mark.slow
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "dify_plugin/examples/cited-answer.yml"
 QUESTION = "What are the NPA classification criteria?"
 OFF_TOPIC = "Which football team won the cup yesterday?"
-REGISTER = "NPA Product Register"
 
 
 def model(system: str, question: str) -> str:
@@ -119,6 +119,39 @@ class TestAHandBuiltOne:
         assert any("did not answer the search that these passages come from" in one for one in again["warnings"])
 
 
+class TestAsTheReadmeBuildsIt:
+    """IF answered and complete, ELIF degraded, ELSE: the steps of the plugin's README."""
+
+    NODE = "1760000000002"
+
+    @pytest.fixture
+    def ask(self, workflow: Any, plugin: Any, credentials: Any) -> Any:
+        dsl = yaml.safe_load(EXAMPLE.read_text("utf-8"))
+        graph = dsl["workflow"]["graph"]
+        (branch,) = [one["data"] for one in graph["nodes"] if one["data"]["type"] == "if-else"]
+        (case,) = branch["cases"]
+        case["conditions"].append(self.condition("status", "complete"))
+        degraded = {"case_id": "elif", "logical_operator": "and", "conditions": [self.condition("status", "degraded")]}
+        branch["cases"].append(degraded)
+        told = f"Not everything could be looked up:\n{{{{#{self.NODE}.warnings_text#}}}}"
+        graph["nodes"].append({"id": "told", "data": {"type": "answer", "title": "Incomplete", "answer": told}})
+        graph["edges"].append({"source": "1760000000003", "sourceHandle": "elif", "target": "told"})
+        flow = workflow.Chatflow(
+            yaml.safe_dump(dsl), lambda tool, fields: plugin.invoke(tool, fields, credentials).messages, model
+        )
+        return lambda question: flow.ask(question, if_source_missing="continue")
+
+    def condition(self, name: str, value: str) -> dict[str, Any]:
+        return {"comparison_operator": "is", "value": value, "variable_selector": [self.NODE, name]}
+
+    def test_whole_degraded_and_nothing(self, ask: Any, dify: Any, register: str) -> None:
+        assert ask(QUESTION).path[-1] == "Cited answer"
+        assert ask(OFF_TOPIC).path[-1] == "Nothing found"
+        dify.inject("status_500", dataset=register, endpoint="retrieve")
+        found = ask(QUESTION)
+        assert found.path[-1] == "Incomplete" and "(tier 1) did not answer: " in found.shown
+
+
 class TestEveryOutput:
     """Texts are streamed; the values other nodes read keep their types."""
 
@@ -133,8 +166,6 @@ class TestEveryOutput:
     def test_what_is_declared_as_text_can_be_printed(
         self, workflow: Any, plugin: Any, plugin_folder: Path, credentials: Any, tool: str, fields: Any
     ) -> None:
-        import yaml
-
         run = workflow.Run()
         run.tool("t", plugin.invoke(tool, fields, credentials).messages)
         schema = yaml.safe_load((plugin_folder / f"tools/{tool}.yaml").read_text("utf-8"))
