@@ -95,7 +95,7 @@ def _searched(
     except UnknownDomain as error:
         logger.warning("external knowledge: the domain %r is not registered", request.knowledge_id)
         if notice_records:
-            return failed_answer(_UNKNOWN_TITLE, f"{error} {_MEND_ID}")
+            return failed_answer(_UNKNOWN_TITLE, _sentences(str(error), _MEND_ID))
         return refused(400, _UNKNOWN_KNOWLEDGE, str(error))
     except InvalidRequest as error:
         return _unusable(error)
@@ -107,7 +107,13 @@ def _searched(
 
 
 def _failed(what: str, *, notice_records: bool) -> ExternalAnswer:
-    return failed_answer(_FAILED_TITLE, f"{what} {_MEND}") if notice_records else refused(424, _NOT_ANSWERED, what)
+    if notice_records:
+        return failed_answer(_FAILED_TITLE, _sentences(what, _MEND))
+    return refused(424, _NOT_ANSWERED, what)
+
+
+def _sentences(what: str, mend: str) -> str:
+    return f"{what} {mend}" if what.endswith((".", "!", "?")) else f"{what}. {mend}"
 
 
 def _unusable(error: InvalidRequest) -> ExternalAnswer:
@@ -120,7 +126,7 @@ def _only_notice(result: SearchResult, what: str) -> ExternalAnswer:
     missing = missing_sources(result)
     title = sources_notice(missing, "these records").title
     return failed_answer(
-        title, f"{what} {_MEND}", search_id=result.search_id, source_ids=[one.source_id for one in missing]
+        title, _sentences(what, _MEND), search_id=result.search_id, source_ids=[one.source_id for one in missing]
     )
 
 
