@@ -41,11 +41,18 @@ def caller_of(tool: Tool) -> Caller:
 
 
 def messages(tool: Tool, answer: Answer) -> Generator[ToolInvokeMessage, None, None]:
-    """Yield an answer as Dify's messages."""
+    """Yield an answer as Dify's messages.
+
+    Texts are streamed: Dify's tool node closes every variable with an empty chunk, and an Answer node prints the chunks
+    of a closed variable instead of its value. Lists and objects cannot be streamed.
+    """
     yield tool.create_text_message(answer.text)
     yield tool.create_json_message(dict(answer.json))
     for name, value in answer.variables.items():
-        yield tool.create_variable_message(name, value)
+        if isinstance(value, str):
+            yield tool.create_stream_variable_message(name, value)
+        else:
+            yield tool.create_variable_message(name, value)
 
 
 def domain_options(credentials: dict[str, Any]) -> list[ParameterOption]:

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from context_engine.cli.app import FAILURE
 from context_engine.cli.console import clean, out, print_json_line, show
+from context_engine.cli.doctor_external import external_is_good
 from context_engine.cli.doctor_models import ModelReport, model_reports
 from context_engine.cli.workspace import Place, Workspace, open_workspace, placed
 from context_engine.engine.recall import as_source_error
@@ -35,9 +36,11 @@ EPILOG: Final = """\b
 Examples:
   context-engine doctor
   context-engine doctor --domain NPA --no-query --json
+  context-engine doctor --external https://dify.example.com/e/abc --domain NPA --token-file token.txt
 
 \b
 Exit code: 0 every source can be searched and every model used, 1 one cannot, 2 usage or configuration.
+With --external: 0 Dify would register it and find something to show, 1 it would not.
 """
 
 
@@ -66,15 +69,39 @@ class SourceReport(NamedTuple):
 @click.option("--domain", "-d", metavar="NAME", help="This domain alone.")
 @click.option("--no-query", is_flag=True, help="Ask no sample query and try no model.")
 @click.option("--query", metavar="TEXT", default=SAMPLE, show_default=True, help="The sample query.")
+@click.option("--external", metavar="URL", help="Play Dify's questions to an External Knowledge API instead.")
+@click.option("--token-env", metavar="NAME", help="The variable that holds its access token.")
+@click.option("--token-file", metavar="FILE", help="The file that holds its access token.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @placed
-def doctor(place: Place, domain: str | None, no_query: bool, query: str, as_json: bool) -> None:
+def doctor(
+    place: Place,
+    domain: str | None,
+    no_query: bool,
+    query: str,
+    external: str | None,
+    token_env: str | None,
+    token_file: str | None,
+    as_json: bool,
+) -> None:
     """Ask every source of every domain whether it can be searched, and as its manifest says.
 
     The embedder and the reranker of the configuration are tried once: without its model a search goes on, but worse.
+
+    With --external: ask an External Knowledge API, such as the plugin's endpoint, what Dify asks when it is
+    registered and when it is searched, and say what Dify would make of the answers. Its address is the one given to
+    Dify, without /retrieval.
     """
     if not query.strip():
         raise InvalidRequest("--query is empty: give some words, or --no-query")
+    if external is not None:
+        sample = None if no_query else query
+        good = external_is_good(
+            external, token_env=token_env, token_file=token_file, domain=domain, query=sample, as_json=as_json
+        )
+        click.get_current_context().exit(0 if good else FAILURE)
+    if token_env is not None or token_file is not None:
+        raise InvalidRequest("--token-env and --token-file belong to --external")
     workspace = open_workspace(place)
     reports = list(_reports(workspace, domain, None if no_query else query))
     setup = workspace.setup

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from context_engine.context import NOTHING_FOUND, ApproxTokenCounter, from_result
 from context_engine.context.render import Form
 from context_engine.dify.node_output import node_records
+from context_engine.dify.notices import told_of_sources, without_register
+from context_engine.dify.plain import plain
 from context_engine.dify.size import fitted
 from context_engine.models import SearchResult
 
-__all__ = ["DEMO_LABEL", "Answer", "search_answer"]
+__all__ = ["DEMO_LABEL", "Answer", "lines", "search_answer"]
 
 DEMO_LABEL: Final = "DEMO: an invented bank, none of it is true."
 _COUNTER: Final = ApproxTokenCounter()
@@ -25,7 +27,8 @@ class Answer:
     Attributes:
         text: never empty.
         json: the whole result.
-        variables: name -> value, as the tool's output schema declares them.
+        variables: name -> value, as the tool's output schema declares them. An Answer node prints the texts among
+            them alone; a list that a person may want to read has a twin, `NAME_text`.
     """
 
     text: str
@@ -33,28 +36,39 @@ class Answer:
     variables: Mapping[str, Any]
 
 
-def search_answer(result: SearchResult, *, form: Form = "markdown", demo: bool = False) -> Answer:
+def search_answer(
+    result: SearchResult,
+    *,
+    form: Form = "markdown",
+    demo: bool = False,
+    notices: bool = True,
+    register_required: bool = True,
+) -> Answer:
     """Return a search's answer.
 
     Args:
         result: what was found; its `context_max_tokens` is the budget of the text.
         form: of the text.
         demo: the knowledge is the fictitious bank's, and everything says so.
+        notices: begin `result` with a passage that says what is missing, where the search is not whole.
+        register_required: the decision is `incomplete` where a tier-1 source failed.
     """
+    result = without_register(result) if register_required else result
     context = from_result(result, counter=_COUNTER, form=form).text or NOTHING_FOUND
     if demo:
         context = f"{DEMO_LABEL}\n\n{context}"
     whole = result.to_dict(demo=demo)
-    told = [DEMO_LABEL] * demo + list(result.warnings)
+    told = [DEMO_LABEL] * demo + told_of_sources(result) + list(result.warnings)
     parts = {
-        "context": fitted("context", context),
-        "result": fitted("result", node_records(result)),
-        "json": fitted("json", whole),
-        "sources": fitted("sources", [_source(source) for source in whole["sources"]]),
-        "trace": fitted("trace", _trace(result, whole)),
+        "context": fitted("context", plain(context)),
+        "result": fitted("result", plain(node_records(result, notices=notices))),
+        "json": fitted("json", plain(whole)),
+        "sources": fitted("sources", plain([_source(source) for source in whole["sources"]])),
+        "trace": fitted("trace", plain(_trace(result, whole))),
     }
     told += [part.cut for part in parts.values() if part.cut is not None]
-    warnings = fitted("warnings", told).value or []
+    warnings = fitted("warnings", plain(told)).value or []
+    sources = parts["sources"].value or []
     text = parts["context"].value or NOTHING_FOUND
     return Answer(
         text=text,
@@ -64,12 +78,30 @@ def search_answer(result: SearchResult, *, form: Form = "markdown", demo: bool =
             "context": text,
             "status": str(result.status),
             "decision": str(result.decision),
-            "sources": parts["sources"].value or [],
+            "sources": sources,
+            "sources_text": lines("sources_text", [_source_line(one) for one in sources]),
             "warnings": warnings,
+            "warnings_text": lines("warnings_text", warnings),
             "search_id": result.search_id,
             "trace": parts["trace"].value or {},
         },
     )
+
+
+def lines(name: str, sentences: Sequence[str]) -> str:
+    """Return sentences as a list that a person reads, one a line; small enough for Dify.
+
+    >>> lines("warnings_text", ["one", "two"])
+    '- one\\n- two'
+    """
+    return str(fitted(name, "\n".join(f"- {' '.join(one.split())}" for one in sentences)).value or "")
+
+
+def _source_line(source: Mapping[str, Any]) -> str:
+    about = f"{source['title'] or source['source_id']} (tier {source['authority_tier']}): {source['state']}"
+    if source["state"] in ("ok", "partial"):
+        about += f", {source['chunks']} passage{'s' * (source['chunks'] != 1)}"
+    return f"{about}. {source['error']}" if source["error"] else about
 
 
 def _source(status: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from context_engine.dify.answer import DEMO_LABEL, Answer
+from context_engine.dify.answer import DEMO_LABEL, Answer, lines
 from context_engine.dify.engines import OpenEngine
 from context_engine.dify.health import Health, health
+from context_engine.dify.plain import plain
 from context_engine.dify.plugin_settings import PluginSetup
 from context_engine.dify.size import fitted
 from context_engine.models import Caller, DomainSpec, SourceSpec
@@ -52,17 +53,21 @@ def catalogue(
         for name in names
     ]
     whole = {"demo": opened.plugin.demo, "caller": asdict(caller or Caller()), "domains": rows}
-    fit = fitted("domains", whole)
+    fit = fitted("domains", plain(whole))
     healthy = not any(one.state == "failed" for one in found) and not any(row["problem"] for row in rows)
-    text = fitted("text", _text(rows, demo=opened.plugin.demo)).value
+    text = fitted("text", plain(_text(rows, demo=opened.plugin.demo))).value
+    warnings = [one for one in ([DEMO_LABEL] if opened.plugin.demo else []) + [fit.cut] if one]
     return Answer(
         text=text,
         json=fit.value or {},
         variables={
             "domains": (fit.value or {}).get("domains", []),
             "names": names,
+            "names_text": ", ".join(names),
             "healthy": healthy,
-            "warnings": [one for one in ([DEMO_LABEL] if opened.plugin.demo else []) + [fit.cut] if one],
+            "healthy_text": "yes" if healthy else "no",
+            "warnings": warnings,
+            "warnings_text": lines("warnings_text", warnings),
         },
     )
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from math import isfinite
 from typing import Any, Final
 
+from context_engine.dify.plain import plain_text
 from context_engine.errors import InvalidFilter, nearest
 from context_engine.models import And, Condition, Filter, FilterOp, Or, to_moment
 
@@ -33,6 +35,7 @@ OPERATORS: Final = {
 }
 """Dify's words and ours."""
 
+_MOST_BITS: Final = 64
 _DATES: Final = ("before", "after")
 _BARE: Final = (FilterOp.EMPTY, FilterOp.NOT_EMPTY)
 _LISTS: Final = (FilterOp.IN, FilterOp.NOT_IN)
@@ -57,13 +60,21 @@ def read_conditions(value: Any) -> Filter | None:
         return None
     if not isinstance(conditions, list):
         raise InvalidFilter(f"metadata_condition.conditions must be a list, got {type(conditions).__name__}")
-    parts = tuple(_condition(one) for one in conditions)
-    join = str(value.get("logical_operator") or "and").casefold()
+    parts = tuple(_numbered(number, one) for number, one in enumerate(conditions, start=1))
+    given = value.get("logical_operator")
+    join = "and" if given is None or given == "" else given.casefold() if isinstance(given, str) else ""
     if join not in _JOINS:
-        raise InvalidFilter(f"logical_operator must be 'and' or 'or', got {join!r}")
+        raise InvalidFilter(f"metadata_condition.logical_operator must be 'and' or 'or', got {str(given)[:40]!r}")
     if len(parts) < 2:
         return parts[0] if parts else None
     return _JOINS[join](parts)
+
+
+def _numbered(number: int, given: Any) -> Filter:
+    try:
+        return _condition(given)
+    except InvalidFilter as error:
+        raise InvalidFilter(f"metadata_condition, condition {number}: {error}") from None
 
 
 def _condition(given: Any) -> Filter:
@@ -72,17 +83,22 @@ def _condition(given: Any) -> Filter:
     name, word, value = given.get("name"), given.get("comparison_operator"), given.get("value")
     if isinstance(name, list) and len(name) == 1:
         name = name[0]
-    if not isinstance(name, str) or not name.strip():
-        raise InvalidFilter("a condition has no 'name'")
-    op = OPERATORS.get(str(word))
+    if not isinstance(name, str) or not name.strip() or not _usable(name):
+        raise InvalidFilter("it has no 'name' that is text")
+    op = OPERATORS.get(word) if isinstance(word, str) else None
     if op is None:
-        raise InvalidFilter(f"unknown operator {word!r} for {name!r}.{nearest(str(word), OPERATORS)}")
+        shown = str(word)[:40]
+        raise InvalidFilter(
+            f"unknown operator {shown if word is None else repr(shown)} for {name!r}.{nearest(shown, OPERATORS)}"
+        )
     if op in _BARE:
         return Condition(name, op)
     if op in _LISTS:
         return Condition(name, op, _listed(name, value))
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise InvalidFilter(f"{name!r} {word}: the value must be a text or a number, got {type(value).__name__}")
+    if not _usable(value):
+        raise InvalidFilter(f"{name!r} {word}: the value is no number or text that can be compared")
     if word in _DATES:
         return _dated(name, op, value)
     return Condition(name, op, value)
@@ -91,9 +107,16 @@ def _condition(given: Any) -> Filter:
 def _listed(name: str, value: Any) -> tuple[Any, ...]:
     if isinstance(value, str):
         value = [part.strip() for part in value.split(",")]
-    if not isinstance(value, list) or not all(isinstance(one, str | int | float) for one in value):
+    if not isinstance(value, list) or not all(isinstance(one, str | int | float) and _usable(one) for one in value):
         raise InvalidFilter(f"{name!r}: 'in' takes a list, or texts joined by commas, got {type(value).__name__}")
     return tuple(one for one in value if one != "")
+
+
+def _usable(value: str | int | float) -> bool:
+    """Return whether a value can be compared and sent on: UTF-8, finite, of at most 64 bits."""
+    if isinstance(value, str):
+        return "\x00" not in value and plain_text(value) == value
+    return isfinite(value) if isinstance(value, float) else value.bit_length() <= _MOST_BITS
 
 
 def _dated(name: str, op: FilterOp, value: str | int | float) -> Filter:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from context_engine.dify.plain import plain_text, unusable
 from context_engine.errors import ConfigError
 from context_engine.secrecy import MASK, hide
 
@@ -44,17 +45,17 @@ class Credentials:
         access_token.
 
         Raises:
-            ConfigError: `variables` is no JSON object of names and texts.
+            ConfigError: a field is no text, or `variables` no JSON object of names and texts.
         """
         return cls(
-            base_url=_text(fields.get("dify_base_url")),
-            api_key=_text(fields.get("dify_api_key")),
-            ca_certificate=_text(fields.get("ca_certificate")),
-            proxy=_text(fields.get("proxy")),
-            domains=_text(fields.get("domains")),
-            variables=MappingProxyType(_variables(_text(fields.get("variables")))),
-            demo_bank=read_flag(fields.get("demo_bank"), False),
-            access_token=_text(fields.get("access_token")),
+            base_url=_text(fields, "dify_base_url"),
+            api_key=_text(fields, "dify_api_key"),
+            ca_certificate=_text(fields, "ca_certificate"),
+            proxy=_text(fields, "proxy"),
+            domains=_text(fields, "domains"),
+            variables=MappingProxyType(_variables(_text(fields, "variables"))),
+            demo_bank=_flag(fields, "demo_bank"),
+            access_token=_text(fields, "access_token"),
         )
 
     def __repr__(self) -> str:
@@ -104,8 +105,24 @@ def read_flag(value: Any, otherwise: bool) -> bool:
     return text in ("true", "1", "1.0", "yes", "on") if text else otherwise
 
 
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value).strip() or None
+def _text(fields: Mapping[str, Any], name: str) -> str | None:
+    """Return a field's text, None where it is absent or blank; a number counts as text, its value is never shown."""
+    value = fields.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, str | int | float) or unusable(value):
+        raise ConfigError(f"must be a text, got {type(value).__name__}", key=name)
+    text = str(value).strip()
+    if "\x00" in text or plain_text(text) != text:
+        raise ConfigError("holds binary data (NUL or lone surrogates): paste it as text", key=name)
+    return text or None
+
+
+def _flag(fields: Mapping[str, Any], name: str) -> bool:
+    value = fields.get(name)
+    if isinstance(value, list | Mapping) or unusable(value):
+        raise ConfigError(f"must be true or false, got {type(value).__name__}", key=name)
+    return read_flag(value, False)
 
 
 def _user_of(url: str | None) -> str | None:

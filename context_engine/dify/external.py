@@ -2,7 +2,7 @@
 
 Dify drops records whose `metadata` is no object, sorts by `score`, and turns any status but 200 into "succeeded,
 nothing found"; after 429 and 5xx it asks three times more. So whatever is an answer is a 200, and what failed says so
-in a record.
+in a record. A registration is refused on 403, 404 and 502 alone: a wrong token is a 403.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ from typing import Any, Final
 
 from context_engine.dify.answer import DEMO_LABEL
 from context_engine.dify.conditions import read_conditions
-from context_engine.dify.node_output import content_for_model, document_metadata, node_scores
+from context_engine.dify.node_output import (
+    BELOW_NOTICE,
+    content_for_model,
+    document_metadata,
+    node_scores,
+    notice_metadata,
+)
+from context_engine.dify.notices import missing_sources, sources_notice
+from context_engine.dify.plain import plain, plain_text, unusable
 from context_engine.dify.size import fitted
 from context_engine.errors import InvalidRequest
 from context_engine.models import Decision, Filter, SearchResult, SourceStatus
@@ -25,6 +33,7 @@ __all__ = [
     "ExternalAnswer",
     "ExternalRequest",
     "authorised",
+    "failed_answer",
     "notice_record",
     "read_request",
     "records_answer",
@@ -33,9 +42,11 @@ __all__ = [
 
 LEAST_TOKEN: Final = 32
 _MOST_RECORDS: Final = 100
+_MOST_SHOWN: Final = 40
+_MOST_DIGITS: Final = 4000
 _DEFAULT_TOP_K: Final = 4
-_NOTICE_TITLE: Final = "Knowledge incomplete"
-_BELOW_NOTICE: Final = 1e-6
+_FAILED_SCORE: Final = 0.01
+"""Of a notice that stands alone: below what other knowledge bases of the same node have found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +58,7 @@ class ExternalAnswer:
 
     def encoded(self) -> bytes:
         """Return the body as UTF-8 JSON."""
-        return json.dumps(self.body, ensure_ascii=False, default=str).encode("utf-8", "replace")
+        return json.dumps(plain(self.body), ensure_ascii=False, default=str).encode("utf-8")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +82,14 @@ def authorised(token: Any, header: str | None) -> bool:
 
     A token shorter than 32 characters lets nobody in.
     """
-    expected = str(token or "").strip()
+    expected = token.strip() if isinstance(token, str) else ""
     scheme, _, given = (header or "").strip().partition(" ")
-    equal = hmac.compare_digest(given.strip().encode(), expected.encode())
+    equal = hmac.compare_digest(_octets(given.strip()), _octets(expected))
     return equal and len(expected) >= LEAST_TOKEN and scheme.casefold() == "bearer"
+
+
+def _octets(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def read_request(body: bytes) -> ExternalRequest | None:
@@ -86,25 +101,58 @@ def read_request(body: bytes) -> ExternalRequest | None:
     """
     if not body.strip():
         return None
+    value = _parsed(body)
+    knowledge_id, query = value.get("knowledge_id"), value.get("query")
+    if not knowledge_id and not query:
+        return None
+    setting = _object(value.get("retrieval_setting"), "retrieval_setting")
+    top_k, threshold, condition = setting.get("top_k"), setting.get("score_threshold"), value.get("metadata_condition")
+    for name, one in (("top_k", top_k), ("score_threshold", threshold), ("metadata_condition", condition)):
+        problem = unusable(one)
+        if problem is not None:
+            raise InvalidRequest(f"{name} {problem}")
+    return ExternalRequest(
+        knowledge_id=_text(knowledge_id, "knowledge_id").strip(),
+        query=_text(query, "query"),
+        top_k=_top_k(top_k),
+        score_threshold=_threshold(threshold),
+        filters=read_conditions(condition),
+    )
+
+
+def _parsed(body: bytes) -> Mapping[str, Any]:
     try:
-        value = json.loads(body)
+        value = json.loads(body, parse_int=_integer)
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, Mapping):
         raise InvalidRequest("the body must be a JSON object")
-    knowledge_id, query = value.get("knowledge_id"), value.get("query")
-    if not knowledge_id and not query:
-        return None
-    setting = value.get("retrieval_setting") or {}
-    if not isinstance(knowledge_id, str) or not isinstance(query, str) or not isinstance(setting, Mapping):
-        raise InvalidRequest("'knowledge_id' and 'query' must be texts, 'retrieval_setting' an object")
-    return ExternalRequest(
-        knowledge_id=knowledge_id.strip(),
-        query=query,
-        top_k=_top_k(setting.get("top_k")),
-        score_threshold=_threshold(setting.get("score_threshold")),
-        filters=read_conditions(value.get("metadata_condition")),
-    )
+    return value
+
+
+def _integer(digits: str) -> int | float:
+    """Read an integer; one that is too long for Python is too large for every field."""
+    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidRequest(f"'knowledge_id' and 'query' must be texts: {name} is {_kind(value)}")
+    if not value.strip():
+        raise InvalidRequest(f"{name} is empty")
+    if "\x00" in value or plain_text(value) != value:
+        raise InvalidRequest(f"{name} holds binary data (NUL or lone surrogates): send UTF-8 text")
+    return value
+
+
+def _object(value: Any, name: str) -> Mapping[str, Any]:
+    if value is not None and not isinstance(value, Mapping):
+        raise InvalidRequest(f"{name} must be an object, got {_kind(value)}")
+    return value or {}
+
+
+def _kind(value: Any) -> str:
+    return "missing" if value is None else type(value).__name__
 
 
 def records_answer(
@@ -115,13 +163,15 @@ def records_answer(
     Args:
         notice_records: put a record first that names the sources that did not answer.
     """
-    notices = [notice_record(result.sources, result.search_id)] if notice_records and _incomplete(result) else []
+    missing = missing_sources(result) if notice_records else []
+    notices = [notice_record(missing, result.search_id)] if missing else []
     room = request.top_k - len(notices)
     if result.decision is Decision.OUT_OF_SCOPE:
         return ExternalAnswer(200, {"records": notices})
     titles = {source.source_id: source.title or source.source_id for source in result.sources}
     records: list[dict[str, Any]] = []
-    for chunk, score in zip(result.chunks, node_scores(result), strict=True):
+    scores = node_scores(result, most=BELOW_NOTICE if notices else 1.0)
+    for chunk, score in zip(result.chunks, scores, strict=True):
         if chunk.relevance < request.score_threshold or len(records) >= room:
             continue
         title = chunk.chunk.title or chunk.chunk.document_id or titles.get(chunk.source_id, chunk.source_id)
@@ -129,34 +179,36 @@ def records_answer(
         records.append(
             {
                 "content": content_for_model(chunk, result.search_id),
-                "score": min(score, 1 - _BELOW_NOTICE) if notices else score,
+                "score": score,
                 "title": f"{DEMO_LABEL} {title}" if demo else title,
                 "metadata": {**metadata, "demo": True} if demo else metadata,
             }
         )
-    fit = fitted("records", [*notices, *records])
+    fit = fitted("records", plain([*notices, *records]))
     if fit.cut is None:
         return ExternalAnswer(200, {"records": fit.value})
     return ExternalAnswer(200, {"records": fit.value or notices, "cut": fit.cut})
 
 
-def notice_record(sources: Sequence[SourceStatus], search_id: str) -> dict[str, Any]:
-    """Return the record that stands for what is missing; its score puts it first."""
-    missing = [one.title or one.source_id for one in sources if one.state in ("failed", "partial")]
-    names = ", ".join(missing) or "a part of the search"
-    metadata = {
-        "notice": True,
-        "search_id": search_id,
-        "sources": [one.source_id for one in sources if one.state in ("failed", "partial")],
-        "relevance": None,
-        "final": None,
-    }
-    return {
-        "content": f"{_NOTICE_TITLE}: {names} unavailable. What it holds is missing from these records.",
-        "score": 1.0,
-        "title": f"{_NOTICE_TITLE}: {names} unavailable",
-        "metadata": metadata,
-    }
+def notice_record(missing: Sequence[SourceStatus], search_id: str) -> dict[str, Any]:
+    """Return the record that stands for sources that are missing; its score puts it first."""
+    notice = sources_notice(missing, "these records")
+    metadata = notice_metadata([one.source_id for one in missing], search_id)
+    return {"content": notice.content, "score": 1.0, "title": notice.title, "metadata": metadata}
+
+
+def failed_answer(title: str, what: str, *, search_id: str = "", source_ids: Sequence[str] = ()) -> ExternalAnswer:
+    """Return a 200 with one record that says what failed: Dify shows any other status as "nothing found".
+
+    Args:
+        title: of the record, in a few words.
+        what: failed, and what to do.
+        search_id: where a search was begun.
+        source_ids: those that did not answer.
+    """
+    metadata = notice_metadata(list(source_ids), search_id)
+    record = {"content": f"{title}. {what}", "score": _FAILED_SCORE, "title": title, "metadata": metadata}
+    return ExternalAnswer(200, {"records": [record]})
 
 
 def refused(status: int, code: int, message: str) -> ExternalAnswer:
@@ -164,15 +216,12 @@ def refused(status: int, code: int, message: str) -> ExternalAnswer:
     return ExternalAnswer(status, {"error_code": code, "error_msg": message})
 
 
-def _incomplete(result: SearchResult) -> bool:
-    return any(one.state in ("failed", "partial") for one in result.sources)
-
-
 def _top_k(value: Any) -> int:
     if value is None:
         return _DEFAULT_TOP_K
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < 1:
-        raise InvalidRequest(f"top_k must be a whole number, 1 or more, got {value!r}")
+    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    if isinstance(value, bool) or not whole or value < 1:
+        raise InvalidRequest(f"top_k must be a whole number, 1 or more, got {_shown(value)}")
     return min(int(value), _MOST_RECORDS)
 
 
@@ -180,5 +229,10 @@ def _threshold(value: Any) -> float:
     if value is None:
         return 0.0
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise InvalidRequest(f"score_threshold must be a number from 0 to 1, got {value!r}")
+        raise InvalidRequest(f"score_threshold must be a number from 0 to 1, got {_shown(value)}")
     return float(value)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from context_engine.dify.credentials import Credentials, Redactor
+from context_engine.dify.plain import plain_text
 from context_engine.errors import ContextEngineError
 from context_engine.models import SearchResult, SourceStatus, Status
 
-__all__ = ["SourceMissing", "ToolFailure", "failure", "guarded", "refuse_incomplete"]
+__all__ = ["SourceMissing", "ToolFailure", "failure", "guarded", "guarded_tool", "refuse_incomplete"]
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +59,23 @@ def guarded(fields: Mapping[str, Any], call: Callable[[Credentials], T]) -> T:
     raise told
 
 
+def guarded_tool(fields: Mapping[str, Any], call: Callable[[Credentials], T]) -> T:
+    """Call as `guarded` does; a failure's message begins with its name.
+
+    Dify writes its own class into the fail branch's `error_type` and keeps our name in the message alone: there it
+    is, as its first word, for a condition on `error_message`.
+
+    Raises:
+        ToolFailure: in the place of whatever was raised.
+    """
+    try:
+        return guarded(fields, call)
+    except ToolFailure as error:
+        name = type(error).__name__
+        told = _named(name, f"{name}: {error}")
+    raise told
+
+
 def refuse_incomplete(result: SearchResult) -> None:
     """Fail where a source did not answer, or answered in part.
 
@@ -79,5 +97,5 @@ def _told(source: SourceStatus) -> str:
 
 
 def _named(name: str, message: str) -> ToolFailure:
-    made: ToolFailure = type(name, (ToolFailure,), {})(message)
+    made: ToolFailure = type(name, (ToolFailure,), {})(plain_text(message))
     return made

@@ -8,23 +8,12 @@ from datetime import date
 from typing import Any, Final, cast
 
 from context_engine.context.render import Form
-from context_engine.dify.credentials import read_flag
-from context_engine.errors import InvalidRequest, nearest
+from context_engine.dify.fields import choice_field, flag_field, query_field, text_field, whole_field
+from context_engine.errors import InvalidFilter, InvalidRequest
 from context_engine.models import And, Caller, Condition, DomainSpec, Filter, FilterOp, Registry, SearchRequest, to_date
 from context_engine.policy.filters import parse_filter
 
-__all__ = [
-    "AUTHORITY",
-    "SearchForm",
-    "choice_field",
-    "chosen_domain",
-    "context_form",
-    "flag_field",
-    "read_search_form",
-    "text_field",
-    "whole_field",
-    "whole_fields",
-]
+__all__ = ["AUTHORITY", "SearchForm", "chosen_domain", "context_form", "read_search_form", "whole_fields"]
 
 AUTHORITY: Final = {
     "system_of_record": 1,
@@ -47,11 +36,15 @@ class SearchForm:
     Attributes:
         form: of the context.
         fail_if_missing: whether a source that does not answer fails the search.
+        register_required: whether the decision is `incomplete` where a tier-1 source failed.
+        notices: whether `result` begins with what is missing.
     """
 
     request: SearchRequest
     form: Form
     fail_if_missing: bool
+    register_required: bool
+    notices: bool
 
 
 def read_search_form(fields: Mapping[str, Any], registry: Registry, caller: Caller) -> SearchForm:
@@ -67,17 +60,19 @@ def read_search_form(fields: Mapping[str, Any], registry: Registry, caller: Call
     if tier < 5:
         overrides["sources"] = _sources_within(domain, tier)
     request = SearchRequest(
-        query=cast(str, fields.get("query") or ""),
+        query=query_field(fields),
         domain=domain.domain,
         caller=_on_behalf(caller, text_field(fields, "on_behalf_of")),
         as_of=_day(text_field(fields, "as_of")),
-        filters=_narrowed(parse_filter(text_field(fields, "filter")), tier),
+        filters=_narrowed(_filter(text_field(fields, "filter")), tier),
         overrides=overrides,
     )
     return SearchForm(
         request=request,
         form=context_form(fields),
         fail_if_missing=choice_field(fields, "if_source_missing", ("continue", "fail"), "continue") == "fail",
+        register_required=flag_field(fields, "register_required", True),
+        notices=flag_field(fields, "notice_passage", True),
     )
 
 
@@ -92,35 +87,6 @@ def chosen_domain(fields: Mapping[str, Any], registry: Registry) -> str:
         have = ", ".join(registry.names) or "none is configured"
         raise InvalidRequest(f"no domain is chosen: choose one in 'Domain' or give 'Domain name'. Domains: {have}.")
     return name
-
-
-def text_field(fields: Mapping[str, Any], name: str) -> str | None:
-    """Return a field's text, None where it is absent or blank."""
-    value = fields.get(name)
-    return None if value is None else str(value).strip() or None
-
-
-def flag_field(fields: Mapping[str, Any], name: str, otherwise: bool) -> bool:
-    """Return whether a box is ticked, `otherwise` where the field is absent or blank."""
-    return read_flag(fields.get(name), otherwise)
-
-
-def whole_field(fields: Mapping[str, Any], name: str, least: int, most: int) -> int | None:
-    """Return a field's whole number, None where it is absent or blank.
-
-    Raises:
-        InvalidRequest: no whole number, or out of range.
-    """
-    text = text_field(fields, name)
-    if text is None:
-        return None
-    try:
-        number = float(text)
-    except ValueError:
-        number = float("nan")
-    if not (number.is_integer() and least <= number <= most):
-        raise InvalidRequest(f"{name} must be a whole number from {least} to {most}, got {text[:40]!r}")
-    return int(number)
 
 
 def whole_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,18 +111,6 @@ def context_form(fields: Mapping[str, Any]) -> Form:
     return cast(Form, choice_field(fields, "context_form", ("markdown", "text"), "markdown"))
 
 
-def choice_field(fields: Mapping[str, Any], name: str, allowed: tuple[str, ...], otherwise: str) -> str:
-    """Return a field's choice, `otherwise` where it is absent or blank.
-
-    Raises:
-        InvalidRequest: there is no such choice; names the nearest.
-    """
-    value = text_field(fields, name) or otherwise
-    if value not in allowed:
-        raise InvalidRequest(f"{name} has no choice {value[:40]!r}.{nearest(value, allowed)}")
-    return value
-
-
 def _sources_within(domain: DomainSpec, tier: int) -> tuple[str, ...]:
     """Return the sources that can give something of that authority; the others need not be asked."""
     found = tuple(one.id for one in domain.sources if one.tier <= tier or one.trust_document_metadata)
@@ -167,6 +121,13 @@ def _sources_within(domain: DomainSpec, tier: int) -> tuple[str, ...]:
             "'Authority'"
         )
     return found
+
+
+def _filter(text: str | None) -> Filter | None:
+    try:
+        return parse_filter(text)
+    except InvalidFilter as error:
+        raise InvalidFilter(f"filter: {error}") from None
 
 
 def _narrowed(filters: Filter | None, tier: int) -> Filter | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any, NamedTuple
 
+from context_engine.dify.plain import plain_text
 from context_engine.errors import InvalidRequest, RerankerError
 from context_engine.models import Chunk
 from context_engine.rerankers.scores import unit_scores
@@ -32,9 +33,13 @@ def read_model(value: Any) -> ModelChoice | None:
     """
     if not value:
         return None
-    if not isinstance(value, Mapping) or not value.get("provider") or not value.get("model"):
+    given = value if isinstance(value, Mapping) else {}
+    provider, model = given.get("provider"), given.get("model")
+    if not isinstance(provider, str) or not isinstance(model, str) or not (provider and model):
         raise InvalidRequest("rerank_model must name a provider and a model: choose one of Dify's rerank models")
-    return ModelChoice(str(value["provider"]), str(value["model"]))
+    if plain_text(provider + model) != provider + model:
+        raise InvalidRequest("rerank_model holds binary data (lone surrogates): send UTF-8 text")
+    return ModelChoice(provider, model)
 
 
 class ModelReranker:

@@ -8,32 +8,53 @@ from uuid import UUID, uuid5
 
 from context_engine.context import fence
 from context_engine.context.render import QUOTED
+from context_engine.dify.notices import Notice, missing_sources, notice_of
 from context_engine.models import Decision, RankedChunk, SearchResult, TrustClass
 from context_engine.text import content_sha256
 
-__all__ = ["content_for_model", "dataset_uuid", "document_metadata", "fence_nonce", "node_records", "node_scores"]
+__all__ = [
+    "BELOW_NOTICE",
+    "NOTICE_DATASET",
+    "content_for_model",
+    "dataset_uuid",
+    "document_metadata",
+    "fence_nonce",
+    "node_records",
+    "node_scores",
+    "notice_metadata",
+]
 
 _NAMESPACE: Final = UUID("6f1c2c0e-6a0b-5d5e-9a55-2d9b6f1f7c11")
 _STEP: Final = 1e-6
+BELOW_NOTICE: Final = 1 - _STEP
+"""The highest score of a passage that stands below a notice."""
+
+NOTICE_DATASET: Final = str(uuid5(_NAMESPACE, "notice"))
+"""The dataset id of a notice, which no dataset has."""
 
 
-def node_records(result: SearchResult) -> list[dict[str, Any]]:
+def node_records(result: SearchResult, *, notices: bool = True) -> list[dict[str, Any]]:
     """Return the returned chunks as the node's `result`, in our order; nothing where the question is out of scope.
 
     Untrusted text stands in the same fence as in a context, for an LLM node reads `content` as it is.
+
+    Args:
+        notices: begin with a passage that says what is missing, where the search is not whole.
     """
+    notice = notice_of(result) if notices else None
+    records = [] if notice is None else [_notice_record(notice, result)]
     if result.decision is Decision.OUT_OF_SCOPE:
-        return []
+        return records
     titles = {source.source_id: source.title or source.source_id for source in result.sources}
-    scored = zip(result.chunks, node_scores(result), strict=True)
-    return [
+    scored = zip(result.chunks, node_scores(result, most=BELOW_NOTICE if records else 1.0), strict=True)
+    return records + [
         _record(chunk, score, place, titles.get(chunk.source_id, chunk.source_id), result.search_id)
-        for place, (chunk, score) in enumerate(scored, start=1)
+        for place, (chunk, score) in enumerate(scored, start=len(records) + 1)
     ]
 
 
-def node_scores(result: SearchResult) -> list[float]:
-    """Return one score in (0, 1] for each returned chunk, strictly falling, because Dify sorts by it.
+def node_scores(result: SearchResult, *, most: float = 1.0) -> list[float]:
+    """Return one score in (0, `most`] for each returned chunk, strictly falling, because Dify sorts by it.
 
     score = final / (relevance weight + authority weight * tier 1's boost), which is final / 0.76 by default; where that
     does not fall, a millionth less than the one before.
@@ -43,7 +64,7 @@ def node_scores(result: SearchResult) -> list[float]:
     scores: list[float] = []
     for left, chunk in zip(range(len(result.chunks), 0, -1), result.chunks, strict=True):
         score = max(chunk.final / best if best else 0.0, left * _STEP)
-        scores.append(round(min(score, scores[-1] - _STEP if scores else 1.0), 6))
+        scores.append(round(min(score, scores[-1] - _STEP if scores else most), 6))
     return scores
 
 
@@ -125,6 +146,38 @@ def _record(chunk: RankedChunk, score: float, place: int, source_title: str, sea
             "position": place,
         },
     }
+
+
+def _notice_record(notice: Notice, result: SearchResult) -> dict[str, Any]:
+    """Return a notice as the first passage: citations show it too."""
+    return {
+        "content": notice.content,
+        "title": notice.title,
+        "files": None,
+        "metadata": {
+            "_source": "knowledge",
+            "dataset_id": NOTICE_DATASET,
+            "dataset_name": notice.title,
+            "document_id": notice.title,
+            "document_name": notice.title,
+            "data_source_type": "external",
+            "segment_id": str(uuid5(_NAMESPACE, f"notice:{result.search_id}")),
+            "retriever_from": "workflow",
+            "score": 1.0,
+            "child_chunks": [],
+            "segment_hit_count": 0,
+            "segment_word_count": len(notice.content),
+            "segment_position": None,
+            "segment_index_node_hash": content_sha256(notice.content),
+            "doc_metadata": notice_metadata([one.source_id for one in missing_sources(result)], result.search_id),
+            "position": 1,
+        },
+    }
+
+
+def notice_metadata(source_ids: list[str], search_id: str) -> dict[str, Any]:
+    """Return what a notice carries: which sources are missing, for programs."""
+    return {"notice": True, "search_id": search_id, "sources": source_ids, "relevance": None, "final": None}
 
 
 def _segment_id(chunk: RankedChunk) -> str:

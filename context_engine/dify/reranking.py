@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from context_engine.context.render import Form
 from context_engine.dify.engines import OpenEngine
-from context_engine.dify.form import choice_field, context_form, text_field, whole_fields
+from context_engine.dify.fields import choice_field, query_field, text_field
+from context_engine.dify.form import context_form, whole_fields
 from context_engine.dify.model_reranker import Ask, ModelReranker, read_model
-from context_engine.dify.node_input import MOST_PASSAGES, Passages, read_passages
+from context_engine.dify.node_input import MOST_PASSAGES, Passages, read_missing, read_passages
 from context_engine.engine import Engine
+from context_engine.errors import SourceUnavailable
 from context_engine.models import (
     Caller,
     Chunk,
@@ -27,6 +29,7 @@ from context_engine.models import (
 __all__ = ["rerank_passages"]
 
 _NAME: Final = "rerank"
+_MISSING: Final = "it did not answer the search that these passages come from"
 
 
 class _Given:
@@ -34,12 +37,20 @@ class _Given:
 
     score_kinds = frozenset(ScoreKind)
 
-    def __init__(self, source_id: str, chunks: Sequence[Chunk], notes: tuple[str, ...]) -> None:
+    def __init__(self, source_id: str, chunks: Sequence[Chunk], notes: tuple[str, ...], *, missing: bool) -> None:
         self.source_id = source_id
-        self._answer = SourceAnswer(chunks=chunks, notes=notes)
+        failure = SourceUnavailable(_MISSING, source_id=source_id)
+        self._failure = failure if missing and not chunks else None
+        self._answer = SourceAnswer(chunks=chunks, notes=notes, failures=(failure,) if missing else ())
 
     def search(self, query: SourceQuery) -> SourceAnswer:
-        """Return what was given."""
+        """Return what was given.
+
+        Raises:
+            SourceUnavailable: a notice among the passages says that the source did not answer.
+        """
+        if self._failure is not None:
+            raise self._failure
         return self._answer
 
     def close(self) -> None:
@@ -65,6 +76,8 @@ def rerank_passages(
     name = text_field(fields, "domain_name") or text_field(fields, "domain")
     trusting = choice_field(fields, "unregistered", ("general_web", "metadata"), "general_web") == "metadata"
     passages = read_passages(fields.get("passages"), setup.registry, name, trust_metadata=trusting)
+    missing = {spec.id: spec for spec in read_missing(fields.get("passages"), setup.registry, name)}
+    passages = _with_missing(passages, missing)
     model = read_model(fields.get("rerank_model"))
     reranker = None if model is None else ModelReranker(model, ask)
     overrides: dict[str, Any] = {"stage1_top_k": MOST_PASSAGES, **whole_fields(fields)}
@@ -72,16 +85,24 @@ def rerank_passages(
     if reranker is not None:
         overrides |= {"reranker": reranker.name, "reranking_enabled": True}
     domain = _domain(setup.registry, name, passages)
-    request = SearchRequest(
-        query=cast(str, fields.get("query") or ""), domain=domain.domain, caller=caller, overrides=overrides
-    )
-    given = {spec.id: _Given(spec.id, chunks, _notes(place, passages)) for place, (spec, chunks) in _placed(passages)}
+    request = SearchRequest(query=query_field(fields), domain=domain.domain, caller=caller, overrides=overrides)
+    given = {
+        spec.id: _Given(spec.id, chunks, _notes(place, passages), missing=spec.id in missing)
+        for place, (spec, chunks) in _placed(passages)
+    }
     registry = Registry.model_construct(domains={domain.domain: domain})
     form = context_form(fields)
     with Engine(
         registry, lambda _domain, spec: given[spec.id], resolve=setup.resolver.resolve, reranker=reranker
     ) as engine:
         return engine.search(request), form
+
+
+def _with_missing(passages: Passages, missing: Mapping[str, SourceSpec]) -> Passages:
+    """Return the passages with the sources that gave none because they did not answer, those in no manifest last."""
+    have = {spec.id for spec, _ in passages.sources}
+    absent = tuple((spec, ()) for name, spec in missing.items() if name not in have)
+    return passages._replace(sources=(*absent, *passages.sources))
 
 
 def _domain(registry: Registry, name: str | None, passages: Passages) -> DomainSpec:

@@ -11,8 +11,8 @@ from dify_plugin.entities.tool import ToolInvokeMessage
 
 from context_engine.dify.answer import Answer
 from context_engine.dify.catalogue import catalogue
-from context_engine.dify.failure import guarded
-from context_engine.dify.form import flag_field, text_field
+from context_engine.dify.failure import guarded_tool
+from context_engine.dify.fields import flag_field, text_field
 
 
 class DomainsTool(Tool):
@@ -27,4 +27,4 @@ class DomainsTool(Tool):
                 check = flag_field(tool_parameters, "check_health", True)
                 return catalogue(opened, name, check=check, caller=caller)
 
-        yield from plugin_runtime.messages(self, guarded(self.runtime.credentials, listed))
+        yield from plugin_runtime.messages(self, guarded_tool(self.runtime.credentials, listed))

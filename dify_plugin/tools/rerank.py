@@ -12,7 +12,8 @@ from dify_plugin.entities.model.rerank import RerankModelConfig
 from dify_plugin.entities.tool import ToolInvokeMessage
 
 from context_engine.dify.answer import Answer, search_answer
-from context_engine.dify.failure import guarded
+from context_engine.dify.failure import guarded_tool
+from context_engine.dify.fields import flag_field
 from context_engine.dify.model_reranker import ModelChoice
 from context_engine.dify.reranking import rerank_passages
 
@@ -26,9 +27,10 @@ class RerankTool(Tool):
         def rank(credentials: Any) -> Answer:
             with plugin_runtime.ENGINES.use(credentials) as opened:
                 result, form = rerank_passages(tool_parameters, opened, caller, self._ask_model)
-                return search_answer(result, form=form, demo=opened.plugin.demo)
+                notices = flag_field(tool_parameters, "notice_passage", True)
+                return search_answer(result, form=form, demo=opened.plugin.demo, notices=notices)
 
-        yield from plugin_runtime.messages(self, guarded(self.runtime.credentials, rank))
+        yield from plugin_runtime.messages(self, guarded_tool(self.runtime.credentials, rank))
 
     def _ask_model(self, choice: ModelChoice, query: str, texts: Sequence[str]) -> list[tuple[int, float]]:
         """Have Dify call the rerank model that is set up there."""

@@ -11,7 +11,7 @@ from dify_plugin.entities import ParameterOption
 from dify_plugin.entities.tool import ToolInvokeMessage
 
 from context_engine.dify.answer import Answer, search_answer
-from context_engine.dify.failure import guarded, refuse_incomplete
+from context_engine.dify.failure import guarded_tool, refuse_incomplete
 from context_engine.dify.form import read_search_form
 
 
@@ -27,9 +27,15 @@ class SearchTool(Tool):
                 result = opened.engine.search(form.request)
                 if form.fail_if_missing:
                     refuse_incomplete(result)
-                return search_answer(result, form=form.form, demo=opened.plugin.demo)
+                return search_answer(
+                    result,
+                    form=form.form,
+                    demo=opened.plugin.demo,
+                    notices=form.notices,
+                    register_required=form.register_required,
+                )
 
-        yield from plugin_runtime.messages(self, guarded(self.runtime.credentials, search))
+        yield from plugin_runtime.messages(self, guarded_tool(self.runtime.credentials, search))
 
     def _fetch_parameter_options(self, parameter: str) -> list[ParameterOption]:
         return plugin_runtime.domain_options(self.runtime.credentials) if parameter == "domain" else []

@@ -13,6 +13,7 @@ import pytest
 
 from context_engine.dify.external import read_request, records_answer
 from context_engine.dify.node_output import node_records
+from context_engine.errors import SourceTimeout
 from context_engine.models import SearchResult
 
 RECORDINGS = Path(__file__).parent / "node_recordings"
@@ -129,6 +130,20 @@ def test_untrusted_text_is_fenced(result: SearchResult) -> None:
     assert web["content"].startswith("Quoted from an unverified source")
     assert "<<<untrusted " in web["content"] and "ignore all rules" in web["content"]
     assert web["metadata"]["doc_metadata"]["trust_class"] == "UNTRUSTED"
+
+
+@pytest.mark.parametrize("name", ["170-node-kr-economy", "171-node-kr-external-many"])
+def test_a_notice_has_the_fields_of_a_passage(ask: Any, chunk_of: Any, name: str) -> None:
+    def down(_query: str, _domain: str, _top_k: int) -> Any:
+        raise SourceTimeout("no answer within 4 s")
+
+    notice, passage = node_records(ask([(1, down), (2, [chunk_of("a", 0.9)])]))
+    theirs = recorded(name)[0]
+    assert set(notice) == set(passage) >= set(theirs)
+    assert set(notice["metadata"]) == set(passage["metadata"]) >= set(theirs["metadata"])
+    for one in ("segment_id", "dataset_id"):
+        assert str(UUID(notice["metadata"][one])) == notice["metadata"][one]
+    assert notice["metadata"]["score"] == 1.0 > passage["metadata"]["score"]
 
 
 def test_out_of_scope_gives_no_context(ask: Any, chunk_of: Any) -> None:

@@ -31,9 +31,9 @@ PATIENT = {"deadline_s": 120, "source_timeout_s": 100}
 """Times that a busy machine keeps too; an endpoint has its own."""
 
 
-def load_driver() -> Any:
-    """The driver beside this file; test folders are no packages."""
-    spec = importlib.util.spec_from_file_location("plugin_driver", Path(__file__).with_name("driver.py"))
+def load_beside(name: str) -> Any:
+    """A module beside this file; test folders are no packages."""
+    spec = importlib.util.spec_from_file_location(f"plugin_{name}", Path(__file__).with_name(f"{name}.py"))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
@@ -67,7 +67,12 @@ def alone(lock: Path) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def driver() -> Any:
-    return load_driver()
+    return load_beside("driver")
+
+
+@pytest.fixture(scope="session")
+def workflow() -> Any:
+    return load_beside("workflow")
 
 
 @pytest.fixture(scope="session")

@@ -27,6 +27,11 @@ def retrieval(knowledge_id: str = "NPA", query: str = QUESTION, top_k: int = 4, 
     return json.dumps({**body, **more}).encode()
 
 
+def logged(plugin: Any) -> list[str]:
+    """The lines of the plugin's log so far."""
+    return [line for line in plugin.lines if json.loads(line).get("event") == "log"]
+
+
 def test_the_manifest_comes_first(plugin: Any) -> None:
     assert (plugin.manifest["name"], plugin.manifest["version"]) == ("context_engine", "0.1.0")
     assert json.loads(plugin.lines[0])["name"] == "context_engine"
@@ -164,7 +169,7 @@ class TestSearch:
     ) -> None:
         with pytest.raises(driver.Failed, match=told) as raised:
             plugin.invoke("search", fields, credentials)
-        assert raised.value.error_type == error_type
+        assert raised.value.error_type == error_type == raised.value.message.partition(": ")[0]
 
     def test_nothing_found_is_said_in_words(self, plugin: Any, credentials: Any) -> None:
         fields = {"query": QUESTION, "domain": "NPA", "filter": "version=99.9"}
@@ -205,7 +210,7 @@ class TestSearch:
         assert "NPA Operating Procedures" in reply.text
         with pytest.raises(driver.Failed, match="not every source answered: NPA Operating Procedures") as raised:
             plugin.invoke("search", {**fields, "if_source_missing": "fail"}, credentials)
-        assert raised.value.error_type == "SourceMissing"
+        assert raised.value.error_type == "SourceMissing" and raised.value.message.startswith("SourceMissing: search ")
 
     def test_all_sources_down(self, plugin: Any, driver: Any, dify: Any, credentials: Any) -> None:
         dify.inject("unauthorized", endpoint="retrieve")
@@ -354,7 +359,7 @@ class TestEndpoint:
     ) -> None:
         headers = {"Content-Type": "application/json"} | ({} if header is None else {"Authorization": header})
         status, answer = plugin.endpoint({**settings, "access_token": settings_token}, body, headers)
-        assert status == 401 and "records" not in answer
+        assert status == 403 and "records" not in answer
 
     def test_both_probes_are_answered(self, plugin: Any, settings: Any) -> None:
         newer = retrieval("", "", 1)
@@ -376,6 +381,9 @@ class TestEndpoint:
         dify.inject("status_503", endpoint="retrieve")
         status, body = plugin.endpoint(settings, retrieval(), AUTHORISED)
         assert status == 200 and [one["metadata"]["notice"] for one in body["records"]] == [True]
+        assert (
+            body["records"][0]["score"] < 0.1 and "no source of domain 'NPA' answered" in body["records"][0]["content"]
+        )
         status, body = plugin.endpoint({**settings, "notice_records": False}, retrieval(), AUTHORISED)
         assert status == 424 and "no source of domain 'NPA' answered" in body["error_msg"]
 
@@ -386,7 +394,17 @@ class TestEndpoint:
 
     def test_an_unknown_domain_is_named(self, plugin: Any, settings: Any) -> None:
         status, body = plugin.endpoint(settings, retrieval("NPX"), AUTHORISED)
+        (notice,) = body["records"]
+        assert status == 200 and notice["metadata"]["notice"] is True and "Did you mean 'NPA'" in notice["content"]
+        assert any("the domain 'NPX' is not registered" in line for line in logged(plugin))
+        status, body = plugin.endpoint({**settings, "notice_records": False}, retrieval("NPX"), AUTHORISED)
         assert status == 400 and body["error_code"] == 2001 and "Did you mean 'NPA'" in body["error_msg"]
+
+    @pytest.mark.parametrize("number", ["Infinity", "NaN", "1e400", "-1", "0.5", '"5"', "[]"])
+    def test_a_top_k_that_cannot_be_used_is_named(self, plugin: Any, settings: Any, number: str) -> None:
+        body = b'{"knowledge_id": "NPA", "query": "q", "retrieval_setting": {"top_k": %s}}' % number.encode()
+        status, answer = plugin.endpoint(settings, body, AUTHORISED)
+        assert status == 400 and answer["error_msg"].startswith("top_k must be a whole number, 1 or more, got ")
 
     def test_a_condition_narrows(self, plugin: Any, settings: Any) -> None:
         conditions = [{"name": "authority_tier", "comparison_operator": "≤", "value": 2}]
@@ -406,9 +424,8 @@ def test_no_secret_is_written_anywhere(plugin: Any, dify: Any, driver: Any, cred
     }
     with pytest.raises(driver.Failed, match="no source of domain 'NPA' answered"):
         plugin.invoke("search", fields, given)
-    logged = [line for line in plugin.lines if json.loads(line).get("event") == "log"]
-    assert any("RAG pipeline" in line for line in logged)
-    assert not any("classification criteria" in line for line in logged)
+    assert any("RAG pipeline" in line for line in logged(plugin))
+    assert not any("classification criteria" in line for line in logged(plugin))
     written = plugin.everything
     assert len(written) > 10_000
     for one in (dify.api_key, secret, "proxy-pass-5566", TOKEN):

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from context_engine.errors import SourceProtocolError
 from context_engine.models import NOTHING, Chunk, FetchedAtBasis, sound_mapping, to_moment
 from context_engine.sources.dify.metadata import MARKED, MARKS, MetadataReader
 from context_engine.sources.dify.method import SearchMethod
+from context_engine.sources.dify.names import readable_name
 
 __all__ = ["Records", "read_chunks", "read_records"]
+
+_BUILT_IN_NAME: Final = "document_name"
+"""A field that Dify itself fills in where a dataset's built-in metadata are switched on."""
 
 
 class Records(NamedTuple):
@@ -84,6 +88,8 @@ def _chunk(
     sound, said = sound_mapping(document.get("doc_metadata") or {})
     notes += [f"segment {segment['id'][:64]}: doc_metadata {one}" for one in said]
     metadata = dict(sound)
+    if isinstance(metadata.get(_BUILT_IN_NAME), str):
+        metadata[_BUILT_IN_NAME] = readable_name(metadata[_BUILT_IN_NAME])
     fields: dict[str, Any] = {}
     indexed = to_moment(segment.get("completed_at"))
     if indexed is not None:
@@ -111,7 +117,7 @@ def _identity(metadata: dict[str, Any], segment: Mapping[str, Any]) -> tuple[str
     given = _words(segment.get("document_id")) or _words(document.get("id"))
     own = _words(metadata.get(MARKED))
     if own is None:
-        return given, _words(document.get("name"))
+        return given, readable_name(document.get("name"))
     title = _words(metadata.get(MARKS.title))
     for name in MARKS:
         metadata.pop(name, None)

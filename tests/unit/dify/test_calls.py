@@ -14,6 +14,7 @@ from context_engine.dify.answer import search_answer
 from context_engine.dify.catalogue import catalogue, domain_titles
 from context_engine.dify.credentials import Credentials
 from context_engine.dify.engines import Engines, OpenEngine, open_engine
+from context_engine.dify.external import read_request, records_answer
 from context_engine.dify.health import health, refuse_unhealthy
 from context_engine.dify.plugin_settings import load_plugin
 from context_engine.dify.reranking import rerank_passages
@@ -177,7 +178,6 @@ class TestRetrieval:
         ("body", "status", "code"),
         [
             (b"{", 400, 4000),
-            ({"knowledge_id": "XYZ", "query": "q"}, 400, 2001),
             ({"knowledge_id": "LOANS", "query": " "}, 400, 4000),
             ({"knowledge_id": "LOANS", "query": "q", "metadata_condition": 5}, 400, 4000),
         ],
@@ -188,17 +188,49 @@ class TestRetrieval:
         assert (call(body)[0], call(body)[1]["error_code"]) == (status, code)
         assert not [one for one in dify.requests if one.method == "POST"]
 
-    def test_settings_that_cannot_be_used(self, call: Any) -> None:
-        status, body = call(self.asked(), domains="")
+    @staticmethod
+    def only_notice(answer: Any) -> dict[str, Any]:
+        """The one record of an answer that tells of a failure in a form that Dify keeps and shows."""
+        status, body = answer
+        (notice,) = body["records"]
+        assert status == 200 and set(notice) == {"content", "score", "title", "metadata"}
+        assert notice["metadata"]["notice"] is True and 0 < notice["score"] < 0.1
+        return notice
+
+    def test_an_unknown_domain_is_a_record_that_says_so(self, call: Any, caplog: Any) -> None:
+        notice = self.only_notice(call(self.asked(knowledge_id="LAONS")))
+        assert "unknown domain 'LAONS'" in notice["content"] and "Did you mean 'LOANS'" in notice["content"]
+        assert "Correct the External Knowledge ID" in notice["content"]
+        assert "the domain 'LAONS' is not registered" in caplog.text
+        status, body = call(self.asked(knowledge_id="LAONS"), notice_records=False)
+        assert (status, body["error_code"]) == (400, 2001) and "unknown domain" in body["error_msg"]
+
+    def test_settings_that_cannot_be_used(self, call: Any, caplog: Any) -> None:
+        notice = self.only_notice(call(self.asked(), domains=""))
+        assert notice["title"] == "Knowledge incomplete: the search failed"
+        assert "no domain is configured" in notice["content"] and "failed with ConfigError" in caplog.text
+        status, body = call(self.asked(), domains="", notice_records=False)
         assert status == 424 and "no domain is configured" in body["error_msg"]
+        assert call(self.asked(), variables="[", notice_records=False)[0] == 424
 
-    def test_a_refusal_holds_no_secret(self, call: Any, dify: FakeDify) -> None:
-        status, body = call(self.asked(), domains=json.dumps({"manifests": [{"domain": dify.api_key, "x": 1}]}))
-        assert status == 424 and dify.api_key not in json.dumps(body) and TOKEN not in json.dumps(body)
+    @pytest.mark.parametrize("notices", [True, False])
+    def test_a_refusal_holds_no_secret(self, call: Any, dify: FakeDify, notices: bool) -> None:
+        domains = json.dumps({"manifests": [{"domain": dify.api_key, "x": 1}]})
+        status, body = call(self.asked(), domains=domains, notice_records=notices)
+        assert status == (200 if notices else 424)
+        assert dify.api_key not in json.dumps(body) and TOKEN not in json.dumps(body)
 
-    def test_nobody_is_let_in_before_anything_is_read(self, call: Any, dify: FakeDify) -> None:
-        assert call(b"{", None)[0] == 401 and call(self.asked(), "Bearer x", domains="{")[0] == 401
-        assert dify.requests == ()
+    @pytest.mark.parametrize("header", [None, "Bearer x", f"Bearer {TOKEN}x"])
+    @pytest.mark.parametrize(
+        "body", [b"", b"{", {"knowledge_id": "", "query": ""}, {"knowledge_id": "X", "query": "q"}]
+    )
+    def test_a_wrong_token_is_403_whatever_is_asked(
+        self, call: Any, dify: FakeDify, header: str | None, body: Any, caplog: Any
+    ) -> None:
+        """Dify refuses a registration on 403, 404 and 502 alone."""
+        status, answer = call(body, header, domains="{")
+        assert status == 403 and answer["error_code"] == 1002 and "access token" in answer["error_msg"]
+        assert dify.requests == () and "access token is missing or wrong" in caplog.text
 
     def test_everything_down(self, call: Any, dify: FakeDify) -> None:
         dify.inject("status_500", endpoint="retrieve")
@@ -206,7 +238,34 @@ class TestRetrieval:
         (notice,) = body["records"]
         assert status == 200 and notice["metadata"]["sources"] == ["rules", "web"]
         assert notice["content"].startswith("Knowledge incomplete: The rules, The web unavailable")
+        assert "Dify failed inside (500)" in notice["content"] and dify.api_key not in notice["content"]
         assert call(self.asked(), notice_records="false")[0] == 424
+
+
+class TestNamesOfOlderVersions:
+    """They end in a key, which Dify needed; nobody is shown it."""
+
+    @pytest.fixture
+    def fields(self, tmp_path: Path) -> Iterator[dict[str, Any]]:
+        built_in = {"document_name": "LOAN-SOP 2.1 Loans [ce-4c52b60fa1e9]"}
+        documents = [
+            FakeDocument("LOAN-SOP 2.1 Loans [ce-4c52b60fa1e9]", RULES[:1], metadata=built_in),
+            FakeDocument("LOAN-SOP 2.2 Loans [ce-0123456789ab.3]", RULES[1:]),
+        ]
+        with FakeDify([FakeDataset("rules", "economy", documents)]) as fake:
+            yield form(fake, rules="bank_sop")
+
+    def test_no_output_shows_the_key(self, fields: dict[str, Any], tmp_path: Path) -> None:
+        with opened(fields, tmp_path) as one:
+            result = one.engine.search(SearchRequest(query="who approves a loan", domain="LOANS"))
+        answer = search_answer(result)
+        assert "LOAN-SOP 2.1 Loans" in answer.text and len(answer.variables["result"]) == 2
+        request = read_request(json.dumps({"knowledge_id": "LOANS", "query": "q"}).encode())
+        assert request is not None
+        records = records_answer(result, request, notice_records=True).body["records"]
+        assert {one["title"] for one in records} == {"LOAN-SOP 2.1 Loans", "LOAN-SOP 2.2 Loans"}
+        for output in (answer.text, json.dumps(answer.json), json.dumps(answer.variables), json.dumps(records)):
+            assert "[ce-" not in output
 
 
 class TestRerank:
@@ -235,6 +294,16 @@ class TestRerank:
     def test_no_more_than_top_k(self, dify: FakeDify, tmp_path: Path) -> None:
         with opened(form(dify), tmp_path) as one:
             assert len(self.ranked(one, self.passages(dify, tmp_path), top_k=1).chunks) == 1
+
+    def test_what_the_search_lacked_is_lacking_still(self, dify: FakeDify, tmp_path: Path) -> None:
+        dify.inject("status_500", dataset="rules", endpoint="retrieve")
+        passages = self.passages(dify, tmp_path)
+        assert passages[0]["title"] == "Knowledge incomplete: The rules unavailable"
+        with opened(form(dify), tmp_path) as one:
+            result = self.ranked(one, passages)
+        assert str(result.status) == "degraded"
+        assert {source.source_id: source.state for source in result.sources} == {"rules": "failed", "web": "ok"}
+        assert search_answer(result).variables["result"][0]["title"] == passages[0]["title"]
 
     def test_nothing_in_nothing_out(self, dify: FakeDify, tmp_path: Path) -> None:
         with opened(form(dify), tmp_path) as one:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from context_engine.dify.credentials import Redactor
-from context_engine.dify.failure import SourceMissing, ToolFailure, failure, guarded, refuse_incomplete
+from context_engine.dify.failure import SourceMissing, ToolFailure, failure, guarded, guarded_tool, refuse_incomplete
 from context_engine.errors import SourceAuthError, SourceTimeout, UnknownDomain
 from context_engine.models import SearchResult
 
@@ -50,6 +50,23 @@ def test_nothing_is_chained() -> None:
 def test_a_form_that_cannot_be_read_fails_in_the_same_way() -> None:
     with pytest.raises(ToolFailure, match="variables: is no JSON object"):
         guarded({"variables": "["}, lambda _: None)
+
+
+def test_a_tools_failure_begins_with_its_name() -> None:
+    """Dify's fail branch has Dify's own error_type: the message is where a workflow can tell failures apart."""
+
+    def call(_: Any) -> None:
+        raise UnknownDomain(f"NPX{SECRET}", ["NPA"])
+
+    with pytest.raises(ToolFailure) as raised:
+        guarded_tool({"dify_api_key": SECRET}, call)
+    assert type(raised.value).__name__ == "UnknownDomain"
+    assert str(raised.value).startswith("UnknownDomain: unknown domain 'NPX********'")
+    assert raised.value.__cause__ is None and raised.value.__context__ is None
+
+
+def test_a_message_is_utf8() -> None:
+    assert str(failure(UnknownDomain("N\ud800", ["NPA"]), Redactor())).isascii()
 
 
 def test_what_is_complete_passes(ask: Callable[..., SearchResult], chunk_of: Any) -> None:

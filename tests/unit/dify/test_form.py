@@ -128,6 +128,33 @@ def test_what_cannot_be_used(field: str, value: str, told: str) -> None:
         read(**{field: value})
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        ("query", ["q"], "query must be a text, got list"),
+        ("domain_name", {"a": 1}, "domain_name must be a text, got dict"),
+        ("domain_name", True, "domain_name must be a text, got bool"),
+        ("filter", ["version=1"], "filter must be a text, got list"),
+        ("on_behalf_of", "a\x00", "on_behalf_of holds binary data"),
+        ("top_k", float("inf"), "top_k must be a whole number from 1 to 100, got 'inf'"),
+        ("top_k", float("nan"), "top_k must be a whole number from 1 to 100, got 'nan'"),
+        ("top_k", [8], "top_k must be a text, got list"),
+        pytest.param("context_budget", 10**5000, "context_budget holds a number of thousands", id="huge"),
+        ("register_required", [], "register_required must be true or false, got list"),
+        ("notice_passage", {}, "notice_passage must be true or false, got dict"),
+    ],
+)
+def test_a_value_of_another_kind_is_refused_by_name(field: str, value: Any, told: str) -> None:
+    with pytest.raises(InvalidRequest, match=told):
+        read(**{field: value})
+
+
+def test_the_register_is_required_and_notices_are_given_unless_told_otherwise() -> None:
+    assert (read().register_required, read().notices) == (True, True)
+    form = read(register_required="false", notice_passage=0)
+    assert (form.register_required, form.notices) == (False, False)
+
+
 def test_a_filter_that_cannot_be_read() -> None:
     with pytest.raises(InvalidFilter, match="cannot read 'version'"):
         read(filter="version")

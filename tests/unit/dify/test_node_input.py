@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from context_engine.dify.node_input import MOST_PASSAGES, read_passages
+from context_engine.dify.node_input import MOST_PASSAGES, read_missing, read_passages
 from context_engine.dify.node_output import dataset_uuid, node_records
-from context_engine.errors import InvalidRequest, UnknownDomain
+from context_engine.errors import InvalidRequest, SourceTimeout, UnknownDomain
 from context_engine.models import DomainSpec, Registry, SourceType
 
 DATASET = "00000000-0000-4000-8000-00000000000a"
@@ -124,3 +124,56 @@ def test_what_is_no_list_of_passages(value: Any, told: str) -> None:
 def test_a_source_without_dataset_has_a_uuid_of_its_own() -> None:
     assert dataset_uuid("t1") == dataset_uuid("t1") != dataset_uuid("t5")
     assert read([passage(dataset_uuid("t1"))]).sources[0][0].id == "t1"
+
+
+class TestNotices:
+    """A search that was not whole begins its result with a notice: ranking again must not lose it."""
+
+    @pytest.fixture
+    def passages(self, ask: Any, chunk_of: Any) -> list[dict[str, Any]]:
+        def down(_query: str, _domain: str, _top_k: int) -> Any:
+            raise SourceTimeout("no answer within 4 s")
+
+        return node_records(ask([(1, down), (5, [chunk_of("b", 0.8, "Rule two on approval.")])]))
+
+    def test_it_is_no_passage(self, passages: Any) -> None:
+        ((spec, (chunk,)),), notes = read(passages)
+        assert (spec.id, chunk.content, notes) == ("t5", "Rule two on approval.", ())
+
+    def test_the_source_it_names_is_missing(self, passages: Any) -> None:
+        assert [spec.id for spec in read_missing(passages, REGISTRY, None)] == ["t1"]
+        assert [spec.id for spec in read_missing(passages[:1], REGISTRY, "NPA")] == ["unregistered"]
+        assert read_missing(passages[1:], REGISTRY, None) == ()
+
+    def test_one_of_external_knowledge_counts_too(self, passages: Any) -> None:
+        notice = passages[0]
+        notice["metadata"] |= {"dataset_id": DATASET, "data_source_type": "external"}
+        assert [spec.id for spec in read_missing([notice], REGISTRY, None)] == ["t1"]
+
+    def test_a_document_cannot_be_one(self) -> None:
+        document = passage(notice=True, sources=["t1"])
+        document["metadata"]["data_source_type"] = "upload_file"
+        assert read_missing([document], REGISTRY, None) == ()
+        assert read([document]).sources[0][1][0].content == "Rule one."
+
+
+def test_names_of_older_versions_lose_their_key() -> None:
+    old = passage(document_name="SOP-1 3.2 Rules [ce-4c52b60fa1e9]")
+    old["title"] = "SOP-1 3.2 Rules [ce-4c52b60fa1e9.2]"
+    ((_, (chunk,)),), _ = read([old])
+    assert chunk.title == chunk.metadata["document_name"] == "SOP-1 3.2 Rules"
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"metadata": [1]}, "passages: passage 1 has a 'metadata' that is no object but list"),
+        ({"_provenance": "x"}, "passages: passage 1 has a '_provenance' that is no object but str"),
+        ({"content": "a\ud800"}, "passages: passage 1 holds binary data"),
+        ({"score": 10**5000}, "passages: passage 1 holds a number of thousands of digits"),
+        ({"x": json.loads("[" * 60 + "]" * 60)}, "passages: passage 1 is nested more than 50 levels deep"),
+    ],
+)
+def test_a_field_that_cannot_be_used_is_named(change: Any, told: str) -> None:
+    with pytest.raises(InvalidRequest, match=told):
+        read([{"content": "Rule.", **change}])

@@ -1,0 +1,146 @@
+"""What Dify would make of an External Knowledge API: its two registration probes and one retrieval, played from here.
+
+Dify appends `/retrieval` to the address as it stands, waits five seconds, and asks three times more after a 429 or a
+5xx; here each question is asked once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import httpx
+
+__all__ = ["Played", "play"]
+
+TIMEOUT_S: Final = 5.0
+_REFUSED: Final = {
+    403: "the access token was refused",
+    404: "there is no endpoint at this address",
+    502: "a gateway in between cannot reach it",
+}
+_ASKED_AGAIN: Final = (429, 500, 502, 503, 504)
+_MOST_SHOWN: Final = 300
+
+
+class Played(NamedTuple):
+    """One of Dify's questions, and what Dify would make of the answer.
+
+    Attributes:
+        step: registration, newer registration, retrieval.
+        status: HTTP; None where there was no answer.
+        verdict: in a sentence.
+        records: how many a retrieval gave.
+    """
+
+    step: str
+    ok: bool
+    status: int | None
+    elapsed_s: float
+    verdict: str
+    records: int | None = None
+
+
+def play(client: httpx.Client, address: str, token: str, *, domain: str | None, query: str) -> list[Played]:
+    """Play the probes, and a retrieval where a domain is named.
+
+    Args:
+        client: sends; its time limit is set here.
+        address: as it is registered in Dify: without `/retrieval`.
+        token: the API key of the registration.
+        domain: the External Knowledge ID; None plays the probes alone.
+        query: of the retrieval.
+    """
+    url, headers = f"{address}/retrieval", {"Authorization": f"Bearer {token}"}
+    newer = {"knowledge_id": "", "query": "", "retrieval_setting": {"top_k": 1, "score_threshold": 0.0}}
+    found = [
+        _registered("registration", _sent(client, url, headers, None)),
+        _registered("newer registration", _sent(client, url, headers, newer)),
+    ]
+    if domain is not None:
+        setting = {"top_k": 4, "score_threshold": 0.0}
+        body = {"retrieval_setting": setting, "query": query, "knowledge_id": domain, "metadata_condition": None}
+        found.append(_retrieved(_sent(client, url, headers, body, follow=True)))
+    return found
+
+
+class _Sent(NamedTuple):
+    """An answer, or why there is none."""
+
+    answer: httpx.Response | None
+    elapsed_s: float
+    problem: str = ""
+
+    @property
+    def status(self) -> int | None:
+        return None if self.answer is None else self.answer.status_code
+
+
+def _sent(
+    client: httpx.Client, url: str, headers: Mapping[str, str], body: Mapping[str, Any] | None, *, follow: bool = False
+) -> _Sent:
+    """Send as Dify does: the older probe has no body and no Content-Type."""
+    started = time.monotonic()
+    try:
+        answer = client.post(url, headers=headers, json=body, timeout=TIMEOUT_S, follow_redirects=follow)
+    except httpx.TimeoutException:
+        return _Sent(None, time.monotonic() - started, f"no answer within {TIMEOUT_S:g} s")
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        return _Sent(None, time.monotonic() - started, f"it cannot be reached ({type(error).__name__})")
+    return _Sent(answer, time.monotonic() - started)
+
+
+def _registered(step: str, sent: _Sent) -> Played:
+    status = sent.status
+    if status is None:
+        ok, verdict = False, f"Dify refuses the registration: {sent.problem}"
+    elif status in _REFUSED:
+        ok, verdict = False, f"Dify refuses the registration: {_REFUSED[status]}"
+    elif status in _ASKED_AGAIN:
+        ok, verdict = False, "Dify asks three times more, then refuses the registration"
+    elif status == 401:
+        ok, verdict = False, "Dify registers it, though the token was refused: every search would find nothing"
+    else:
+        ok, verdict = True, "Dify registers it"
+    return Played(step, ok, status, round(sent.elapsed_s, 3), verdict)
+
+
+def _retrieved(sent: _Sent) -> Played:
+    ok, verdict, count = _judged(sent)
+    return Played("retrieval", ok, sent.status, round(sent.elapsed_s, 3), verdict, count)
+
+
+def _judged(sent: _Sent) -> tuple[bool, str, int | None]:
+    nothing = "Dify's node says 'succeeded, nothing found'"
+    answer = sent.answer
+    if answer is None:
+        return False, f"{nothing}: {sent.problem}, four times over", None
+    if answer.status_code != 200:
+        again = ", after asking three times more" if answer.status_code in _ASKED_AGAIN else ""
+        return False, f"{nothing}{again}: {_short(answer.text)}", None
+    try:
+        records = answer.json().get("records")
+    except (ValueError, AttributeError, RecursionError):
+        return False, f"{nothing}: the answer is no JSON object: {_short(answer.text)}", None
+    if not isinstance(records, list) or not all(isinstance(one, Mapping) for one in records):
+        return False, f"{nothing}: the answer has no list of 'records'", None
+    return _of_records(records)
+
+
+def _of_records(records: list[Mapping[str, Any]]) -> tuple[bool, str, int | None]:
+    kept = [one for one in records if isinstance(one.get("metadata"), Mapping)]
+    notices = [str(one.get("content")) for one in kept if one["metadata"].get("notice") is True]
+    if notices:
+        return False, f"the node gets a notice: {_short(notices[0])}", len(records)
+    if len(kept) < len(records):
+        told = f"the node drops {len(records) - len(kept)} of {len(records)} records: their 'metadata' is no object"
+        return False, told, len(records)
+    if any(not isinstance(one.get("content"), str) or one.get("score") is None for one in kept):
+        return False, "a record lacks 'content' or 'score': the node cannot use or sort it", len(records)
+    return True, f"the node gets {len(records)} record{'s' * (len(records) != 1)}", len(records)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _MOST_SHOWN else f"{line[:_MOST_SHOWN]}…"
