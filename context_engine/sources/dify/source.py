@@ -95,11 +95,7 @@ class DifySource:
                 f"query_shortened: from {len(query.text)} to {len(search.text)} characters, for Dify takes "
                 f"{MOST_CHARACTERS}; ranked by the whole query"
             )
-        results: list[Found | SourceError] = ask_each(
-            [partial(self._ask, dataset, leg, search) for dataset, leg in asked],
-            width=access.connection.max_connections,
-            left=left,
-        )
+        results = self._answers(asked, search, left)
         problem = f"not asked: a search makes at most {self.settings.max_calls} calls (max_calls)"
         results += [SourceBusy(problem) for _ in jobs[len(asked) :]]
         return answered(query, self.source_id, [dataset for dataset, _ in jobs], results, notes)
@@ -130,6 +126,21 @@ class DifySource:
         if len(twice) <= (self.settings.max_calls if free is None else min(free, self.settings.max_calls)):
             return twice, []
         return once, ["one leg was asked instead of two: the budget of calls does not cover both"]
+
+    def _answers(
+        self, asked: Sequence[tuple[str, str]], search: _Asked, left: Callable[[], float]
+    ) -> list[Found | SourceError]:
+        """Ask the slowest datasets first, so that none of them is left for the end; return the answers in order."""
+        access, workspace = search.access, self.workspace
+        order = sorted(range(len(asked)), key=lambda place: -workspace.expected_s(access, asked[place][0]))
+        found: list[Found | SourceError] = ask_each(
+            [partial(self._ask, *asked[place], search) for place in order],
+            width=access.connection.max_connections,
+            left=left,
+            asked=[asked[place][0] for place in order],
+        )
+        by_place = dict(zip(order, found, strict=True))
+        return [by_place[place] for place in range(len(asked))]
 
     def _ask(self, dataset: str, leg: str, search: _Asked, ticket: Ticket) -> Found:
         info, notes = self._info(dataset, search, ticket)
