@@ -58,11 +58,11 @@ def dify() -> Iterator[FakeDify]:
         yield running
 
 
-def engine_of(dify: FakeDify, connections: int, clock: Any) -> Engine:
+def engine_of(dify: FakeDify, connections: int, clock: Any, cache_ttl_s: float = 0.0) -> Engine:
     connection = Connection(base_url=dify.base_url, api_key=dify.api_key, max_connections=connections, timeout_s=60.0)
     spec = SourceSpec(
-        id="sops", type="bank_sop", adapter="dify", connection="dify", settings={"cache_ttl_s": 0}, timeout_s=10.0,
-        dataset_ids=tuple(dify.dataset_id(name) for name in NAMES),
+        id="sops", type="bank_sop", adapter="dify", connection="dify", settings={"cache_ttl_s": cache_ttl_s},
+        timeout_s=10.0, dataset_ids=tuple(dify.dataset_id(name) for name in NAMES),
     )  # fmt: skip
     workspace = Workspace(lambda: connection, clock)
     domain = DomainSpec(version=1, domain="NPA", sources=(spec,))
@@ -147,23 +147,16 @@ def in_line(queue: Any) -> int:
 
 
 def test_equal_searches_at_once_ask_dify_once(dify: FakeDify) -> None:
-    with engine_of(dify, 60, SystemClock()) as engine:
+    with engine_of(dify, 60, SystemClock(), cache_ttl_s=60.0) as engine:  # whoever comes last finds it in the cache
         searches = Searches(engine)
         searches.ask("Records for 99 years")
         asked = len(dify.requests)
         held = Held(dify)
-        for number in range(MANY):
-            thread = threading.Thread(target=lambda number=number: searches.done.update({number: same()}), daemon=True)
-            searches.threads.append(thread)
-
-        def same() -> SearchResult:
-            return searches.ask("Records for 7 years")
-
-        for thread in searches.threads:
-            thread.start()
-        until(lambda: held.waiting == len(NAMES))
-        until(lambda: len(engine._lanes[("NPA", "sops")]._due) == MANY)  # all of them are under way
+        for _ in range(MANY):
+            searches.start(7)
+        until(lambda: held.waiting == len(NAMES) and len(engine._lanes[("NPA", "sops")]._due) == MANY)
         held.release()
         searches.join()
-    assert {one.status for one in searches.done.values()} == {Status.COMPLETE}
+        assert isinstance(searches.done[7], SearchResult)
+        assert searches.done[7].status is Status.COMPLETE
     assert len(dify.requests) - asked == len(NAMES)
