@@ -63,13 +63,14 @@ class StoredSegment:
 
 
 class Unit(NamedTuple):
-    """What the vector store holds: a chunk, or one child of a parent chunk (`child` is its position, from 1)."""
+    """What the vector store holds: a chunk, one child of a parent chunk (`child` is its position, from 1), or a summary."""
 
     segment: StoredSegment
     child: int | None
     text: str
     vector: Mapping[int, float]
     terms: Sequence[str]
+    summary: bool = False
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,9 @@ def _units(segment: StoredSegment) -> list[Unit]:
     texts: list[tuple[int | None, str]] = (
         list(enumerate(children, 1)) if children else [(None, segment.segment.content)]
     )
-    return [Unit(segment, child, text, vector_of(text), terms(text)) for child, text in texts]
+    units = [Unit(segment, child, text, vector_of(text), terms(text)) for child, text in texts]
+    summary = segment.segment.summary
+    return units if summary is None else [*units, Unit(segment, None, summary, vector_of(summary), terms(summary), True)]
 
 
 @lru_cache(maxsize=65_536)
