@@ -32,6 +32,7 @@ from context_engine.sources.dify.method import LEGS, MAIN, SearchMethod, choose,
 from context_engine.sources.dify.reading import read_chunks
 from context_engine.sources.dify.settings import DifySettings, check_dify
 from context_engine.sources.dify.shorten import MOST_CHARACTERS, shortened
+from context_engine.sources.dify.versions import drops_filters
 from context_engine.sources.dify.workspace import Workspace
 
 __all__ = ["EXTERNAL", "DifySource"]
@@ -219,7 +220,8 @@ class DifySource:
         names = self.settings.metadata
         dated = names.effective_from or names.effective_to or MARKED in fields
         sifted = not pushed.whole or (query.as_of is not None and dated)
-        return max(query.top_k, _WIDE) if sifted else query.top_k
+        dropped = pushed.conditions is not None and drops_filters(self.workspace.version)
+        return max(query.top_k, _WIDE) if sifted or dropped else query.top_k
 
     def _kept(self, chunks: Sequence[Chunk], query: SourceQuery) -> _Kept:
         """Check filter and day again, before anything is cut."""

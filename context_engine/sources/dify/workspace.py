@@ -32,6 +32,7 @@ from context_engine.sources.dify.reading import Records, read_records
 from context_engine.sources.dify.refusals import refusal
 from context_engine.sources.dify.secret import ApiKey
 from context_engine.sources.dify.transport import Call, Response, make_client, send
+from context_engine.sources.dify.versions import stated_version
 
 __all__ = ["Answered", "Workspace"]
 
@@ -70,6 +71,8 @@ class Workspace:
         self._answers: AnswerCache[Answered] = AnswerCache(clock.monotonic)
         self._infos: AnswerCache[DatasetInfo] = AnswerCache(clock.monotonic)
         self._lookups: dict[Hashable, tuple[float, SourceError | None]] = {}
+        self.version: str | None = None
+        """What Dify said last of its version."""
 
     def access(self) -> Access:
         """Read the connection.
@@ -252,6 +255,7 @@ class Workspace:
                 queue.measured(dataset_id, self._clock.monotonic() - started)
         finally:
             slot.release()
+        self.version = stated_version(response.headers) or self.version
         if response.status in _GOOD:
             return response
         error = refusal(response, key, self._clock.now())

@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 from context_engine.errors import nearest
 from context_engine.testing.fake_dify.app import DifyApp, RateWindow
 from context_engine.testing.fake_dify.data import FakeDataset, FakeDocument, Model
+from context_engine.testing.fake_dify.external import register_external
 from context_engine.testing.fake_dify.faults import FAULTS, Endpoint, Fault, Injection
 from context_engine.testing.fake_dify.held import HeldDataset
 from context_engine.testing.fake_dify.retrieve import Behaviour
@@ -154,6 +155,18 @@ class FakeDify:
             return held.documents
         with self._server.lock:
             return held.documents
+
+    def register_external_knowledge(self, endpoint: str, api_key: str) -> int:
+        """Register an External Knowledge API as Dify's console does; return the status of its answer to the probe.
+
+        Args:
+            endpoint: without "/retrieval".
+            api_key: of the endpoint.
+
+        Raises:
+            RegistrationRefused: Dify does not take it; says what Dify says.
+        """
+        return register_external(endpoint, api_key, modern=self._app.how.modern)
 
     def inject(
         self,
