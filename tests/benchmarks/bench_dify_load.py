@@ -48,7 +48,7 @@ def main() -> None:
     server = multiprocessing.Process(target=serve, args=(told,), daemon=True)
     server.start()
     base, key, ids = told.get(timeout=60)
-    print(f"{'connections':>11} {'searches':>8} {'p50 s':>7} {'p95 s':>7} {'/ one':>6}  complete degraded failed  told by")
+    print("connections searches   p50 s   p95 s  / one  complete degraded failed  told by")
     for connections in given.connections:
         alone = 0.0
         for searches in given.searches:

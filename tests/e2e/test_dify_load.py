@@ -126,7 +126,7 @@ def test_four_connections_serve_whom_they_can_in_time_and_tell_the_others_at_onc
         held = Held(dify)
         for number in range(MANY):  # one after the other, each refused or with all its calls in line before the next
             searches.start(number)
-            until(lambda: number in searches.done or in_line(queue) == 4 * (number + 1 - len(searches.done)))
+            until(lambda started=number + 1: in_line(queue) == 4 * (started - len(searches.done)))
         told = dict(searches.done)  # before anybody was answered
         held.release()
         searches.join()

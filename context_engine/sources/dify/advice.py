@@ -45,14 +45,13 @@ def connections_advice(times: Sequence[float], connections: int, timeout_s: floa
     (alone,) = finish_times([calls], connections)
     many = ceil(_MANY * total / (2 * slowest))
     served = max(int(connections * timeout_s / total), 1)
-    said = [
+    said = (
         f"Dify took {calls[-1]:.2g} to {slowest:.2g} s a dataset ({total:.2g} s for all {len(calls)}): with "
         f"max_connections {connections} one search takes about {alone:.2g} s, and {served} at a time are served within "
-        f"{timeout_s:g} s; {enough} would do for one search, about {many} for {_MANY} at a time in twice the time of one"
-    ]
-    if max(many, connections) > _STARVES:
-        said.append(
-            f"Dify as delivered serves {_STARVES} calls at a time (SERVER_WORKER_CONNECTIONS) and starves above that: "
-            "raise it there before max_connections"
-        )
-    return tuple(said)
+        f"{timeout_s:g} s; {enough} would do for one search, about {many} for {_MANY} at a time in twice its time"
+    )
+    starves = (
+        f"Dify as delivered serves {_STARVES} calls at a time (SERVER_WORKER_CONNECTIONS) and starves above that: "
+        "raise it there before max_connections"
+    )
+    return (said, starves) if max(many, connections) > _STARVES else (said,)

@@ -120,9 +120,7 @@ class AnswerCache(Generic[T]):
             flight = self._flights[key] = _Flight(now + left)
             return None, flight, True
 
-    def _fly(
-        self, key: Hashable, flight: _Flight[T], make: Callable[[], Kept[T]], left: Callable[[], float]
-    ) -> None:
+    def _fly(self, key: Hashable, flight: _Flight[T], make: Callable[[], Kept[T]], left: Callable[[], float]) -> None:
         try:
             flight.kept = make()
         except SourceError as error:

@@ -6,4 +6,13 @@ from context_engine.testing.fake_dify.fake import FakeDify
 from context_engine.testing.fake_dify.faults import FAULTS, Fault
 from context_engine.testing.fake_dify.server import FakeRequest
 
-__all__ = ["FAULTS", "FakeDataset", "FakeDify", "FakeDocument", "FakeRequest", "FakeSegment", "Fault", "RegistrationRefused"]
+__all__ = [
+    "FAULTS",
+    "FakeDataset",
+    "FakeDify",
+    "FakeDocument",
+    "FakeRequest",
+    "FakeSegment",
+    "Fault",
+    "RegistrationRefused",
+]

@@ -59,7 +59,10 @@ def _asked(url: str, headers: dict[str, str], body: dict[str, Any], pause: Calla
     """Return the status of the first answer that is not asked for again; one try and three more."""
     for seconds in (*_PAUSES_S, None):
         try:
-            status = httpx.post(url, headers=headers, timeout=_TIMEOUT_S, follow_redirects=True, **body).status_code
+            answer = httpx.post(
+                url, headers=headers, timeout=_TIMEOUT_S, follow_redirects=True, trust_env=False, **body
+            )
+            status: int | None = answer.status_code
         except httpx.HTTPError:
             status = None
         if status is not None and status not in _ASKED_AGAIN:

@@ -63,7 +63,7 @@ class StoredSegment:
 
 
 class Unit(NamedTuple):
-    """What the vector store holds: a chunk, one child of a parent chunk (`child` is its position, from 1), or a summary."""
+    """What the vector store holds: a chunk, its summary, or one child of a parent (`child` is its position, from 1)."""
 
     segment: StoredSegment
     child: int | None
@@ -132,7 +132,9 @@ def _units(segment: StoredSegment) -> list[Unit]:
     )
     units = [Unit(segment, child, text, vector_of(text), terms(text)) for child, text in texts]
     summary = segment.segment.summary
-    return units if summary is None else [*units, Unit(segment, None, summary, vector_of(summary), terms(summary), True)]
+    if summary is not None:
+        units.append(Unit(segment, None, summary, vector_of(summary), terms(summary), summary=True))
+    return units
 
 
 @lru_cache(maxsize=65_536)
