@@ -17,6 +17,7 @@ from context_engine.errors import (
     SourceTimeout,
     SourceUnavailable,
 )
+from context_engine.forking import forget_in_child
 
 __all__ = ["AnswerCache", "Kept"]
 
@@ -61,9 +62,14 @@ class AnswerCache(Generic[T]):
     """
 
     def __init__(self, monotonic: Callable[[], float], most_bytes: int = _MOST_BYTES) -> None:
-        self._monotonic = monotonic
+        self._monotonic, self._most_bytes = monotonic, most_bytes
+        self.forget()
+        forget_in_child(self)
+
+    def forget(self) -> None:
+        """Be empty: in a forked child nothing is under way, and a thread may just have been changing what is kept."""
         self._lock = threading.Lock()
-        self._store: LRUCache[Hashable, Kept[T]] = LRUCache(most_bytes, getsizeof=lambda kept: kept.size)
+        self._store: LRUCache[Hashable, Kept[T]] = LRUCache(self._most_bytes, getsizeof=lambda kept: kept.size)
         self._flights: dict[Hashable, _Flight[T]] = {}
 
     def get(

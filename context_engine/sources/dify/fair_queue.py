@@ -19,6 +19,7 @@ from itertools import count
 from typing import Final, NamedTuple
 
 from context_engine.errors import SourceBusy
+from context_engine.forking import forget_in_child
 from context_engine.sources.dify.schedule import finish_times
 
 __all__ = ["FairQueue", "Flow", "Slot"]
@@ -102,6 +103,7 @@ class FairQueue:
     def __init__(self) -> None:
         self._times: dict[Hashable, float] = {}
         self.forget()
+        forget_in_child(self)
 
     def forget(self) -> None:
         """Forget who runs and who waits: a forked process has neither."""

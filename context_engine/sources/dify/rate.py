@@ -5,12 +5,12 @@ Dify's own limit counts refused calls too, in a sliding window of 60 s, so the o
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Final, TypeVar
 
 from context_engine.errors import SourceRateLimited
+from context_engine.forking import Lock
 from context_engine.sources.dify.fair_queue import FairQueue
 
 __all__ = ["RateBudget", "shared_budget", "shared_queue"]
@@ -24,7 +24,7 @@ class RateBudget:
     """The calls of one key in the last 60 s."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._made: deque[float] = deque()
         self._refused: float | None = None
 
@@ -75,7 +75,7 @@ class RateBudget:
             self._made.popleft()
 
 
-_LOCK: Final = threading.Lock()
+_LOCK: Final = Lock()
 _QUEUES: Final[dict[Hashable, FairQueue]] = {}
 _BUDGETS: Final[dict[Hashable, RateBudget]] = {}
 

@@ -20,6 +20,7 @@ from context_engine.errors import (
     SourceTimeout,
     SourceUnavailable,
 )
+from context_engine.forking import forget_in_child
 from context_engine.protocols import Clock
 from context_engine.settings.connections import Connection
 from context_engine.sources.dify.access import Access, Calls
@@ -65,14 +66,19 @@ class Workspace:
 
     def __init__(self, connect: Callable[[], Connection], clock: Clock) -> None:
         self._connect, self._clock = connect, clock
-        self._lock = threading.Lock()
-        self._clients: dict[Connection, httpx.Client] = {}
+        self.forget()
+        forget_in_child(self)
         self._breakers: dict[tuple[str, str], Breaker] = {}
         self._answers: AnswerCache[Answered] = AnswerCache(clock.monotonic)
         self._infos: AnswerCache[DatasetInfo] = AnswerCache(clock.monotonic)
         self._lookups: dict[Hashable, tuple[float, SourceError | None]] = {}
         self.version: str | None = None
         """What Dify said last of its version."""
+
+    def forget(self) -> None:
+        """Have no connection open: a forked child would share them with its parent."""
+        self._lock = threading.Lock()
+        self._clients: dict[Connection, httpx.Client] = {}
 
     def access(self) -> Access:
         """Read the connection.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import tantivy
 
 from context_engine.errors import StoreCorrupt, StoreVersionMismatch
+from context_engine.forking import abandon, forget_in_child
 from context_engine.sources.local import index as indexing
 from context_engine.sources.local import schema
 from context_engine.sources.local.schema import State
@@ -55,6 +56,12 @@ class Pool:
         self._idle: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
         self._epoch = 0
+        forget_in_child(self)
+
+    def forget(self) -> None:
+        """Have no connection open; SQLite's may be neither used nor closed in a forked child."""
+        abandon(self._idle)
+        self._idle, self._lock, self._epoch = [], threading.Lock(), self._epoch + 1
 
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:
@@ -113,6 +120,12 @@ class Viewer:
         self._root, self._pool, self._vectors = root, pool, vectors
         self._opened: _Opened | None = None
         self._lock = threading.Lock()
+        forget_in_child(self)
+
+    def forget(self) -> None:
+        """Have no index open: the thread that watches it has stayed in the parent."""
+        abandon(self._opened)
+        self._opened, self._lock = None, threading.Lock()
 
     @contextmanager
     def view(self) -> Iterator[View]:
