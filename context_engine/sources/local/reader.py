@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["Pool", "View", "Viewer"]
 
 _TRIES = 3
+_MOST_IDLE = 16
+"""Connections kept open between searches."""
+
 _REBUILD = "run 'context-engine kb rebuild'"
 
 
@@ -45,7 +48,8 @@ class View(NamedTuple):
 
 
 class Pool:
-    """Read-only connections, each used by one thread at a time.
+    """Read-only connections, each used by one thread at a time: two open files for each search under way, the base and
+    its log, and one for all of them.
 
     Args:
         root: folder of the base.
@@ -85,7 +89,7 @@ class Pool:
             raise
         connection.execute("ROLLBACK")
         with self._lock:
-            if epoch == self._epoch:
+            if epoch == self._epoch and len(self._idle) < _MOST_IDLE:
                 self._idle.append(connection)
                 return
         connection.close()
