@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from context_engine.chunking import ChunkingStrategy, get_strategy, read_strategies
 from context_engine.engine import Engine, SystemClock, rank_chunks
 from context_engine.errors import DegradedRetrieval, InvalidRequest, UnknownDomain, nearest
+from context_engine.forking import Lock
 from context_engine.models import (
     Caller,
     SearchRequest,
@@ -161,7 +161,7 @@ class _Pipeline:
         config = dict(config)
         self._strategies = config.pop("chunking_strategies", None)
         self._overrides = config
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._setup: Setup | None = None
         self._engine: Engine | None = None
         self._engines: FunctionEngines | None = None

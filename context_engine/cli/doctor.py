@@ -45,7 +45,7 @@ With --external: 0 Dify would register it and find something to show, 1 it would
 
 
 class SourceReport(NamedTuple):
-    """What was found out about one source; `datasets` of Dify sources only."""
+    """What was found out about one source; `version`, `datasets` and `notes` of Dify sources only."""
 
     domain: str
     source: str
@@ -53,6 +53,8 @@ class SourceReport(NamedTuple):
     problem: str | None = None
     records: int | None = None
     datasets: tuple[DatasetReport, ...] = ()
+    version: str | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -193,7 +195,7 @@ def _report(look: _Look, timeout_s: float) -> SourceReport:
 def _asked(look: _Look, source: Source, timeout_s: float) -> SourceReport:
     domain, sample = look.domain.domain, look.sample
     if look.spec.adapter == "dify":
-        return look.report()._replace(datasets=tuple(_examined(source, domain, sample)))
+        return _examined(look, source, timeout_s)
     if sample is None:
         return look.report()
     answer = source.search(SourceQuery(text=sample, domain=domain, top_k=5, timeout_s=timeout_s))
@@ -201,12 +203,18 @@ def _asked(look: _Look, source: Source, timeout_s: float) -> SourceReport:
     return look.report(problem)._replace(records=len(answer.chunks))
 
 
-def _examined(source: Source, domain: str, sample: str | None) -> list[DatasetReport]:
+def _examined(look: _Look, source: Source, timeout_s: float) -> SourceReport:
+    from context_engine.sources.dify.advice import source_advice
     from context_engine.sources.dify.examine import examine
     from context_engine.sources.dify.source import DifySource
+    from context_engine.sources.dify.versions import shortcomings
 
     assert isinstance(source, DifySource)
-    return examine(source, domain, sample)
+    datasets = tuple(examine(source, look.domain.domain, look.sample))
+    version = source.workspace.version
+    reached = any(one.reachable for one in datasets)
+    notes = (*shortcomings(version), *source_advice(source, timeout_s)) if reached else ()
+    return look.report()._replace(datasets=datasets, version=version, notes=notes)
 
 
 def _notes(reports: list[SourceReport]) -> list[str]:
@@ -270,6 +278,9 @@ def _cell(value: object) -> Text:
 def _lines(one: SourceReport) -> Iterator[Text]:
     if one.problem is not None:
         yield Text(f"✗ {one.source or one.domain}: {clean(one.problem)}", "red")
+    if one.version is not None:
+        yield Text(f"{clean(one.source)}: Dify {clean(one.version)}", "dim")
+    yield from (Text(f"{clean(one.source)}: {clean(note)}", "dim") for note in one.notes)
     for dataset in one.datasets:
         about = f"{one.source}, {dataset.name or 'dataset'} ({dataset.dataset_id})"
         if dataset.problem is not None:

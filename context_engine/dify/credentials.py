@@ -17,6 +17,7 @@ from context_engine.secrecy import MASK, hide
 __all__ = ["Credentials", "Redactor", "read_flag"]
 
 _SHORTEST_SECRET: Final = 4
+_MOST_CONNECTIONS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -26,6 +27,7 @@ class Credentials:
     Attributes:
         variables: `${NAME}` -> value.
         domains: the line with the domains.
+        max_connections: calls to Dify at once, 1 to 1000.
         demo_bank: whether the fictitious bank is to be searched.
         access_token: of an endpoint; it opens no other engine.
     """
@@ -36,16 +38,18 @@ class Credentials:
     proxy: str | None = None
     domains: str | None = None
     variables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    max_connections: int | None = None
     demo_bank: bool = False
     access_token: str | None = None
 
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> Credentials:
-        """Read the form: dify_base_url, dify_api_key, ca_certificate, proxy, domains, variables, demo_bank and
-        access_token.
+        """Read the form: dify_base_url, dify_api_key, ca_certificate, proxy, domains, variables, max_connections,
+        demo_bank and access_token.
 
         Raises:
-            ConfigError: a field is no text, or `variables` no JSON object of names and texts.
+            ConfigError: a field is no text, `variables` no JSON object of names and texts, or `max_connections` no whole
+                number in range.
         """
         return cls(
             base_url=_text(fields, "dify_base_url"),
@@ -54,6 +58,7 @@ class Credentials:
             proxy=_text(fields, "proxy"),
             domains=_text(fields, "domains"),
             variables=MappingProxyType(_variables(_text(fields, "variables"))),
+            max_connections=_count(_text(fields, "max_connections"), "max_connections"),
             demo_bank=_flag(fields, "demo_bank"),
             access_token=_text(fields, "access_token"),
         )
@@ -64,7 +69,8 @@ class Credentials:
     @property
     def fingerprint(self) -> str:
         """What tells two sets of credentials apart without being one: a SHA-256 in hex, for keys of a cache."""
-        parts = [self.base_url, self.api_key, self.ca_certificate, self.proxy, self.domains, self.demo_bank]
+        parts: list[Any] = [self.base_url, self.api_key, self.ca_certificate, self.proxy, self.domains, self.demo_bank]
+        parts.append(self.max_connections)
         text = json.dumps([*parts, sorted(self.variables.items())])
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -123,6 +129,16 @@ def _flag(fields: Mapping[str, Any], name: str) -> bool:
     if isinstance(value, list | Mapping) or unusable(value):
         raise ConfigError(f"must be true or false, got {type(value).__name__}", key=name)
     return read_flag(value, False)
+
+
+def _count(text: str | None, key: str) -> int | None:
+    """Return a whole number in whatever form Dify hands it over."""
+    if text is None:
+        return None
+    digits = text.removesuffix(".0")
+    if not (digits.isdecimal() and len(digits) < 5 and 1 <= int(digits) <= _MOST_CONNECTIONS):
+        raise ConfigError(f"must be a whole number from 1 to {_MOST_CONNECTIONS}, or empty", key=key)
+    return int(digits)
 
 
 def _user_of(url: str | None) -> str | None:

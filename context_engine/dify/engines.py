@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import Final
 from context_engine.dify.credentials import Credentials
 from context_engine.dify.plugin_settings import PluginSetup
 from context_engine.engine import Engine
+from context_engine.forking import Lock
 from context_engine.wiring import build_engine
 
 __all__ = ["Engines", "OpenEngine", "open_engine"]
@@ -42,7 +42,7 @@ class _Kept:
     """One engine and who uses it; it is closed when it is let go and nobody uses it any more."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = Lock()
         self.opened: OpenEngine | None = None
         self.users = 0
         self.let_go = False
@@ -58,7 +58,7 @@ class Engines:
 
     def __init__(self, make: Callable[[Credentials], OpenEngine], *, most: int = _MOST_KEPT) -> None:
         self._make, self._most = make, most
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
 
     @contextmanager

@@ -4,7 +4,8 @@ The domains come from the first place that has any: the line in the field `domai
 `manifests/` that were packed into the plugin. With `demo_bank` ticked they are the fictitious bank's, and there must be
 no others: the two are never mixed.
 
-Base URL, key, certificate and proxy of the form make up the connection `dify`, over what the configuration says of it.
+Base URL, key, certificate, proxy and parallel calls of the form make up the connection `dify`, over what the
+configuration says of it.
 """
 
 from __future__ import annotations
@@ -146,6 +147,8 @@ def _typed(credentials: Credentials, place: Path, env: dict[str, str]) -> dict[s
             name = f"DIFY_{key.upper()}"
             env[name] = value
             typed[key] = f"${{{name}}}"
+    if credentials.max_connections is not None:
+        typed["max_connections"] = credentials.max_connections
     if credentials.ca_certificate is not None:
         (place / "ca.pem").write_text(read_certificates(credentials.ca_certificate), "ascii")
         typed["ca_bundle"] = "ca.pem"

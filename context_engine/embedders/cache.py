@@ -17,6 +17,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+from context_engine.forking import abandon, forget_in_child
 from context_engine.model_access import ModelContext, Options
 from context_engine.protocols import Embedder, TokenEmbedder, TokenVectors
 
@@ -64,6 +65,12 @@ class VectorFile:
         self._lock = threading.Lock()
         self._open: sqlite3.Connection | None = None
         self._broken = False
+        forget_in_child(self)
+
+    def forget(self) -> None:
+        """Have no file open; SQLite's connection may be neither used nor closed in a forked child."""
+        abandon(self._open)
+        self._open, self._lock = None, threading.Lock()
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, array[float]]:
         """Return what is known of these keys."""
@@ -139,10 +146,15 @@ class CachedEmbedder:
 
     def __init__(self, embedder: Embedder, *, queries: int = QUERIES_KEPT, file: VectorFile | None = None) -> None:
         self._embedder, self._most, self._file = embedder, queries, file
+        self._counts = [0, 0, 0, 0]
+        self.forget()
+        forget_in_child(self)
+
+    def forget(self) -> None:
+        """Remember nothing, and wait for no vector that is just being made: in a forked child none is."""
         self._lock = threading.Lock()
         self._queries: OrderedDict[str, list[float]] = OrderedDict()
         self._asked: dict[str, Future[list[float]]] = {}
-        self._counts = [0, 0, 0, 0]
 
     @property
     def inner(self) -> Embedder:

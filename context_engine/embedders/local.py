@@ -10,6 +10,7 @@ from typing import Final, Protocol, TypeVar
 
 from context_engine.embedders.prefixes import Prefixes
 from context_engine.errors import ContextEngineError, EmbedderError
+from context_engine.forking import abandon, forget_in_child
 from context_engine.protocols import TokenVectors
 
 __all__ = ["Encoder", "LocalEmbedder"]
@@ -62,6 +63,12 @@ class LocalEmbedder:
         self._lock = threading.RLock()
         self._encoder: Encoder | None = None
         self._model_id: str | None = None
+        forget_in_child(self)
+
+    def forget(self) -> None:
+        """Load the model again: its threads have stayed in the parent."""
+        abandon(self._encoder)
+        self._encoder, self._lock = None, threading.RLock()
 
     @property
     def model_id(self) -> str:

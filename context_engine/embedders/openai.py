@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, sqrt
@@ -13,6 +12,7 @@ from pydantic import Field
 from context_engine.embedders.cache import CacheOptions, cached
 from context_engine.embedders.prefixes import Prefixes, known_prefixes
 from context_engine.errors import EmbedderError
+from context_engine.forking import Lock
 from context_engine.model_access import ModelContext, read_options
 from context_engine.model_access.server import ModelServer, server_of
 from context_engine.protocols import Embedder
@@ -80,7 +80,7 @@ class OpenAIEmbedder:
             known.query if options.query_prefix is None else options.query_prefix,
             known.document if options.document_prefix is None else options.document_prefix,
         )
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._dimension = options.dimensions or _DIMENSIONS.get(options.model)
         self._calls = self._tokens = 0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
@@ -27,6 +26,7 @@ from context_engine.errors import (
     InvalidRequest,
     SourceError,
 )
+from context_engine.forking import Lock
 from context_engine.models import (
     Decision,
     DomainSpec,
@@ -80,8 +80,8 @@ class Engine:
         self._refine_lane = None if refiner is None else RefineLane(refiner, self._clock)
         self._ids: IdSource = ids or TimeSortedIds()
         self._lanes: dict[tuple[str, str], Lane] = {}
-        self._lock = threading.Lock()
-        self._opening: dict[tuple[str, str], threading.Lock] = {}
+        self._lock = Lock()
+        self._opening: dict[tuple[str, str], Lock] = {}
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -188,7 +188,7 @@ class Engine:
         with self._lock:
             if self._closed:
                 raise _closed()
-            opening = self._opening.setdefault(key, threading.Lock())
+            opening = self._opening.setdefault(key, Lock())
         with opening:
             lane = self._lanes.get(key)
             if lane is not None:

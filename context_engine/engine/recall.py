@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from context_engine.engine.seam import Admitted, admit, with_sound_words
 from context_engine.errors import SourceBusy, SourceError, SourceTimeout, SourceUnavailable
+from context_engine.forking import forget_in_child
 from context_engine.models import SourceQuery
 from context_engine.protocols import Clock, Source
 
@@ -57,6 +58,11 @@ class Lane:
     def __init__(self, source_id: str, source: Source, clock: Clock) -> None:
         self.source_id, self.source = source_id, source
         self._clock = clock
+        self.forget()
+        forget_in_child(self)
+
+    def forget(self) -> None:
+        """Know of no call under way: in a forked child none is."""
         self._lock = threading.Lock()
         self._due: dict[object, float] = {}
 

@@ -9,6 +9,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from context_engine.errors import ContextEngineError
+from context_engine.forking import forget_in_child
 from context_engine.protocols import Clock
 
 __all__ = ["CallLane"]
@@ -30,6 +31,11 @@ class CallLane:
 
     def __init__(self, name: str, verb: str, clock: Clock, error: type[ContextEngineError]) -> None:
         self._name, self._verb, self._clock, self._error = name, verb, clock, error
+        self.forget()
+        forget_in_child(self)
+
+    def forget(self) -> None:
+        """Know of no call under way: in a forked child none is."""
         self._lock = threading.Lock()
         self._due: dict[object, float] = {}
 

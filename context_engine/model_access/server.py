@@ -18,6 +18,7 @@ import httpx
 import tenacity
 
 from context_engine.errors import ContextEngineError
+from context_engine.forking import forget_in_child
 from context_engine.model_access.context import ModelContext
 from context_engine.settings.connections import Connection
 from context_engine.settings.tls import tls_context
@@ -65,9 +66,14 @@ class ModelServer:
     ) -> None:
         self._read, self._error, self._attempts = connection, error, attempts
         self._sleep, self._monotonic = sleep, monotonic
+        self._made: deque[float] = deque()
+        self.forget()
+        forget_in_child(self)
+
+    def forget(self) -> None:
+        """Have no connection open: a forked child would share it with its parent."""
         self._lock = threading.Lock()
         self._open: tuple[Connection, httpx.Client] | None = None
-        self._made: deque[float] = deque()
 
     def post(self, prefix: str, name: str, body: Mapping[str, Any]) -> Any:
         """Return the parsed answer of POST <base URL><prefix>/<name>.

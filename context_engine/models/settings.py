@@ -154,7 +154,9 @@ class Settings(BaseModel):
     deadline_s: Seconds = Field(20.0, description="Time for the whole search.")
     source_timeout_s: Seconds = Field(10.0, description="Time for each source.")
     source_concurrency: Annotated[int, Field(strict=True, ge=1, le=256)] = Field(
-        64, description="Parallel calls to one source; above it the source answers busy."
+        64,
+        description="Parallel calls to one source; above it the source answers busy. In the embedded base each of them "
+        "holds two open files.",
     )
     context_max_tokens: Annotated[int, Field(strict=True, ge=64, le=1_000_000)] = Field(
         6000, description="Token budget of the context text."

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from context_engine.errors import ContextEngineError, RerankerError
+from context_engine.forking import abandon, forget_in_child
 from context_engine.model_access import ModelContext, Options, read_options
 from context_engine.model_access.onnx import LONGEST, OnnxModel
 from context_engine.model_access.torch_model import load_torch_model
@@ -70,6 +71,12 @@ class CrossEncoderReranker:
         self._load, self._batch_size = load, batch_size
         self._lock = threading.Lock()
         self._model: Logits | None = None
+        forget_in_child(self)
+
+    def forget(self) -> None:
+        """Load the model again: its threads have stayed in the parent."""
+        abandon(self._model)
+        self._model, self._lock = None, threading.Lock()
 
     def rerank(self, query: str, chunks: Sequence[Chunk]) -> Sequence[float]:
         """Return the sigmoid of the model's logit for each chunk; long and short ones are read apart."""

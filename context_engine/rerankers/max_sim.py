@@ -26,6 +26,7 @@ from typing import Annotated, Any, Final, cast
 from pydantic import Field
 
 from context_engine.errors import ConfigError, EmbedderError, MissingExtra, RerankerError
+from context_engine.forking import forget_in_child
 from context_engine.model_access import ModelContext, Options, read_options
 from context_engine.models import Chunk
 from context_engine.protocols import Embedder, Reranker, TokenEmbedder
@@ -67,6 +68,11 @@ class MaxSimReranker:
         self.name = "max_sim"
         self._embedder = embedder
         self._most = cache_mib * 1024 * 1024
+        self.forget()
+        forget_in_child(self)
+
+    def forget(self) -> None:
+        """Keep nothing: at a fork another thread may just have been changing it."""
         self._held = 0
         self._lock = threading.Lock()
         self._kept: OrderedDict[bytes, tuple[frozenset[str], Any]] = OrderedDict()

@@ -85,7 +85,10 @@ class Connection(BaseModel):
         None, description="http or https URL of a proxy; HTTPS_PROXY and NO_PROXY are honoured without it."
     )
     max_connections: Count = Field(
-        4, description="Parallel calls to the base URL in this process; Dify as delivered starves above about ten."
+        4,
+        description="Parallel calls to the base URL in this process, each one open file; Dify as delivered starves "
+        "above about ten ('context-engine doctor' suggests a number). Searches take turns at them, and one that could "
+        "not be served in time is busy at once.",
     )
     timeout_s: Annotated[float, BeforeValidator(_no_flag), Field(gt=0, le=600, allow_inf_nan=False)] = Field(
         10.0, description="Seconds of silence borne; a call to a model may take three times that in all."

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any, Final
 
 from context_engine.engine import Engine
 from context_engine.errors import InvalidRequest
+from context_engine.forking import Lock
 from context_engine.models import DomainSpec, Registry, SourceSpec, SourceType
 from context_engine.sources.callable import Adapter, CallableSource
 from context_engine.wiring.build import RerankerChoice
@@ -35,7 +35,7 @@ class FunctionEngines:
     def __init__(self, choice: RerankerChoice) -> None:
         self.choice = choice
         self._kept: OrderedDict[Hashable, Engine] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def engine(self, function: Adapter, domain: str) -> Engine:
         """Return the engine that asks a function; any name is a domain.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from context_engine.errors import ConfigError
+from context_engine.forking import Lock
 from context_engine.model_access import ModelContext
 from context_engine.models import EffectiveSettings
 from context_engine.protocols import Clock, Embedder, QueryRefiner, Reranker
@@ -89,7 +89,7 @@ class Models:
         clock: Clock,
     ) -> None:
         self._settings = settings
-        self._lock = threading.RLock()
+        self._lock = Lock(reentrant=True)
         self._embedder: Embedder | None = None
         self.context = ModelContext(
             connection=connection, clock=clock, data_dir=data_dir, embedder=self._required, reranker=self._inner

@@ -154,6 +154,27 @@ def test_doctor_tells_what_it_found(bank: Path, dify: FakeDify) -> None:
     assert "stores the text of every query" in found["notes"][0]
 
 
+def test_doctor_says_which_dify_it_met_and_how_many_connections_its_datasets_want(bank: Path, dify: FakeDify) -> None:
+    ingest_register(bank)
+    _, found = doctored()
+    sop, _, register = found["sources"]
+    assert (sop["version"], register["version"], register["notes"]) == ("1.12.1", None, [])
+    (advice,) = sop["notes"]
+    assert "with max_connections 4 one search takes about" in advice
+    text = run("doctor").stdout
+    assert "npa_sop: Dify 1.12.1" in text and "max_connections 4" in text
+
+
+def test_doctor_says_what_does_not_work_with_the_version(bank: Path, dify: FakeDify) -> None:
+    dify._app.how = dify._app.how._replace(drop_filters=True)
+    dify._server.headers = tuple(
+        (name, "1.13.3" if name == "X-Version" else value) for name, value in dify._server.headers
+    )
+    _, found = doctored("--no-query")
+    assert found["sources"][0]["version"] == "1.13.3"
+    assert "ignores metadata filters" in found["sources"][0]["notes"][0]
+
+
 def test_doctor_as_a_table(bank: Path) -> None:
     ingest_register(bank)
     result = run("doctor")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from context_engine.errors import ConfigError, InvalidRequest, SourceError
+from context_engine.forking import Lock
 from context_engine.models import Chunk, DomainSpec, Registry, SourceAnswer, SourceQuery, SourceSpec, checked_top_k
 from context_engine.policy.trust import standing
 from context_engine.protocols import Clock
@@ -48,7 +48,7 @@ class DifyAdapter:
     ) -> None:
         self._registry, self._connection = registry, connection
         self._clock, self._timeout_s = clock, timeout_s
-        self._lock = threading.RLock()
+        self._lock = Lock(reentrant=True)
         self._shared: dict[Hashable, Any] = {}
         self._opened: dict[str, tuple[_Opened, ...]] = {}
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Final
 
 from context_engine.errors import SourceError, SourceProtocolError, SourceTimeout, SourceUnavailable
+from context_engine.forking import Lock
 
 __all__ = ["Breaker"]
 
@@ -22,7 +22,7 @@ class Breaker:
 
     def __init__(self, most: int = 5, pause_s: float = 30.0) -> None:
         self._most, self._pause_s = most, pause_s
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._failures = 0
         self._open_until = 0.0
 

@@ -10,12 +10,14 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from cachetools import LRUCache
 
 from context_engine.errors import (
+    SourceBusy,
     SourceError,
     SourceProtocolError,
     SourceRateLimited,
     SourceTimeout,
     SourceUnavailable,
 )
+from context_engine.forking import forget_in_child
 
 __all__ = ["AnswerCache", "Kept"]
 
@@ -41,11 +43,12 @@ class Kept(NamedTuple, Generic[T]):
 
 
 class _Flight(Generic[T]):
-    """One question under way."""
+    """One question under way; `given_up` where it was not Dify that failed, but the asker's time or turn."""
 
     def __init__(self, due: float) -> None:
         self.due = due
         self.landed = threading.Event()
+        self.given_up = False
         self.kept: Kept[T] | None = None
         self.error: SourceError | None = None
 
@@ -59,15 +62,23 @@ class AnswerCache(Generic[T]):
     """
 
     def __init__(self, monotonic: Callable[[], float], most_bytes: int = _MOST_BYTES) -> None:
-        self._monotonic = monotonic
+        self._monotonic, self._most_bytes = monotonic, most_bytes
+        self.forget()
+        forget_in_child(self)
+
+    def forget(self) -> None:
+        """Be empty: in a forked child nothing is under way, and a thread may just have been changing what is kept."""
         self._lock = threading.Lock()
-        self._store: LRUCache[Hashable, Kept[T]] = LRUCache(most_bytes, getsizeof=lambda kept: kept.size)
+        self._store: LRUCache[Hashable, Kept[T]] = LRUCache(self._most_bytes, getsizeof=lambda kept: kept.size)
         self._flights: dict[Hashable, _Flight[T]] = {}
 
     def get(
         self, key: Hashable, make: Callable[[], Kept[T]], *, ttl_s: float, stale_s: float, left: Callable[[], float]
     ) -> tuple[Kept[T], SourceError | None]:
         """Return the answer of a key, and the error that an overdue answer stands in for, if it does.
+
+        Who asks the same while it is being asked waits for that answer, or shares its failure. Where whoever asked had
+        no time left, or its turn never came, another asks again.
 
         Args:
             key: what is asked.
@@ -79,13 +90,17 @@ class AnswerCache(Generic[T]):
         Raises:
             SourceError: asking failed, and nothing may stand in.
         """
-        kept, flight, mine = self._begin(key, ttl_s, left())
-        if kept is not None:
-            return kept, None
-        if mine:
-            self._fly(key, flight, make)
-        elif not flight.landed.wait(max(left(), 0.0)):
-            raise SourceTimeout("the same question, asked before, was not answered in time", retryable=True)
+        while True:
+            kept, flight, mine = self._begin(key, ttl_s, left())
+            if kept is not None:
+                return kept, None
+            if mine:
+                self._fly(key, flight, make, left)
+                break
+            if not flight.landed.wait(max(left(), 0.0)):
+                raise SourceTimeout("the same question, asked before, was not answered in time", retryable=True)
+            if not flight.given_up:
+                break
         if flight.kept is not None:
             return flight.kept, None
         error = flight.error or SourceUnavailable("the call was broken off", retryable=True)
@@ -111,11 +126,12 @@ class AnswerCache(Generic[T]):
             flight = self._flights[key] = _Flight(now + left)
             return None, flight, True
 
-    def _fly(self, key: Hashable, flight: _Flight[T], make: Callable[[], Kept[T]]) -> None:
+    def _fly(self, key: Hashable, flight: _Flight[T], make: Callable[[], Kept[T]], left: Callable[[], float]) -> None:
         try:
             flight.kept = make()
         except SourceError as error:
             flight.error = error
+            flight.given_up = isinstance(error, SourceBusy) or left() <= 0
         finally:
             with self._lock:
                 if self._flights.get(key) is flight:

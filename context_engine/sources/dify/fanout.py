@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
 from context_engine.engine.recall import as_source_error
 from context_engine.errors import SourceBusy, SourceError, SourceTimeout
-from context_engine.sources.dify.rate import Slot
+from context_engine.sources.dify.fair_queue import Flow, Slot
 from context_engine.sources.dify.workers import WORKERS
 
 __all__ = ["Ticket", "ask_each"]
@@ -25,13 +25,19 @@ class Ticket:
 
     Attributes:
         left: seconds until nobody waits for it any more.
+        flow: the search it belongs to; one that waits for nobody else if None.
         slot: the connection it uses, None while it uses none.
     """
 
     left: Callable[[], float]
+    flow: Flow = None  # type: ignore[assignment]
     slot: Slot | None = None
     abandoned: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        if self.flow is None:
+            self.flow = Flow(self.left, patient=True)
 
     def hold(self, slot: Slot) -> None:
         """Take a slot; given back at once if nobody waits any more."""
@@ -51,9 +57,15 @@ class Ticket:
 class _Search(Generic[T]):
     """The calls of one search."""
 
-    def __init__(self, jobs: Sequence[Callable[[Ticket], T]], left: Callable[[], float]) -> None:
+    def __init__(
+        self, jobs: Sequence[Callable[[Ticket], T]], left: Callable[[], float], asked: Sequence[Hashable] | None
+    ) -> None:
         self.jobs, self.left = jobs, left
         self.todo = deque(range(len(jobs)))
+        if asked is None:
+            self.flow = Flow(left, patient=True)
+        else:
+            self.flow = Flow(left, lambda: [asked[index] for index in self.todo.copy()])
         self.tickets: dict[int, Ticket] = {}
         self.done: SimpleQueue[tuple[int, T | SourceError]] = SimpleQueue()
 
@@ -64,7 +76,7 @@ class _Search(Generic[T]):
                 index = self.todo.popleft()
             except IndexError:
                 return
-            ticket = self.tickets[index] = Ticket(self.left)
+            ticket = self.tickets[index] = Ticket(self.left, self.flow)
             result: T | SourceError
             try:
                 result = self.jobs[index](ticket)
@@ -73,15 +85,23 @@ class _Search(Generic[T]):
             self.done.put((index, result))
 
 
-def ask_each(jobs: Sequence[Callable[[Ticket], T]], *, width: int, left: Callable[[], float]) -> list[T | SourceError]:
+def ask_each(
+    jobs: Sequence[Callable[[Ticket], T]],
+    *,
+    width: int,
+    left: Callable[[], float],
+    asked: Sequence[Hashable] | None = None,
+) -> list[T | SourceError]:
     """Run jobs, at most `width` at once and the first ones first; return a result or an error for each, in order.
 
     Args:
         jobs: each is given a ticket.
         width: most threads.
         left: seconds until the answer is wanted; what is not done by then counts as timed out.
+        asked: for each job the dataset that it asks; the jobs are then refused as busy at once where the server cannot
+            serve all of them in time. None: each waits as long as it may.
     """
-    search = _Search(jobs, left)
+    search = _Search(jobs, left, asked)
     started = sum(WORKERS.start(search.work) for _ in range(min(width, len(jobs))))
     results: dict[int, T | SourceError] = {}
     while started and len(results) < len(jobs):

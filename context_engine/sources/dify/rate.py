@@ -5,65 +5,26 @@ Dify's own limit counts refused calls too, in a sliding window of 60 s, so the o
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Final, TypeVar
 
-from context_engine.errors import SourceBusy, SourceRateLimited
+from context_engine.errors import SourceRateLimited
+from context_engine.forking import Lock
+from context_engine.sources.dify.fair_queue import FairQueue
 
-__all__ = ["Gate", "RateBudget", "Slot", "shared_budget", "shared_gate"]
+__all__ = ["RateBudget", "shared_budget", "shared_queue"]
 
 WINDOW_S: Final = 60.0
 
 T = TypeVar("T")
 
 
-class Slot:
-    """One place of a gate; given back once, however often it is asked to."""
-
-    __slots__ = ("_free",)
-
-    def __init__(self, free: Callable[[], None]) -> None:
-        self._free: Callable[[], None] | None = free
-
-    def release(self) -> None:
-        """Give the place back."""
-        free, self._free = self._free, None
-        if free is not None:
-            free()
-
-
-class Gate:
-    """Bounds the calls that run at once."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._busy = 0
-
-    def enter(self, most: int, patience_s: float) -> Slot:
-        """Take a place of `most`, waiting for one.
-
-        Raises:
-            SourceBusy: none became free in time.
-        """
-        with self._changed:
-            if not self._changed.wait_for(lambda: self._busy < most, max(patience_s, 0.0)):
-                raise SourceBusy(f"all {most} connections are in use (max_connections)", retryable=True)
-            self._busy += 1
-        return Slot(self._leave)
-
-    def _leave(self) -> None:
-        with self._changed:
-            self._busy -= 1
-            self._changed.notify_all()  # one who wants more room than there is would keep it from the others
-
-
 class RateBudget:
     """The calls of one key in the last 60 s."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._made: deque[float] = deque()
         self._refused: float | None = None
 
@@ -114,14 +75,14 @@ class RateBudget:
             self._made.popleft()
 
 
-_LOCK: Final = threading.Lock()
-_GATES: Final[dict[Hashable, Gate]] = {}
+_LOCK: Final = Lock()
+_QUEUES: Final[dict[Hashable, FairQueue]] = {}
 _BUDGETS: Final[dict[Hashable, RateBudget]] = {}
 
 
-def shared_gate(base_url: str) -> Gate:
-    """Return the gate of a server in this process."""
-    return _kept(_GATES, base_url, Gate)
+def shared_queue(base_url: str) -> FairQueue:
+    """Return the queue before a server in this process."""
+    return _kept(_QUEUES, base_url, FairQueue)
 
 
 def shared_budget(base_url: str, fingerprint: str) -> RateBudget:

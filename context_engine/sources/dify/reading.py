@@ -70,7 +70,9 @@ def read_chunks(
         if segment["id"] in chunks:
             continue
         if not segment["content"].strip():
-            notes.append(f"dataset {dataset_id}: segment {segment['id'][:64]} has no text")
+            pictures = ", ".join(_files(record))
+            what = f"is a picture ({pictures}), which is not read" if pictures else "has no text"
+            notes.append(f"dataset {dataset_id}: segment {segment['id'][:64]} {what}")
             continue
         chunks[segment["id"]] = _chunk(record, segment, dataset_id, method, claims, notes)
     return list(chunks.values())
@@ -126,13 +128,25 @@ def _identity(metadata: dict[str, Any], segment: Mapping[str, Any]) -> tuple[str
 
 
 def _text(record: Mapping[str, Any], segment: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return question and answer as one text, a parent with the spans of the children that matched, or the text."""
+    """Return the text with what belongs to it: question and answer are one text; of a parent the spans of the children
+    that matched, of a summary index the summary that matched, of a multimodal dataset the names of its pictures.
+    """
     content: str = segment["content"]
+    summary, files = _words(record.get("summary")), _files(record)
+    extra: dict[str, Any] = {"summary": summary} if summary else {}
+    extra |= {"files": files} if files else {}
     if segment.get("answer"):
-        return f"{content}\n\n{segment['answer']}", {"question": content, "answer": segment["answer"]}
+        return f"{content}\n\n{segment['answer']}", {"question": content, "answer": segment["answer"], **extra}
     children = record.get("child_chunks") or []
     spans = [span for child in children if (span := _span(content, child)) is not None]
-    return content, {"matched_spans": spans} if spans else {}
+    return content, {"matched_spans": spans, **extra} if spans else extra
+
+
+def _files(record: Mapping[str, Any]) -> list[str]:
+    """Return the names of a record's pictures; their addresses are signed and stay here."""
+    given = record.get("files")
+    files = given if isinstance(given, list) else []
+    return [name for one in files if isinstance(one, Mapping) and (name := _words(one.get("name")))]
 
 
 def _span(parent: str, child: Any) -> list[int] | None:

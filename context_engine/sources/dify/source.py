@@ -32,6 +32,7 @@ from context_engine.sources.dify.method import LEGS, MAIN, SearchMethod, choose,
 from context_engine.sources.dify.reading import read_chunks
 from context_engine.sources.dify.settings import DifySettings, check_dify
 from context_engine.sources.dify.shorten import MOST_CHARACTERS, shortened
+from context_engine.sources.dify.versions import drops_filters
 from context_engine.sources.dify.workspace import Workspace
 
 __all__ = ["EXTERNAL", "DifySource"]
@@ -95,11 +96,7 @@ class DifySource:
                 f"query_shortened: from {len(query.text)} to {len(search.text)} characters, for Dify takes "
                 f"{MOST_CHARACTERS}; ranked by the whole query"
             )
-        results: list[Found | SourceError] = ask_each(
-            [partial(self._ask, dataset, leg, search) for dataset, leg in asked],
-            width=access.connection.max_connections,
-            left=left,
-        )
+        results = self._answers(asked, search, left)
         problem = f"not asked: a search makes at most {self.settings.max_calls} calls (max_calls)"
         results += [SourceBusy(problem) for _ in jobs[len(asked) :]]
         return answered(query, self.source_id, [dataset for dataset, _ in jobs], results, notes)
@@ -130,6 +127,21 @@ class DifySource:
         if len(twice) <= (self.settings.max_calls if free is None else min(free, self.settings.max_calls)):
             return twice, []
         return once, ["one leg was asked instead of two: the budget of calls does not cover both"]
+
+    def _answers(
+        self, asked: Sequence[tuple[str, str]], search: _Asked, left: Callable[[], float]
+    ) -> list[Found | SourceError]:
+        """Ask the slowest datasets first, so that none of them is left for the end; return the answers in order."""
+        access, workspace = search.access, self.workspace
+        order = sorted(range(len(asked)), key=lambda place: -workspace.expected_s(access, asked[place][0]))
+        found: list[Found | SourceError] = ask_each(
+            [partial(self._ask, *asked[place], search) for place in order],
+            width=access.connection.max_connections,
+            left=left,
+            asked=[asked[place][0] for place in order],
+        )
+        by_place = dict(zip(order, found, strict=True))
+        return [by_place[place] for place in range(len(asked))]
 
     def _ask(self, dataset: str, leg: str, search: _Asked, ticket: Ticket) -> Found:
         info, notes = self._info(dataset, search, ticket)
@@ -208,7 +220,8 @@ class DifySource:
         names = self.settings.metadata
         dated = names.effective_from or names.effective_to or MARKED in fields
         sifted = not pushed.whole or (query.as_of is not None and dated)
-        return max(query.top_k, _WIDE) if sifted else query.top_k
+        dropped = pushed.conditions is not None and drops_filters(self.workspace.version)
+        return max(query.top_k, _WIDE) if sifted or dropped else query.top_k
 
     def _kept(self, chunks: Sequence[Chunk], query: SourceQuery) -> _Kept:
         """Check filter and day again, before anything is cut."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Final
+
+from context_engine.forking import forget_in_child
 
 __all__ = ["WORKERS", "Workers"]
 
@@ -34,8 +35,8 @@ class Workers:
 
     def __init__(self, idle_s: float = _IDLE_S) -> None:
         self._idle_s = idle_s
-        self._lock = threading.Lock()
-        self._idle: deque[_Worker] = deque()
+        self.forget()
+        forget_in_child(self)
 
     def start(self, job: Job) -> bool:
         """Run a job, which must not raise; return False if no thread could be started."""
@@ -73,11 +74,9 @@ class Workers:
 
     def forget(self) -> None:
         """Forget the threads: a forked process has none of them."""
-        self._lock, self._idle = threading.Lock(), deque()
+        self._lock = threading.Lock()
+        self._idle: deque[_Worker] = deque()
 
 
 WORKERS: Final = Workers()
 """The threads of this process."""
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=WORKERS.forget)

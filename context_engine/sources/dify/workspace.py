@@ -20,6 +20,7 @@ from context_engine.errors import (
     SourceTimeout,
     SourceUnavailable,
 )
+from context_engine.forking import forget_in_child
 from context_engine.protocols import Clock
 from context_engine.settings.connections import Connection
 from context_engine.sources.dify.access import Access, Calls
@@ -27,11 +28,12 @@ from context_engine.sources.dify.breaker import Breaker
 from context_engine.sources.dify.cache import AnswerCache, Kept
 from context_engine.sources.dify.dataset import DatasetInfo, read_info
 from context_engine.sources.dify.fanout import Ticket
-from context_engine.sources.dify.rate import shared_budget, shared_gate
+from context_engine.sources.dify.rate import shared_budget, shared_queue
 from context_engine.sources.dify.reading import Records, read_records
 from context_engine.sources.dify.refusals import refusal
 from context_engine.sources.dify.secret import ApiKey
 from context_engine.sources.dify.transport import Call, Response, make_client, send
+from context_engine.sources.dify.versions import stated_version
 
 __all__ = ["Answered", "Workspace"]
 
@@ -64,12 +66,19 @@ class Workspace:
 
     def __init__(self, connect: Callable[[], Connection], clock: Clock) -> None:
         self._connect, self._clock = connect, clock
-        self._lock = threading.Lock()
-        self._clients: dict[Connection, httpx.Client] = {}
+        self.forget()
+        forget_in_child(self)
         self._breakers: dict[tuple[str, str], Breaker] = {}
         self._answers: AnswerCache[Answered] = AnswerCache(clock.monotonic)
         self._infos: AnswerCache[DatasetInfo] = AnswerCache(clock.monotonic)
         self._lookups: dict[Hashable, tuple[float, SourceError | None]] = {}
+        self.version: str | None = None
+        """What Dify said last of its version."""
+
+    def forget(self) -> None:
+        """Have no connection open: a forked child would share them with its parent."""
+        self._lock = threading.Lock()
+        self._clients: dict[Connection, httpx.Client] = {}
 
     def access(self) -> Access:
         """Read the connection.
@@ -84,6 +93,10 @@ class Workspace:
         """Return how many calls the rate budget covers now; None: any number."""
         budget = shared_budget(access.server, access.key.fingerprint)
         return budget.free(access.limit, self._clock.monotonic())
+
+    def expected_s(self, access: Access, dataset_id: str) -> float:
+        """Return the seconds that Dify will take to search a dataset, by what it took; 0 where nothing is known."""
+        return shared_queue(access.server).expected(dataset_id)
 
     def info(
         self, dataset_id: str, access: Access, ticket: Ticket, *, ttl_s: float, attempts: int, needed: bool
@@ -112,7 +125,7 @@ class Workspace:
             if not hasty:
                 return self._look_up(dataset_id, access, ticket, ttl_s, attempts)
             due = now + ticket.left() / 2
-            brief = Ticket(lambda: due - self._clock.monotonic())
+            brief = Ticket(lambda: due - self._clock.monotonic(), ticket.flow)
             try:
                 return self._look_up(dataset_id, access, brief, ttl_s, 1)
             except SourceError as error:
@@ -202,7 +215,7 @@ class Workspace:
         breaker.check(self._clock.monotonic())
         failure: SourceError | None = None
         try:
-            response = self._ask(call, access, ticket)
+            response = self._ask(call, access, ticket, dataset_id=dataset_id)
             answered = Answered(read_records(response.json()), self._clock.now())
             return Kept(answered, len(response.body) + 1024, not answered.records.bad, self._clock.monotonic())
         except SourceError as error:
@@ -211,16 +224,18 @@ class Workspace:
         finally:
             breaker.note(failure, self._clock.monotonic())
 
-    def _ask(self, call: Call, access: Access, ticket: Ticket, most_s: float = 0.0) -> Response:
+    def _ask(
+        self, call: Call, access: Access, ticket: Ticket, most_s: float = 0.0, dataset_id: str | None = None
+    ) -> Response:
         """Make one call; after a refused key read the connection again, and ask once more if the key has changed."""
         refused: SourceAuthError
         try:
-            return self._answer(call, access, ticket, most_s)
+            return self._answer(call, access, ticket, most_s, dataset_id)
         except SourceAuthError as error:
             refused = error
         fresh = self._fresh(access, refused)
         access.connection, access.key = fresh.connection, fresh.key
-        return self._answer(call, access, ticket, most_s)
+        return self._answer(call, access, ticket, most_s, dataset_id)
 
     def _fresh(self, access: Access, refused: SourceAuthError) -> Access:
         try:
@@ -231,17 +246,22 @@ class Workspace:
             raise refused
         return fresh
 
-    def _answer(self, call: Call, access: Access, ticket: Ticket, most_s: float) -> Response:
-        connection, key = access.connection, access.key
-        slot = shared_gate(access.server).enter(connection.max_connections, ticket.left())
+    def _answer(self, call: Call, access: Access, ticket: Ticket, most_s: float, dataset_id: str | None) -> Response:
+        """Make one call when its turn has come; of a search, how long it took is remembered."""
+        connection, key, queue = access.connection, access.key, shared_queue(access.server)
+        slot = queue.enter(connection.max_connections, ticket.flow, ticket.left(), dataset_id)
         ticket.hold(slot)
+        started = self._clock.monotonic()
         try:
             budget = shared_budget(access.server, key.fingerprint)
             if call.method != "GET":
                 budget.take(access.limit, self._clock.monotonic(), access.since)
             response = send(self._client(connection), call, key, ticket.left, max(connection.timeout_s, most_s))
+            if dataset_id is not None and response.status == 200:
+                queue.measured(dataset_id, self._clock.monotonic() - started)
         finally:
             slot.release()
+        self.version = stated_version(response.headers) or self.version
         if response.status in _GOOD:
             return response
         error = refusal(response, key, self._clock.now())

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from context_engine.forking import forget_in_child
 from context_engine.sources.local.embedding import other_model
 from context_engine.sources.local.matrix import Array, Cells, Matrix
 from context_engine.sources.local.schema import Model, State, model_of
@@ -39,6 +40,11 @@ class VectorCache:
 
     def __init__(self, model_id: str) -> None:
         self.model_id = model_id
+        self.forget()
+        forget_in_child(self)
+
+    def forget(self) -> None:
+        """Hold nothing: at a fork another thread may just have been changing it."""
         self._lock = threading.Lock()
         self._key: _Key | None = None
         self._held = -1

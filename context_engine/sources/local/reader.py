@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import tantivy
 
 from context_engine.errors import StoreCorrupt, StoreVersionMismatch
+from context_engine.forking import abandon, forget_in_child
 from context_engine.sources.local import index as indexing
 from context_engine.sources.local import schema
 from context_engine.sources.local.schema import State
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["Pool", "View", "Viewer"]
 
 _TRIES = 3
+_MOST_IDLE = 16
+"""Connections kept open between searches."""
+
 _REBUILD = "run 'context-engine kb rebuild'"
 
 
@@ -44,7 +48,8 @@ class View(NamedTuple):
 
 
 class Pool:
-    """Read-only connections, each used by one thread at a time.
+    """Read-only connections, each used by one thread at a time: two open files for each search under way, the base and
+    its log, and one for all of them.
 
     Args:
         root: folder of the base.
@@ -55,6 +60,12 @@ class Pool:
         self._idle: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
         self._epoch = 0
+        forget_in_child(self)
+
+    def forget(self) -> None:
+        """Have no connection open; SQLite's may be neither used nor closed in a forked child."""
+        abandon(self._idle)
+        self._idle, self._lock, self._epoch = [], threading.Lock(), self._epoch + 1
 
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:
@@ -78,7 +89,7 @@ class Pool:
             raise
         connection.execute("ROLLBACK")
         with self._lock:
-            if epoch == self._epoch:
+            if epoch == self._epoch and len(self._idle) < _MOST_IDLE:
                 self._idle.append(connection)
                 return
         connection.close()
@@ -113,6 +124,12 @@ class Viewer:
         self._root, self._pool, self._vectors = root, pool, vectors
         self._opened: _Opened | None = None
         self._lock = threading.Lock()
+        forget_in_child(self)
+
+    def forget(self) -> None:
+        """Have no index open: the thread that watches it has stayed in the parent."""
+        abandon(self._opened)
+        self._opened, self._lock = None, threading.Lock()
 
     @contextmanager
     def view(self) -> Iterator[View]:

@@ -57,6 +57,16 @@ _IN_DOCUMENT: Final = (
     "update_segment",
     "delete_segment",
 )
+_OF_THE_DATASET: Final = (
+    "get",
+    "retrieve",
+    "delete_dataset",
+    "metadata",
+    "create_field",
+    "built_in",
+    "set_built_in",
+    "assign_metadata",
+)
 _BAD_JSON: Final = "The browser (or proxy) sent a request that this server could not understand."
 _NO_JSON: Final = "Did not attempt to load JSON data because the request Content-Type was not 'application/json'."
 
@@ -167,6 +177,8 @@ class DifyApp:
             raise Refusal(405, "method_not_allowed", "The method is not allowed for the requested URL.")
         held = self._dataset(route)
         self._authorise(call.headers.get("authorization", ""))
+        if held is not None and held.dataset.foreign:
+            raise _foreign(route)
         query = parse_qs(urlsplit(call.target).query)
         if route.method == "GET":
             return self._read(route, held, query)
@@ -179,7 +191,8 @@ class DifyApp:
 
     def _read(self, route: Route, held: HeldDataset | None, query: Mapping[str, Sequence[str]]) -> Any:
         if held is None:
-            return dataset_page([one.stored for one in self.datasets.values()], query, exact=self.how.typed)
+            own = [one.stored for one in self.datasets.values() if not one.dataset.foreign]
+            return dataset_page(own, query, exact=self.how.modern)
         stored = held.stored
         if route.name == "metadata":
             return metadata_fields(stored)
@@ -231,6 +244,13 @@ class DifyApp:
             raise Refusal(401, "unauthorized", "Authorization scheme must be 'Bearer'")
         if not hmac.compare_digest(token.strip().encode(), self.api_key.encode()):
             raise Refusal(401, "unauthorized", "Access token is invalid")
+
+
+def _foreign(route: Route) -> Refusal:
+    """Return the refusal of another workspace's dataset: of its documents Dify says that the dataset is not there."""
+    if route.name in _OF_THE_DATASET:
+        return Refusal(403, "forbidden", "You do not have permission to access this dataset.")
+    return Refusal(404, "not_found", "Dataset not found.")
 
 
 def _document(held: HeldDataset, route: Route) -> FakeDocument:

@@ -28,6 +28,8 @@ class FakeSegment:
         keywords: what an economy dataset finds it by; the ten commonest words of the text if None.
         children: the child chunks of a parent-child dataset.
         position: its place in the document, from 1; its place in the declaration if None.
+        summary: found by it too, in a dataset with a summary index; the answer then brings it beside the text.
+        files: names of the pictures of a multimodal dataset that belong to it.
     """
 
     content: str
@@ -37,6 +39,8 @@ class FakeSegment:
     enabled: bool = True
     id: str | None = None
     position: int | None = None
+    summary: str | None = None
+    files: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,7 @@ class FakeDataset:
         built_in_fields: whether Dify adds document_name, uploader and dates to the metadata.
         fields: metadata fields that are declared, with their type; those of the documents are added to them.
         permission: who may see it in Dify; the API asks nobody.
+        foreign: it belongs to another workspace than the key.
     """
 
     name: str
@@ -98,6 +103,7 @@ class FakeDataset:
     built_in_fields: bool = False
     fields: Mapping[str, Literal["string", "number", "time"]] = field(default_factory=dict)
     permission: Literal["only_me", "all_team_members", "partial_members"] = "all_team_members"
+    foreign: bool = False
 
     @cached_property
     def dataset_id(self) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 from context_engine.errors import nearest
 from context_engine.testing.fake_dify.app import DifyApp, RateWindow
 from context_engine.testing.fake_dify.data import FakeDataset, FakeDocument, Model
+from context_engine.testing.fake_dify.external import register_external
 from context_engine.testing.fake_dify.faults import FAULTS, Endpoint, Fault, Injection
 from context_engine.testing.fake_dify.held import HeldDataset
 from context_engine.testing.fake_dify.retrieve import Behaviour
@@ -22,7 +23,7 @@ from context_engine.testing.fake_dify.writes import Writer
 
 __all__ = ["FakeDify"]
 
-_TYPED_SINCE: Final = (1, 14)
+_TYPED_SINCE, _DROPPED_IN, _MODERN_SINCE = (1, 13), (1, 13), (1, 14)
 _FIRST_CREATED: Final = 1_767_225_600  # 2026-01-01T00:00:00Z; each further dataset a second later
 
 
@@ -40,12 +41,14 @@ class FakeDify:
     Args:
         datasets: what it holds; their names must differ.
         api_key: a random one if None.
-        version: from "1.14" on, the retrieval model is checked by types (400, not 500) and lists are never null.
+        version: what X-Version says. "1.13.x" checks the retrieval model by types (400, not 500) and ignores metadata
+            filters without a word; from "1.14" on filters work, lists are never null, pages know how many there are,
+            and a deletion is a 204.
         seed: decides the order, and the cut among equals, of keyword search.
         rate_limit: calls in 60 s that search or change something, those it refuses included; None for no limit.
         clock: seconds for the rate limit and for indexing.
         indexing_s: how long a new document is indexed before it can be found.
-        drop_filters: metadata filters are ignored without a word, as in 1.13.x.
+        drop_filters: whether metadata filters are ignored; as the version does if None.
         cookies: set a cookie that holds the key, as one fork of Dify does.
         rerankers: models that work, beside those the datasets name.
         port: 0 for any free one.
@@ -61,22 +64,29 @@ class FakeDify:
         rate_limit: int | None = None,
         clock: Callable[[], float] = time.monotonic,
         indexing_s: float = 0.05,
-        drop_filters: bool = False,
+        drop_filters: bool | None = None,
         cookies: bool = False,
         rerankers: Collection[Model] = (),
         port: int = 0,
     ) -> None:
         self.api_key = api_key or f"dataset-{secrets.token_urlsafe(18)}"
-        typed = tuple(int(part) for part in version.split(".")[:2]) >= _TYPED_SINCE
+        release = tuple(int(part) for part in version.split(".")[:2])
+        modern = release >= _MODERN_SINCE
+        how = Behaviour(
+            typed=release >= _TYPED_SINCE,
+            modern=modern,
+            drop_filters=release == _DROPPED_IN if drop_filters is None else drop_filters,
+            seed=seed,
+        )
         self._clock = clock
         datasets_by_id: dict[str, HeldDataset] = {}
         self._app = DifyApp(
             datasets=datasets_by_id,
             api_key=self.api_key,
-            how=Behaviour(typed=typed, drop_filters=drop_filters, seed=seed),
+            how=how,
             models=Models(rerankers=frozenset(rerankers), embeddings=frozenset()),
             window=RateWindow(rate_limit, clock),
-            writer=Writer(datasets_by_id, clock, indexing_s, modern=typed),
+            writer=Writer(datasets_by_id, clock, indexing_s, modern=modern),
         )
         for dataset in datasets:
             self.put(dataset)
@@ -145,6 +155,18 @@ class FakeDify:
             return held.documents
         with self._server.lock:
             return held.documents
+
+    def register_external_knowledge(self, endpoint: str, api_key: str) -> int:
+        """Register an External Knowledge API as Dify's console does; return the status of its answer to the probe.
+
+        Args:
+            endpoint: without "/retrieval".
+            api_key: of the endpoint.
+
+        Raises:
+            RegistrationRefused: Dify does not take it; says what Dify says.
+        """
+        return register_external(endpoint, api_key, modern=self._app.how.modern)
 
     def inject(
         self,

@@ -34,17 +34,24 @@ class Fault:
         wire: how the answer goes over the wire. "truncated" ends in the middle, "dropped" closes before the first
             byte, "reset" does so rudely; the huge ones and the bomb add 32 MiB of blanks: with a length, in chunks
             without one, and compressed.
+        each_leg: what the answer says is said by each leg of a hybrid search, joined as Dify joins it.
     """
 
     answer: Answer | None = None
     change: Callable[[Any], Any] | None = None
     delay_s: float = 0.0
     wire: Wire = "whole"
+    each_leg: bool = False
 
-    def apply(self, genuine: Callable[[], Answer]) -> Answer:
-        """Return what is sent; Dify is asked only where the fault needs its answer."""
+    def apply(self, genuine: Callable[[], Answer], *, hybrid: bool = False) -> Answer:
+        """Return what is sent; Dify is asked only where the fault needs its answer.
+
+        Args:
+            genuine: Dify's answer.
+            hybrid: whether a hybrid search was asked for.
+        """
         if self.answer is not None:
-            return self.answer
+            return _twice(self.answer) if self.each_leg and hybrid else self.answer
         answer = genuine()
         if self.change is None or answer.status != 200:
             return answer
@@ -70,6 +77,15 @@ class Injection:
             return False
         self.seen += 1
         return self.calls is None or self.seen in self.calls
+
+
+def _twice(answer: Answer) -> Answer:
+    body = json.loads(answer.body)
+    return answer._replace(body=json.dumps({**body, "message": ";\n".join([body["message"]] * 2)}).encode())
+
+
+def _outage(message: str) -> Fault:
+    return Fault(answer=_refusal(400, "invalid_param", message).answer, each_leg=True)
 
 
 def _refusal(status: int, code: str, message: str) -> Fault:
@@ -128,8 +144,8 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "unauthorized": _refusal(401, "unauthorized", "Access token is invalid"),
     "not_found": _refusal(404, "not_found", "Dataset not found."),
     "bad_request": _refusal(400, "invalid_param", "Invalid parameter"),
-    "plugin_daemon_down": _refusal(400, "invalid_param", _DAEMON_DOWN),
-    "vector_store_down": _refusal(400, "invalid_param", _STORE_DOWN),
+    "plugin_daemon_down": _outage(_DAEMON_DOWN),
+    "vector_store_down": _outage(_STORE_DOWN),
     "redirect": Fault(answer=Answer(302, b"", (("Location", "/v1/datasets"), *_HTML))),
     "html": Fault(answer=Answer(200, b"<!doctype html><html><body>Sign in</body></html>", _HTML)),
     "empty_body": Fault(answer=Answer(200, b"")),

@@ -13,10 +13,15 @@ __all__ = ["keywords_of"]
 
 MOST_KEYWORDS: Final = 10
 _WORD: Final = re.compile(r"\w+")
+_PARTICLES: Final = re.compile("[的是在和与及并对向不应为之或等其于以将被由]")
 
 
 def keywords_of(text: str) -> list[str]:
-    """Return the ten commonest words of a text as they are written; of equally common ones the first."""
+    """Return the ten commonest words of a text as they are written; of equally common ones the first.
+
+    Chinese is cut at its particles and then into words of two characters, so that a text has about as many words as
+    Dify's dictionary finds in it, though not always the same.
+    """
     counts = Counter(word for word in _words(text) if len(word) > 1 and word.casefold() not in STOP_WORDS)
     return [word for word, _ in counts.most_common(MOST_KEYWORDS)]
 
@@ -24,5 +29,13 @@ def keywords_of(text: str) -> list[str]:
 def _words(text: str) -> list[str]:
     out: list[str] = []
     for word in _WORD.findall(text):
-        out += ["".join(pair) for pair in pairwise(word)] if has_cjk(word) else [word]
+        out += _cjk_words(word) if has_cjk(word) else [word]
     return out
+
+
+def _cjk_words(run: str) -> list[str]:
+    words: list[str] = []
+    for piece in filter(None, _PARTICLES.split(run)):
+        cuts = [*range(0, max(len(piece) - 1, 1), 2), len(piece)]
+        words += [piece[start:end] for start, end in pairwise(cuts)]
+    return words

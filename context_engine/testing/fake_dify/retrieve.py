@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+from uuid import UUID, uuid5
 
 from context_engine.testing.fake_dify.filters import matching_documents
 from context_engine.testing.fake_dify.keyword_search import keyword_search
@@ -18,12 +19,14 @@ class Behaviour(NamedTuple):
     """In what the Dify versions and processes differ.
 
     Attributes:
-        typed: the retrieval model is checked by types and null lists are empty lists, as since 1.14.
+        typed: the retrieval model is checked by types, as since 1.13.
+        modern: null lists are empty lists, pages say how many there are, and a deletion is a 204, as since 1.14.
         drop_filters: metadata filters are ignored without a word, as in 1.13.x.
         seed: decides the order and the cut among equals of keyword search.
     """
 
     typed: bool
+    modern: bool
     drop_filters: bool
     seed: int
 
@@ -53,13 +56,13 @@ def _records(
     if asked.method == "keyword_search":
         found = keyword_search(stored, asked.query, asked.top_k, how.seed)
         kept = [segment for segment in found if documents is None or segment.document.id in documents]
-        return [_record(segment, 0.0, None, how.typed) for segment in kept]
+        return [_record(segment, 0.0, None, how.modern) for segment in kept]
     if not asked.query.strip():
         return []
-    return _grouped(vector_search(stored, asked, documents, models), how.typed)
+    return _grouped(vector_search(stored, asked, documents, models), how.modern)
 
 
-def _grouped(hits: Sequence[Hit], typed: bool) -> list[dict[str, Any]]:
+def _grouped(hits: Sequence[Hit], modern: bool) -> list[dict[str, Any]]:
     """Bring child chunks together under their parent, whose score is the best child's."""
     by_segment: dict[str, list[Hit]] = {}
     for hit in hits:
@@ -67,7 +70,10 @@ def _grouped(hits: Sequence[Hit], typed: bool) -> list[dict[str, Any]]:
     records = []
     for group in by_segment.values():
         children = [_child(hit, hit.unit.child) for hit in group if hit.unit.child is not None]
-        records.append(_record(group[0].unit.segment, max(hit.score for hit in group), children or None, typed))
+        record = _record(group[0].unit.segment, max(hit.score for hit in group), children or None, modern)
+        if any(hit.unit.summary for hit in group):
+            record["summary"] = group[0].unit.segment.segment.summary
+        records.append(record)
     return sorted(records, key=lambda record: -float(record["score"]))
 
 
@@ -76,15 +82,29 @@ def _child(hit: Hit, position: int) -> dict[str, Any]:
     return {"id": identity, "content": hit.unit.text, "position": position, "score": hit.score}
 
 
-def _record(segment: StoredSegment, score: float, children: list[dict[str, Any]] | None, typed: bool) -> dict[str, Any]:
-    null: list[Any] | None = [] if typed else None
+def _record(
+    segment: StoredSegment, score: float, children: list[dict[str, Any]] | None, modern: bool
+) -> dict[str, Any]:
+    null: list[Any] | None = [] if modern else None
     return {
         "segment": _segment(segment, null),
         "child_chunks": children or null,
         "score": score,
         "tsne_position": None,
-        "files": null,
+        "files": [_file(segment, name) for name in segment.segment.files] or null,
         "summary": None,
+    }
+
+
+def _file(segment: StoredSegment, name: str) -> dict[str, Any]:
+    identity = str(uuid5(UUID(segment.id), name))
+    return {
+        "id": identity,
+        "name": name,
+        "size": 1024,
+        "extension": name.rpartition(".")[2],
+        "mime_type": "image/png",
+        "source_url": f"/files/{identity}/file-preview?timestamp=1767225600&nonce=0&sign=signed",
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import sys
 import threading
@@ -136,24 +137,28 @@ class _Handler(BaseHTTPRequestHandler):
         call = Call(self.command, self.path, headers, self.rfile.read(length))
         answer, fault = self.server.call(call)
         try:
-            self._send(answer, fault)
+            self._send(answer, fault, hybrid=_is_hybrid(call.body))
         except OSError:
             self.close_connection = True
         finally:
             self.server.done()
 
-    def _send(self, answer: Callable[[], Answer], fault: Fault) -> None:
+    def _send(self, answer: Callable[[], Answer], fault: Fault, *, hybrid: bool) -> None:
         def pause() -> None:
             self.server.stopping.wait(fault.delay_s)
 
         if fault.delay_s and not fault.wire.startswith("slow"):
             pause()
-        made = fault.apply(answer)
+        made = fault.apply(answer, hybrid=hybrid)
         if not send(self.connection, made, wire=fault.wire, pause=pause, headers=self.server.headers):
             self.close_connection = True
 
     def log_message(self, format: str, *args: Any) -> None:
         """Keep quiet."""
+
+
+def _is_hybrid(body: bytes) -> bool:
+    return re.search(rb'"search_method":\s*"hybrid_search"', body) is not None
 
 
 def _logged(call: Call, app: DifyApp) -> FakeRequest:

@@ -63,13 +63,14 @@ class StoredSegment:
 
 
 class Unit(NamedTuple):
-    """What the vector store holds: a chunk, or one child of a parent chunk (`child` is its position, from 1)."""
+    """What the vector store holds: a chunk, its summary, or one child of a parent (`child` is its position, from 1)."""
 
     segment: StoredSegment
     child: int | None
     text: str
     vector: Mapping[int, float]
     terms: Sequence[str]
+    summary: bool = False
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,11 @@ def _units(segment: StoredSegment) -> list[Unit]:
     texts: list[tuple[int | None, str]] = (
         list(enumerate(children, 1)) if children else [(None, segment.segment.content)]
     )
-    return [Unit(segment, child, text, vector_of(text), terms(text)) for child, text in texts]
+    units = [Unit(segment, child, text, vector_of(text), terms(text)) for child, text in texts]
+    summary = segment.segment.summary
+    if summary is not None:
+        units.append(Unit(segment, None, summary, vector_of(summary), terms(summary), summary=True))
+    return units
 
 
 @lru_cache(maxsize=65_536)

@@ -15,6 +15,12 @@ from context_engine.text import terms
 
 __all__ = ["Hit", "Models", "vector_search"]
 
+_EF_SEARCH: Final = 40
+"""The most that one look into the vector store's HNSW index gives, whatever is asked for."""
+
+_SCANNED_FROM: Final = 1000
+"""A top_k that is met by reading the whole table: 100 was not, of 44 chunks, and 1000 was."""
+
 _RANK_OF_ONE: Final = 0.0607927  # the database's rank of a text that holds one query word once
 
 
@@ -82,10 +88,10 @@ def _allowed(unit: Unit, documents: set[str] | None) -> bool:
 
 
 def _semantic(units: Sequence[Unit], query: str, top_k: int) -> list[Hit]:
-    """Return the top_k nearest, however far they are."""
+    """Return the top_k nearest, however far they are; what the index gives is cut before that."""
     vector = vector_of(query)
     hits = [Hit(unit, sum(value * unit.vector.get(at, 0.0) for at, value in vector.items())) for unit in units]
-    return _sorted(hits)[:top_k]
+    return _sorted(hits)[: top_k if top_k >= _SCANNED_FROM else min(top_k, _EF_SEARCH)]
 
 
 def _full_text(units: Sequence[Unit], query: str, top_k: int) -> list[Hit]:

@@ -32,6 +32,19 @@ def test_a_box_is_ticked_in_any_form(value: object, ticked: bool) -> None:
     assert Credentials.read({"demo_bank": value}).demo_bank is ticked
 
 
+@pytest.mark.parametrize(
+    ("given", "read"), [("60", 60), (" 60 ", 60), (60, 60), (60.0, 60), ("1000", 1000), ("", None), (None, None)]
+)
+def test_a_number_of_connections_in_any_form(given: object, read: int | None) -> None:
+    assert Credentials.read({"max_connections": given}).max_connections == read
+
+
+@pytest.mark.parametrize("given", ["0", "-4", "4.5", "four", "1001", "99999999999", True, "٤٠٠٠", "nan", ["4"]])
+def test_what_is_no_number_of_connections_is_refused_by_the_fields_name(given: object) -> None:
+    with pytest.raises(ConfigError, match="max_connections: must be a whole number from 1 to 1000"):
+        Credentials.read({"max_connections": given})
+
+
 def test_a_box_nobody_touched_has_its_default() -> None:
     assert read_flag(None, True) and read_flag("", True) and not read_flag(None, False)
 
@@ -42,6 +55,7 @@ def test_each_field_changes_the_fingerprint_but_the_token() -> None:
         assert Credentials.read({**FORM, name: "other"}).fingerprint != base
     assert Credentials.read({**FORM, "variables": '{"KB_KEY": "other"}'}).fingerprint != base
     assert Credentials.read({**FORM, "demo_bank": True}).fingerprint != base
+    assert Credentials.read({**FORM, "max_connections": "8"}).fingerprint != base
     assert Credentials.read({**FORM, "access_token": "u" * 32}).fingerprint == base
     assert Credentials.read(dict(reversed(FORM.items()))).fingerprint == base
 

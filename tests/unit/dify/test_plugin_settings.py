@@ -43,6 +43,14 @@ def test_the_form_makes_up_the_connection(tmp_path: Path) -> None:
     assert (plugin.demo, plugin.setup.registry.names) == (False, ("NPA",))
 
 
+def test_the_forms_parallel_calls_win_over_what_is_packed_and_over_the_line(tmp_path: Path) -> None:
+    assert load(tmp_path, **FORM).setup.config.connections.get("dify").max_connections == 4
+    line = {"manifests": [MANIFEST], "connections": {"dify": {"base_url": "https://x.example", "max_connections": 8}}}
+    given = {**FORM, "domains": json.dumps(line)}
+    assert load(tmp_path, **given).setup.config.connections.get("dify").max_connections == 8
+    assert load(tmp_path, **given, max_connections="60").setup.config.connections.get("dify").max_connections == 60
+
+
 def test_a_certificate_becomes_a_file_of_the_connection(tmp_path: Path) -> None:
     pem = Path(certifi.where()).read_text("utf-8")
     one = pem[pem.index("-----BEGIN") : pem.index("-----END CERTIFICATE-----")] + "-----END CERTIFICATE-----"

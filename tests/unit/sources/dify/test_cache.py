@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from context_engine.errors import SourceAuthError, SourceTimeout, SourceUnavailable
+from context_engine.errors import SourceAuthError, SourceBusy, SourceTimeout, SourceUnavailable
 from context_engine.sources.dify.cache import AnswerCache, Kept
 
 
@@ -113,6 +113,55 @@ def test_who_waits_for_an_equal_question_waits_no_longer_than_it_has(clock):
         assert get(cache, Made(clock))[0].value == "answer 1"
         go.set()
         assert first.result()[0].value == "late"
+
+
+@pytest.mark.parametrize(
+    ("error", "left_of_first"), [(SourceTimeout("no answer"), 0.0), (SourceBusy("not its turn"), 5.0)]
+)
+def test_the_deadline_or_turn_of_whoever_asks_first_is_not_that_of_those_who_wait(error, left_of_first, clock):
+    cache, started, go, left = AnswerCache(clock.monotonic), threading.Event(), threading.Event(), [5.0]
+
+    def fail():
+        started.set()
+        go.wait(30)
+        left[0] = left_of_first
+        raise error
+
+    make = Made(clock)
+    with ThreadPoolExecutor(8) as threads:
+        first = threads.submit(get, cache, fail, left=lambda: left[0])
+        started.wait(30)
+        others = [threads.submit(get, cache, make) for _ in range(7)]
+        go.set()
+        with pytest.raises(type(error)):
+            first.result()
+        assert {one.result()[0].value for one in others} == {"answer 1"}
+    assert make.calls == 1
+
+
+def test_a_failure_of_dify_is_shared_by_those_who_wait(clock):
+    cache, started, go, make = AnswerCache(clock.monotonic), threading.Event(), threading.Event(), Made(clock)
+
+    def fail():
+        started.set()
+        until_waiting.acquire(timeout=30)
+        raise SourceTimeout("Dify did not answer in time")
+
+    until_waiting = threading.Semaphore(0)
+
+    def left():
+        until_waiting.release()  # asked once more when it begins to wait
+        return 5.0
+
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(get, cache, fail)
+        started.wait(30)
+        second = threads.submit(get, cache, make, left=left)
+        for one in (first, second):
+            with pytest.raises(SourceTimeout):
+                one.result()
+    go.set()
+    assert make.calls == 0
 
 
 def test_a_call_that_breaks_off_leaves_nobody_waiting(clock):

@@ -1,11 +1,9 @@
-"""The limits of a process: parallel calls, calls a minute."""
-
-import threading
+"""The limits of a process: calls a minute with a key, and whom a refusal concerns."""
 
 import pytest
 
-from context_engine.errors import SourceBusy, SourceRateLimited
-from context_engine.sources.dify.rate import Gate, RateBudget, shared_budget, shared_gate
+from context_engine.errors import SourceRateLimited
+from context_engine.sources.dify.rate import RateBudget, shared_budget, shared_queue
 
 
 def test_a_budget_is_a_window_of_60_seconds():
@@ -58,52 +56,4 @@ def test_the_search_that_was_refused_may_finish_its_calls():
 def test_a_budget_belongs_to_a_server_and_a_key():
     assert shared_budget("https://a", "k") is shared_budget("https://a", "k")
     assert shared_budget("https://a", "k") is not shared_budget("https://a", "other")
-    assert shared_gate("https://a") is not shared_gate("https://b")
-
-
-def test_a_gate_lets_so_many_in_and_a_slot_is_given_back_once():
-    gate = Gate()
-    first, second = gate.enter(2, 0.0), gate.enter(2, 0.0)
-    with pytest.raises(SourceBusy, match="all 2 connections"):
-        gate.enter(2, 0.0)
-    first.release()
-    first.release()
-    third = gate.enter(2, 0.0)
-    with pytest.raises(SourceBusy):
-        gate.enter(2, 0.0)
-    second.release()
-    third.release()
-
-
-def test_a_waiting_caller_gets_the_place_that_becomes_free():
-    gate = Gate()
-    slot = gate.enter(1, 0.0)
-    threading.Timer(0.05, slot.release).start()
-    second = gate.enter(1, 30.0)
-    assert second is not slot
-    second.release()
-
-
-def test_a_place_is_not_lost_on_a_caller_who_may_not_take_it():
-    gate, waiting, got = Gate(), threading.Semaphore(0), []
-
-    class Counted(threading.Condition):
-        """Tells of each wait, with the lock held: who is told of it sees the waiter wait."""
-
-        def wait(self, timeout=None):
-            waiting.release()
-            return super().wait(timeout)
-
-    gate._changed = Counted()
-    slots = [gate.enter(2, 0.0), gate.enter(2, 0.0)]
-    threads = [threading.Thread(target=lambda most=most: got.append((most, gate.enter(most, 30.0)))) for most in (1, 2)]
-    for thread in threads:
-        thread.start()
-        assert waiting.acquire(timeout=30)
-    slots[0].release()
-    threads[1].join(20)
-    assert [most for most, _ in got] == [2]  # at once, though the one who wants to be alone waits longer
-    slots[1].release()
-    got[0][1].release()
-    threads[0].join(20)
-    assert [most for most, _ in got] == [2, 1]
+    assert shared_queue("https://a") is not shared_queue("https://b")

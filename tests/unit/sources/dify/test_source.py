@@ -9,6 +9,7 @@ import pytest
 from context_engine.engine.clock import SystemClock
 from context_engine.errors import (
     InvalidRequest,
+    SourceAuthError,
     SourceForbidden,
     SourceNotFound,
     SourceRateLimited,
@@ -252,6 +253,23 @@ def test_a_filter_that_dify_drops_is_kept_here_and_that_is_noted(serve, over, as
     answer = ask(over(dify, "D"), filters=parse_filter({"kind": "sop"}))
     assert sorted(chunk.title for chunk in answer.chunks) == ["D0", "D2"]
     assert "did not keep to the filter" in answer.notes[0]
+
+
+def test_a_rate_limit_halts_the_sources_of_its_key_at_its_server_and_no_others(serve, over, ask, clock):
+    datasets = FakeDataset("D", documents=DOCUMENTS), FakeDataset("E", documents=DOCUMENTS)
+    dify = serve(*datasets)
+    other = serve(*datasets, api_key=dify.api_key)
+    dify.inject("rate_limited", dataset="D", endpoint="retrieve", calls={1})
+    with pytest.raises(SourceRateLimited):
+        ask(over(dify, "D", attempts=1))
+    clock.seconds += 1
+    made = len(searches(dify))
+    with pytest.raises(SourceRateLimited, match="Dify was not asked"):
+        ask(over(dify, "E"))  # another source, another dataset, but the key's limit is the workspace's
+    assert len(searches(dify)) == made
+    with pytest.raises(SourceAuthError):  # with another key Dify is asked: it is another workspace
+        ask(over(dify, "E", connection={"api_key": "dataset-of-another"}, indexing_technique="economy"))
+    assert len(ask(over(other, "D")).chunks) == 5  # the same key, but another server
 
 
 def test_keyword_search_filters_after_its_cut_so_it_is_asked_for_more(serve, over, ask):

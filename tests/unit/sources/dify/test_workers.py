@@ -6,8 +6,8 @@ import threading
 import time
 
 from context_engine.errors import SourceError, SourceTimeout, SourceUnavailable
-from context_engine.sources.dify.fanout import ask_each
-from context_engine.sources.dify.rate import Gate
+from context_engine.sources.dify.fair_queue import FairQueue
+from context_engine.sources.dify.fanout import Ticket, ask_each
 from context_engine.sources.dify.workers import Workers
 
 
@@ -98,10 +98,10 @@ def test_no_more_than_width_at_once():
 
 
 def test_what_hangs_gives_its_connection_back_and_the_rest_is_told_apart():
-    gate, held, hold = Gate(), threading.Event(), threading.Event()
+    queue, held, hold = FairQueue(), threading.Event(), threading.Event()
 
     def hang(ticket):
-        ticket.hold(gate.enter(1, 1.0))
+        ticket.hold(queue.enter(1, ticket.flow, 1.0))
         held.set()
         hold.wait(30)
 
@@ -109,21 +109,21 @@ def test_what_hangs_gives_its_connection_back_and_the_rest_is_told_apart():
     assert [type(one) for one in found] == [SourceTimeout, SourceTimeout]
     assert "no answer in time" in str(found[0])
     assert "not asked in time" in str(found[1])
-    gate.enter(1, 0.0).release()  # the place is free though the call still hangs
+    queue.enter(1, Ticket(left_of(1)).flow, 0.0).release()  # the place is free though the call still hangs
     hold.set()
 
 
 def test_a_slot_taken_after_nobody_waits_is_given_back_at_once():
-    gate, asked, late, done = Gate(), threading.Event(), threading.Event(), threading.Event()
+    queue, asked, late, done = FairQueue(), threading.Event(), threading.Event(), threading.Event()
 
     def slow(ticket):
         asked.set()
         late.wait(30)
-        ticket.hold(gate.enter(1, 1.0))
+        ticket.hold(queue.enter(1, ticket.flow, 1.0))
         done.set()
 
     (found,) = ask_each([slow], width=1, left=until(asked))
     assert isinstance(found, SourceError)
     late.set()
     assert done.wait(30)
-    gate.enter(1, 0.0).release()
+    queue.enter(1, Ticket(left_of(1)).flow, 0.0).release()

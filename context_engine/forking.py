@@ -1,0 +1,79 @@
+"""What a forked child makes anew: it has its parent's memory, but none of its threads, and shares its open files.
+
+A lock that another thread held at the fork is held in the child for ever; a connection that both use mixes up their
+calls. So whatever holds locks, threads or connections registers itself here, and forgets them in the child.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from types import TracebackType
+from typing import Any, Final, Protocol
+from weakref import WeakSet
+
+__all__ = ["Forgetful", "Lock", "abandon", "forget_in_child"]
+
+
+class Forgetful(Protocol):
+    """Has something that a child must not use."""
+
+    def forget(self) -> None:
+        """Make locks anew, and let go of threads, connections and whatever a thread was just changing."""
+
+
+_REGISTERED: Final[WeakSet[Forgetful]] = WeakSet()
+_ABANDONED: Final[list[Any]] = []
+
+
+def forget_in_child(thing: Forgetful) -> None:
+    """Call `forget` in every child that is forked while the thing lives."""
+    _REGISTERED.add(thing)
+
+
+def abandon(thing: Any) -> None:
+    """Keep a thing that must be neither used nor closed here: a database connection, an index with its own thread."""
+    if thing is not None:
+        _ABANDONED.append(thing)
+
+
+class Lock:
+    """A lock that is free in a forked child.
+
+    Args:
+        reentrant: the thread that holds it may take it again.
+    """
+
+    def __init__(self, *, reentrant: bool = False) -> None:
+        self._reentrant = reentrant
+        self.forget()
+        forget_in_child(self)
+
+    def forget(self) -> None:
+        """Be free."""
+        self._lock: Any = threading.RLock() if self._reentrant else threading.Lock()
+
+    def acquire(self) -> None:
+        """Take it, waiting for it."""
+        self._lock.acquire()
+
+    def release(self) -> None:
+        """Give it back."""
+        self._lock.release()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lock.release()
+
+
+def _forget_all() -> None:
+    for thing in list(_REGISTERED):
+        thing.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)
