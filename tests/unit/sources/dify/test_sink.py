@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -16,6 +15,7 @@ from context_engine.errors import ConfigError, SourceAuthError, SourceRateLimite
 from context_engine.models import Chunk, Classification, SourceSpec
 from context_engine.settings.connections import Connection
 from context_engine.sources.dify.sink import DifySink
+from context_engine.sources.dify.stored import Stored
 from context_engine.sources.dify.workspace import Workspace
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument, Fault
 
@@ -87,13 +87,14 @@ def test_chunks_are_written_as_they_are(dify: FakeDify, sink: Opener) -> None:
     write(opened, "0123456789abcdef", *texts)
     ((name, contents, metadata),) = held(dify)
     assert contents == texts
-    assert re.fullmatch(r"SOP-1 1 New products \[ce-[0-9a-f]{12}\]", name)
+    assert name == "New products (SOP-1 1)"
     assert metadata == {
         "doc_type": "sop_document",
         "ce_source": "sops",
         "ce_document_id": "SOP-1",
         "ce_version": "1",
         "ce_title": "New products",
+        "ce_stored": str(Stored.of(texts)),
         "ce_hash": "0123456789abcdef",
     }
     assert (opened.summary()["documents"], opened.summary()["segments"], opened.refusals) == (1, 3, [])
