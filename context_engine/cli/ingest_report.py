@@ -99,7 +99,7 @@ def _accepted(console: Console, dify: Mapping[str, Any], report: IngestReport) -
     if not dry_run:
         old = f", {counted(dify['deleted'], 'old document')} deleted" if dify["deleted"] else ""
         left = f", {counted(dify['leftovers'], 'leftover')} of a broken run removed" if dify["leftovers"] else ""
-        twice = f", {counted(dify['doubled'], 'copy', 'copies')} removed" if dify["doubled"] else ""
+        twice = f", {counted(dify['doubled'], 'doubled document')} removed" if dify["doubled"] else ""
         told = (
             f"Dify took {counted(dify['documents'], 'document')} with {counted(dify['segments'], 'chunk')}{old}{left}{twice}"
         )

@@ -87,8 +87,15 @@ def _chunk(
     if indexed is not None:
         fields = {"fetched_at": indexed, "fetched_at_basis": FetchedAtBasis.INDEXED}
     fields |= claims.claims(metadata, notes)
+    unfinished = MARKED in metadata and not metadata.get(MARKS.content_hash)
     document_id, title = _identity(metadata, segment)
     text, extra = _text(record, segment)
+    if unfinished:
+        extra["unfinished"] = True
+        notes.append(
+            f"dataset {dataset_id}: document {document_id!r} is being written, or its writing was broken off: what was "
+            "found of it may not be all of it"
+        )
     return Chunk(
         content=text,
         chunk_id=segment["id"],
