@@ -12,6 +12,7 @@ from context_engine.sources.dify.keywords import keywords_of
 from context_engine.sources.dify.metadata import MARKS, UNFINISHED
 from context_engine.sources.dify.secret import redacted
 from context_engine.sources.dify.stored import Stored
+from context_engine.sources.dify.trail import with_trail
 from context_engine.sources.dify.writes import Writes
 from context_engine.sources.dify.written import Key, Value, fields_of, marks_of
 
@@ -82,7 +83,7 @@ class Draft:
         """
         title = chunks[0].title if chunks else None
         metadata = {**fields_of(chunks, names), **marks_of(*key, title)}
-        segments: list[dict[str, Any]] = [{"content": chunk.content} for chunk in chunks]
+        segments: list[dict[str, Any]] = [{"content": with_trail(chunk)} for chunk in chunks]
         if technique == "economy":
             for segment, keywords in zip(segments, keywords_of(chunks), strict=True):
                 segment |= {"keywords": keywords} if keywords else {}
