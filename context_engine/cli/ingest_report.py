@@ -100,10 +100,8 @@ def _accepted(console: Console, dify: Mapping[str, Any], report: IngestReport) -
         old = f", {counted(dify['deleted'], 'old document')} deleted" if dify["deleted"] else ""
         left = f", {counted(dify['leftovers'], 'leftover')} of a broken run removed" if dify["leftovers"] else ""
         twice = f", {counted(dify['doubled'], 'doubled document')} removed" if dify["doubled"] else ""
-        told = (
-            f"Dify took {counted(dify['documents'], 'document')} with {counted(dify['segments'], 'chunk')}{old}{left}{twice}"
-        )
-        note(f"{told}; {counted(dify['calls'], 'call')}")
+        told = f"Dify took {counted(dify['documents'], 'document')} with {counted(dify['segments'], 'chunk')}"
+        note(f"{told}{old}{left}{twice}; {counted(dify['calls'], 'call')}")
 
 
 def _named(one: Mapping[str, str]) -> str:

@@ -32,6 +32,7 @@ class Admitted(NamedTuple):
     Attributes:
         retrieved_at: when the source says it answered, aware; None where it does not say.
         failures: what parts of the source could not get.
+        by_keywords: as in `SourceAnswer`.
     """
 
     chunks: tuple[Chunk, ...]
@@ -40,6 +41,7 @@ class Admitted(NamedTuple):
     notes: tuple[str, ...]
     retrieved_at: datetime | None = None
     failures: tuple[SourceError, ...] = ()
+    by_keywords: bool = False
 
 
 def admit(answer: Any, *, source_id: str, top_k: int) -> Admitted:
@@ -78,7 +80,8 @@ def admit(answer: Any, *, source_id: str, top_k: int) -> Admitted:
         notes.append(f"retrieved_at {retrieved_at!r} is not a moment with a time zone and counts as not known")
         retrieved_at = None
     cut = answer.cut + max(len(given) - top_k, 0)
-    return Admitted(tuple(kept), cut, rejected, tuple(notes), retrieved_at, _failures(answer, source_id))
+    failures = _failures(answer, source_id)
+    return Admitted(tuple(kept), cut, rejected, tuple(notes), retrieved_at, failures, answer.by_keywords is True)
 
 
 def _failures(answer: SourceAnswer, source_id: str) -> tuple[SourceError, ...]:

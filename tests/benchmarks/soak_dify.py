@@ -2,8 +2,8 @@
 
     python tests/benchmarks/soak_dify.py --minutes 30
 
-Three hosts share one folder of documents, which changes all the time, and have a data folder each. Each runs one command
-after another: `ingest --prune`, some of them killed with SIGKILL, some with `--repair` or `--force`, and `search`. In
+Three hosts share one folder of documents, which changes all the time, and have a data folder each. Each runs one
+command after another: `ingest --prune`, some of them killed with SIGKILL, some with `--repair` or `--force`, and `search`. In
 between Dify fails: errors, answers lost on their way, silence. At the end the folder rests, one run goes over it in
 peace, and Dify has to hold what the folder holds, chunk for chunk.
 
@@ -280,7 +280,7 @@ def main() -> int:
         sys.stdout.write(f"{count:>8}  {name}\n")
     for one in soak.wrong:
         sys.stdout.write(f"WRONG: {one}\n")
-    sys.stdout.write("Dify holds what the folder holds\n" if not soak.wrong else f"{len(soak.wrong)} things are wrong\n")
+    sys.stdout.write(f"{len(soak.wrong)} things are wrong\n" if soak.wrong else "Dify holds what the folder holds\n")
     return bool(soak.wrong)
 
 

@@ -74,7 +74,9 @@ class Draft:
     met: bool = False
 
     @classmethod
-    def of(cls, key: Key, content_hash: str, chunks: Sequence[Chunk], names: Mapping[str, str], technique: str) -> Draft:
+    def of(
+        cls, key: Key, content_hash: str, chunks: Sequence[Chunk], names: Mapping[str, str], technique: str
+    ) -> Draft:
         """Return the draft of a document.
 
         Args:
@@ -120,6 +122,8 @@ def checked(draft: Draft) -> None:
         size = len(content.encode("utf-8", "surrogatepass"))
         if size > MOST_SEGMENT:
             raise Refused(f"chunk {number} has {size:,} bytes, at most {MOST_SEGMENT:,} can be stored: cut it smaller")
+        if "\x00" in content:
+            raise Refused(f"chunk {number} holds a NUL, which Dify's database does not take")
         if not content.strip():
             raise Refused(f"chunk {number} has no text, which Dify does not take")
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from context_engine.errors import SourceNotFound
+from context_engine.sources.dify.stored import Stored
+from context_engine.sources.dify.writes import Writes
 from context_engine.sources.dify.written import Key, Row
 
-__all__ = ["Inventory", "take_stock"]
+__all__ = ["Inventory", "as_written", "holds", "problems", "take_stock"]
 
 
 @dataclass(slots=True)
@@ -59,6 +62,19 @@ def take_stock(rows: Iterable[Row], sound: Callable[[Row], bool]) -> Inventory:
     return found
 
 
+def holds(writes: Writes, dataset_id: str, row: Row) -> bool:
+    """Whether the chunks that Dify holds are those that were written; Dify is asked for them."""
+    try:
+        return row.ready and Stored.of(writes.contents(dataset_id, row.dify_id)) == row.stored
+    except SourceNotFound:
+        return False
+
+
+def as_written(writes: Writes, dataset_id: str, row: Row) -> bool:
+    """Whether a document holds what was written: by Dify's count of characters, where they differ by its chunks."""
+    return row.as_written or holds(writes, dataset_id, row)
+
+
 def _choose(found: Inventory, key: Key, newest_first: list[Row], sound: Callable[[Row], bool]) -> None:
     good = next((row for row in newest_first if row.stored is not None and sound(row)), None)
     chosen = good or newest_first[0]
@@ -69,18 +85,12 @@ def _choose(found: Inventory, key: Key, newest_first: list[Row], sound: Callable
         found.doubled[key] = [row for row in newest_first if row is not chosen]
 
 
-def problems(found: Inventory, wanted: Callable[[Key], bool] = lambda _key: True) -> Mapping[str, list[str]]:
-    """Return what is wrong, {what: names of documents}, nothing where nothing is.
-
-    Args:
-        wanted: the keys that are of interest.
-    """
+def problems(found: Inventory) -> Mapping[str, list[str]]:
+    """Return what is wrong, {what: names of documents}; nothing where nothing is."""
     told = {
-        "stands more than once": [found.held[key].name for key in found.doubled if wanted(key)],
-        "does not hold the chunks that were written to it": [
-            row.name for key, row in found.damaged.items() if wanted(key)
-        ],
-        "is unfinished": [row.name for row in found.unfinished if row.key is None or wanted(row.key)],
-        "was left empty by a run that was broken off, or is somebody else's": [row.name for row in found.empty],
+        "written twice": [found.held[key].name for key in found.doubled],
+        "that lacks chunks, or holds others than were written to it": [row.name for row in found.damaged.values()],
+        "unfinished": [row.name for row in found.unfinished],
+        "empty and without metadata": [row.name for row in found.empty],
     }
     return {what: names for what, names in told.items() if names}

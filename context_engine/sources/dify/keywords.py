@@ -1,9 +1,9 @@
 """What a chunk of an economy dataset is found by.
 
-Dify compares the words of a query with a list of keywords of each chunk, letter by letter; those it would choose itself
-are ten, and seldom a code. Ours are what a question names: codes and clause numbers, what the document and its sections
-are called, terms that are defined, then the words that tell this chunk from others of its document. Dify cuts codes of a
-query into pieces (`NPA-001` into `NPA` and `001`, `4.2.1` into `4.2` and its numbers), so the pieces are written.
+Dify compares the words of a query with a list of keywords of each chunk, letter by letter; those it would choose
+itself are ten, and seldom a code. Ours are what a question names: codes and clause numbers, what the document and its
+sections are called, terms that are defined, then the words that tell this chunk from others of its document. Dify cuts
+codes of a query into pieces (`NPA-001` into `NPA` and `001`, `4.2.1` into `4.2` and its numbers): those are written.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ keywords of a dataset in one table, which it reads for every search."""
 
 _WORD: Final = re.compile(r"\w+")
 _PIECE: Final = re.compile(r"[A-Za-z0-9]{2,}")
-_DECIMAL: Final = re.compile(r"(?<![\w.])[A-Za-z0-9]+\.\d+%?|\d+%")
-_CODE: Final = re.compile(r"\w*\d[\w.\-/()]*|[A-Z]{2,}[\w\-/]*")
+_DECIMAL: Final = re.compile(r"(?<![\w.])[A-Za-z0-9]+\.\d+%?|(?<!\w)\d+%")
+_TOKEN: Final = re.compile(r"\w[\w.\-/()]*")
 _CJK_LENGTHS: Final = (2, 3, 4)
 
 
@@ -41,13 +41,17 @@ def keywords_of(chunks: Sequence[Chunk]) -> list[list[str]]:
 def _chosen(chunk: Chunk, counts: Counter[str], spread: Counter[str], total: int) -> list[str]:
     named = (chunk.document_id, chunk.document_version, chunk.title, *chunk.heading_path, chunk.section)
     labels = [str(one) for one in (*named, chunk.metadata.get("reference"), *_defined(chunk)) if one]
-    codes = [code for label in (*labels, chunk.content) for code in _CODE.findall(label)]
+    codes = [token for text in (*labels, chunk.content) for token in _TOKEN.findall(text) if _is_code(token)]
     telling = sorted(counts, key=lambda word: -counts[word] * log(1 + total / spread[word.casefold()]))
     first = dict.fromkeys(word for text in (*labels[:2], *codes, *labels) for word in _words(text))
     ranked = dict.fromkeys([*first, *telling])
     chosen = [word for word in ranked if not has_cjk(word)][:MOST_WORDS]
     chosen += [word for word in ranked if has_cjk(word)][:MOST_RUNS]
     return list(dict.fromkeys(form for word in chosen for form in (word, word.lower())))
+
+
+def _is_code(token: str) -> bool:
+    return token[:2].isupper() or any(char.isdigit() for char in token)
 
 
 def _defined(chunk: Chunk) -> Iterable[str]:

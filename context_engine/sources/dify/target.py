@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from context_engine.errors import ConfigError, SourceNotFound, SourceProtocolError
+from context_engine.errors import ConfigError, SourceForbidden, SourceNotFound, SourceProtocolError
 from context_engine.models import SourceSpec
 from context_engine.sources.dify.settings import DifySettings, read_settings
 from context_engine.sources.dify.writes import Field, Writes
@@ -69,6 +69,15 @@ class Target:
             else:
                 out.append({"id": field.id, "name": name, "value": held})
         return out
+
+    def remove(self, identity: str) -> bool:
+        """Delete a document; return whether Dify did."""
+        try:
+            self.writes.delete_document(self.made(), identity)
+        except (SourceForbidden, SourceProtocolError) as error:
+            self.notes[f"document {identity} was not deleted: {error}"] = None
+            return False
+        return True
 
     def _field(self, name: str, value: Value) -> Field | None:
         dataset_id = self.made()

@@ -5,7 +5,7 @@
     ### 4.1 New Product
     ...
 
-Who reads the chunk in Dify, a person, a model or an embedder, sees where it stands, and a search takes the line off again
+Who reads the chunk in Dify, a person, a model or an embedder, sees where it stands; a search takes the line off again
 and has the headings by which a text is ranked and cited. What the text itself begins with is not said twice.
 """
 

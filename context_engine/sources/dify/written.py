@@ -1,8 +1,8 @@
 """What the documents that this package writes to Dify are known by: their marks and metadata, for people their names.
 
-The marks are metadata fields. The hash and the measure of what is stored are assigned last, after Dify was asked what it
-holds, so a document is whole if it has them. The name says nothing to this package: it is made for those who see it in
-Dify, where two documents must not have one, for Dify would write one over the other.
+The marks are metadata fields. The hash and the measure of what is stored are assigned last, after Dify was asked what
+it holds, so a document is whole if it has them. The name says nothing to this package: it is made for those who see it
+in Dify, where two documents must not have one, for Dify would write one over the other.
 """
 
 from __future__ import annotations

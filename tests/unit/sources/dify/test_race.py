@@ -133,7 +133,7 @@ class Race:
                 done.append(self.run(folders[me], lambda: turns.take(me)))
             except Killed:
                 pass
-            except BaseException as error:  # noqa: BLE001  shown by the test's thread
+            except BaseException as error:
                 done.append(error)
             finally:
                 turns.leave()
