@@ -3,8 +3,8 @@
     python tests/benchmarks/soak_dify.py --minutes 30
 
 Three hosts share one folder of documents, which changes all the time, and have a data folder each. Each runs one
-command after another: `ingest --prune`, some of them killed with SIGKILL, some with `--repair` or `--force`, and `search`. In
-between Dify fails: errors, answers lost on their way, silence. At the end the folder rests, one run goes over it in
+command after another: `ingest`, often with `--prune`, `--repair` or `--force`, some of them killed with SIGKILL, and
+`search`. In between Dify fails: errors, answers lost on their way. At the end the folder rests, one run goes over it in
 peace, and Dify has to hold what the folder holds, chunk for chunk.
 
 Every answer of Dify to a search is looked at where it is made: if one of its chunks is of a document that does not hold
@@ -132,13 +132,17 @@ class Soak:
             self.dify.heal()
             self._compare()
 
-    def _host(self, number: int) -> None:
-        rng = random.Random(self.rng.random())
+    def _prepare(self, number: int) -> Path:
+        """Write the configuration of a host."""
         home = self.folder / f"host{number}"
         (home / "config").mkdir(parents=True)
         (home / "manifests").mkdir()
         (home / "config" / "connections.yaml").write_text(CONNECTIONS)
         (home / "manifests" / "soak.yaml").write_text(MANIFEST.format(dataset=self.dify.dataset_id("SOPs")))
+        return home
+
+    def _host(self, number: int) -> None:
+        rng, home = random.Random(self.rng.random()), self._prepare(number)
         while time.monotonic() < self._ends:
             action = rng.choices(("ingest", "killed", "search"), (4, 3, 4))[0]
             if action == "search":

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from math import log
 from typing import Final
 
@@ -24,6 +25,7 @@ MOST_RUNS: Final = 160
 """Words of a chunk, and runs of Chinese, Japanese or Korean signs, whose words only a dictionary knows. Dify keeps all
 keywords of a dataset in one table, which it reads for every search."""
 
+_MOST_CODES: Final = 15
 _WORD: Final = re.compile(r"\w+")
 _PIECE: Final = re.compile(r"[A-Za-z0-9]{2,}")
 _DECIMAL: Final = re.compile(r"(?<![\w.])[A-Za-z0-9]+\.\d+%?|(?<!\w)\d+%")
@@ -41,9 +43,9 @@ def keywords_of(chunks: Sequence[Chunk]) -> list[list[str]]:
 def _chosen(chunk: Chunk, counts: Counter[str], spread: Counter[str], total: int) -> list[str]:
     named = (chunk.document_id, chunk.document_version, chunk.title, *chunk.heading_path, chunk.section)
     labels = [str(one) for one in (*named, chunk.metadata.get("reference"), *_defined(chunk)) if one]
-    codes = [token for text in (*labels, chunk.content) for token in _TOKEN.findall(text) if _is_code(token)]
+    codes = dict.fromkeys(token for token in _TOKEN.findall(chunk.content) if _is_code(token))
     telling = sorted(counts, key=lambda word: -counts[word] * log(1 + total / spread[word.casefold()]))
-    first = dict.fromkeys(word for text in (*labels[:2], *codes, *labels) for word in _words(text))
+    first = dict.fromkeys(word for text in (*labels, *islice(codes, _MOST_CODES)) for word in _words(text))
     ranked = dict.fromkeys([*first, *telling])
     chosen = [word for word in ranked if not has_cjk(word)][:MOST_WORDS]
     chosen += [word for word in ranked if has_cjk(word)][:MOST_RUNS]
