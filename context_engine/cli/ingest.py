@@ -48,6 +48,7 @@ class _Order:
     prune: bool
     dry_run: bool
     force: bool
+    repair: bool
     jobs: int
 
 
@@ -65,6 +66,9 @@ class _Order:
 @click.option("--prune", is_flag=True, help="Remove documents that the folder no longer holds.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done and show some chunks; write nothing.")
 @click.option("--force", is_flag=True, help="Read every file, also those whose size and time did not change.")
+@click.option(
+    "--repair", is_flag=True, help="With --to dify: ask Dify for the chunks of every document and mend what differs."
+)
 @click.option("--watch", is_flag=True, help="Go on until Ctrl-C: run again whenever a file has changed.")
 @click.option(
     "--jobs",
@@ -84,6 +88,7 @@ def ingest(
     prune: bool,
     dry_run: bool,
     force: bool,
+    repair: bool,
     watch: bool,
     jobs: int,
     as_json: bool,
@@ -95,28 +100,31 @@ def ingest(
 
     What did not change is left alone, so a run that was broken off is run again. A file whose size and time of change
     are those of the last run is not even read; --force reads it. Exit code 3: some files or folders could not be read,
-    or Dify did not take some documents.
+    or some documents do not stand in Dify as they should; the next run goes on with them.
     """
+    if repair and to != "dify":
+        raise InvalidRequest("--repair mends what Dify holds: give --to dify (the embedded base has 'kb verify')")
     workspace = open_workspace(place, build_demo=False)
     if workspace.demo:
         raise ConfigError("there is no domain of your own to ingest for. Write one with 'context-engine init DIR'.")
-    order = _Order(Path(path), domain, to, source_id, prune, dry_run, force, jobs)
+    order = _Order(Path(path), domain, to, source_id, prune, dry_run, force, repair, jobs)
     if watch:
         _watch(workspace, order, as_json=as_json)
         return
-    report = _once(workspace, order, as_json=as_json)
-    click.get_current_context().exit(DEGRADED if report.errors or report.refused else 0)
+    good = _once(workspace, order, as_json=as_json)
+    click.get_current_context().exit(0 if good else DEGRADED)
 
 
-def _once(workspace: Workspace, order: _Order, *, as_json: bool) -> IngestReport:
-    """Run once and show what came of it."""
+def _once(workspace: Workspace, order: _Order, *, as_json: bool) -> bool:
+    """Run once and show what came of it; return whether all of it is where it should be."""
     spec = workspace.setup.registry.domain(order.domain)
     specs = takers(order.domain, spec.sources, order.to, order.source_id)
     dify: Mapping[str, Any] | None = None
     models = workspace.setup.models(workspace.data_dir)
     if order.to == "dify":
-        with dify_sink(workspace, specs, dry_run=order.dry_run) as to_dify:
+        with dify_sink(workspace, specs, dry_run=order.dry_run, repair=order.repair) as to_dify:
             report = _run(workspace, order, specs, to_dify)
+            to_dify.settle()
             dify = to_dify.summary()
     else:
         with local_sink(workspace, models, dry_run=order.dry_run) as base:
@@ -130,7 +138,7 @@ def _once(workspace: Workspace, order: _Order, *, as_json: bool) -> IngestReport
         print_report(out(), report, str(workspace.base) if dify is None else "Dify", dify)
         if use is not None:
             note(str(use))
-    return report
+    return not report.errors and not report.refused and not (dify or {}).get("damaged")
 
 
 def _run(workspace: Workspace, order: _Order, specs: Any, sink: DocumentSink) -> IngestReport:

@@ -115,6 +115,7 @@ def _accepted(console: Console, dify: Mapping[str, Any], report: IngestReport) -
             told = f"source {one['source']}: dataset {one['name']!r} was created. To search it, give the source"
             show(console, Text(clean(f"{told} dataset_ids: [{one['dataset_id']}]"), "yellow"))
     _listed(console, [f"Dify: {one}" for one in dify["notes"]], "yellow")
+    _listed(console, [f"not as it was written: {_named(one)}: {one['reason']}" for one in dify["damaged"]], "red")
     if dry_run and (count := report.added + report.replaced) >= _MANY:
         told = (
             f"{count} documents are {count} documents in Dify too, one for each record, with at least {3 * count} calls"
@@ -123,10 +124,13 @@ def _accepted(console: Console, dify: Mapping[str, Any], report: IngestReport) -
     if not dry_run:
         old = f", {counted(dify['deleted'], 'old document')} deleted" if dify["deleted"] else ""
         left = f", {counted(dify['leftovers'], 'leftover')} of a broken run removed" if dify["leftovers"] else ""
-        told = (
-            f"Dify took {counted(dify['documents'], 'document')} with {counted(dify['segments'], 'chunk')}{old}{left}"
-        )
-        note(f"{told}; {counted(dify['calls'], 'call')}")
+        twice = f", {counted(dify['doubled'], 'doubled document')} removed" if dify["doubled"] else ""
+        told = f"Dify took {counted(dify['documents'], 'document')} with {counted(dify['segments'], 'chunk')}"
+        note(f"{told}{old}{left}{twice}; {counted(dify['calls'], 'call')}")
+
+
+def _named(one: Mapping[str, str]) -> str:
+    return " ".join(part for part in (one["source_id"], one["document_id"], one["version"]) if part)
 
 
 def _samples(console: Console, report: IngestReport) -> None:

@@ -86,7 +86,7 @@ def local_sink(workspace: Workspace, models: Models, *, dry_run: bool) -> Iterat
 
 
 @contextmanager
-def dify_sink(workspace: Workspace, specs: Sequence[SourceSpec], *, dry_run: bool) -> Iterator[DifySink]:
+def dify_sink(workspace: Workspace, specs: Sequence[SourceSpec], *, dry_run: bool, repair: bool) -> Iterator[DifySink]:
     """Open the datasets of the sources for writing; of one configuration one process at a time.
 
     Raises:
@@ -111,7 +111,7 @@ def dify_sink(workspace: Workspace, specs: Sequence[SourceSpec], *, dry_run: boo
         for name in {spec.connection for spec in specs if spec.connection}:
             connect(name)
         try:
-            yield DifySink(specs, reach, clock, read_only=dry_run, sleep=told_sleep())
+            yield DifySink(specs, reach, clock, read_only=dry_run, repair=repair, sleep=told_sleep())
         finally:
             for one in opened.values():
                 one.close()

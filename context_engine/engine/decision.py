@@ -41,13 +41,16 @@ def missing_evidence(
     )
 
 
-def decide(*, required_missing: bool, in_scope: bool, returned: int, any_failed: bool, found: int) -> Decision:
+def decide(
+    *, required_missing: bool, in_scope: bool, returned: int, any_failed: bool, found: int, by_keywords: bool = False
+) -> Decision:
     """Return the decision; the first rule that applies.
 
     1. Required evidence is missing: incomplete.
     2. A source failed, or a part of it, and nothing relevant was found: incomplete, because what is missing might have
        answered.
-    3. There were candidates and none was relevant enough: out_of_scope.
+    3. There were candidates and none was relevant enough: out_of_scope; no_match where nothing but keywords was
+       compared, which say what a text is called, not what it is about.
     4. Something is returned: answered.
     5. Else: no_match.
 
@@ -57,6 +60,7 @@ def decide(*, required_missing: bool, in_scope: bool, returned: int, any_failed:
         returned: chunks returned.
         any_failed: a source did not answer, or not in full.
         found: candidates that were weighed against the scope threshold.
+        by_keywords: every source that answered was searched by a few keywords of each chunk alone.
     """
     if required_missing:
         return Decision.INCOMPLETE
@@ -64,5 +68,5 @@ def decide(*, required_missing: bool, in_scope: bool, returned: int, any_failed:
     if any_failed and not relevant:
         return Decision.INCOMPLETE
     if found and not in_scope:
-        return Decision.OUT_OF_SCOPE
+        return Decision.NO_MATCH if by_keywords else Decision.OUT_OF_SCOPE
     return Decision.ANSWERED if returned else Decision.NO_MATCH

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date, datetime
-from typing import Any
+from typing import Any, Final
 
 from context_engine.engine.decision import Missing, decide, missing_evidence, overall_status
 from context_engine.engine.recall import Reply
 from context_engine.engine.survivors import Ranking, StageTwo
 from context_engine.errors import SourceError
 from context_engine.models import (
+    Decision,
     EffectiveSettings,
     PreparedQuery,
     RawAnswer,
@@ -22,6 +23,11 @@ from context_engine.models import (
 )
 
 __all__ = ["assemble", "raw_answers", "source_statuses", "stage_two"]
+
+_KEYWORDS_ALONE: Final = (
+    "only sources that are searched by a few keywords of each chunk were asked: that nothing was found does not say "
+    "that nothing is there"
+)
 
 
 def source_statuses(specs: Sequence[SourceSpec], replies: Sequence[Reply]) -> tuple[SourceStatus, ...]:
@@ -58,7 +64,12 @@ def _told(error: SourceError | None, failures: Sequence[SourceError]) -> dict[st
 def raw_answers(specs: Sequence[SourceSpec], replies: Sequence[Reply]) -> list[RawAnswer]:
     """Return the answers of the sources that gave one, as they go into stage 2."""
     return [
-        RawAnswer(source_id=spec.id, chunks=reply.admitted.chunks, retrieved_at=reply.retrieved_at)
+        RawAnswer(
+            source_id=spec.id,
+            chunks=reply.admitted.chunks,
+            retrieved_at=reply.retrieved_at,
+            by_keywords=reply.admitted.by_keywords,
+        )
         for spec, reply in zip(specs, replies, strict=True)
         if reply.admitted is not None
     ]
@@ -104,18 +115,24 @@ def assemble(
 ) -> SearchResult:
     """Return the result of a search: status and decision from what the sources did and stage 2 found."""
     missing = missing_evidence(ranking.chunks, request.require_tiers, request.require_sources)
+    by_keywords = bool(given.answers) and all(answer.by_keywords for _, answer in given.answers)
+    decision = decide(
+        required_missing=bool(missing.tiers or missing.sources),
+        in_scope=ranking.in_scope,
+        returned=len(ranking.chunks),
+        any_failed=any(status.state in ("failed", "partial") for status in statuses),
+        found=ranking.weighed,
+        by_keywords=by_keywords,
+    )
+    warnings = _warnings(statuses, ranking, missing)
+    if by_keywords and decision is Decision.NO_MATCH:
+        warnings += (_KEYWORDS_ALONE,)
     recalled = sum(status.chunks + status.cut + status.rejected for status in statuses)
     return SearchResult(
         query=request.query,
         domain=request.domain,
         status=overall_status(statuses, rerank_failed=ranking.rerank_failed is not None),
-        decision=decide(
-            required_missing=bool(missing.tiers or missing.sources),
-            in_scope=ranking.in_scope,
-            returned=len(ranking.chunks),
-            any_failed=any(status.state in ("failed", "partial") for status in statuses),
-            found=ranking.weighed,
-        ),
+        decision=decision,
         chunks=ranking.chunks,
         fates=ranking.fates,
         swaps=ranking.swaps,
@@ -123,7 +140,7 @@ def assemble(
         sources=statuses,
         stages=(StageTrace("recall", recalled, len(ranking.fates), recall_ms), *ranking.stages),
         settings=settings,
-        warnings=(*(given.prepared.notes if given.prepared else ()), *_warnings(statuses, ranking, missing)),
+        warnings=(*(given.prepared.notes if given.prepared else ()), *warnings),
         search_id=given.search_id,
         request_id=request.request_id,
         caller=request.caller,

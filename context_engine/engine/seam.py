@@ -45,6 +45,7 @@ class Admitted(NamedTuple):
     Attributes:
         retrieved_at: when the source says it answered, aware; None where it does not say.
         failures: what parts of the source could not get.
+        by_keywords: as in `SourceAnswer`.
     """
 
     chunks: tuple[Chunk, ...]
@@ -53,6 +54,7 @@ class Admitted(NamedTuple):
     notes: tuple[str, ...]
     retrieved_at: datetime | None = None
     failures: tuple[SourceError, ...] = ()
+    by_keywords: bool = False
 
 
 def admit(answer: Any, *, source_id: str, top_k: int) -> Admitted:
@@ -93,7 +95,8 @@ def admit(answer: Any, *, source_id: str, top_k: int) -> Admitted:
     cut = answer.cut + max(len(given) - top_k, 0)
     if len(notes) > _MOST_NOTES:
         notes[_MOST_NOTES:] = [f"and {len(notes) - _MOST_NOTES} further notes"]
-    return Admitted(tuple(kept), cut, rejected, tuple(notes), retrieved_at, _failures(answer, source_id))
+    failures = _failures(answer, source_id)
+    return Admitted(tuple(kept), cut, rejected, tuple(notes), retrieved_at, failures, answer.by_keywords is True)
 
 
 def usable(chunk: Chunk, notes: list[str]) -> Chunk:

@@ -160,6 +160,7 @@ class SourceAnswer:
         retrieved_at: when the source answered, aware; None means now.
         cut: chunks past top_k that the source itself left out.
         failures: what a source of several parts could not get, one error a part; the chunks are what the others gave.
+        by_keywords: it was found by a few keywords of each chunk alone: that nothing relevant came says little.
     """
 
     chunks: Sequence[Chunk] = ()
@@ -167,3 +168,4 @@ class SourceAnswer:
     retrieved_at: datetime | None = None
     cut: int = 0
     failures: tuple[SourceError, ...] = ()
+    by_keywords: bool = False

@@ -116,11 +116,16 @@ class StageTrace(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawAnswer:
-    """A source's answer as it entered stage 1, kept so that stage 2 can be computed again."""
+    """A source's answer as it entered stage 1, kept so that stage 2 can be computed again.
+
+    Attributes:
+        by_keywords: as in `SourceAnswer`.
+    """
 
     source_id: str
     chunks: tuple[Chunk, ...]
     retrieved_at: datetime
+    by_keywords: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

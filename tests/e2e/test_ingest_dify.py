@@ -73,6 +73,12 @@ class Bank:
         assert answer.status_code == 200, answer.text
         return answer.json()
 
+    def tell(self, path: str, body: Mapping[str, Any]) -> None:
+        """Change something in Dify."""
+        headers = {"Authorization": f"Bearer {KEY}"}
+        answer = httpx.post(f"{self.base_url}/v1/{path}", json=body, headers=headers, trust_env=False, timeout=30)
+        assert answer.status_code == 200, answer.text
+
     def held(self) -> dict[tuple[str, str], list[list[str]]]:
         """{(document id, version): the chunks of each document that has the marks} of all datasets."""
         out: dict[tuple[str, str], list[list[str]]] = {}
@@ -124,10 +130,36 @@ def test_a_second_run_writes_nothing(bank: Bank) -> None:
     assert (report["dify"]["documents"], report["dify"]["deleted"]) == (0, 0)
 
 
+def test_a_doubled_document_is_named_by_the_doctor_and_mended_by_a_repair(bank: Bank) -> None:
+    before = bank.held()
+    dataset = next(one["id"] for one in bank.ask("datasets?limit=100")["data"] if one["name"] == "npa_sops")
+    documents = f"datasets/{dataset}/documents"
+    row = bank.ask(f"{documents}?limit=1")["data"][0]
+    (first, *_) = bank.ask(f"{documents}/{row['id']}/segments?limit=100")["data"]
+    bank.tell(f"{documents}/{row['id']}/segments", {"segments": [{"content": first["content"]}]})
+    with bank.start("doctor", "--domain", "NPA", "--no-query") as running:
+        told = " ".join(running.communicate(timeout=120)[0].split())
+    assert "1 document that lacks chunks, or holds others than were written to it" in told
+    assert row["name"][:20] in told
+    assert "--repair" in told
+    report = bank.run(str(demo.BANK), "--domain", "NPA", "--to", "dify", "--repair")
+    assert (report["replaced"], report["dify"]["documents"], report["dify"]["damaged"]) == (1, 1, [])
+    assert bank.held() == before
+
+
+def test_a_source_without_a_dataset_is_told_to_ingest_first(dify: str, tmp_path: Path) -> None:
+    bare = Bank(tmp_path, dify)
+    bare.manifest("NPA", "dify")
+    with bare.start("doctor", "--domain", "NPA", "--no-query") as running:
+        told = " ".join(running.communicate(timeout=120)[0].split())
+    assert told.index("context-engine ingest DOCUMENTS") < told.index("context-engine domains import")
+
+
 def test_both_targets_hold_the_same_chunks_word_for_word(bank: Bank, local: Bank) -> None:
+    from context_engine.sources.dify.trail import placed
     from context_engine.sources.local import LocalBase
 
-    of_dify = {key: one for key, (one,) in bank.held().items()}
+    of_dify = {key: [placed(text).content for text in one] for key, (one,) in bank.held().items()}
     of_base: dict[tuple[str, str], dict[int, str]] = {}
     with LocalBase.open(local.folder / "data" / "base") as base, base.writer() as writer:
         ids = [

@@ -56,6 +56,7 @@ def answered(
             legs.setdefault(dataset, []).append(result.part)
     if not legs:
         raise _all_failed(failures)
+    asked = [one for one in found if one.at is not None]
     chunks = merged([_of_dataset(dataset, parts) for dataset, parts in legs.items()], query.words or query.text)
     return SourceAnswer(
         chunks=chunks[: query.top_k],
@@ -63,6 +64,7 @@ def answered(
         retrieved_at=min((one.at for one in found if one.at is not None), default=None),
         cut=max(len(chunks) - query.top_k, 0),
         failures=tuple(failures),
+        by_keywords=bool(asked) and not any(one.part.ordered for one in asked),
     )
 
 

@@ -1,18 +1,22 @@
-"""One document on its way into Dify: made empty, waited for, filled with our chunks, word for word."""
+"""One document on its way into Dify: made empty, waited for, filled with our chunks, and asked for again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from context_engine.errors import SourceProtocolError
+from context_engine.errors import SourceNotFound, SourceProtocolError
 from context_engine.models import Chunk
+from context_engine.sources.dify.keywords import keywords_of
+from context_engine.sources.dify.metadata import MARKS, UNFINISHED
 from context_engine.sources.dify.secret import redacted
+from context_engine.sources.dify.stored import Stored
+from context_engine.sources.dify.trail import with_trail
 from context_engine.sources.dify.writes import Writes
-from context_engine.sources.dify.written import Value, document_name, fields_of, marks_of
+from context_engine.sources.dify.written import Key, Value, fields_of, marks_of
 
-__all__ = ["Draft", "Refusal", "Refused", "batches", "checked", "fill", "wait"]
+__all__ = ["Draft", "Lost", "Refusal", "Refused", "batches", "check", "checked", "fill", "wait"]
 
 MOST_SEGMENT: Final = 65_535
 """Bytes of a chunk that every vector store of Dify can hold; Milvus takes no more."""
@@ -38,42 +42,74 @@ class Refused(Exception):
     """Dify does not take this document; the text says why."""
 
 
+class Lost(Exception):
+    """The document is no longer what this run made: another run has taken its place or its name. It is made again."""
+
+
 @dataclass(slots=True)
 class Draft:
     """A document to be written.
 
     Attributes:
         key: (source id, document id, version).
+        segments: its chunks, as Dify takes them.
         metadata: by Dify's names.
+        name: in Dify; "" until one is chosen.
         dify_id, batch: "" until it is made.
         state: of its indexing, as Dify said last.
+        lost: why it has to be made again; "" where it has not.
+        met: whether it met another run's; then it gets a name that the other will hardly choose.
     """
 
-    key: tuple[str, str, str]
+    key: Key
     content_hash: str
     title: str | None
-    contents: Sequence[str]
+    segments: Sequence[Mapping[str, Any]]
     metadata: dict[str, Value] = field(default_factory=dict)
+    name: str = ""
     dify_id: str = ""
     batch: str = ""
-    attempt: int = 0
     state: str = ""
+    lost: str = ""
+    met: bool = False
 
     @classmethod
-    def of(cls, key: tuple[str, str, str], content_hash: str, chunks: Sequence[Chunk], names: dict[str, str]) -> Draft:
+    def of(
+        cls, key: Key, content_hash: str, chunks: Sequence[Chunk], names: Mapping[str, str], technique: str
+    ) -> Draft:
         """Return the draft of a document.
 
         Args:
             names: {our name of a field: Dify's}.
+            technique: the dataset's; in an economy dataset the chunks are found by keywords of ours.
         """
         title = chunks[0].title if chunks else None
         metadata = {**fields_of(chunks, names), **marks_of(*key, title)}
-        return cls(key, content_hash, title, [chunk.content for chunk in chunks], metadata)
+        segments: list[dict[str, Any]] = [{"content": with_trail(chunk)} for chunk in chunks]
+        if technique == "economy":
+            for segment, keywords in zip(segments, keywords_of(chunks), strict=True):
+                segment |= {"keywords": keywords} if keywords else {}
+        return cls(key, content_hash, title, segments, metadata)
 
     @property
-    def name(self) -> str:
-        """The document's name in Dify, another for each attempt."""
-        return document_name(self.key, self.title, self.content_hash, self.attempt)
+    def contents(self) -> list[str]:
+        """The texts of its chunks."""
+        return [segment["content"] for segment in self.segments]
+
+    @property
+    def stored(self) -> Stored:
+        """What Dify has to hold of it."""
+        return Stored.of(self.contents)
+
+    @property
+    def begun(self) -> dict[str, Value]:
+        """The metadata of the document while it is unfinished."""
+        return {**self.metadata, MARKS.state: UNFINISHED}
+
+    @property
+    def whole(self) -> dict[str, Value]:
+        """The metadata that makes it whole."""
+        return {**self.metadata, MARKS.stored: str(self.stored), MARKS.content_hash: self.content_hash}
 
 
 def checked(draft: Draft) -> None:
@@ -86,21 +122,23 @@ def checked(draft: Draft) -> None:
         size = len(content.encode("utf-8", "surrogatepass"))
         if size > MOST_SEGMENT:
             raise Refused(f"chunk {number} has {size:,} bytes, at most {MOST_SEGMENT:,} can be stored: cut it smaller")
+        if "\x00" in content:
+            raise Refused(f"chunk {number} holds a NUL, which Dify's database does not take")
         if not content.strip():
             raise Refused(f"chunk {number} has no text, which Dify does not take")
 
 
-def batches(contents: Sequence[str]) -> Iterator[Sequence[str]]:
+def batches(segments: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
     """Yield the chunks of one call after the other."""
     start = size = 0
-    for place, content in enumerate(contents):
-        length = len(content.encode("utf-8", "surrogatepass"))
+    for place, segment in enumerate(segments):
+        length = len(segment["content"].encode("utf-8", "surrogatepass"))
         if place > start and (place - start == MOST_SEGMENTS or size + length > MOST_BYTES):
-            yield contents[start:place]
+            yield segments[start:place]
             start, size = place, 0
         size += length
-    if start < len(contents):
-        yield contents[start:]
+    if start < len(segments):
+        yield segments[start:]
 
 
 def wait(draft: Draft, dataset_id: str, writes: Writes, left: Callable[[], float]) -> None:
@@ -111,10 +149,14 @@ def wait(draft: Draft, dataset_id: str, writes: Writes, left: Callable[[], float
 
     Raises:
         Refused: it failed, or did not end in time.
+        Lost: it is gone, or another run has made a document of the same name, which takes its place.
     """
     pause = _FIRST_POLL_S
     while True:
-        indexed = writes.indexed(dataset_id, draft.batch, draft.dify_id)
+        try:
+            indexed = writes.indexed(dataset_id, draft.batch, draft.dify_id)
+        except SourceNotFound:
+            raise Lost("another run made a document of its name") from None
         draft.state = indexed.state
         if indexed.state == "completed":
             if indexed.segments:
@@ -134,16 +176,34 @@ def fill(draft: Draft, dataset_id: str, writes: Writes) -> None:
 
     Raises:
         Refused: Dify stored one differently, or could not embed it.
+        Lost: the document is gone, or is indexed anew.
         SourceError: Dify gave no good answer; what it stored is not known.
     """
     done = 0
-    for contents in batches(draft.contents):
-        rows = writes.create_segments(dataset_id, draft.dify_id, contents)
-        if len(rows) != len(contents):
-            raise Refused(f"Dify took {len(rows)} of {len(contents)} chunks")
-        for place, (row, content) in enumerate(zip(rows, contents, strict=True), start=done + 1):
-            _check_segment(row, content, place)
-        done += len(contents)
+    for segments in batches(draft.segments):
+        try:
+            rows = writes.create_segments(dataset_id, draft.dify_id, segments)
+        except SourceNotFound:
+            raise Lost("it was deleted while it was written") from None
+        if len(rows) != len(segments):
+            raise Refused(f"Dify took {len(rows)} of {len(segments)} chunks")
+        for place, (row, segment) in enumerate(zip(rows, segments, strict=True), start=done + 1):
+            _check_segment(row, segment["content"], place)
+        done += len(segments)
+
+
+def check(draft: Draft, dataset_id: str, writes: Writes) -> None:
+    """Ask Dify what it holds of a document that was filled.
+
+    Raises:
+        Lost: not what was written; another run writes to it too.
+    """
+    try:
+        held = Stored.of(writes.contents(dataset_id, draft.dify_id))
+    except SourceNotFound:
+        raise Lost("it was deleted while it was written") from None
+    if held != draft.stored:
+        raise Lost(f"Dify held {held.chunks} chunks of it where {draft.stored.chunks} were written")
 
 
 def _check_segment(row: Any, content: str, place: int) -> None:

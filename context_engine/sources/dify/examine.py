@@ -8,13 +8,17 @@ from context_engine.errors import SourceAuthError, SourceError, SourceForbidden,
 from context_engine.models import SourceQuery
 from context_engine.sources.dify.dataset import DatasetInfo
 from context_engine.sources.dify.fanout import Ticket, ask_each
+from context_engine.sources.dify.inventory import problems, take_stock
+from context_engine.sources.dify.metadata import MARKED
 from context_engine.sources.dify.method import choose
 from context_engine.sources.dify.source import EXTERNAL, DifySource
+from context_engine.sources.dify.writes import Writes
 
 __all__ = ["STORES_QUERIES", "DatasetReport", "examine"]
 
 STORES_QUERIES: Final = "Dify stores the text of every query it is asked, in its own database (dataset_queries)."
 _TIME_S: Final = 20.0
+_MOST_NAMED: Final = 5
 
 
 class DatasetReport(NamedTuple):
@@ -73,6 +77,8 @@ def examine(source: DifySource, domain: str, sample: str | None) -> list[Dataset
         if info is None or failure is not None:
             return _unknown(dataset_id, failure)
         report = _described(dataset_id, info, source)
+        if report.ok and MARKED in info.fields:
+            report = report._replace(warnings=(*report.warnings, *_found_wrong(dataset_id, source)))
         return _sampled(report, source, domain, sample) if report.ok and sample is not None else report
 
     jobs = [lambda ticket, one=one: look(one, ticket) for one in source.dataset_ids]
@@ -132,6 +138,21 @@ def _warnings(info: DatasetInfo, report: DatasetReport, source: DifySource) -> t
     if report.missing_metadata:
         found.append(f"the manifest expects metadata it does not have: {', '.join(report.missing_metadata)}")
     return tuple(found)
+
+
+def _found_wrong(dataset_id: str, source: DifySource) -> list[str]:
+    """Name the documents that an ingest left in a state to be mended, by Dify's list alone."""
+    writes = Writes(source.workspace, source.clock)
+    try:
+        found = take_stock(writes.all_documents(dataset_id), lambda row: row.as_written)
+    except SourceError as error:
+        return [f"its documents could not be listed: {error}"]
+    told = [
+        f"{len(names)} document{'s' * (len(names) != 1)} {what} ({', '.join(map(repr, names[:_MOST_NAMED]))}"
+        f"{', …' * (len(names) > _MOST_NAMED)})"
+        for what, names in problems(found).items()
+    ]
+    return [f"{one}: mend it with 'context-engine ingest DOCUMENTS --domain NAME --to dify --repair'" for one in told]
 
 
 def _sampled(report: DatasetReport, source: DifySource, domain: str, sample: str) -> DatasetReport:

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from context_engine.models import TIERS, Classification, FetchedAtBasis, SourceType, TrustClass, to_date, to_moment
 from context_engine.sources.dify.settings import DifySettings
 
-__all__ = ["CLAIMS", "MARKED", "MARKS", "Marks", "MetadataReader"]
+__all__ = ["CLAIMS", "MARKED", "MARKS", "UNFINISHED", "Marks", "MetadataReader"]
 
 
 class Marks(NamedTuple):
@@ -23,11 +23,16 @@ class Marks(NamedTuple):
     version: str = "ce_version"
     title: str = "ce_title"
     content_hash: str = "ce_hash"
+    stored: str = "ce_stored"
+    state: str = "ce_state"
 
 
 MARKS: Final = Marks()
 MARKED: Final = MARKS.document_id
-"""A document that has this field was written by this package."""
+"""A document that has this field was written by this package; without a hash it is unfinished."""
+
+UNFINISHED: Final = "unfinished"
+"""The state of a document that is being written, or whose writing was broken off."""
 
 CLAIMS: Final = (
     "authority_tier", "source_type", "trust_class", "classification", "document_version", "effective_from",

@@ -10,6 +10,7 @@ from context_engine.models import NOTHING, Chunk, FetchedAtBasis, sound_mapping,
 from context_engine.sources.dify.metadata import MARKED, MARKS, MetadataReader
 from context_engine.sources.dify.method import SearchMethod
 from context_engine.sources.dify.names import readable_name
+from context_engine.sources.dify.trail import placed
 
 __all__ = ["Records", "read_chunks", "read_records"]
 
@@ -97,8 +98,19 @@ def _chunk(
     if indexed is not None:
         fields = {"fetched_at": indexed, "fetched_at_basis": FetchedAtBasis.INDEXED}
     fields |= claims.claims(metadata, notes)
+    ours, whole = MARKED in metadata, bool(metadata.get(MARKS.content_hash))
     document_id, title = _identity(metadata, segment)
     text, extra = _text(record, segment)
+    if ours:
+        text, path, section, reference = placed(text)
+        fields |= {"heading_path": path, "section": section}
+        metadata |= {"reference": reference} if reference else {}
+    if ours and not whole:
+        extra["unfinished"] = True
+        notes.append(
+            f"dataset {dataset_id}: document {document_id!r} is being written, or its writing was broken off: what was "
+            "found of it may not be all of it"
+        )
     return Chunk(
         content=text,
         chunk_id=segment["id"],

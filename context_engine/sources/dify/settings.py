@@ -107,7 +107,10 @@ def check_dify(spec: SourceSpec) -> DifySettings:
     """
     settings = read_settings(spec)
     if not spec.dataset_ids:
-        problem = "adapter 'dify' needs at least one dataset id ('context-engine domains import' lists them)"
+        problem = (
+            "adapter 'dify' needs at least one dataset id: 'context-engine ingest DOCUMENTS --domain NAME --to dify' "
+            "makes the dataset and says its id, 'context-engine domains import' lists those that are there"
+        )
         raise ConfigError(problem, key=f"sources.{spec.id}.dataset_ids")
     return settings
 

@@ -1,7 +1,9 @@
-"""Documents written to Dify, chunk by chunk as they were cut, so that a run killed at any moment loses nothing.
+"""Documents written to Dify, chunk by chunk as they were cut, by runs that may be killed and that may meet.
 
 A new version is whole before the old one goes. Both are known by their marks, and the hash, which makes a document
-whole, is assigned last; what a killed run left behind, a part or an old version, is deleted by the next.
+whole, is assigned last, after Dify was asked what it holds. Dify can compare nothing before it sets it, so no run can
+keep another out: each makes documents of its own, the newest of two that are whole is kept by whoever sees both, and
+what is not as it was written is made again, by this run or the next.
 """
 
 from __future__ import annotations
@@ -13,22 +15,17 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from context_engine.errors import (
-    InvalidRequest,
-    SourceForbidden,
-    SourceNotFound,
-    SourceProtocolError,
-    SourceTimeout,
-)
+from context_engine.errors import InvalidRequest
 from context_engine.models import Chunk, SourceSpec
 from context_engine.protocols import Clock
-from context_engine.sources.dify.draft import Draft, Refusal, Refused, checked, fill, wait
+from context_engine.sources.dify.draft import Draft, Refusal, Refused, checked
+from context_engine.sources.dify.inventory import Inventory, as_written, holds, take_stock
 from context_engine.sources.dify.listing import list_datasets
-from context_engine.sources.dify.metadata import MARKS
+from context_engine.sources.dify.rounds import Rounds
 from context_engine.sources.dify.target import Target
 from context_engine.sources.dify.workspace import Workspace
-from context_engine.sources.dify.writes import UNCLEAR, Writes
-from context_engine.sources.dify.written import Row
+from context_engine.sources.dify.writes import Writes
+from context_engine.sources.dify.written import Key, Row
 
 __all__ = ["DifySink", "Refusal"]
 
@@ -37,21 +34,19 @@ logger = logging.getLogger(__name__)
 INDEXING_S: Final = 300.0
 _MOST_DRAFTS: Final = 20
 _MOST_CHUNKS: Final = 1000
-_ATTEMPTS: Final = 3
-_DEFINITE: Final = (SourceProtocolError, SourceNotFound)
-
-
-Key = tuple[str, str, str]
+_DAMAGED: Final = "it does not hold the chunks that were written to it"
 
 
 class DifySink:
-    """Writes the documents of Dify sources; a document sink for one thread.
+    """Writes the documents of Dify sources; a document sink for one thread. `settle` ends a run.
 
     Args:
         specs: the sources.
         workspace: returns the workspace of a connection.
         clock: the time.
         read_only: nothing is written, what a killed run left is not removed either; for a dry run.
+        repair: every document is asked for its chunks, not only those whose size differs from what was written, and
+            what is empty and says nothing of itself is removed.
         indexing_s: how long a document may be indexed.
         sleep: waits.
 
@@ -69,18 +64,21 @@ class DifySink:
         clock: Clock,
         *,
         read_only: bool = False,
+        repair: bool = False,
         indexing_s: float = INDEXING_S,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.refusals: list[Refusal] = []
         self._specs = {spec.id: spec for spec in specs}
         self._workspace, self._clock, self._sleep = workspace, clock, sleep
-        self._read_only, self._indexing_s = read_only, indexing_s
+        self._read_only, self._repair, self._indexing_s = read_only, repair, indexing_s
         self._writes: dict[str, Writes] = {}
         self._named: dict[str, dict[str, str]] = {}
         self._targets: dict[str, Target] = {}
-        self._listed: set[str] = set()
+        self._listed: dict[str, set[str]] = {}
         self._held: dict[Key, Row] = {}
+        self._doubled: dict[Key, list[Row]] = {}
+        self._damaged: dict[Key, str] = {}
         self._drafts: list[Draft] = []
         self._counts: Counter[str] = Counter()
         self._states: Counter[str] = Counter()
@@ -96,34 +94,31 @@ class DifySink:
         held = self._held.get(key)
         if held is not None and held.content_hash == content_hash:
             return False
-        draft = Draft.of(key, content_hash, chunks, target.names)
+        draft = Draft.of(key, content_hash, chunks, target.names, target.technique)
         try:
             checked(draft)
         except Refused as error:
             self._refuse(draft, str(error))
             return True
         self._drafts.append(draft)
-        if len(self._drafts) >= _MOST_DRAFTS or sum(len(one.contents) for one in self._drafts) >= _MOST_CHUNKS:
+        if len(self._drafts) >= _MOST_DRAFTS or sum(len(one.segments) for one in self._drafts) >= _MOST_CHUNKS:
             self.commit()
         return True
 
     def delete(self, source_id: str, document_id: str, version: str) -> bool:
-        """Delete a document; return whether it was there."""
+        """Delete a document with its copies; return whether it was there."""
         self.documents(source_id)
-        key = (source_id, document_id, version)
-        held = self._held.pop(key, None)
-        if held is None:
-            return False
-        self._delete(key, held.dify_id)
-        return True
+        return self._forget((source_id, document_id, version), keep="")
 
     def documents(self, source_id: str) -> Mapping[tuple[str, str], str]:
-        """Return {(document_id, version): content_hash}; asked of Dify once. What a killed run left is deleted."""
+        """Return {(document_id, version): content_hash}; the hash is "" where Dify does not hold what was written.
+
+        Dify is asked once. What a killed run left is deleted, and what stands twice, but for one.
+        """
         if source_id not in self._targets:
             self._targets[source_id] = self._target(source_id)
         target = self._targets[source_id]
         if target.dataset_id is not None and target.dataset_id not in self._listed:
-            self._listed.add(target.dataset_id)
             self._list(target, target.dataset_id)
         return {key[1:]: row.content_hash or "" for key, row in self._held.items() if key[0] == source_id}
 
@@ -137,6 +132,32 @@ class DifySink:
         for source_id in dict.fromkeys(draft.key[0] for draft in drafts):
             self._write(self._targets[source_id], [draft for draft in drafts if draft.key[0] == source_id])
 
+    def settle(self) -> None:
+        """Compare Dify's list with what this run leaves: what stands twice goes but for one, what is missing is said.
+
+        Whichever of several runs ends last sees what all of them wrote.
+
+        Raises:
+            SourceError: Dify gives no good answer.
+        """
+        targets = {target.dataset_id: target for target in self._targets.values() if target.dataset_id in self._listed}
+        if self._read_only:
+            return
+        for dataset_id, target in targets.items():
+            assert dataset_id is not None
+            found = take_stock(target.writes.all_documents(dataset_id), partial(as_written, target.writes, dataset_id))
+            for rows in [rows for key, rows in found.doubled.items() if self._is_ours(key)]:
+                self._counts["doubled"] += len(rows)
+                for row in rows:
+                    target.remove(row.dify_id)
+            for key, row in self._held.items():
+                if key[0] in self._specs and self._targets[key[0]].dataset_id == dataset_id:
+                    self._compare(key, row, found)
+            unfinished = [row.name for row in found.unfinished if row.key is None or self._is_ours(row.key)]
+            if unfinished:
+                told = f"{len(unfinished)} documents are unfinished, {unfinished[0]!r} is one: another run is writing"
+                target.notes[f"{told} them, or was broken off; then the next run removes them"] = None
+
     def summary(self) -> dict[str, Any]:
         """Return what Dify accepted, ready for JSON."""
         return {
@@ -149,6 +170,11 @@ class DifySink:
             "indexing_states": dict(self._states),
             "deleted": self._counts["deleted"],
             "leftovers": self._counts["leftovers"],
+            "doubled": self._counts["doubled"],
+            "damaged": [
+                {"source_id": key[0], "document_id": key[1], "version": key[2], "reason": reason}
+                for key, reason in self._damaged.items()
+            ],
             "refused": [refusal._asdict() for refusal in self.refusals],
             "notes": [note for target in self._targets.values() for note in target.notes],
             "calls": sum(writes.calls for writes in self._writes.values()),
@@ -169,132 +195,71 @@ class DifySink:
         return Target(spec, self._writes[connection], self._named.get(connection, {}))
 
     def _list(self, target: Target, dataset_id: str) -> None:
-        """Read what a dataset holds; delete parts, and old versions of what is held twice."""
-        left: list[str] = []
-        for row in target.writes.documents(dataset_id):
-            if row.key is None:
-                left += [row.dify_id] if row.ours else []
-            elif row.key in self._held:
-                left.append(row.dify_id)
-            else:
-                self._held[row.key] = row._replace(content_hash="") if row.failed else row
-            if row.key is not None and row.hidden:
+        """Read what a dataset holds; delete what a broken run left and copies of what is held."""
+        found = take_stock(target.writes.all_documents(dataset_id), partial(self._sound, target))
+        self._listed[dataset_id] = found.names
+        for key, row in found.held.items():
+            good = key not in found.damaged and key not in found.old
+            self._held[key] = row if good else row._replace(content_hash="")
+            if row.hidden:
                 target.notes[f"document {row.name!r} is disabled or archived in Dify"] = None
-        if not self._read_only:
-            self._counts["leftovers"] += len(left)
-            for identity in left:
-                self._remove(target, identity)
-
-    def _write(self, target: Target, drafts: list[Draft]) -> None:
-        ready = self._prepared(target, drafts)
-        filled = [draft for draft in ready if self._filled(target, draft)]
-        self._finish(target, filled)
-
-    def _prepared(self, target: Target, drafts: list[Draft]) -> list[Draft]:
-        """Make the documents, wait until they can take chunks, and say what they are before they hold any."""
-        dataset_id = target.made()
-        self._listed.add(dataset_id)
-        made = [draft for draft in drafts if self._tried(target, draft, partial(self._create, target))]
-        due = self._clock.monotonic() + self._indexing_s
-
-        def left() -> float:
-            return due - self._clock.monotonic()
-
-        waiting = partial(wait, dataset_id=dataset_id, writes=target.writes, left=left)
-        indexed = [draft for draft in made if self._tried(target, draft, waiting)]
-        self._states.update(draft.state for draft in made)
-        if made and not indexed and left() <= 0:
-            raise SourceTimeout(f"Dify indexed none of {len(made)} documents in {self._indexing_s:.0f} s")
-        if indexed:
-            target.writes.assign(dataset_id, {draft.dify_id: target.rows(draft.metadata) for draft in indexed})
-        return indexed
-
-    def _create(self, target: Target, draft: Draft) -> None:
-        """Make an empty document; after an unclear end what was made is deleted, and it is made again."""
-        dataset_id = target.made()
-        while True:
-            draft.attempt += 1
-            try:
-                draft.dify_id, draft.batch = target.writes.create_document(dataset_id, draft.name, target.technique)
-                return
-            except UNCLEAR:
-                if draft.attempt >= _ATTEMPTS:
-                    raise
-                self._drop(target, draft)
-
-    def _filled(self, target: Target, draft: Draft) -> bool:
-        """Write a document's chunks; after an unclear end it is made anew."""
-        for attempt in range(_ATTEMPTS):
-            try:
-                return self._tried(target, draft, partial(fill, dataset_id=target.made(), writes=target.writes))
-            except UNCLEAR:
-                if attempt == _ATTEMPTS - 1:
-                    raise
-                self._drop(target, draft)
-                if not self._prepared(target, [draft]):
-                    return False
-        return False
-
-    def _finish(self, target: Target, drafts: Sequence[Draft]) -> None:
-        """Assign the hashes that make documents whole, see that they are there, and delete what they replace."""
-        if not drafts:
+        self._damaged |= {key: _DAMAGED for key in found.damaged if self._is_ours(key)}
+        certain = {key for key in found.doubled if key not in found.damaged and key not in found.old}
+        self._doubled |= {key: rows for key, rows in found.doubled.items() if key not in certain}
+        left = [row for row in found.unfinished if row.key is None or self._is_ours(row.key)]
+        left += found.empty if self._repair else []
+        if self._read_only:
             return
-        dataset_id = target.made()
-        rows = {
-            draft.dify_id: target.rows({**draft.metadata, MARKS.content_hash: draft.content_hash}) for draft in drafts
-        }
-        target.writes.assign(dataset_id, rows)
-        wanted, whole = set(rows), {}
-        for row in target.writes.documents(dataset_id):
-            if row.dify_id in wanted and row.key is not None:
-                whole[row.dify_id] = row
-            if len(whole) == len(wanted):
-                break
-        for draft in drafts:
-            row_now = whole.get(draft.dify_id)
-            if row_now is None:
-                self._undo(target, draft, "Dify did not keep its metadata")
-                continue
-            self._counts["documents"] += 1
-            self._counts["segments"] += len(draft.contents)
-            before = self._held.get(draft.key)
-            self._held[draft.key] = row_now
-            if before is not None:
-                self._delete(draft.key, before.dify_id)
+        self._counts["leftovers"] += len(left)
+        copies = [row for key in certain if self._is_ours(key) for row in found.doubled[key]]
+        self._counts["doubled"] += len(copies)
+        for row in (*left, *copies):
+            target.remove(row.dify_id)
 
-    def _tried(self, target: Target, draft: Draft, step: Callable[[Draft], None]) -> bool:
-        """Do one step of a document; a refusal ends this document, not the run."""
+    def _is_ours(self, key: Key) -> bool:
+        """Whether a document is of a source that this run writes."""
+        return key[0] in self._specs
+
+    def _sound(self, target: Target, row: Row) -> bool:
+        """Whether a document holds what was written to it."""
+        look = holds if self._repair else as_written
+        return look(target.writes, target.made(), row)
+
+    def _compare(self, key: Key, held: Row, found: Inventory) -> None:
+        """Note whether a document that this run leaves stands in Dify's list as it was written."""
+        row = found.held.get(key)
+        if row is None:
+            self._damaged[key] = "it is gone: another run deleted it"
+        elif key in found.damaged:
+            self._damaged[key] = _DAMAGED
+        elif held.content_hash and row.content_hash != held.content_hash:
+            self._damaged[key] = "another run wrote something else"
+
+    def _write(self, target: Target, drafts: Sequence[Draft]) -> None:
+        names = self._listed.setdefault(target.made(), set())
+        rounds = Rounds(target, names, self._clock, self._indexing_s, self._replace, self._refuse)
         try:
-            step(draft)
-        except (Refused, *_DEFINITE) as error:
-            self._undo(target, draft, str(error))
-            return False
-        return True
+            rounds.write(drafts)
+        finally:
+            self._states.update(rounds.states)
 
-    def _undo(self, target: Target, draft: Draft, reason: str) -> None:
-        self._refuse(draft, reason)
-        if draft.dify_id:
-            self._remove(target, draft.dify_id)
+    def _replace(self, draft: Draft, row: Row) -> None:
+        """Take note of a document that is whole, and delete what it replaces."""
+        self._counts["documents"] += 1
+        self._counts["segments"] += len(draft.segments)
+        self._forget(draft.key, keep=row.dify_id)
+        self._held[draft.key] = row
+
+    def _forget(self, key: Key, keep: str) -> bool:
+        """Delete what is held under a key, but for one document; return whether there was anything."""
+        held = self._held.pop(key, None)
+        self._damaged.pop(key, None)
+        rows = [*([held] if held is not None else []), *self._doubled.pop(key, [])]
+        for row in rows:
+            if row.dify_id != keep:
+                self._counts["deleted"] += self._targets[key[0]].remove(row.dify_id)
+        return held is not None
 
     def _refuse(self, draft: Draft, reason: str) -> None:
         self.refusals.append(Refusal(*draft.key, reason))
         logger.warning("Dify refused document %s of source %s", draft.key[1], draft.key[0])
-
-    def _drop(self, target: Target, draft: Draft) -> None:
-        """Delete whatever stands under the draft's tag and is not whole."""
-        tag = draft.name.rpartition("[")[2].removesuffix("]")
-        for row in list(target.writes.documents(target.made(), tag)):
-            if row.ours and row.key is None:
-                target.writes.delete_document(target.made(), row.dify_id)
-        draft.dify_id = ""
-
-    def _delete(self, key: Key, identity: str) -> None:
-        self._counts["deleted"] += self._remove(self._targets[key[0]], identity)
-
-    def _remove(self, target: Target, identity: str) -> bool:
-        try:
-            target.writes.delete_document(target.made(), identity)
-        except (SourceForbidden, SourceProtocolError) as error:
-            target.notes[f"document {identity} was not deleted: {error}"] = None
-            return False
-        return True

@@ -159,9 +159,8 @@ class DifySource:
             assert plain is not None
             found = self._retrieved(dataset, plain, info, search, ticket)
             if found.part.chunks:
-                notes += (
-                    f"dataset {dataset}: its hybrid search gave nothing, its semantic search did: check its reranker",
-                )
+                told = "its hybrid search gave nothing, its semantic search did"
+                notes += (f"dataset {dataset}: {told}: {_suspect(info)}",)
         return found._replace(notes=notes + found.notes)
 
     def _info(self, dataset: str, search: _Asked, ticket: Ticket) -> tuple[DatasetInfo | None, tuple[str, ...]]:
@@ -241,6 +240,16 @@ class DifySource:
             domain=domain,
         )
         return matches(filters, fields)
+
+
+def _suspect(info: DatasetInfo | None) -> str:
+    """Return what to look at where Dify swallows that it could not rank."""
+    if info is None or info.reranker is None:
+        return "check its reranker or weights"
+    return (
+        f"check its reranker {info.reranker!r}, which Dify may not know: install the model's plugin, or choose another "
+        "model in the dataset's retrieval settings"
+    )
 
 
 class _Kept(NamedTuple):

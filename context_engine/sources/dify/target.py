@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from context_engine.errors import ConfigError, SourceNotFound, SourceProtocolError
+from context_engine.errors import ConfigError, SourceForbidden, SourceNotFound, SourceProtocolError
 from context_engine.models import SourceSpec
 from context_engine.sources.dify.settings import DifySettings, read_settings
 from context_engine.sources.dify.writes import Field, Writes
@@ -39,7 +39,7 @@ class Target:
         self.name = spec.id[:MOST_DATASET_NAME]
         self.dataset_id = spec.dataset_ids[0] if spec.dataset_ids else named.get(self.name)
         self.created = False
-        self.technique = ""
+        self.technique: str = self.settings.indexing_technique or "high_quality"
         self.notes: dict[str, None] = {}
         self._fields: dict[str, Field] | None = None
         if self.dataset_id is not None:
@@ -52,9 +52,8 @@ class Target:
             SourceError: Dify refuses it.
         """
         if self.dataset_id is None:
-            technique = self.settings.indexing_technique or "high_quality"
-            body = {"name": self.name, "description": self.spec.title[:400], "indexing_technique": technique}
-            self.dataset_id, self.technique, self.created = self.writes.create_dataset(body), technique, True
+            body = {"name": self.name, "description": self.spec.title[:400], "indexing_technique": self.technique}
+            self.dataset_id, self.created = self.writes.create_dataset(body), True
         return self.dataset_id
 
     def rows(self, given: Mapping[str, Value]) -> list[dict[str, Any]]:
@@ -70,6 +69,15 @@ class Target:
             else:
                 out.append({"id": field.id, "name": name, "value": held})
         return out
+
+    def remove(self, identity: str) -> bool:
+        """Delete a document; return whether Dify did."""
+        try:
+            self.writes.delete_document(self.made(), identity)
+        except (SourceForbidden, SourceProtocolError) as error:
+            self.notes[f"document {identity} was not deleted: {error}"] = None
+            return False
+        return True
 
     def _field(self, name: str, value: Value) -> Field | None:
         dataset_id = self.made()
@@ -95,7 +103,7 @@ class Target:
         if body.get("doc_form") not in ("text_model", None):
             problem = f"{where} cuts documents itself ({body['doc_form']}): give the source a dataset of plain chunks"
             raise ConfigError(problem)
-        technique = body.get("indexing_technique") or self.settings.indexing_technique or "high_quality"
+        technique = body.get("indexing_technique") or self.technique
         if technique not in ("economy", "high_quality"):
             raise SourceProtocolError("Dify's description of the dataset cannot be read")
         self.technique = str(technique)

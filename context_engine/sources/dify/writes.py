@@ -22,7 +22,7 @@ from context_engine.sources.dify.transport import Call, Response
 from context_engine.sources.dify.workspace import Workspace
 from context_engine.sources.dify.written import Row, read_row
 
-__all__ = ["Field", "Indexed", "Writes"]
+__all__ = ["UNCLEAR", "Field", "Indexed", "Writes", "after"]
 
 logger = logging.getLogger(__name__)
 
@@ -94,21 +94,30 @@ class Writes:
             lambda: self.fields(dataset_id).get(name),
         )
 
-    def documents(self, dataset_id: str, keyword: str = "") -> Iterator[Row]:
+    def documents(self, dataset_id: str) -> Iterator[Row]:
         """Yield the documents of a dataset, newest first."""
-        seen: set[str] = set()
-        asked = f"&keyword={keyword}" if keyword else ""
-        for number in range(1, _MOST_PAGES):
-            body = self._mapping("GET", f"datasets/{dataset_id}/documents?page={number}&limit={_PAGE}{asked}")
-            rows, total = body.get("data"), body.get("total")
-            if not isinstance(rows, list):
-                raise SourceProtocolError("Dify's list of documents cannot be read")
-            for row in map(read_row, rows):
-                if row.dify_id not in seen:
-                    seen.add(row.dify_id)
-                    yield row
-            if not rows or not isinstance(total, int) or number * _PAGE >= total:
-                return
+        for rows in self._pages(f"datasets/{dataset_id}/documents"):
+            yield from map(read_row, rows)
+
+    def all_documents(self, dataset_id: str) -> list[Row]:
+        """Return the documents of a dataset, newest first; none is missed because another run deletes some meanwhile.
+
+        What moves up a page while the pages are read is not seen: then they are read once more.
+        """
+        for _ in range(_ATTEMPTS):
+            rows, total = dict[str, Row](), 0
+            for body in self._mappings(f"datasets/{dataset_id}/documents"):
+                rows |= {row.dify_id: row for row in map(read_row, _rows(body))}
+                total = body["total"] if isinstance(body.get("total"), int) else len(rows)
+            if len(rows) >= total:
+                break
+        return list(rows.values())
+
+    def contents(self, dataset_id: str, document_id: str) -> list[str]:
+        """Return the chunks of a document as Dify holds them, in their order; those it could not index left out."""
+        pages = self._pages(f"datasets/{dataset_id}/documents/{document_id}/segments")
+        rows = {str(row.get("id")): row for page in pages for row in page if isinstance(row, Mapping)}
+        return [str(row.get("content")) for row in rows.values() if row.get("status") in ("completed", None)]
 
     def create_document(self, dataset_id: str, name: str, technique: str) -> tuple[str, str]:
         """Create a document without text, so that Dify cuts nothing; return its id and its batch."""
@@ -133,9 +142,15 @@ class Writes:
             str(row.get("indexing_status")), str(row.get("error") or ""), int(row.get("total_segments") or 0)
         )
 
-    def create_segments(self, dataset_id: str, document_id: str, contents: Sequence[str]) -> list[Mapping[str, Any]]:
-        """Add chunks to a document and return what Dify says of them."""
-        body = {"segments": [{"content": content} for content in contents]}
+    def create_segments(
+        self, dataset_id: str, document_id: str, segments: Sequence[Mapping[str, Any]]
+    ) -> list[Mapping[str, Any]]:
+        """Add chunks to a document and return what Dify says of them.
+
+        Args:
+            segments: each with its `content`, and `keywords` where Dify shall not choose them.
+        """
+        body = {"segments": list(segments)}
         path = f"datasets/{dataset_id}/documents/{document_id}/segments"
         rows = self._mapping("POST", path, body, again=False).get("data")
         if not isinstance(rows, list):
@@ -166,6 +181,19 @@ class Writes:
         self.waited_s += seconds
         self._sleep(seconds)
 
+    def _pages(self, path: str) -> Iterator[list[Any]]:
+        """Yield the rows of each page of a list."""
+        return map(_rows, self._mappings(path))
+
+    def _mappings(self, path: str) -> Iterator[Mapping[str, Any]]:
+        """Yield the pages of a list until its total is reached: `has_more` is wrong in some versions."""
+        for number in range(1, _MOST_PAGES):
+            body = self._mapping("GET", f"{path}?page={number}&limit={_PAGE}")
+            yield body
+            total = body.get("total")
+            if not _rows(body) or not isinstance(total, int) or number * _PAGE >= total:
+                return
+
     def _made(self, make: Callable[[], _Made], found: Callable[[], _Made | None]) -> _Made:
         """Make something that must not be made twice."""
         attempt = 1
@@ -178,7 +206,7 @@ class Writes:
                     return there
                 if not error.retryable or attempt == _ATTEMPTS:
                     raise
-            self.pause(_after(attempt))
+            self.pause(after(attempt))
             attempt += 1
 
     def _mapping(
@@ -204,20 +232,27 @@ class Writes:
                 access = self._workspace.access()
                 return self._workspace.ask(Call(method, path, body), access, ticket, most_s=_CALL_S)
             except SourceRateLimited as error:
-                after = (error.retry_after_s or 1.0) + 0.1
-                patience -= after
+                wait_s = (error.retry_after_s or 1.0) + 0.1
+                patience -= wait_s
                 if patience < 0:
                     raise
-                logger.info("the rate limit of Dify is reached, waiting %.0f s", after)
-                self.pause(after)
+                logger.info("the rate limit of Dify is reached, waiting %.0f s", wait_s)
+                self.pause(wait_s)
             except UNCLEAR as error:
                 if not again or not error.retryable or attempt == _ATTEMPTS:
                     raise
-                self.pause(_after(attempt))
+                self.pause(after(attempt))
                 attempt += 1
 
 
-def _after(attempt: int) -> float:
+def _rows(body: Mapping[str, Any]) -> list[Any]:
+    rows = body.get("data")
+    if not isinstance(rows, list):
+        raise SourceProtocolError("Dify's list cannot be read")
+    return rows
+
+
+def after(attempt: int) -> float:
     """Return the seconds to wait after an attempt that failed."""
     return min(0.2 * 4.0**attempt, 5.0)
 

@@ -27,6 +27,7 @@ from context_engine.testing.fake_dify.stored import StoredDocument, StoredSegmen
 __all__ = ["Writer", "Written"]
 
 MOST_NAME: Final = 40
+MOST_DOCUMENT_NAME: Final = 200
 MOST_FIELD: Final = 255
 _ACTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "enable": {"enabled": True},
@@ -94,12 +95,13 @@ class Writer:
         if missing:
             raise validation_error("DocumentTextCreatePayload", missing)
         self._check_document(held, body)
-        same = next((one for one in held.documents if one.name == body["name"] and one.enabled), None)
+        name = body["name"][:MOST_DOCUMENT_NAME]  # without a word, as Dify does
+        same = next((one for one in held.documents if one.name == name and one.enabled), None)
         if not held.documents:
             technique = held.dataset.indexing_technique or body["indexing_technique"]
             held.change(indexing_technique=technique, doc_form=body.get("doc_form") or "text_model")
         place = max((one.place or 0 for one in held.documents), default=0) + 1
-        new = FakeDocument(body["name"], id=str(uuid4()), place=place) if same is None else same
+        new = FakeDocument(name, id=str(uuid4()), place=place) if same is None else same
         document = replace(
             new, segments=(), indexing_status="waiting", error=None, completed_at=int(time.time()), batch=_batch()
         )

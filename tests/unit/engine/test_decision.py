@@ -60,6 +60,15 @@ def test_decision_table(required_missing, failed, weighed, in_scope, returned, e
         assert decision is expected
 
 
+def test_where_keywords_alone_were_compared_nothing_is_out_of_scope():
+    for required, failed, weighed, in_scope, returned, expected in ROWS:
+        decision = decide(
+            required_missing=required, in_scope=in_scope, returned=returned, any_failed=failed, found=weighed,
+            by_keywords=True,
+        )  # fmt: skip
+        assert decision is (Decision.NO_MATCH if expected is Decision.OUT_OF_SCOPE else expected)
+
+
 def test_with_a_source_missing_nothing_is_out_of_scope():
     assert all(row[-1] is not Decision.OUT_OF_SCOPE for row in ROWS if row[1])
 

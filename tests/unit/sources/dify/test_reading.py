@@ -118,3 +118,18 @@ def test_a_record_that_cannot_be_read_is_counted_and_an_error_if_all_are(bad):
     assert read_records({"records": [record(), bad]}) == ((record(),), 1)
     with pytest.raises(SourceProtocolError, match="none of the 1 records"):
         read_records({"records": [bad]})
+
+
+def test_a_chunk_of_a_document_that_is_not_whole_says_so_once() -> None:
+    """Our marks without the hash, which is assigned last."""
+
+    def of_ours(identity, **marks):
+        document = {"id": "d", "name": "n", "doc_metadata": {"ce_source": "s", "ce_document_id": "SOP-1", **marks}}
+        return record(id=identity, document=document)
+
+    notes = []
+    records = [of_ours("1", ce_state="unfinished"), of_ours("2"), of_ours("3", ce_hash="h")]
+    chunks = read_chunks(records, "ds", KEYWORD, MetadataReader(DifySettings()), notes)
+    assert [chunk.extra.get("unfinished") for chunk in chunks] == [True, True, None]
+    (told,) = set(notes)
+    assert told.startswith("dataset ds: document 'SOP-1' is being written, or its writing was broken off")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -16,6 +15,7 @@ from context_engine.errors import ConfigError, SourceAuthError, SourceRateLimite
 from context_engine.models import Chunk, Classification, SourceSpec
 from context_engine.settings.connections import Connection
 from context_engine.sources.dify.sink import DifySink
+from context_engine.sources.dify.stored import Stored
 from context_engine.sources.dify.workspace import Workspace
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument, Fault
 
@@ -87,13 +87,14 @@ def test_chunks_are_written_as_they_are(dify: FakeDify, sink: Opener) -> None:
     write(opened, "0123456789abcdef", *texts)
     ((name, contents, metadata),) = held(dify)
     assert contents == texts
-    assert re.fullmatch(r"SOP-1 1 New products \[ce-[0-9a-f]{12}\]", name)
+    assert name == "New products (SOP-1 1)"
     assert metadata == {
         "doc_type": "sop_document",
         "ce_source": "sops",
         "ce_document_id": "SOP-1",
         "ce_version": "1",
         "ce_title": "New products",
+        "ce_stored": str(Stored.of(texts)),
         "ce_hash": "0123456789abcdef",
     }
     assert (opened.summary()["documents"], opened.summary()["segments"], opened.refusals) == (1, 3, [])
@@ -165,23 +166,161 @@ def test_a_run_that_stops_anywhere_leaves_the_old_one_and_the_next_mends_it(
     assert [(contents, (metadata or {})["ce_hash"]) for _, contents, metadata in held(dify)] == [(["New."], "hash-2")]
 
 
-def test_a_copy_left_by_a_killed_run_is_removed_and_the_newest_kept(dify: FakeDify, sink: Opener) -> None:
-    marks = {"ce_source": "sops", "ce_document_id": "SOP-1", "ce_version": "1"}
+def marked(*texts: str, **marks: str) -> dict[str, Any]:
+    """The metadata of a document that was written with these chunks."""
+    told = {"ce_source": "sops", "ce_document_id": "SOP-1", "ce_version": "1", "ce_stored": str(Stored.of(texts))}
+    return {**told, **marks}
+
+
+def test_a_copy_is_removed_and_the_newest_kept_that_holds_what_was_written(dify: FakeDify, sink: Opener) -> None:
     documents = [
-        FakeDocument("a [ce-111111111111]", ["Old."], {**marks, "ce_hash": "1"}, completed_at=1),
-        FakeDocument("a [ce-222222222222]", ["New."], {**marks, "ce_hash": "2"}, completed_at=2),
-        FakeDocument("a [ce-333333333333]", ["Part"], marks, completed_at=3),
+        FakeDocument("First", ["Old."], marked("Old.", ce_hash="1"), completed_at=1),
+        FakeDocument("Second", ["New."], marked("New.", ce_hash="2"), completed_at=2),
+        FakeDocument("Doubled", ["New.", "New."], marked("New.", ce_hash="2"), completed_at=3),
+        FakeDocument("Broken off", ["Part"], {"ce_source": "sops", "ce_document_id": "SOP-1"}, completed_at=4),
         FakeDocument("By hand", ["Kept."], None),
-        FakeDocument("By hand [ce-]", ["Kept too."], {"ce_hash": "x"}),
+        FakeDocument("By hand too", ["Kept too."], {"ce_hash": "x"}),
     ]
     dify.put(FakeDataset("SOPs", "economy", documents))
     looking = sink(read_only=True)
     assert looking.documents("sops") == {("SOP-1", "1"): "2"}
-    assert len(held(dify)) == 5
+    assert len(held(dify)) == 6
     opened = sink()
     assert opened.documents("sops") == {("SOP-1", "1"): "2"}
     assert [contents for _, contents, _ in held(dify)] == [["New."], ["Kept."], ["Kept too."]]
-    assert opened.summary()["leftovers"] == 2
+    assert (opened.summary()["leftovers"], opened.summary()["doubled"]) == (1, 2)
+
+
+def test_what_an_earlier_release_wrote_is_taken_over_once_and_never_stands_beside_the_new(
+    dify: FakeDify, sink: Opener
+) -> None:
+    """It noted nothing of what it stored, so nothing shows whether that is right: 177 chunks look like 100."""
+    marks = {"ce_source": "sops", "ce_document_id": "SOP-1", "ce_version": "1", "ce_hash": "h"}
+    documents = [
+        FakeDocument("SOP-1 1 New products [ce-111111111111]", ["Text.", "Text."], marks, completed_at=1),
+        FakeDocument("SOP-1 1 New products [ce-222222222222]", ["Text."], marks, completed_at=2),
+        FakeDocument("SOP-1 1 New products [ce-333333333333]", ["Part"], None, completed_at=3),
+    ]
+    dify.put(FakeDataset("SOPs", "economy", documents))
+    write(sink(), "h", "Text.")
+    assert [(name, contents) for name, contents, _ in held(dify)] == [("New products (SOP-1 1)", ["Text."])]
+    assert sink().put("sops", "SOP-1", "1", "h", chunks("Text.")) is False
+
+
+@pytest.mark.parametrize(
+    ("stored", "repair"),
+    [(["A.", "B.", "A.", "B."], False), (["A."], False), ([], False), (["A.", "C."], True)],
+    ids=["doubled", "missing", "emptied", "changed"],
+)
+def test_a_document_that_does_not_hold_what_was_written_is_written_again(
+    dify: FakeDify, sink: Opener, stored: list[str], repair: bool
+) -> None:
+    """Dify's list shows how long a document is; only a repair sees another text of the same length."""
+    write(sink(), "h", "A.", "B.")
+    (document,) = dify.documents("SOPs")
+    dify.put(FakeDataset("SOPs", "economy", [replace(document, segments=stored)]))
+    before = len(dify.requests)
+    opened = sink(repair=repair)
+    assert opened.documents("sops") == {("SOP-1", "1"): ""}
+    assert [one["document_id"] for one in opened.summary()["damaged"]] == ["SOP-1"]
+    assert sum("segments" in one.path for one in dify.requests[before:]) == 1
+    write(opened, "h", "A.", "B.")
+    opened.settle()
+    assert [contents for _, contents, _ in held(dify)] == [["A.", "B."]]
+    assert opened.summary()["damaged"] == []
+
+
+def test_what_is_damaged_and_not_in_the_folder_is_reported(dify: FakeDify, sink: Opener) -> None:
+    write(sink(), "h", "A.", "B.")
+    (document,) = dify.documents("SOPs")
+    dify.put(FakeDataset("SOPs", "economy", [replace(document, segments=["A."])]))
+    opened = sink()
+    opened.documents("sops")
+    opened.settle()
+    (told,) = opened.summary()["damaged"]
+    assert (told["source_id"], told["document_id"], told["version"]) == ("sops", "SOP-1", "1")
+    assert "does not hold the chunks" in told["reason"]
+
+
+def test_a_document_that_another_run_deletes_is_reported_by_the_run_that_wrote_it(dify: FakeDify, sink: Opener) -> None:
+    opened = sink()
+    write(opened, "h", "Text.")
+    dify.put(FakeDataset("SOPs", "economy"))
+    opened.settle()
+    assert [one["reason"] for one in opened.summary()["damaged"]] == ["it is gone: another run deleted it"]
+
+
+def test_two_documents_of_one_title_have_names_that_end_in_what_tells_them_apart(dify: FakeDify, sink: Opener) -> None:
+    opened = sink()
+    for name, version in (("SOP-1", "1"), ("SOP-1", "2"), ("desks/rates.md", "")):
+        opened.put("sops", name, version, "h", chunks("Text.", document_id=name))
+    opened.commit()
+    assert [name for name, _, _ in held(dify)] == [
+        "New products (SOP-1 1)",
+        "New products (SOP-1 2)",
+        "New products (desks/rates.md)",
+    ]
+
+
+def test_a_document_of_somebody_else_s_keeps_its_name_and_its_text(dify: FakeDify, sink: Opener) -> None:
+    """Dify would write ours over it."""
+    dify.put(FakeDataset("SOPs", "economy", [FakeDocument("New products (SOP-1 1)", ["By hand."])]))
+    write(sink(), "h", "Ours.")
+    assert [(name, contents) for name, contents, _ in held(dify)] == [
+        ("New products (SOP-1 1)", ["By hand."]),
+        ("New products (SOP-1 1; 2)", ["Ours."]),
+    ]
+
+
+def test_names_that_dify_would_cut_keep_their_end(dify: FakeDify, sink: Opener) -> None:
+    opened = sink()
+    for name in ("a", "b"):
+        document = f"{'folder/' * 40}{name}.md"
+        opened.put("sops", document, "", "h", [chunks("T.", document_id=document)[0]._replace(title="Long " * 60)])
+    opened.commit()
+    names = [name for name, _, _ in held(dify)]
+    assert [(len(name), name[-6:]) for name in names] == [(200, "/a.md)"), (200, "/b.md)")]
+
+
+def test_a_run_killed_before_it_says_what_a_document_is_leaves_nothing_that_stays(dify: FakeDify, sink: Opener) -> None:
+    dify.inject("status_503", endpoint="assign_metadata")
+    with pytest.raises(SourceUnavailable):
+        write(sink(sleep=lambda _seconds: None), "h", "Text.")
+    dify.heal()
+    assert held(dify) == [("New products (SOP-1 1)", [], None)]
+    write(sink(), "h", "Text.")
+    assert [(name, contents) for name, contents, _ in held(dify)] == [("New products (SOP-1 1)", ["Text."])]
+
+
+def test_what_such_a_run_left_of_a_document_that_is_no_more_goes_with_a_repair(dify: FakeDify, sink: Opener) -> None:
+    dify.inject("status_503", endpoint="assign_metadata")
+    with pytest.raises(SourceUnavailable):
+        write(sink(sleep=lambda _seconds: None), "h", "Text.")
+    dify.heal()
+    sink(repair=True).documents("sops")
+    assert held(dify) == []
+
+
+def test_chunks_of_an_economy_dataset_carry_keywords_of_ours(dify: FakeDify, sink: Opener) -> None:
+    write(sink(), "h", "The register holds NPA-001, see clause 4.2.1(b).")
+    (document,) = dify.documents("SOPs")
+    (segment,) = document.segments
+    assert not isinstance(segment, str)
+    assert {"NPA", "001", "npa", "4.2", "register"} <= set(segment.keywords or ())
+    dify.put(FakeDataset("Vectors", "high_quality"))
+    write(sink(spec(dify.dataset_id("Vectors"))), "h", "The register.")
+    sent = [one.body["segments"][0] for one in dify.requests if one.path.endswith("/segments") and one.method == "POST"]
+    assert ["keywords" in one for one in sent] == [True, False]
+
+
+def test_a_document_costs_one_look_at_what_dify_holds_of_it(dify: FakeDify, sink: Opener) -> None:
+    """Of 150 chunks two pages; beside it one look at the names before it is made, and one list at the end of a run."""
+    opened = sink()
+    write(opened, "h", *[f"Chunk {n}." for n in range(150)])
+    opened.settle()
+    looks = [one.path.partition("?")[0].rsplit("/", 1)[-1] for one in dify.requests if one.method == "GET"]
+    assert looks.count("segments") == 2
+    assert looks.count("documents") == 4
 
 
 def test_an_unclear_end_is_made_anew_and_nothing_stands_twice(dify: FakeDify, sink: Opener) -> None:

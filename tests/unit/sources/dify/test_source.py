@@ -356,3 +356,30 @@ def test_part_of_an_answer_that_cannot_be_read_is_a_failure_beside_the_rest(serv
         assert len(answer.chunks) == 2
         assert "1 record(s) could not be read" in str(answer.failures[0])
     assert len(searches(dify)) == 2, "such an answer is not kept"
+
+
+def test_an_answer_says_whether_it_was_found_by_keywords_alone(serve, over, ask):
+    dify = serve(
+        FakeDataset("E", "economy", DOCUMENTS), FakeDataset("V", documents=DOCUMENTS), FakeDataset("0", "economy")
+    )
+    assert ask(over(dify, "E")).by_keywords is True
+    assert ask(over(dify, "E", "0")).by_keywords is True
+    assert ask(over(dify, "E", "V", vector_store="pgvector")).by_keywords is False
+    assert ask(over(dify, "0")).by_keywords is False
+
+
+def test_a_query_with_a_nul_is_refused_before_dify_finds_nothing_by_it(serve, over, ask):
+    dify = serve(FakeDataset("E", "economy", DOCUMENTS))
+    with pytest.raises(InvalidRequest, match="NUL"):
+        ask(over(dify, "E"), "limit\x00")
+    assert searches(dify) == []
+
+
+def test_a_reranker_that_dify_does_not_know_is_named(serve, over, ask):
+    unknown = {
+        "search_method": "hybrid_search", "reranking_enable": True, "reranking_mode": "reranking_model",
+        "reranking_model": {"reranking_provider_name": "acme", "reranking_model_name": "no-such"},
+    }  # fmt: skip
+    dify = serve(FakeDataset("D", documents=DOCUMENTS, retrieval_model=unknown))
+    answer = ask(over(dify, "D", vector_store="pgvector"))
+    assert "check its reranker 'acme/no-such', which Dify may not know" in answer.notes[0]
