@@ -82,7 +82,7 @@ def chunk(
     file = _file(path)
     setup = load_setup(config_dir=place.config_dir, stage=place.stage)
     counter = open_counter(counter_name or setup.resolver.base().values.token_counter, env=setup.env)
-    cuts, skipped, more = _cut(file, setup, counter, _rule(setup, doc_type, profile), limit)
+    cuts, skipped, more = _cut(file, setup, counter, _rule(setup, file, doc_type, profile), limit)
     if as_json:
         print_json_line(json.dumps(_as_dict(shown_name(path), counter, cuts, skipped, more=more), ensure_ascii=False))
     else:
