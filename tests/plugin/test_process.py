@@ -160,6 +160,9 @@ class TestSearch:
             ({"query": QUESTION, "domain": "NPX"}, "UnknownDomain", "unknown domain 'NPX'.*Did you mean 'NPA'"),
             ({"query": " ", "domain": "NPA"}, "InvalidRequest", "query is empty"),
             ({"query": QUESTION, "domain": "NPA", "top_k": 0}, "InvalidRequest", "top_k must be a whole number"),
+            ({"query": QUESTION, "domain": "NPA", "top_k": float("inf")}, "InvalidRequest", "top_k must be.*got 'inf'"),
+            ({"query": QUESTION, "domain": "NPA", "top_k": float("nan")}, "InvalidRequest", "top_k must be.*got 'nan'"),
+            ({"query": ["a"], "domain": "NPA"}, "InvalidRequest", "query must be a text, got list"),
             ({"query": QUESTION, "domain": "NPA", "as_of": "soon"}, "InvalidRequest", "as_of must be a date"),
             ({"query": QUESTION, "domain": "NPA", "filter": "version"}, "InvalidFilter", "cannot read 'version'"),
         ],
@@ -312,6 +315,20 @@ class TestRerank:
     def test_what_is_no_list_fails(self, plugin: Any, driver: Any, credentials: Any) -> None:
         with pytest.raises(driver.Failed, match="passage 1 has no text in 'content'"):
             plugin.invoke("rerank", {"query": "x", "passages": ["not json"]}, credentials)
+
+    def test_metadata_that_is_no_object_is_named(self, plugin: Any, driver: Any, credentials: Any) -> None:
+        passages = [{"content": "A rule."}, {"content": "Another.", "metadata": [1]}]
+        with pytest.raises(driver.Failed, match="passage 2 has a 'metadata' that is no object but list") as raised:
+            plugin.invoke("rerank", {"query": "rule", "passages": passages}, credentials)
+        assert raised.value.error_type == "InvalidRequest"
+
+    def test_what_json_cannot_say_does_not_reach_the_daemon(self, plugin: Any, credentials: Any) -> None:
+        passage = {"content": "A rule.", "title": "a\udfffb", "metadata": {"ratio": float("nan"), "n": 10**40}}
+        text = json.dumps([passage])  # as a Code node hands it over; the SDK itself reads no such request
+        reply = plugin.invoke("rerank", {"query": "rule", "passages": text}, credentials)
+        (found,) = reply.variables["result"]
+        assert found["title"] == "a?b" and found["metadata"]["doc_metadata"]["ratio"] is None
+        assert found["metadata"]["doc_metadata"]["n"] == str(10**40)
 
 
 class TestDomains:
