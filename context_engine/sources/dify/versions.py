@@ -43,7 +43,7 @@ def shortcomings(version: str | None) -> tuple[str, ...]:
     if release == _FILTERS_DROPPED:
         found.append(
             "it ignores metadata filters: they are kept here, on the best 100 chunks of each dataset, so that chunks "
-            "below those are not found; 1.14 keeps to them again"
+            "below those are not found; later versions keep to them again"
         )
     if release > _KNOWN:
         found.append("it is newer than 1.17, the last whose changes are known here")
