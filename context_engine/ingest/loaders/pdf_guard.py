@@ -8,7 +8,7 @@ from typing import Final
 
 __all__ = ["is_bomb"]
 
-_STREAM: Final = re.compile(rb"(?<!end)stream\r?\n")
+_STREAM: Final = re.compile(rb"stream\r?\n")
 _TWICE: Final = re.compile(rb"/(?:Filter|F)\s*\[\s*/(?:FlateDecode|Fl)\s*/(?:FlateDecode|Fl)\b")
 _MOST: Final = 256 << 20  # a page of A4 in colour at 600 dots an inch has 104 MB
 _MOST_RATIO: Final = 1032  # of deflate: a shorter stream cannot reach the limit
@@ -27,6 +27,8 @@ def is_bomb(data: bytes) -> bool:
     left = len(data) * _MOST_TIMES + _BLOCK
     end = 0
     for match in _STREAM.finditer(data):
+        if data.startswith(b"end", max(0, match.start() - 3)):
+            continue
         if end < match.end():
             found = data.find(b"endstream", match.end())
             end = found if found >= 0 else len(data)

@@ -7,7 +7,7 @@ import math
 import re
 from bisect import bisect
 from collections.abc import Sequence
-from itertools import groupby, pairwise
+from itertools import groupby, islice, pairwise
 from typing import Any, Final, NamedTuple
 
 from context_engine.ingest.loaders.pdf_columns import in_reading_order
@@ -213,10 +213,13 @@ class _Reader:
         _, floor, _, ceiling = _turned(self._box, turn)
         margin = (ceiling - floor) * _MARGIN
         edge = bottom > ceiling - margin or top < floor + margin
-        if len(bare) < _SHORT and not edge:
-            blocks = [(self._box_at(unit, turn)[0], self._box_at(unit + _units(bare) - 1, turn)[2])]
+        if edge:  # a page number may stand far off in the same object
+            spans = self._word_spans(bare, unit, turn)
+        elif len(bare) < _SHORT:
+            spans = [(self._box_at(unit, turn)[0], self._box_at(unit + _units(bare) - 1, turn)[2])]
         else:
-            blocks = self._blocks(unit, unit + _units(bare) - 1, turn, size * PART_GAP)
+            spans = self._spans(self._index(unit), self._index(unit + _units(bare) - 1), turn)
+        blocks = _blocks(spans, size * PART_GAP)
         texts = self._cut(bare, unit, turn, blocks) if len(blocks) > 1 else None
         parts = tuple(LinePart(_clean(text), *block) for text, block in zip(texts, blocks)) if texts else ()
         text = " ".join(part.text for part in parts if part.text) if parts else _clean(bare)
@@ -238,16 +241,13 @@ class _Reader:
             self._bold[name] = _BOLD.search(name.decode("latin-1")) is not None
         return self._bold[name]
 
-    def _blocks(self, first: int, last: int, turn: int, least: float) -> list[tuple[float, float]]:
-        """Return (left, right) of what stands between wide gaps, by the objects that a line is put together from."""
-        spans = sorted(self._spans(self._index(first), self._index(last), turn)) or [(0.0, 0.0)]
-        blocks = [spans[0]]
-        for left, right in spans[1:]:
-            if left - blocks[-1][1] > least:
-                blocks.append((left, right))
-            else:
-                blocks[-1] = blocks[-1][0], max(right, blocks[-1][1])
-        return blocks
+    def _word_spans(self, bare: str, unit: int, turn: int) -> list[tuple[float, float]]:
+        """Return (left, right) of each word of a line."""
+        out = []
+        for word in islice(_WORD.finditer(bare), _MOST_RECTS):
+            first, last = unit + _units(bare[: word.start()]), unit + _units(bare[: word.end()]) - 1
+            out.append((self._box_at(first, turn)[0], self._box_at(last, turn)[2]))
+        return out
 
     def _spans(self, first: int, last: int, turn: int) -> list[tuple[float, float]]:
         """Return (left, right) of each text object among some characters."""
@@ -285,6 +285,18 @@ class _Reader:
         first, last = self._index(unit), self._index(unit + _units(bare) - 1)
         error = self._raw.FPDFText_HasUnicodeMapError
         return sum(error(self._page, index) == 1 for index in range(first, last + 1))
+
+
+def _blocks(spans: Sequence[tuple[float, float]], least: float) -> list[tuple[float, float]]:
+    """Return (left, right) of what stands between gaps of at least some width."""
+    first, *others = sorted(spans) or [(0.0, 0.0)]
+    blocks = [first]
+    for left, right in others:
+        if left - blocks[-1][1] > least:
+            blocks.append((left, right))
+        else:
+            blocks[-1] = blocks[-1][0], max(right, blocks[-1][1])
+    return blocks
 
 
 def _from_the_top(lines: Sequence[PdfLine], upright: int) -> list[PdfLine]:

@@ -181,3 +181,17 @@ def test_a_page_that_cannot_be_read_takes_none_of_the_others_down(one, refused, 
 def test_a_file_cut_off_at_its_end_gives_the_pages_it_has(one, raw_pdf):
     data = raw_pdf("BT /F 10 Tf 100 500 Td (The first page.) Tj ET")
     assert one(data[: data.index(b"startxref")], "a.pdf").text == "The first page."
+
+
+def test_a_page_number_far_off_in_the_same_object_as_the_head(one, raw_pdf):
+    data = raw_pdf(
+        "BT /F 10 Tf 100 770 Td [(Chapter on limits) -20000 (7)] TJ 0 -300 Td (The text.) Tj ET",
+        "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Resources << /Font << /F 5 0 R >> >> /Contents 7 0 R >>",
+        "<< /Length 91 >>\nstream\n"
+        "BT /F 10 Tf 100 770 Td [(Chapter on limits) -20000 (8)] TJ 0 -300 Td (Another text.) Tj ET\nendstream",
+        kids="[3 0 R 6 0 R]",
+        count=2,
+    )
+    loaded = one(data, "a.pdf")
+    assert loaded.text == "Chapter on limits\n\nThe text.\n\nAnother text."
+    assert loaded.warnings[-1] == 'page numbers left out: "#" (7, 8)'
