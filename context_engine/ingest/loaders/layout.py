@@ -8,9 +8,10 @@ rows, names of columns without a value, captions too long to stand in every reco
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from itertools import pairwise
+from typing import Final
 
 from context_engine.ingest.claims import ID_FIELDS
 from context_engine.ingest.header import header_fields
@@ -133,6 +134,9 @@ class _Table:
         return bool(cells) and not any(_wordy(cell) for cell in cells)
 
 
+_Begun = Generator[LoadedDocument | Skipped, None, _Table | None]
+
+
 def laid_out(rows: Iterable[Row], place: Place, texts: Texts) -> Found:
     """Yield the documents of some rows; what of them is text goes to `texts`, which the caller gives out.
 
@@ -209,9 +213,12 @@ class _Layout:
                 tables.append((band, table))
         for row in blocks.take():
             yield from self._more(row, tables)
-        self._table = tables[0][1] if len(tables) == 1 == len(bands) else None
-        for _, table in tables if self._table is None else ():
-            self._leave(table)
+        last = tables[0][1] if len(tables) == 1 == len(bands) else None
+        ended = [self._table, *(table for _, table in tables)]
+        self._table = last
+        for table in ended:
+            if table is not None and (last is None or table.unused is not last.unused):
+                self._leave(table)
 
     def _more(self, row: Row, tables: Sequence[tuple[range, _Table]]) -> Found:
         """Yield the records of a row behind the preview."""
@@ -228,7 +235,7 @@ class _Layout:
             if cut is not None:
                 yield self._record(cut, table)
 
-    def _begin(self, rows: list[Row]) -> Any:
+    def _begin(self, rows: list[Row]) -> _Begun:
         """Yield the documents of the first rows of a block; return the table that they belong to, if any."""
         head = find_head(rows)
         table = self._table
@@ -256,12 +263,11 @@ class _Layout:
         elif shows is False:
             names, first = (), head.top
         elif names and shows is None:
-            self._place.told.say(
-                f"{self._place.at(whole[0].number)} is taken for the names of the columns, though nothing shows whether it is"
-            )
+            row = self._place.at(whole[0].number)
+            self._place.told.say(f"{row} is taken for the names of the columns, though nothing shows whether it is")
         return (yield from self._new(rows, names, head.top, first))
 
-    def _new(self, rows: Sequence[Row], names: Sequence[str], top: int, first: int) -> Any:
+    def _new(self, rows: Sequence[Row], names: Sequence[str], top: int, first: int) -> _Begun:
         """Begin a table and yield the records of the rows there are."""
         caption = "; ".join(filter(None, (*map(one_line, self._lines), caption_of(rows[:top]))))
         if len(caption) > MOST_CAPTION:
@@ -284,7 +290,7 @@ class _Layout:
             yield self._record(row, table)
         return table
 
-    def _go_on(self, table: _Table, rows: Sequence[Row], above: Sequence[Row]) -> Any:
+    def _go_on(self, table: _Table, rows: Sequence[Row], above: Sequence[Row]) -> _Begun:
         """Yield the records of rows that go on with the table above."""
         yield from self._let_go()
         lead = caption_of(above)
@@ -397,7 +403,7 @@ def _bands(rows: Sequence[Row]) -> list[range]:
     if not all(parts):
         return whole
     heads = [{one_line(str(part[0].cells[index])) for index in _filled(part[0])} for part in parts]
-    alike = any(first & second for first, second in zip(heads, heads[1:]))
+    alike = any(first & second for first, second in pairwise(heads))
     starts, ends = ({part[end].number for part in parts} for end in (0, -1))
     return bands if alike or len(starts) > 1 or max(ends) - min(ends) >= _APART else whole
 

@@ -171,8 +171,9 @@ def row_record(
     """
     fields: dict[str, Any] = {}
     for index, cell in enumerate(row.cells):
-        if cell is None or not (value := shown(cell)) and value == "":
+        if empty(cell):
             continue
+        value = shown(cell)
         name = (names[index] if index < len(names) else "") or column_name(names, index)
         fields[name] = value
         if index in row.notes:
