@@ -105,11 +105,13 @@ def words(text):
 def kept(folder, name, data):
     """Return the words of everything that came of a file: chunks, their metadata, and the report; and the report."""
     (folder / name).write_bytes(data)
-    text, report = [], []
+    text, report, places = [], [], set()
     for one in load(folder / name, folder):
         if isinstance(one, Skipped):
             report.append(str(one))
             continue
+        assert one.place not in places, "two documents of one file are known apart"
+        places.add(one.place)
         report += one.warnings
         document = prepare(one, None, COUNTER)
         report += document.warnings

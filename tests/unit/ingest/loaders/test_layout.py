@@ -54,7 +54,10 @@ def test_two_tables_one_below_the_other_have_heads_of_their_own():
 
 def test_two_tables_side_by_side_are_told_by_heads_that_are_alike():
     rows = [(*left, None, *right) for left, right in zip(ROWS[:3], [HEAD, ("Equity", 1, "Dora"), ("Repo", 2, "Emil")])]
-    assert fields(read(rows)) == [
+    found = read(rows, part="S")
+    assert [one.place for one in found] == ["a.xlsx:S:2", "a.xlsx:S:3", "a.xlsx:S:E:2", "a.xlsx:S:E:3"]
+    assert {one.fields.pop("sheet") for one in found} == {"S"}
+    assert fields(found) == [
         {"Desk": "Rates", "Limit": 5, "Head": "Anna"},
         {"Desk": "Credit", "Limit": 7, "Head": "Ben"},
         {"Desk": "Equity", "Limit": 1, "Head": "Dora"},
@@ -162,3 +165,8 @@ def test_a_very_long_column_of_texts_is_several_documents():
     assert len(found) > 2
     assert sum(one.text.count("word") for one in found) == 1_000_000
     assert len({one.stem for one in found}) == len(found)
+
+
+def test_rows_of_nothing_but_what_a_document_is_known_by_are_text():
+    found = read([("Entity ID", "Version"), ("CP-1", "2"), ("CP-2", "3")])
+    assert text(found) == "# S\n\nCP-1 | 2\n\nCP-2 | 3"
