@@ -165,8 +165,3 @@ def test_a_very_long_column_of_texts_is_several_documents():
     assert len(found) > 2
     assert sum(one.text.count("word") for one in found) == 1_000_000
     assert len({one.stem for one in found}) == len(found)
-
-
-def test_rows_of_nothing_but_what_a_document_is_known_by_are_text():
-    found = read([("Entity ID", "Version"), ("CP-1", "2"), ("CP-2", "3")])
-    assert text(found) == "# S\n\nCP-1 | 2\n\nCP-2 | 3"
