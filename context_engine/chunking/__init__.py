@@ -1,6 +1,7 @@
 """Documents cut by their type; pure functions on text.
 
-A chunk made of a piece carries in its metadata, beside what its document says about itself and `source_file`:
+A chunk made of a piece carries in its metadata, beside `source_file`, the front matter of its document or, of a record,
+the fields that stand in the piece, what the record is known by, and what the manifest names under `fields`:
 
 =====================  ==============================================================================================
 key                    value

@@ -23,7 +23,7 @@ sources:
     connection: dify
     dataset_ids: ["${SOP_DATASET:-d-1}"]
     documents:
-      - {include: "sops/*.md", doc_type: sop_document}
+      - {include: "sops/*.md", doc_type: sop_document, fields: [owner, desk]}
   - <<: *sop
     id: npa_web
     type: general_web
@@ -54,6 +54,7 @@ def test_a_manifest(tmp_path: Path) -> None:
     assert (registry.names, dict(registry.files)) == (("NPA",), {"NPA": "manifests/npa.yaml"})
     assert (sops.type, sops.tier, sops.trust, sops.ttl_seconds) == (SourceType.BANK_SOP, 2, TrustClass.TRUSTED, 86400)
     assert (sops.dataset_ids, sops.documents[0].doc_type) == (("d-1",), "sop_document")
+    assert sops.documents[0].fields == ("owner", "desk")
     assert (web.tier, web.trust, web.classification) == (5, TrustClass.UNTRUSTED, Classification.PUBLIC)
     assert spec.timezone == "Asia/Singapore"
 
@@ -95,6 +96,11 @@ def test_a_missing_variable_fails_only_its_domain_and_only_when_it_is_asked_for(
         (one("'${DOMAIN}'"), "domain", "must be written out"),
         (one("12"), "domain", "must be text, got 12 (put it in quotes)"),
         (one("NPA", "s", ", tittle: x"), "sources.s.tittle", "unknown key. Did you mean 'title'?"),
+        (
+            one("NPA", "s", ", documents: [{include: a, feilds: [desk]}]"),
+            "sources.s.documents.0.feilds",
+            "unknown key. Did you mean 'fields'?",
+        ),
         (one("NPA") + "domian: X\n", "domian", "unknown key. Did you mean 'domain'?"),
         (one("NPA") + "access: {allow: [all]}\n", "access", "this version does not enforce this key"),
         (

@@ -8,9 +8,10 @@ rows, names of columns without a value, captions too long to stand in every reco
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Final
 
 from context_engine.ingest.claims import ID_FIELDS
 from context_engine.ingest.header import header_fields
@@ -27,6 +28,7 @@ from context_engine.ingest.loaders.table import (
     empty,
     find_head,
     is_head,
+    letter,
     names_of,
     pairs_record,
     row_record,
@@ -121,6 +123,7 @@ class _Table:
     numeric: frozenset[int]
     caption: str
     unused: set[int]
+    part: str
 
     def takes(self, rows: Sequence[Row]) -> bool:
         """Whether rows below an empty one go on with the table: in its columns, and numbers where it has numbers."""
@@ -131,6 +134,9 @@ class _Table:
             return len(columns) == len(self.columns)
         cells = [row.cells[index] for row in rows for index in _filled(row) if index in self.numeric]
         return bool(cells) and not any(_wordy(cell) for cell in cells)
+
+
+_Begun = Generator[LoadedDocument | Skipped, None, _Table | None]
 
 
 def laid_out(rows: Iterable[Row], place: Place, texts: Texts) -> Found:
@@ -174,6 +180,8 @@ class _Layout:
         self._place, self._texts = place, texts
         self._table: _Table | None = None
         self._lines: list[str] = []  # single cells: the caption of the table below, if one follows
+        self._part = place.part  # tells the records of a table from those of the table beside it
+        self._head_part = ""
         self._head: Row | None = None  # a row of names that nothing follows: the head of the rows below, if any follow
 
     def read(self, blocks: _Blocks) -> Found:
@@ -202,16 +210,21 @@ class _Layout:
             return
         bands = _bands(preview)
         tables: list[tuple[range, _Table]] = []
-        for band in bands:
+        for number, band in enumerate(bands):
+            beside = letter(band.start) if number else ""
+            self._part = ":".join(filter(None, (self._place.part, beside)))
             rows = [cut for row in preview if (cut := _within(row, band))]
             table = yield from self._begin(rows)
             if table is not None:
                 tables.append((band, table))
         for row in blocks.take():
             yield from self._more(row, tables)
-        self._table = tables[0][1] if len(tables) == 1 == len(bands) else None
-        for _, table in tables if self._table is None else ():
-            self._leave(table)
+        last = tables[0][1] if len(tables) == 1 == len(bands) else None
+        ended = [self._table, *(table for _, table in tables)]
+        self._table = last
+        for table in ended:
+            if table is not None and (last is None or table.unused is not last.unused):
+                self._leave(table)
 
     def _more(self, row: Row, tables: Sequence[tuple[range, _Table]]) -> Found:
         """Yield the records of a row behind the preview."""
@@ -219,16 +232,16 @@ class _Layout:
             self._texts.add(*_lines(row))
             yield from self._texts.full(row.number)
         if len(tables) == 1:
-            yield self._record(row, tables[0][1])
+            yield from self._record(row, tables[0][1])
             return
         for number, (band, table) in enumerate(tables):
             start = band.start if number else 0
             stop = tables[number + 1][0].start if number + 1 < len(tables) else len(row.cells)
             cut = _within(row, range(start, max(stop, start)))
             if cut is not None:
-                yield self._record(cut, table)
+                yield from self._record(cut, table)
 
-    def _begin(self, rows: list[Row]) -> Any:
+    def _begin(self, rows: list[Row]) -> _Begun:
         """Yield the documents of the first rows of a block; return the table that they belong to, if any."""
         head = find_head(rows)
         table = self._table
@@ -256,12 +269,11 @@ class _Layout:
         elif shows is False:
             names, first = (), head.top
         elif names and shows is None:
-            self._place.told.say(
-                f"{self._place.at(whole[0].number)} is taken for the names of the columns, though nothing shows whether it is"
-            )
+            row = self._place.at(whole[0].number)
+            self._place.told.say(f"{row} is taken for the names of the columns, though nothing shows whether it is")
         return (yield from self._new(rows, names, head.top, first))
 
-    def _new(self, rows: Sequence[Row], names: Sequence[str], top: int, first: int) -> Any:
+    def _new(self, rows: Sequence[Row], names: Sequence[str], top: int, first: int) -> _Begun:
         """Begin a table and yield the records of the rows there are."""
         caption = "; ".join(filter(None, (*map(one_line, self._lines), caption_of(rows[:top]))))
         if len(caption) > MOST_CAPTION:
@@ -275,25 +287,25 @@ class _Layout:
         self._noted(rows[top:first])
         columns = frozenset(index for row in rows[top:] for index in _filled(row))
         named = {index for index, name in enumerate(names) if name}
-        table = _Table(names, columns, _numeric(body), caption[:MOST_CAPTION], named)
+        table = _Table(names, columns, _numeric(body), caption[:MOST_CAPTION], named, self._part)
         if _IDS & set(names):
             if not self._place.ids:
                 table.names = _plain(names)
             self._place.ids = False  # an entity may stand in the next table, too
         for row in body:
-            yield self._record(row, table)
+            yield from self._record(row, table)
         return table
 
-    def _go_on(self, table: _Table, rows: Sequence[Row], above: Sequence[Row]) -> Any:
+    def _go_on(self, table: _Table, rows: Sequence[Row], above: Sequence[Row]) -> _Begun:
         """Yield the records of rows that go on with the table above."""
         yield from self._let_go()
         lead = caption_of(above)
         self._texts.add(*(line for row in above for line in _lines(row)) if len(lead) > MOST_CAPTION // 2 else ())
         if lead:
             parts = (table.caption, lead[: MOST_CAPTION // 2])
-            table = _Table(table.names, table.columns, table.numeric, "; ".join(filter(None, parts)), table.unused)
+            table = replace(table, caption="; ".join(filter(None, parts)))
         for row in rows:
-            yield self._record(row, table)
+            yield from self._record(row, table)
         return table
 
     def _pairs(self, rows: Sequence[Row], top: int) -> Found:
@@ -309,7 +321,7 @@ class _Layout:
         self._texts.add(*(line for row in rows[top:] if len(_filled(row)) != 2 for line in _lines(row)))
         place = self._place
         title = caption[:MOST_CAPTION] or place.title
-        yield pairs_record(pairs, place.path, pairs[0].number, title=title, part=place.part)
+        yield from self._given(pairs_record(pairs, place.path, pairs[0].number, title=title, part=self._part), pairs)
 
     def _wait(self, rows: Sequence[Row], top: int) -> Found:
         """Keep a row that may be the head of what follows."""
@@ -317,7 +329,7 @@ class _Layout:
         self._lines += [line for row in rows[:top] for line in _lines(row)]
         for row in rows[top:-1]:
             self._texts.add(" | ".join(_lines(row)))
-        self._head = rows[-1]
+        self._head, self._head_part = rows[-1], self._part
 
     def _named_above(self, rows: Sequence[Row]) -> tuple[str, ...] | None:
         """Return the names that wait above some rows, where they are of the same columns."""
@@ -340,11 +352,12 @@ class _Layout:
             title = caption if len(caption) <= MOST_CAPTION else ""
             self._texts.add(*(lines if not title else ()))
             place = self._place
-            yield pairs_record([head], place.path, head.number, title=title or place.title, part=place.part)
+            record = pairs_record([head], place.path, head.number, title=title or place.title, part=self._head_part)
+            yield from self._given(record, [head])
             return
         self._texts.add(*lines, *([" | ".join(_lines(head))] if head is not None else []))
 
-    def _record(self, row: Row, table: _Table) -> LoadedDocument | Skipped:
+    def _record(self, row: Row, table: _Table) -> Found:
         if table.unused:
             table.unused -= set(_filled(row))
         place, names = self._place, table.names
@@ -353,15 +366,25 @@ class _Layout:
                 f"{place.at(row.number)} has {last + 1} cells, the head has {len(names)}: the others go by their "
                 "letters; a separator or quote may be amiss"
             )
-        record = row_record(row, names, place.path, part=place.part, caption=table.caption)
+        form = {"part": table.part, "sheet": place.part, "caption": table.caption}
+        record = row_record(row, names, place.path, **form)
         if isinstance(record, Skipped) or not _IDS & record.fields.keys():
-            return record
+            yield from self._given(record, [row])
+            return
         known = hash(tuple(map(record.fields.get, _KEY)))
         if known not in place.seen:
             place.seen.add(known)
-            return record
+            yield record
+            return
         place.told.say(f"{place.at(row.number)} has an id that stands above: it is known by its {place.row}")
-        return row_record(row, _plain(names), place.path, part=place.part, caption=table.caption)
+        yield from self._given(row_record(row, _plain(names), place.path, **form), [row])
+
+    def _given(self, record: LoadedDocument | Skipped, rows: Sequence[Row]) -> Found:
+        """Yield a record; rows that say nothing but what a document is known by are text."""
+        if isinstance(record, Skipped):
+            self._texts.add(*(" | ".join(_lines(row)) for row in rows))
+        else:
+            yield record
 
     def _noted(self, rows: Sequence[Row]) -> None:
         """Keep the comments of rows that become names or captions."""
@@ -397,7 +420,7 @@ def _bands(rows: Sequence[Row]) -> list[range]:
     if not all(parts):
         return whole
     heads = [{one_line(str(part[0].cells[index])) for index in _filled(part[0])} for part in parts]
-    alike = any(first & second for first, second in zip(heads, heads[1:]))
+    alike = any(first & second for first, second in pairwise(heads))
     starts, ends = ({part[end].number for part in parts} for end in (0, -1))
     return bands if alike or len(starts) > 1 or max(ends) - min(ends) >= _APART else whole
 

@@ -27,6 +27,7 @@ __all__ = [
     "empty",
     "find_head",
     "is_head",
+    "letter",
     "names_of",
     "pairs_record",
     "row_record",
@@ -154,6 +155,7 @@ def row_record(
     path: str,
     *,
     part: str = "",
+    sheet: str = "",
     caption: str = "",
 ) -> LoadedDocument | Skipped:
     """Return a row as a record.
@@ -166,20 +168,22 @@ def row_record(
         row: with a value in it.
         names: of the columns; "" where a column has none.
         path: the file's name.
-        part: the sheet, where there are several.
+        part: what tells the record from others of its row and file.
+        sheet: where there are several.
         caption: of the table.
     """
     fields: dict[str, Any] = {}
     for index, cell in enumerate(row.cells):
-        if cell is None or not (value := shown(cell)) and value == "":
+        if empty(cell):
             continue
+        value = shown(cell)
         name = (names[index] if index < len(names) else "") or column_name(names, index)
         fields[name] = value
         if index in row.notes:
             fields[f"{name} (comment)"] = row.notes[index]
     title = _title(fields)
-    if part:
-        fields.setdefault("sheet", part)
+    if sheet:
+        fields.setdefault("sheet", sheet)
     if caption:
         fields.setdefault("table", caption)
     return record_document(fields, path, row.number, title=title, part=part, what="the row")
@@ -195,7 +199,7 @@ def pairs_record(
         path: the file's name.
         number: 1-based row of the first.
         title: what the record is called.
-        part: the sheet, where there are several.
+        part: what tells the record from others of its row and file.
     """
     record: dict[str, Any] = {}
     filled = [[index for index, cell in enumerate(row.cells) if not empty(cell)] for row in rows]
@@ -210,7 +214,7 @@ def pairs_record(
 
 def column_name(names: Sequence[str], index: int) -> str:
     """Return the name of a column, its letter where it has none."""
-    return (names[index] if index < len(names) else "") or f"column {_letter(index)}"
+    return (names[index] if index < len(names) else "") or f"column {letter(index)}"
 
 
 def shown(cell: Cell) -> Any:
@@ -312,7 +316,12 @@ def _first(fields: Mapping[str, Any], names: Sequence[str]) -> str:
     return next((text for name in names if (text := one_line(str(fields[name])))), "")
 
 
-def _letter(index: int) -> str:
+def letter(index: int) -> str:
+    """Return the letters of a column that is counted from 0.
+
+    >>> letter(0), letter(25), letter(26)
+    ('A', 'Z', 'AA')
+    """
     letters = ""
     while index >= 0:
         letters = chr(ord("A") + index % 26) + letters

@@ -75,7 +75,7 @@ class _Workbook:
         wanted = []
         for sheet in self._sheets:
             if not sheet.path:
-                self._told.say(f"sheet {sheet.title!r} has no part in the file: nothing of it is read")
+                yield Skipped(self._file.name, f"sheet {sheet.title!r} has no part in the file: nothing of it is read")
             elif sheet.hidden and not self._read_hidden:
                 self._leave(sheet)
             else:

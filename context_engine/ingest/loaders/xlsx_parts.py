@@ -11,7 +11,7 @@ from zipfile import ZipFile
 
 from context_engine.ingest.loaders.markdown import one_line
 from context_engine.ingest.loaders.xlsx_values import Format, built_in, format_of, known
-from context_engine.ingest.loaders.xlsx_xml import Handlers, local, parse, tree
+from context_engine.ingest.loaders.xlsx_xml import ExpatError, Handlers, local, parse, tree
 
 __all__ = ["Book", "SheetPart", "TooManyTexts", "header_text"]
 
@@ -181,7 +181,7 @@ class Book:
             return None
         try:
             return tree(self._archive.read(name))
-        except ParseError:
+        except (ParseError, ExpatError):
             return None
 
     def _part(self, kind: str) -> str:

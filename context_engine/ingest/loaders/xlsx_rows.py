@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, BinaryIO, Final, NamedTuple
 from zipfile import ZipFile
 
-from context_engine.ingest.loaders.table import MOST_COLUMNS, Cell, Row
+from context_engine.ingest.loaders.table import MOST_COLUMNS, Cell, Row, letter
 from context_engine.ingest.loaders.xlsx_values import Values
 from context_engine.ingest.loaders.xlsx_xml import Handlers, parse
 
@@ -94,7 +94,7 @@ class SheetRows:
         """Yield (cell, comment) of those whose cells were not read."""
         for row, notes in sorted(self._notes.items()):
             for column, text in sorted(notes.items()):
-                yield f"{letters(column)}{row}", text
+                yield f"{letter(column)}{row}", text
 
     def _clear(self, _: Mapping[str, str]) -> None:
         self._chars.clear()
@@ -230,19 +230,6 @@ def place(ref: str) -> tuple[int, int]:
     return (_column(match[1]) - 1, int(match[2] or 0)) if match else (-1, 0)
 
 
-def letters(column: int) -> str:
-    """Return the letters of a column that is counted from 0.
-
-    >>> letters(0), letters(25), letters(26)
-    ('A', 'Z', 'AA')
-    """
-    name = ""
-    while column >= 0:
-        name = chr(ord("A") + column % 26) + name
-        column = column // 26 - 1
-    return name
-
-
 def _merge(match: re.Match[bytes]) -> Merge | None:
     left, right = _column(match[1].decode()), _column(match[3].decode())
     top, bottom = int(match[2]), int(match[4])
@@ -252,10 +239,10 @@ def _merge(match: re.Match[bytes]) -> Merge | None:
 @lru_cache(maxsize=32_768)
 def _column(name: str) -> int:
     number = 0
-    for letter in name.upper():
-        if not "A" <= letter <= "Z" or number > _LAST_COLUMN:
+    for sign in name.upper():
+        if not "A" <= sign <= "Z" or number > _LAST_COLUMN:
             return _LAST_COLUMN + 1
-        number = number * 26 + ord(letter) - ord("A") + 1
+        number = number * 26 + ord(sign) - ord("A") + 1
     return number
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime, time, timedelta
+from datetime import datetime, time, timedelta
 from typing import Final, NamedTuple
 
 from context_engine.ingest.loaders.table import Cell
@@ -44,8 +44,8 @@ def format_of(code: str) -> Format:
 
     >>> format_of("0.0%").kind, format_of("dd/mm/yyyy").kind, format_of("[h]:mm").kind
     ('percent', 'date', 'span')
-    >>> format_of('[$EUR] #,##0.00'), format_of('0 "bp"'), format_of('0,,"m"')
-    (Format(kind='number', before='EUR', after=''), Format(kind='number', before='', after='bp'), Format(kind='number', before='', after=''))
+    >>> format_of("[$EUR] #,##0.00").before, format_of('0 "bp"').after, format_of('0,,"m"').after
+    ('EUR', 'bp', '')
     """
     section = code.split(";", 1)[0]
     if _SPAN.search(section):

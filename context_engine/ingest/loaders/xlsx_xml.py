@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pyexpat import ExpatError, ParserCreate
 from typing import IO, Any, Final
-from xml.etree.ElementTree import Element, XMLParser
+from xml.etree.ElementTree import Element, TreeBuilder, XMLParser
 
 __all__ = ["ExpatError", "Handlers", "local", "parse", "tree"]
 
@@ -48,14 +48,20 @@ def tree(data: bytes) -> Element:
     Raises:
         ExpatError, ParseError: it is no XML.
     """
-    parser = XMLParser()
+    parser = XMLParser(target=_Builder())
     parser.feed(data)
-    return parser.close()
+    root: Element = parser.close()
+    return root
 
 
 def local(element: Element) -> str:
     """Return the name of an element without its namespace."""
     return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+
+
+class _Builder(TreeBuilder):
+    def doctype(self, *_: Any) -> None:
+        _refuse()
 
 
 def _nothing(*_: Any) -> None:

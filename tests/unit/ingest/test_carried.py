@@ -103,7 +103,8 @@ def test_front_matter_stays_on_every_chunk_as_long_as_it_is_short():
     assert all("history" not in chunk and chunk["owner"] == "Office" for chunk in metadata(long))
     (warning,) = prepared(long).warnings
     assert warning == (
-        "the field 'history' is too long for the metadata of every chunk, and left out; what a rule names under fields is kept"
+        "the field 'history' is too long for the metadata of every chunk, and left out; "
+        "what a rule names under fields is kept"
     )
     named = prepared(long, rule("history", doc_type="default"))
     assert named.warnings == ()

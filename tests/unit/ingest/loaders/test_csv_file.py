@@ -137,6 +137,8 @@ def test_what_is_said_of_very_many_rows_is_counted(read):
 def test_a_head_without_rows_is_text(read):
     (pair,) = read("Net exposure limit,EUR 5 million\n", "a.csv")
     assert pair.fields == {"Net exposure limit": "EUR 5 million"}
+    (known,) = read("Tier,Desk\n", "a.csv")
+    assert (known.text, known.record) == ("Tier | Desk", False), "nothing else to show of it"
     (text,) = read("Desk,Head,Limit\n", "a.csv")
     assert (text.text, text.record) == ("Desk | Head | Limit", False)
 

@@ -54,7 +54,10 @@ def test_two_tables_one_below_the_other_have_heads_of_their_own():
 
 def test_two_tables_side_by_side_are_told_by_heads_that_are_alike():
     rows = [(*left, None, *right) for left, right in zip(ROWS[:3], [HEAD, ("Equity", 1, "Dora"), ("Repo", 2, "Emil")])]
-    assert fields(read(rows)) == [
+    found = read(rows, part="S")
+    assert [one.place for one in found] == ["a.xlsx:S:2", "a.xlsx:S:3", "a.xlsx:S:E:2", "a.xlsx:S:E:3"]
+    assert {one.fields.pop("sheet") for one in found} == {"S"}
+    assert fields(found) == [
         {"Desk": "Rates", "Limit": 5, "Head": "Anna"},
         {"Desk": "Credit", "Limit": 7, "Head": "Ben"},
         {"Desk": "Equity", "Limit": 1, "Head": "Dora"},
