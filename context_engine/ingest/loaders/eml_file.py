@@ -174,6 +174,8 @@ def _line(message: EmailMessage, name: str) -> str:
     """Return a header line as a person reads it; the standard library raises on some that break its rules."""
     try:
         value = message.get(name)
+    except MemoryError:
+        raise
     except Exception:  # noqa: BLE001 - whatever a header line makes the parser do, it is only not shown
         return ""
     return one_line(str(value or "").encode("utf-8", "replace").decode())

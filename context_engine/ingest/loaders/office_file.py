@@ -64,29 +64,29 @@ def load_office(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     if command is None:
         yield Skipped(file.name, f"is an old {kind.called} file: install LibreOffice, or save it as {kind.suffix}")
         return
-    with file.open() as stream:
-        if stream.read(4) == _OLE and _ENCRYPTED in stream.read():
-            yield Skipped(file.name, "has a password: save it without one")
-            return
+    data = file.read()
+    if data.startswith(_OLE) and _ENCRYPTED in data:
+        yield Skipped(file.name, "has a password: save it without one")
+        return
     with tempfile.TemporaryDirectory(prefix="context-engine-", ignore_cleanup_errors=True) as folder:
-        made = _converted(command, file, Path(folder), kind.suffix[1:])
+        given = Path(folder) / f"given{file.path.suffix.lower()}"  # a name that no command line trips over
+        given.write_bytes(data)
+        made = _converted(command, given, kind.suffix[1:], file.settings.file_timeout_s * _SHARE)
         if isinstance(made, str):
             yield Skipped(file.name, made)
             return
         yield from kind.load(replace(file, path=made))
 
 
-def _converted(command: str, file: SourceFile, folder: Path, form: str) -> Path | str:
+def _converted(command: str, given: Path, form: str, seconds: float) -> Path | str:
     """Return the file that LibreOffice made, or why it made none."""
+    folder = given.parent
     profile = folder / "profile"
     (profile / "user").mkdir(parents=True)
     (profile / "user" / "registrymodifications.xcu").write_text(_SETTINGS, encoding="utf-8")
-    given = folder / f"given{file.path.suffix.lower()}"  # a name that no command line trips over
-    shutil.copyfile(file.path, given)
     options = ["--headless", "--norestore", "--nolockcheck", "--nodefault", "--nofirststartwizard"]
     made = folder / "made" / f"given.{form}"
     line = [command, f"-env:UserInstallation={profile.as_uri()}", *options, "--convert-to", form]
-    seconds = file.settings.file_timeout_s * _SHARE
     if not _run([*line, "--outdir", str(made.parent), str(given)], folder, seconds):
         return f"took LibreOffice more than {seconds:g} s: save it as .{form}"
     if not made.is_file():

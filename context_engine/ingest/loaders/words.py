@@ -27,4 +27,4 @@ def missing(lines: Sequence[str], text: str) -> list[str]:
 def quoted(parts: Sequence[str]) -> str:
     """Return texts one after the other, and how many characters more there are where they are long."""
     whole = " / ".join(" ".join(part.split()) for part in parts)
-    return whole if len(whole) <= _MOST else f"{whole[:_MOST]} … ({len(whole) - _MOST:,} characters more)"
+    return whole if len(whole) <= _MOST else f"{whole[:_MOST].rstrip()} … ({len(whole) - _MOST:,} characters more)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import zlib
 from typing import Any, Final
 from zipfile import BadZipFile, ZipFile
@@ -64,7 +65,9 @@ class XmlParts:
             with self._archive.open(entry) as part:
                 while block := part.read(_BLOCK):
                     out += block
-        except (BadZipFile, EOFError, NotImplementedError, zlib.error):
+        except (BadZipFile, EOFError, NotImplementedError, OSError, zlib.error) as error:
+            if isinstance(error, OSError) and error.errno != errno.EINVAL:  # a place before the beginning of the file
+                raise
             self.problems.append(f"{entry} is damaged: it cannot be unpacked to its end")
         return bytes(out)
 

@@ -185,3 +185,8 @@ def test_xhtml_closes_elements_at_once_and_marks_texts(one):
 )
 def test_a_wrong_or_narrow_charset_does_not_change_the_words(one, content, says):
     assert one(content, "a.html").text.startswith(says)
+
+
+def test_much_that_is_set_aside_is_quoted_to_a_limit(one):
+    loaded = one(f"<nav>{'link ' * 3_000}</nav><h1>Fees</h1>", "a.html")  # 3,000 · 5 - 1 = 14,999 characters
+    assert loaded.warnings[0].endswith("link … (4,999 characters more)")
