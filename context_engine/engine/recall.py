@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
-from context_engine.engine.seam import Admitted, admit, with_sound_words
+from context_engine.engine.seam import Admitted, admit
+from context_engine.engine.sound import with_sound_words
 from context_engine.errors import SourceBusy, SourceError, SourceTimeout, SourceUnavailable
 from context_engine.forking import forget_in_child
 from context_engine.models import SourceQuery

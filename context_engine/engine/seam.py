@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from datetime import UTC, date, datetime
 from functools import lru_cache
-from hashlib import sha256
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
+from context_engine.engine.sound import beginning, is_scorer, name_of, sound_chunk, sound_note, with_sound_words
 from context_engine.errors import SourceError, SourceProtocolError
 from context_engine.models import (
     NOTHING,
@@ -21,19 +21,11 @@ from context_engine.models import (
     SourceAnswer,
     SourceType,
     TrustClass,
-    is_sound_text,
-    sound_id,
-    sound_mapping,
-    sound_text,
     usable_score,
 )
-from context_engine.secrecy import hide_in_error
 
-__all__ = ["Admitted", "admit", "usable", "with_sound_words"]
+__all__ = ["Admitted", "admit", "usable"]
 
-_MOST_FIELD: Final = 2_000
-"""Most characters of an id, title, section or heading."""
-_MOST_HEADINGS: Final = 100
 _MOST_NOTES: Final = 200
 _MOST_WHOLE: Final = 2**1023
 """A larger number is none of JSON, and Python refuses to write it."""
@@ -78,7 +70,7 @@ def admit(answer: Any, *, source_id: str, top_k: int) -> Admitted:
         or not hasattr(given, "__iter__")
     ):
         raise SourceProtocolError(f"its chunks are {type(given).__name__} instead of a list", source_id=source_id)
-    notes = [_note(one) for one in answer.notes]
+    notes = [sound_note(one) for one in answer.notes]
     kept: list[Chunk] = []
     rejected = 0
     for chunk in islice(given, top_k):
@@ -90,7 +82,7 @@ def admit(answer: Any, *, source_id: str, top_k: int) -> Admitted:
         notes.append(f"{rejected} chunk(s) without text were refused")
     retrieved_at = answer.retrieved_at
     if retrieved_at is not None and not _is_aware(retrieved_at):
-        notes.append(f"retrieved_at {_shown(retrieved_at)} is not a moment with a time zone and counts as not known")
+        notes.append(f"retrieved_at {beginning(retrieved_at)} is not a moment with a time zone and counts as not known")
         retrieved_at = None
     cut = answer.cut + max(len(given) - top_k, 0)
     if len(notes) > _MOST_NOTES:
@@ -106,22 +98,7 @@ def usable(chunk: Chunk, notes: list[str]) -> Chunk:
         chunk: with text.
         notes: takes a sentence for whatever was changed.
     """
-    return _with_sound_data(
-        _with_sound_text(_with_usable_scores(_with_usable_fields(chunk, notes), notes), notes), notes
-    )
-
-
-def _note(given: Any) -> str:
-    text = given if isinstance(given, str) else _shown(given)
-    return sound_text(hide_in_error(text[:_MOST_FIELD]))
-
-
-def _shown(value: Any) -> str:
-    """Return the beginning of a value's text, for a note; a value may refuse to be written."""
-    try:
-        return sound_text(repr(value)[:60])
-    except Exception:  # noqa: BLE001  whatever an object of another does when it is asked for its text
-        return f"of type {type(value).__name__}"
+    return sound_chunk(_with_usable_scores(_with_usable_fields(chunk, notes), notes), notes)
 
 
 def _failures(answer: SourceAnswer, source_id: str) -> tuple[SourceError, ...]:
@@ -132,12 +109,6 @@ def _failures(answer: SourceAnswer, source_id: str) -> tuple[SourceError, ...]:
         error.source_id = error.source_id or source_id
         with_sound_words(error)
     return tuple(answer.failures)
-
-
-def with_sound_words(error: SourceError) -> SourceError:
-    """Return an error of a source whose message every output can hold."""
-    error.args = tuple(_note(one) for one in error.args)
-    return error
 
 
 def _is_chunk(value: Any) -> bool:
@@ -227,7 +198,7 @@ def _with_usable_fields(chunk: Chunk, notes: list[str]) -> Chunk:
         value = chunk[index]
         if value is not default and not check(value):
             bad[name] = default
-            notes.append(f"chunk {_name(chunk)}: {name} {_shown(value)} cannot be used and counts as not known")
+            notes.append(f"chunk {name_of(chunk)}: {name} {beginning(value)} cannot be used and counts as not known")
     return chunk._replace(**bad) if bad else chunk
 
 
@@ -236,64 +207,11 @@ def _with_usable_scores(chunk: Chunk, notes: list[str]) -> Chunk:
     kept = []
     changed = False
     for score in chunk.scores:
-        known = type(score) is Score and type(score.kind) is ScoreKind and isinstance(score.scorer, str | None)
+        known = type(score) is Score and type(score.kind) is ScoreKind and is_scorer(score.scorer)
         value = usable_score(score.kind, score.value) if known else None
         if value is None:
-            notes.append(f"chunk {_name(chunk)}: score {_shown(score)} counts as absent")
+            notes.append(f"chunk {name_of(chunk)}: score {beginning(score)} counts as absent")
         else:
             kept.append(score if value is score.value else score._replace(value=value))
         changed = changed or value is None or value is not score.value
     return chunk._replace(scores=tuple(kept)) if changed else chunk
-
-
-_IDS: Final = frozenset(("chunk_id", "source_id", "document_id", "document_version", "dataset_id", "superseded_by"))
-_TEXTS: Final[tuple[tuple[int, str], ...]] = tuple(
-    (index, name) for index, name in enumerate(Chunk._fields) if _CHECKS.get(name) is _is_text
-)
-
-
-def _with_sound_text(chunk: Chunk, notes: list[str]) -> Chunk:
-    """Make every text valid and every short one short: ids so that they still differ."""
-    changed: dict[str, Any] = {}
-    if not is_sound_text(chunk.content):
-        changed["content"] = sound_text(chunk.content)
-    for index, name in _TEXTS:
-        text = chunk[index]
-        if text and not (len(text) <= _MOST_FIELD and is_sound_text(text)):
-            changed[name] = _short_id(sound_id(text)) if name in _IDS else sound_text(text[:_MOST_FIELD])
-    path = chunk.heading_path
-    if path and not (
-        len(path) <= _MOST_HEADINGS and all(len(one) <= _MOST_FIELD and is_sound_text(one) for one in path)
-    ):
-        changed["heading_path"] = tuple(sound_text(one[:_MOST_FIELD]) for one in path[:_MOST_HEADINGS])
-    if not changed:
-        return chunk
-    chunk = chunk._replace(**changed)
-    notes.append(
-        f"chunk {_name(chunk)}: {', '.join(changed)} held characters that are not valid Unicode, or NUL, or too many: "
-        "they were replaced or cut"
-    )
-    return chunk
-
-
-def _with_sound_data(chunk: Chunk, notes: list[str]) -> Chunk:
-    """Bound metadata and extra, and make what they hold valid."""
-    metadata, of_metadata = sound_mapping(chunk.metadata) if chunk.metadata else (chunk.metadata, ())
-    extra, of_extra = sound_mapping(chunk.extra) if chunk.extra else (chunk.extra, ())
-    notes += [f"chunk {_name(chunk)}: metadata {one}" for one in of_metadata]
-    notes += [f"chunk {_name(chunk)}: extra {one}" for one in of_extra]
-    if metadata is chunk.metadata and extra is chunk.extra:
-        return chunk
-    return chunk._replace(metadata=metadata, extra=extra)
-
-
-def _short_id(text: str) -> str:
-    """Return an id as it is, or its beginning with a digest of the whole of one that is too long."""
-    if len(text) <= _MOST_FIELD:
-        return text
-    return f"{text[:200]}…{sha256(text.encode()).hexdigest()[:16]}"
-
-
-def _name(chunk: Chunk) -> str:
-    name = chunk.chunk_id
-    return sound_text(name[:200]) if isinstance(name, str) and name else "without id"

@@ -274,4 +274,5 @@ def _retry_after(given: str) -> float | None:
 
 
 def _host(connection: Connection) -> str:
-    return connection.shown
+    shown = connection.shown_url
+    return shown if "${" in shown else str(urlsplit(shown).hostname)

@@ -109,9 +109,9 @@ class Connection(BaseModel):
     _url_as_written: str | None = PrivateAttr(None)
 
     @property
-    def shown(self) -> str:
-        """What the server is called in messages: its host, or the expression that its URL came from."""
-        return self._url_as_written or str(urlsplit(self.base_url).hostname)
+    def shown_url(self) -> str:
+        """What the base URL is called in messages: itself, or the expression that it came from."""
+        return self._url_as_written or self.base_url
 
     @model_validator(mode="after")
     def _keys_are_kept_secret(self) -> Connection:

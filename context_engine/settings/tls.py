@@ -28,4 +28,4 @@ def tls_context(connection: Connection) -> ssl.SSLContext:
         return context
     except (OSError, ssl.SSLError) as error:
         reason = type(error).__name__
-    raise ConfigError(f"a certificate file of the connection to {connection.shown} cannot be used ({reason})")
+    raise ConfigError(f"a certificate file of the connection to {connection.shown_url} cannot be used ({reason})")

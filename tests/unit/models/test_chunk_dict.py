@@ -261,7 +261,7 @@ def test_a_whole_chunk_makes_the_round_trip():
 
 
 KINDS = st.sampled_from([kind for kind in ScoreKind if kind is not ScoreKind.RELEVANCE])
-WORDS = st.text(min_size=1, max_size=12).filter(str.strip)
+WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=12).filter(str.strip)
 DICTS = st.fixed_dictionaries(
     {"content": WORDS},
     optional={

@@ -138,11 +138,11 @@ def test_an_empty_key_says_where_it_came_from_and_fails_only_its_connection(
     assert str(raised.value) == f"config/connections.yaml: {problem}"
 
 
-def test_a_server_is_called_by_its_host_or_by_the_expression_of_its_url(tmp_path: Path) -> None:
+def test_a_server_is_called_by_its_url_or_by_the_expression_of_its_url(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("a: {base_url: 'https://kb.example/v1'}\nb: {base_url: '${KB_URL}'}\n")
     connections = read_connections(tmp_path / "c.yaml", "c.yaml", {"KB_URL": "https://hidden.example/v1"})
-    assert connections.get("a").shown == "kb.example"
-    assert connections.get("b").shown == "${KB_URL}"
+    assert connections.get("a").shown_url == "https://kb.example/v1"
+    assert connections.get("b").shown_url == "${KB_URL}"
 
 
 def test_a_certificate_that_is_not_there_is_named_as_it_is_written(tmp_path: Path) -> None:
