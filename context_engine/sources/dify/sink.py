@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 INDEXING_S: Final = 300.0
 _MOST_DRAFTS: Final = 20
 _MOST_CHUNKS: Final = 1000
+_MOST_NAMED: Final = 5
 _DAMAGED: Final = "it does not hold the chunks that were written to it"
 
 
@@ -155,8 +156,8 @@ class DifySink:
                     self._compare(key, row, found)
             unfinished = [row.name for row in found.unfinished if row.key is None or self._is_ours(row.key)]
             if unfinished:
-                told = f"{len(unfinished)} documents are unfinished, {unfinished[0]!r} is one: another run is writing"
-                target.notes[f"{told} them, or was broken off; then the next run removes them"] = None
+                told = f"unfinished: {', '.join(map(repr, unfinished[:_MOST_NAMED]))}, {len(unfinished)} in all"
+                target.notes[f"{told}. Another run writes them, or was broken off: the next one removes them"] = None
 
     def summary(self) -> dict[str, Any]:
         """Return what Dify accepted, ready for JSON."""
@@ -203,6 +204,9 @@ class DifySink:
             self._held[key] = row if good else row._replace(content_hash="")
             if row.hidden:
                 target.notes[f"document {row.name!r} is disabled or archived in Dify"] = None
+        if old := sum(map(self._is_ours, found.old)):
+            told = f"{old} documents of dataset {dataset_id} were written by an earlier release"
+            target.notes[f"{told}: those that the folder holds are written once more"] = None
         self._damaged |= {key: _DAMAGED for key in found.damaged if self._is_ours(key)}
         certain = {key for key in found.doubled if key not in found.damaged and key not in found.old}
         self._doubled |= {key: rows for key, rows in found.doubled.items() if key not in certain}

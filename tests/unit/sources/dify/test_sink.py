@@ -202,7 +202,9 @@ def test_what_an_earlier_release_wrote_is_taken_over_once_and_never_stands_besid
         FakeDocument("SOP-1 1 New products [ce-333333333333]", ["Part"], None, completed_at=3),
     ]
     dify.put(FakeDataset("SOPs", "economy", documents))
-    write(sink(), "h", "Text.")
+    opened = sink()
+    write(opened, "h", "Text.")
+    assert any("1 documents" in one and "earlier release" in one for one in opened.summary()["notes"])
     assert [(name, contents) for name, contents, _ in held(dify)] == [("New products (SOP-1 1)", ["Text."])]
     assert sink().put("sops", "SOP-1", "1", "h", chunks("Text.")) is False
 
