@@ -111,12 +111,11 @@ class Process:
                 return
             started = _family(self._popen.pid)  # some may lead a group of their own
             self._popen.kill()
-            for end, pids in ((getattr(os, "killpg", None), started[:1]), (os.kill, started[1:])):
-                for pid in pids if end else ():
-                    try:
-                        end(pid, signal.SIGKILL)
-                    except (ProcessLookupError, PermissionError):
-                        continue
+            for pid in started if os.name == "posix" else ():
+                try:
+                    os.killpg(pid, signal.SIGKILL) if pid == self._popen.pid else os.kill(pid, signal.SIGKILL)
+                except (ProcessLookupError, PermissionError):
+                    continue
 
     def end(self) -> None:
         """End it and let go of it; may be called twice."""
