@@ -109,10 +109,13 @@ class Process:
         with self._lock:
             if self._ended or self._popen.returncode is not None:
                 return
-            try:
-                os.killpg(self._popen.pid, signal.SIGKILL) if os.name == "posix" else self._popen.kill()
-            except (ProcessLookupError, PermissionError):
-                self._popen.kill()
+            started = _family(self._popen.pid)  # some may lead a group of their own
+            self._popen.kill()
+            for pid in started if os.name == "posix" else ():
+                try:
+                    os.killpg(pid, signal.SIGKILL) if pid == self._popen.pid else os.kill(pid, signal.SIGKILL)
+                except (ProcessLookupError, PermissionError):
+                    continue
 
     def end(self) -> None:
         """End it and let go of it; may be called twice."""
@@ -173,12 +176,22 @@ def _folder() -> str | None:
 
 def _resident(pid: int) -> int:
     """Return the resident bytes of a process and of all that it started; 0 where the system does not tell."""
-    total, left = 0, [pid]
-    for one in left:
+    total = 0
+    for one in _family(pid):
         try:
             total += int(Path(f"/proc/{one}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-            for children in Path(f"/proc/{one}/task").glob("*/children"):
-                left += map(int, children.read_text().split())
         except (OSError, ValueError, IndexError, AttributeError):
             continue
     return total
+
+
+def _family(pid: int) -> list[int]:
+    """Return a process, those it started, those they started and so on, as far as the system tells."""
+    found = [pid]
+    for one in found:
+        try:
+            for children in Path(f"/proc/{one}/task").glob("*/children"):
+                found += map(int, children.read_text().split())
+        except (OSError, ValueError):
+            continue
+    return found

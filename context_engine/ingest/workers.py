@@ -292,9 +292,9 @@ class _Share:
         self._allowed = _allowed(self._left[0], self._settings) if self._left else 0.0
 
     def _put(self, message: _Message) -> None:
-        """Hand a message over; waits while enough of them wait to be read."""
-        self._room.acquire()
+        """Hand a message over; waits while enough of them wait to be read, for nothing once the share is stopped."""
         if not self._stopped:
+            self._room.acquire()
             self._messages.put(message)
 
 

@@ -104,7 +104,7 @@ def test_a_run_that_is_broken_off_leaves_no_process(folder, source, sink, monkey
         if done == 2:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        ingest(folder(bank()), source({"**/*.md": "default"}), sink, options=IngestOptions(jobs=2), progress=stop)
+    with pytest.raises(KeyboardInterrupt):  # more files than wait to be written: neither process is done
+        ingest(folder(bank(80)), source({"**/*.md": "default"}), sink, options=IngestOptions(jobs=2), progress=stop)
     assert len(started) == 2
     assert [one.poll() is not None for one in started] == [True, True]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -41,7 +42,7 @@ class Server:
 
     def _answer(self, connection: socket.socket) -> None:
         with connection, suppress(OSError):
-            while connection.recv(65536):
+            while _whole_request(connection):
                 self.calls += 1
                 if self.calls > self._dripping:
                     body = json.dumps({"data": 1}).encode()
@@ -50,6 +51,20 @@ class Server:
                 connection.sendall(self._at_once)
                 while not self._ended.wait(0.05):
                     connection.sendall(b" ")
+
+
+def _whole_request(connection: socket.socket) -> bool:
+    """Read one request, however many packets it comes in; False where there is none."""
+    data = b""
+    while True:
+        head, blank, body = data.partition(b"\r\n\r\n")
+        length = re.search(rb"(?i)content-length: (\d+)", head)
+        if blank and length and len(body) >= int(length[1]):
+            return True
+        part = connection.recv(65536)
+        if not part:
+            return False
+        data += part
 
 
 @pytest.fixture
