@@ -48,8 +48,8 @@ class Credentials:
         demo_bank and access_token.
 
         Raises:
-            ConfigError: a field is no text, `variables` no JSON object of names and texts, or `max_connections` no whole
-                number in range.
+            ConfigError: a field is no text, `variables` no JSON object of names and texts, `max_connections` no number in
+                range.
         """
         return cls(
             base_url=_text(fields, "dify_base_url"),
@@ -58,7 +58,7 @@ class Credentials:
             proxy=_text(fields, "proxy"),
             domains=_text(fields, "domains"),
             variables=MappingProxyType(_variables(_text(fields, "variables"))),
-            max_connections=_count(_text(fields, "max_connections"), "max_connections"),
+            max_connections=_count(fields, "max_connections"),
             demo_bank=_flag(fields, "demo_bank"),
             access_token=_text(fields, "access_token"),
         )
@@ -131,13 +131,15 @@ def _flag(fields: Mapping[str, Any], name: str) -> bool:
     return read_flag(value, False)
 
 
-def _count(text: str | None, key: str) -> int | None:
+def _count(fields: Mapping[str, Any], name: str) -> int | None:
     """Return a whole number in whatever form Dify hands it over."""
-    if text is None:
+    given = fields.get(name)
+    digits = "" if given is None else str(given).strip().removesuffix(".0")
+    if not digits:
         return None
-    digits = text.removesuffix(".0")
-    if not (digits.isdecimal() and len(digits) < 5 and 1 <= int(digits) <= _MOST_CONNECTIONS):
-        raise ConfigError(f"must be a whole number from 1 to {_MOST_CONNECTIONS}, or empty", key=key)
+    usable = digits.isascii() and digits.isdecimal() and len(digits) < 5
+    if not usable or not 1 <= int(digits) <= _MOST_CONNECTIONS:
+        raise ConfigError(f"must be a whole number from 1 to {_MOST_CONNECTIONS}, or empty", key=name)
     return int(digits)
 
 

@@ -42,6 +42,13 @@ def test_a_list_read_piece_by_piece_is_the_list(data, value, block):
     assert (stream.sign(), stream.taken) == ("", len(text))
 
 
+def test_a_number_cut_behind_its_point_or_its_exponent_is_one_number():
+    for cut in range(1, len("[12.5e-3,7]")):
+        stream = JsonStream(io.StringIO("[12.5e-3,7]"), block=cut)
+        assert stream.sign() == "["
+        assert list(stream.elements()) == [0.0125, 7]
+
+
 @given(data=st.data(), value=st.dictionaries(st.text(max_size=5), VALUES, max_size=6), block=st.integers(1, 40))
 def test_an_object_read_member_by_member_is_the_object(data, value, block):
     text = data.draw(texts(value))

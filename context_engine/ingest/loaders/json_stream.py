@@ -19,6 +19,8 @@ _OUTSIDE: Final = re.compile(r'["\[\]{},]')
 _INSIDE: Final = re.compile(r'["\\]')
 _NEAR: Final = 16
 """An error so near the end of what was read may be none: a number or literal is cut there."""
+_NUMBER_GOES_ON: Final = re.compile(r"[0-9.eE+-]*\Z")
+"""Up to the end of what was read nothing but what a number may go on with: of "0.5" cut behind the point, "."."""
 
 
 class Broken(ValueError):
@@ -75,7 +77,7 @@ class JsonStream:
                 return self._passed(error)
             except TooDeep:
                 return self._passed(None)
-            if found.end < len(self._text) or not self._filled():  # what touches the end may go on behind it
+            if not _NUMBER_GOES_ON.match(self._text, found.end) or not self._filled():
                 self._at, self.told = found.end, found.told
                 return found.value
 

@@ -9,8 +9,8 @@ from context_engine.ingest import LoadedDocument, ingest, prepare
 from context_engine.models.sound import MOST_DEPTH
 
 
-def test_a_record_nested_100_deep_is_taken_to_the_depth_that_can_be_written(folder, source, sink):
-    deep = "[" * 100 + "1" + "]" * 100
+def test_a_record_nested_50_deep_is_taken_to_the_depth_that_can_be_written(folder, source, sink):
+    deep = "[" * 50 + "1" + "]" * 50
     root = folder({"rates.json": f'[{{"entity_id": "E1", "title": "Rates", "curve": {deep}}}]'})
     report = ingest(root, source({"*.json": "entity_record"}), sink)
     assert (report.documents, report.errors) == (1, ())
