@@ -48,8 +48,8 @@ class Credentials:
         demo_bank and access_token.
 
         Raises:
-            ConfigError: a field is no text, `variables` no JSON object of names and texts, `max_connections` no number in
-                range.
+            ConfigError: a field is no text, `variables` no JSON object of names and texts, or `max_connections` out of
+                its range.
         """
         return cls(
             base_url=_text(fields, "dify_base_url"),

@@ -299,6 +299,7 @@ class _Layout:
     def _go_on(self, table: _Table, rows: Sequence[Row], above: Sequence[Row]) -> _Begun:
         """Yield the records of rows that go on with the table above."""
         yield from self._let_go()
+        table = replace(table, part=self._part)  # beside it another table may go on with the one above
         lead = caption_of(above)
         self._texts.add(*(line for row in above for line in _lines(row)) if len(lead) > MOST_CAPTION // 2 else ())
         if lead:

@@ -165,3 +165,11 @@ def test_a_very_long_column_of_texts_is_several_documents():
     assert len(found) > 2
     assert sum(one.text.count("word") for one in found) == 1_000_000
     assert len({one.stem for one in found}) == len(found)
+
+
+def test_a_row_beside_a_table_that_goes_on_is_known_apart_from_it():
+    two, none = ("Desk", "Desk"), ()
+    found = read([two, none, two, ("Desk", None, None, "0", "Desk")])
+    records = [one for one in found if isinstance(one, LoadedDocument) and one.record]
+    assert len({one.place for one in records}) == len(records)
+    assert "0" in " ".join(one.text for one in records)
