@@ -384,12 +384,12 @@ def words(*texts: str) -> set[str]:
     return {word for text in texts for word in re.findall(r"\w+", text.casefold())}
 
 
-def test_every_file_is_taken_in_without_failure_or_warning(
-    originals: Bank, formats: Bank, folders: tuple[Path, Path]
-) -> None:
+def test_every_file_is_taken_in_without_failure(originals: Bank, formats: Bank, folders: tuple[Path, Path]) -> None:
     for domain in DOMAINS:
         before, after = originals.reports[domain], formats.reports[domain]
-        assert (after["refused"], after["warnings"]) == (before["refused"], before["warnings"]) == ([], [])
+        assert (before["refused"], before["warnings"], after["refused"]) == ([], [], [])
+        # what stands beside the text is named: page numbers of PDFs, navigation of web pages
+        assert all("left out" in line or "set aside" in line for line in after["warnings"]), after["warnings"]
         assert after["documents"] == before["documents"] > 20
         # the folder holds both domains, and each leaves the files of the other
         assert {one["path"].split("/")[0].upper() for one in after["skipped"]} == {*DOMAINS} - {domain}
