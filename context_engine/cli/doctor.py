@@ -14,6 +14,7 @@ from rich.text import Text
 
 from context_engine.cli.app import FAILURE
 from context_engine.cli.console import clean, out, print_json_line, show
+from context_engine.cli.doctor_dify import DifyServer, server_notes, server_of
 from context_engine.cli.doctor_external import external_is_good
 from context_engine.cli.doctor_models import ModelReport, model_reports
 from context_engine.cli.workspace import Place, Workspace, open_workspace, placed
@@ -45,7 +46,7 @@ With --external: 0 Dify would register it and find something to show, 1 it would
 
 
 class SourceReport(NamedTuple):
-    """What was found out about one source; `version`, `datasets` and `notes` of Dify sources only."""
+    """What was found out about one source; `datasets` and `server` of Dify sources only."""
 
     domain: str
     source: str
@@ -53,8 +54,7 @@ class SourceReport(NamedTuple):
     problem: str | None = None
     records: int | None = None
     datasets: tuple[DatasetReport, ...] = ()
-    version: str | None = None
-    notes: tuple[str, ...] = ()
+    server: DifyServer | None = None
 
     @property
     def ok(self) -> bool:
@@ -64,7 +64,8 @@ class SourceReport(NamedTuple):
     def to_dict(self) -> dict[str, Any]:
         """Return the published form."""
         datasets = [{**one._asdict(), "ok": one.ok} for one in self.datasets]
-        return {**self._asdict(), "ok": self.ok, "datasets": datasets}
+        own = {name: value for name, value in self._asdict().items() if name != "server"}
+        return {**own, "ok": self.ok, "datasets": datasets, "version": self.server.version if self.server else None}
 
 
 @click.command(epilog=EPILOG)
@@ -204,17 +205,13 @@ def _asked(look: _Look, source: Source, timeout_s: float) -> SourceReport:
 
 
 def _examined(look: _Look, source: Source, timeout_s: float) -> SourceReport:
-    from context_engine.sources.dify.advice import source_advice
     from context_engine.sources.dify.examine import examine
     from context_engine.sources.dify.source import DifySource
-    from context_engine.sources.dify.versions import shortcomings
 
     assert isinstance(source, DifySource)
     datasets = tuple(examine(source, look.domain.domain, look.sample))
-    version = source.workspace.version
     reached = any(one.reachable for one in datasets)
-    notes = (*shortcomings(version), *source_advice(source, timeout_s)) if reached else ()
-    return look.report()._replace(datasets=datasets, version=version, notes=notes)
+    return look.report()._replace(datasets=datasets, server=server_of(source, timeout_s, reached=reached))
 
 
 def _notes(reports: list[SourceReport]) -> list[str]:
@@ -222,7 +219,7 @@ def _notes(reports: list[SourceReport]) -> list[str]:
         return []
     from context_engine.sources.dify.examine import STORES_QUERIES
 
-    return [STORES_QUERIES]
+    return [STORES_QUERIES, *server_notes((one.domain, one.server) for one in reports if one.server)]
 
 
 def _show(reports: list[SourceReport], notes: list[str]) -> None:
@@ -241,8 +238,8 @@ def _show(reports: list[SourceReport], notes: list[str]) -> None:
             table.add_row(*cells)
     show(console, table)
     console.print()
-    lines = [line for one in reports for line in _lines(one)] + [Text(note, "dim") for note in notes]
-    for line in lines:
+    problems = (line for one in reports for line in _problems(one))
+    for line in (*problems, *_warnings(reports), *(Text(clean(note), "dim") for note in notes)):
         show(console, line)
     bad = sum(not one.ok for one in reports)
     total = f"{len(reports)} source{'s' * (len(reports) != 1)}"
@@ -275,14 +272,25 @@ def _cell(value: object) -> Text:
     return Text("–", "dim") if value is None or value == "" else Text(clean(str(value)))
 
 
-def _lines(one: SourceReport) -> Iterator[Text]:
+def _problems(one: SourceReport) -> Iterator[Text]:
     if one.problem is not None:
         yield Text(f"✗ {one.source or one.domain}: {clean(one.problem)}", "red")
-    if one.version is not None:
-        yield Text(f"{clean(one.source)}: Dify {clean(one.version)}", "dim")
-    yield from (Text(f"{clean(one.source)}: {clean(note)}", "dim") for note in one.notes)
     for dataset in one.datasets:
-        about = f"{one.source}, {dataset.name or 'dataset'} ({dataset.dataset_id})"
         if dataset.problem is not None:
-            yield Text(f"✗ {clean(about)}: {clean(dataset.problem)}", "red")
-        yield from (Text(f"! {clean(about)}: {clean(warning)}", "yellow") for warning in dataset.warnings)
+            yield Text(f"✗ {clean(_about(one, dataset))}: {clean(dataset.problem)}", "red")
+
+
+def _warnings(reports: list[SourceReport]) -> Iterator[Text]:
+    """Yield each warning once, with the datasets that it is said of."""
+    said: dict[str, list[str]] = {}
+    for one in reports:
+        for dataset in one.datasets:
+            for warning in dataset.warnings:
+                said.setdefault(warning, []).append(_about(one, dataset))
+    for warning, about in said.items():
+        first = about[0] if len(about) == 1 else f"{len(about)} datasets, such as {about[0]}"
+        yield Text(f"! {clean(first)}: {clean(warning)}", "yellow")
+
+
+def _about(one: SourceReport, dataset: DatasetReport) -> str:
+    return f"{one.source}, {dataset.name or 'dataset'} ({dataset.dataset_id})"

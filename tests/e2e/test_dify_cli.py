@@ -158,11 +158,15 @@ def test_doctor_says_which_dify_it_met_and_how_many_connections_its_datasets_wan
     ingest_register(bank)
     _, found = doctored()
     sop, _, register = found["sources"]
-    assert (sop["version"], register["version"], register["notes"]) == ("1.12.1", None, [])
-    (advice,) = sop["notes"]
-    assert "with max_connections 4 one search takes about" in advice
-    text = run("doctor").stdout
-    assert "npa_sop: Dify 1.12.1" in text and "max_connections 4" in text
+    assert (sop["version"], register["version"]) == ("1.12.1", None)
+    _, server, advice, *_ = found["notes"]
+    assert server == "connection dify: Dify 1.12.1"
+    assert advice.startswith("connection dify, domain NPA: Dify took ")
+    assert "for all 2): with max_connections 4 one search takes about" in advice, "a search asks both datasets"
+    text = " ".join(run("doctor").stdout.split())
+    assert text.count("Dify 1.12.1") == 1 and text.count("with max_connections 4") == 1, (
+        "said once, not for each source"
+    )
 
 
 def test_doctor_says_what_does_not_work_with_the_version(bank: Path, dify: FakeDify) -> None:
@@ -172,7 +176,7 @@ def test_doctor_says_what_does_not_work_with_the_version(bank: Path, dify: FakeD
     )
     _, found = doctored("--no-query")
     assert found["sources"][0]["version"] == "1.13.3"
-    assert "ignores metadata filters" in found["sources"][0]["notes"][0]
+    assert sum("ignores metadata filters" in note for note in found["notes"]) == 1
 
 
 def test_doctor_as_a_table(bank: Path) -> None:

@@ -1,4 +1,4 @@
-"""How many connections a source's datasets want, by the time that Dify took to answer."""
+"""How many connections the datasets of a domain want, by the time that Dify took to answer."""
 
 from __future__ import annotations
 
@@ -7,28 +7,12 @@ from math import ceil
 from typing import Final
 
 from context_engine.sources.dify.schedule import finish_times
-from context_engine.sources.dify.source import DifySource
 
-__all__ = ["connections_advice", "source_advice"]
+__all__ = ["connections_advice"]
 
 _MANY: Final = 20
 _STARVES: Final = 10
 """Calls at a time that Dify serves as delivered, its SERVER_WORKER_CONNECTIONS."""
-
-
-def source_advice(source: DifySource, timeout_s: float) -> tuple[str, ...]:
-    """Return what can be said of a source's `max_connections` by the answers measured so far; nothing without any.
-
-    Args:
-        source: the source.
-        timeout_s: seconds that a search of it may take.
-
-    Raises:
-        ConfigError: its connection cannot be used.
-    """
-    access = source.workspace.access()
-    times = [source.workspace.expected_s(access, dataset) for dataset in source.dataset_ids]
-    return connections_advice(times, access.connection.max_connections, timeout_s) if any(times) else ()
 
 
 def connections_advice(times: Sequence[float], connections: int, timeout_s: float) -> tuple[str, ...]:
