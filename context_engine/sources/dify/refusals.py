@@ -55,7 +55,9 @@ _HARMLESS: Final = re.compile(
 _MODEL_CODES: Final = frozenset(
     {"provider_not_initialize", "provider_quota_exceeded", "model_currently_not_support", "completion_request_error"}
 )
-_MODEL: Final = re.compile(r"provider .* does not exist|no default model|credentials|quota", re.IGNORECASE)
+_MODEL: Final = re.compile(
+    r"provider .* does not exist|no default model|default model not found|credentials|quota", re.IGNORECASE
+)
 
 
 def refusal(response: Response, key: ApiKey, now: datetime) -> SourceError:
@@ -99,7 +101,7 @@ def _bad_request(code: str, message: str) -> SourceError:
         return SourceNotFound("has no index for this search method: it is empty, or indexed by another technique")
     if code in _MODEL_CODES or _MODEL.search(message):
         problem = "Dify cannot use the embedding or rerank model of the dataset: set it up in Dify"
-        return SourceUnavailable(problem)
+        return SourceUnavailable(f"{problem}, or use a dataset of indexing_technique economy, which needs none")
     said = _HARMLESS.search(message)
     return _unexpected("400") if said is None else SourceProtocolError(f"Dify refused the request: {said[0]}")
 
