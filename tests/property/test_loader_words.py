@@ -174,10 +174,10 @@ def _element(part):
 
 
 def _grid(rows):
-    return f"<table>{''.join(f'<tr><td>{_CELL.join(row)}</td></tr>' for row in rows)}</table>"
+    return f"<table>{''.join(f'<tr><td>{_CELL.join(row)} </td></tr>' for row in rows)}</table>"
 
 
-_CELL = "</td><td>"
+_CELL = " </td><td>"  # the space keeps words apart where a parser drops the cells, as in a select
 pages = st.lists(st.recursive(texts, elements, max_leaves=10), min_size=1, max_size=4).map(" ".join)
 
 

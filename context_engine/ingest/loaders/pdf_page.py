@@ -24,6 +24,8 @@ _MOST_OBJECTS: Final = 200
 _MOST_RECTS: Final = 1_000  # of a line
 _SHORT: Final = 16  # characters of a line that is not looked at for columns
 _MARGIN: Final = 0.12  # of a page's height: where heads and feet stand
+_MOST_GLUED: Final = 4  # characters of lines that PDFium runs together
+_FAR: Final = 3  # times a character's height
 
 _Box = tuple[float, float, float, float]
 
@@ -182,9 +184,7 @@ class _Reader:
         units = 0  # PDFium counts UTF-16
         for raw_line in _LINE.findall(self.text):
             line = raw_line.replace("\r", "").replace("\n", "")
-            bare = line.strip()
-            if bare:
-                unit = units + len(line) - len(line.lstrip())
+            for bare, unit in self._apart(line.strip(), units + len(line) - len(line.lstrip())):
                 middle = len(bare) // 2
                 while bare[middle].isspace():  # PDFium makes up spaces, and they have no type
                     middle += 1
@@ -196,6 +196,19 @@ class _Reader:
                     out.append(placed)
             units += _units(raw_line)
         return _from_the_top(out, self._upright), unmapped
+
+    def _apart(self, bare: str, unit: int) -> list[tuple[str, int]]:
+        """Return a line as (text, offset): PDFium runs lines of a single character together, however far apart."""
+        if not 1 < len(bare) <= _MOST_GLUED or not bare.isascii():
+            return [(bare, unit)] if bare else []
+        boxes = [self._box_at(unit + at, 0) for at in range(len(bare))]
+        cuts = [
+            at
+            for at, (before, box) in enumerate(pairwise(boxes), start=1)
+            if max(box[1] - before[3], before[1] - box[3]) > _FAR * (before[3] - before[1]) > 0
+        ]
+        edges = [0, *cuts, len(bare)]
+        return [(part.strip(), unit + at) for at, end in pairwise(edges) if (part := bare[at:end]).strip()]
 
     def _index(self, unit: int) -> int:
         """Return the number of the character at a UTF-16 offset of the text."""
