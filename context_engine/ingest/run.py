@@ -16,7 +16,7 @@ from context_engine.errors import InvalidRequest, nearest
 from context_engine.ingest.documents import PreparedDocument, chunks_of
 from context_engine.ingest.folder import files_of, names_of
 from context_engine.ingest.loaded import Skipped
-from context_engine.ingest.memory import FileMemory, Remembered
+from context_engine.ingest.memory import FileMemory, Held, Remembered
 from context_engine.ingest.names import shown_name
 from context_engine.ingest.reading import CutDocument, FileJob, IngestOptions, prepared
 from context_engine.ingest.report import IngestReport, Refused, documents
@@ -163,30 +163,32 @@ class _Run:
         for source_id in source_ids:
             self.before[source_id] = dict(self.sink.documents(source_id))
 
-    def keep(self, documents: Sequence[Remembered]) -> bool:
+    def keep(self, held: Held) -> bool:
         """Count the documents of a file that did not change; False if one of them stands elsewhere by now."""
+        documents = held.documents
         if any((one.document_id, one.version) in self.seen.get(one.source_id, {}) for one in documents):
             return False
         for one in documents:
             self.seen.setdefault(one.source_id, {})[one.document_id, one.version] = one.place
         self.documents += len(documents)
         self.unchanged += len(documents)
+        self.warnings += held.warnings
         return True
 
-    def file(self, job: FileJob, items: Iterator[Item]) -> list[Remembered] | None:
-        """Take what one file gave and return it; None where there was something to be said of it."""
+    def file(self, job: FileJob, items: Iterator[Item]) -> Held | None:
+        """Take what one file gave and return it; None where some of it was refused or counts as of no type."""
         if not job.takers:
             self.skipped[Skipped(job.names[0], _NO_RULE, error=False)] = None
-        said, made = self._said(), list[Remembered]()
+        left, warned, made = self._left(), len(self.warnings), list[Remembered]()
         for item in items:
             if isinstance(item, CutDocument):
                 made += self._document(item)
             else:
                 self._skip(*item)
-        return made if self._said() == said else None
+        return Held(made, self.warnings[warned:]) if self._left() == left else None
 
-    def _said(self) -> tuple[int, ...]:
-        return len(self.skipped), len(self.warnings), sum(sum(one.values()) for one in self.untyped.values())
+    def _left(self) -> tuple[int, int]:
+        return len(self.skipped), sum(sum(one.values()) for one in self.untyped.values())
 
     def unread(self, error: OSError, root: Path) -> None:
         """Report a folder that cannot be listed; whose documents it holds is not known, so every source is broken."""

@@ -81,13 +81,14 @@ def test_other_settings_of_reading_read_everything(old, source, sink, tmp_path, 
     assert read == ["a.md", "b.md", "r.jsonl"]
 
 
-def test_what_had_something_to_be_said_is_read_and_said_again(old, source, sink, tmp_path, read):
+def test_a_warning_is_remembered_and_a_refusal_is_read_and_said_again(old, source, sink, tmp_path, read):
     root = old({**FILES, "w.md": "---\nttl_seconds: soon\n---\nText.", "bad.md": b"\x00"})
     place = tmp_path / "files.json"
     first = ingest(root, source(RULES), sink, memory=FileMemory(place))
     del read[:]
     again = ingest(root, source(RULES), sink, memory=FileMemory(place))
-    assert read == ["bad.md", "w.md"]
+    assert read == ["bad.md"]
+    assert len(first.warnings) == 1
     assert (again.warnings, again.errors) == (first.warnings, first.errors)
 
 
