@@ -141,7 +141,7 @@ def test_a_crash_in_a_library_costs_the_file_and_no_other(run, sink):
     report = run({**pages(0, 1, 3), "2.crash": "x"}, jobs=1)
     [skipped] = report.skipped
     assert skipped.path == "2.crash"
-    assert "the process that read it ended" in skipped.reason
+    assert skipped.reason.startswith("the process that read it ended, perhaps for want of memory")
     assert [key[1] for key in sink.held] == ["0", "1", "3"]
 
 
