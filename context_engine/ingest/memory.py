@@ -41,10 +41,11 @@ class Remembered(NamedTuple):
 
 
 class Held(NamedTuple):
-    """What a file gave: its documents, and the warnings about them."""
+    """What a file gave: its documents, the warnings about them, and (source id, reason, number) of those of no type."""
 
     documents: Sequence[Remembered]
     warnings: Sequence[str]
+    untyped: Sequence[tuple[str, str, int]]
 
 
 class FileMemory:
@@ -78,7 +79,7 @@ class FileMemory:
             return None
         found = [Remembered(*one) for one in held["documents"]]
         same = (known.get(one.source_id, {}).get((one.document_id, one.version)) == one.content_hash for one in found)
-        return Held(found, held["warnings"]) if all(same) else None
+        return Held(found, held["warnings"], held["untyped"]) if all(same) else None
 
     def learn(self, job: FileJob, made: Held | None) -> None:
         """Remember what a file gave; None forgets it."""
@@ -87,8 +88,7 @@ class FileMemory:
         if not made or not made.documents or not how or time.time() - stamp[1] / 1e9 < _YOUNG_S:
             self._files.pop(name, None)
         else:
-            documents = [list(one) for one in made.documents]
-            self._files[name] = {"how": how, "stamp": stamp, "documents": documents, "warnings": list(made.warnings)}
+            self._files[name] = {"how": how, "stamp": stamp, **made._asdict()}
 
     def save(self, root: Path) -> None:
         """Write the memory; files below a folder that were not met are forgotten. A failure costs only time."""
@@ -107,7 +107,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         held = json.loads(path.read_text(encoding="utf-8"))
         files = held["files"] if held["form"] == _FORM else {}
-        return {name: one for name, one in files.items() if {"how", "stamp", "documents", "warnings"} <= set(one)}
+        return {name: one for name, one in files.items() if {"how", "stamp", *Held._fields} <= set(one)}
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return {}
 

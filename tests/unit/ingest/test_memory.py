@@ -92,6 +92,15 @@ def test_a_warning_is_remembered_and_a_refusal_is_read_and_said_again(old, sourc
     assert (again.warnings, again.errors) == (first.warnings, first.errors)
 
 
+def test_documents_of_no_type_are_remembered_and_counted_again(old, source, sink, tmp_path, read):
+    root, place = old(FILES), tmp_path / "files.json"
+    first = ingest(root, source(RULES), sink, source_id="sops", memory=FileMemory(place))
+    assert first.warnings == ("source sops: 2 documents: no rule gives a type: cut as 'default'",)
+    del read[:]
+    assert ingest(root, source(RULES), sink, source_id="sops", memory=FileMemory(place)).warnings == first.warnings
+    assert read == []
+
+
 def test_a_name_that_is_taken_by_now_is_settled_as_without_a_memory(old, source, make_sink, tmp_path):
     root, place = old({"x/readme.md": "Page x."}), tmp_path / "files.json"
     remembering, forgetting = make_sink(), make_sink()
