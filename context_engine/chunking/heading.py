@@ -16,6 +16,7 @@ _ATX: Final = re.compile(r" {0,3}(#{1,6})[ \t]+([^\s#].*)")
 _SETEXT: Final = re.compile(r" {0,3}(=+|-{3,})[ \t]*$")
 _STOPS: Final = tuple(".!?。！？")
 _NO_TITLE: Final = ("|", "-", ">")
+_MOST_HEADING: Final = 1000  # a longer line is a paragraph; every chunk below a heading carries the heading
 
 
 class Heading(NamedTuple):
@@ -77,6 +78,8 @@ def marked_headings(rows: Sequence[Line]) -> dict[int, Heading]:
     """Return the Markdown headings among the lines by the offset of their line."""
     out: dict[int, Heading] = {}
     for row, below in zip(rows, [*rows[1:], None]):
+        if len(row.text) > _MOST_HEADING:
+            continue
         if atx := _ATX.match(row.text):
             out[row.start] = _marked(row, row.end, len(atx[1]), atx[2])
         elif below and row.opens and row.below and not row.text.lstrip().startswith(_NO_TITLE):

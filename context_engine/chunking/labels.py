@@ -24,8 +24,8 @@ _STEP: Final = (
     r"|\.(?:Guidance|Introduction|Commentary|Notes?|Examples?)(?!\w))"  # .Guidance
 )
 _FIRST: Final = r"(?:\d{1,3}[A-Z]?(?!\w)|[A-Z]\d{0,2}(?=\.[A-Z]?\d|\.\())"
-_NUMBERED: Final = re.compile(rf"({_FIRST}(?:\)?{_STEP})*)([.:)]*)(?:(?:[ \t\u3000]+|$)|(?=[\u3400-\u9fff]))(.*)")
-_NAMED: Final = re.compile(rf"((?i:({_WORDS}))(?:[ \t]+|\.?(?=\d))({_ID}(?:{_STEP})*))[ \t]*([.:–—-]*)[ \t]*(.*)")
+_NUMBERED: Final = re.compile(rf"({_FIRST}(?:\)?{_STEP}){{,15}})([.:)]*)(?:(?:[ \t\u3000]+|$)|(?=[\u3400-\u9fff]))(.*)")
+_NAMED: Final = re.compile(rf"((?i:({_WORDS}))(?:[ \t]+|\.?(?=\d))({_ID}(?:{_STEP}){{,15}}))[ \t]*([.:–—-]*)[ \t]*(.*)")
 _ASIAN: Final = re.compile(
     r"(第[一二三四五六七八九十百千零〇\d]{1,6}([编編章节節条條款])(?:の[一二三四五六七八九十\d]{1,3})?"
     r"|제 ?\d{1,4} ?([편장절조])|(?:มาตรา|หมวด|ข้อ|ส่วนที่) ?[\d๐-๙]{1,4})[ \t\u3000:：]*(.*)"

@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Final
 
 from context_engine.ingest.names import shown_name
 
 __all__ = ["files_of", "names_of"]
 
+_HIDDEN: Final = (".", "~$")  # the latter says that somebody has the Office file of that name open
+
 
 def files_of(root: Path, unread: Callable[[OSError, Path], None], linked: Callable[[str], None]) -> Iterator[Path]:
-    """Yield the files of a folder in the order of their paths; hidden ones and linked folders are left out.
+    """Yield the files of a folder in the order of their paths.
+
+    Hidden ones, those by which Office marks a file as open ("~$rates.xlsx"), and linked folders are left out.
 
     Args:
         root: the folder.
@@ -26,7 +31,7 @@ def files_of(root: Path, unread: Callable[[OSError, Path], None], linked: Callab
         for name in sorted(links):
             linked(shown_name((here / name).relative_to(root).as_posix()))
         folders[:] = [name for name in folders if not name.startswith(".") and name not in links]
-        found += [here / name for name in names if not name.startswith(".")]
+        found += [here / name for name in names if not name.startswith(_HIDDEN)]
     yield from sorted(found, key=lambda file: file.relative_to(root).as_posix())
 
 

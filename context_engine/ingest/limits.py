@@ -24,7 +24,7 @@ def too_much(given: int, settings: IngestSettings) -> str:
 
 def lost(given: int, settings: IngestSettings) -> str:
     """Return why a file was left whose process ended, after so many documents."""
-    ended = "could not be read: the process that read it ended, perhaps for want of memory"
+    ended = "the process that read it ended, perhaps for want of memory"
     return f"{ended} (file_memory_mb is {settings.file_memory_mb:,}): {_end(given, 'file_memory_mb')}"
 
 

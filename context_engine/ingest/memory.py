@@ -1,7 +1,8 @@
 """What the last run made of each file, so that a file that did not change need not be read again.
 
 A file counts as unchanged if its size and time of change are those of then, it would be cut as then, and the sources
-hold what came of it. Only files that gave documents and nothing to be said are remembered.
+hold what came of it. Only files that gave documents, and of which no part was refused, are remembered, with the
+warnings that were given.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from context_engine.ingest.names import shown_name
 from context_engine.ingest.reading import FileJob, IngestOptions, Known
 from context_engine.models import canonical_json
 
-__all__ = ["FileMemory", "Remembered"]
+__all__ = ["FileMemory", "Held", "Remembered"]
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +40,14 @@ class Remembered(NamedTuple):
     place: str
 
 
+class Held(NamedTuple):
+    """What a file gave: its documents, the warnings about them, and (source id, reason, number) of those of no type."""
+
+    documents: Sequence[Remembered]
+    warnings: Sequence[str]
+    untyped: Sequence[tuple[str, str, int]]
+
+
 class FileMemory:
     """The memory of one folder of data, kept in a JSON file; one that cannot be read is empty.
 
@@ -52,7 +61,7 @@ class FileMemory:
         self._files: dict[str, Any] = _read(path)
         self._stamps: dict[str, tuple[str, list[int]]] = {}
 
-    def recall(self, job: FileJob, options: IngestOptions, known: Known) -> list[Remembered] | None:
+    def recall(self, job: FileJob, options: IngestOptions, known: Known) -> Held | None:
         """Return what an unchanged file gave; None where it has to be read.
 
         Args:
@@ -70,16 +79,16 @@ class FileMemory:
             return None
         found = [Remembered(*one) for one in held["documents"]]
         same = (known.get(one.source_id, {}).get((one.document_id, one.version)) == one.content_hash for one in found)
-        return found if all(same) else None
+        return Held(found, held["warnings"], held["untyped"]) if all(same) else None
 
-    def learn(self, job: FileJob, documents: Sequence[Remembered] | None) -> None:
+    def learn(self, job: FileJob, made: Held | None) -> None:
         """Remember what a file gave; None forgets it."""
         name = _name(job.file)
         how, stamp = self._stamps.get(name, ("", [0, 0]))
-        if not documents or not how or time.time() - stamp[1] / 1e9 < _YOUNG_S:
+        if not made or not made.documents or not how or time.time() - stamp[1] / 1e9 < _YOUNG_S:
             self._files.pop(name, None)
         else:
-            self._files[name] = {"how": how, "stamp": stamp, "documents": [list(one) for one in documents]}
+            self._files[name] = {"how": how, "stamp": stamp, **made._asdict()}
 
     def save(self, root: Path) -> None:
         """Write the memory; files below a folder that were not met are forgotten. A failure costs only time."""
@@ -98,7 +107,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         held = json.loads(path.read_text(encoding="utf-8"))
         files = held["files"] if held["form"] == _FORM else {}
-        return {name: one for name, one in files.items() if {"how", "stamp", "documents"} <= set(one)}
+        return {name: one for name, one in files.items() if {"how", "stamp", *Held._fields} <= set(one)}
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return {}
 

@@ -1,7 +1,8 @@
 """A process that reads files for us, and the few that wait to be used again.
 
 It is started by command, not forked: a fork would copy the locks that other threads hold at that moment. It leads a
-process group of its own, so that what a loader starts ends with it.
+process group of its own, so that what a loader starts ends with it; and it has a folder of its own for temporary
+files, which go with it however it ends.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import json
 import logging
 import os
 import pickle
+import shutil
 import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from typing import IO, Final
@@ -70,10 +73,12 @@ class Process:
         self._lock = threading.Lock()
         self._ended = False
         self._base = 0
+        self._scratch = _scratch()
         self._popen = subprocess.Popen(
             [sys.executable, "-c", _START, json.dumps(sys.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            env=self._environment(),
             start_new_session=os.name == "posix",  # Ctrl-C in the terminal reaches us, and we end it
         )
         assert self._popen.stdin is not None
@@ -82,7 +87,7 @@ class Process:
 
     def ask(self, task: bytes) -> None:
         """Hand over a task, with what the process must share with us to do it; one that died is found out later."""
-        message = pickle.dumps((sys.path, _folder(), dict(os.environ), task))
+        message = pickle.dumps((sys.path, _folder(), self._environment(), task))
         try:
             write_frame(self._in, READY, message)
         except (OSError, ValueError):
@@ -128,6 +133,11 @@ class Process:
                     pipe.close()
                 except OSError:  # something was still to be written
                     continue
+        if self._scratch:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, "TMPDIR": self._scratch} if self._scratch else dict(os.environ)
 
 
 _idle: list[Process] = []
@@ -164,6 +174,14 @@ def _end_idle() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_idle.clear)  # they are the parent's
+
+
+def _scratch() -> str | None:
+    """Return a new folder for temporary files; None where none can be made, which most files can do without."""
+    try:
+        return tempfile.mkdtemp(prefix="context-engine-")
+    except OSError:
+        return None
 
 
 def _folder() -> str | None:

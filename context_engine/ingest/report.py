@@ -14,10 +14,10 @@ __all__ = ["IngestReport", "Refused", "documents"]
 def documents(count: int) -> str:
     """Return a number of documents in words.
 
-    >>> documents(1), documents(2)
-    ('1 document', '2 documents')
+    >>> documents(1), documents(2000)
+    ('1 document', '2,000 documents')
     """
-    return "1 document" if count == 1 else f"{count} documents"
+    return "1 document" if count == 1 else f"{count:,} documents"
 
 
 class Refused(NamedTuple):

@@ -16,7 +16,7 @@ from context_engine.errors import InvalidRequest, nearest
 from context_engine.ingest.documents import PreparedDocument, chunks_of
 from context_engine.ingest.folder import files_of, names_of
 from context_engine.ingest.loaded import Skipped
-from context_engine.ingest.memory import FileMemory, Remembered
+from context_engine.ingest.memory import FileMemory, Held, Remembered
 from context_engine.ingest.names import shown_name
 from context_engine.ingest.reading import CutDocument, FileJob, IngestOptions, prepared
 from context_engine.ingest.report import IngestReport, Refused, documents
@@ -151,7 +151,7 @@ class _Run:
     uncommitted: int = 0
     skipped: dict[Skipped, None] = field(default_factory=dict)  # in order, each once
     warnings: list[str] = field(default_factory=list)
-    untyped: dict[str, Counter[str]] = field(default_factory=dict)
+    untyped: Counter[tuple[str, str]] = field(default_factory=Counter)  # of a source, for a reason
     samples: list[Chunk] = field(default_factory=list)
     broken: set[str] = field(default_factory=set)
     before: dict[str, Mapping[tuple[str, str], str]] = field(default_factory=dict)
@@ -163,30 +163,32 @@ class _Run:
         for source_id in source_ids:
             self.before[source_id] = dict(self.sink.documents(source_id))
 
-    def keep(self, documents: Sequence[Remembered]) -> bool:
+    def keep(self, held: Held) -> bool:
         """Count the documents of a file that did not change; False if one of them stands elsewhere by now."""
+        documents = held.documents
         if any((one.document_id, one.version) in self.seen.get(one.source_id, {}) for one in documents):
             return False
         for one in documents:
             self.seen.setdefault(one.source_id, {})[one.document_id, one.version] = one.place
         self.documents += len(documents)
         self.unchanged += len(documents)
+        self.warnings += held.warnings
+        self.untyped.update({(source_id, reason): count for source_id, reason, count in held.untyped})
         return True
 
-    def file(self, job: FileJob, items: Iterator[Item]) -> list[Remembered] | None:
-        """Take what one file gave and return it; None where there was something to be said of it."""
+    def file(self, job: FileJob, items: Iterator[Item]) -> Held | None:
+        """Take what one file gave and return it; None where some of it was refused."""
         if not job.takers:
             self.skipped[Skipped(job.names[0], _NO_RULE, error=False)] = None
-        said, made = self._said(), list[Remembered]()
+        left, warned, untyped, made = len(self.skipped), len(self.warnings), self.untyped.copy(), list[Remembered]()
         for item in items:
             if isinstance(item, CutDocument):
                 made += self._document(item)
             else:
                 self._skip(*item)
-        return made if self._said() == said else None
-
-    def _said(self) -> tuple[int, ...]:
-        return len(self.skipped), len(self.warnings), sum(sum(one.values()) for one in self.untyped.values())
+        if len(self.skipped) > left:
+            return None
+        return Held(made, self.warnings[warned:], [(*key, count) for key, count in (self.untyped - untyped).items()])
 
     def unread(self, error: OSError, root: Path) -> None:
         """Report a folder that cannot be listed; whose documents it holds is not known, so every source is broken."""
@@ -232,12 +234,10 @@ class _Run:
         if doc_type not in table:
             self.warnings.append(f"{place}: doc_type {doc_type!r} is not in the chunking table: cut as 'default'")
         if taker.rule is None and doc_type == "default":
-            self.untyped.setdefault(taker.source_id, Counter())["no rule gives a type: cut as 'default'"] += 1
+            self.untyped[taker.source_id, "no rule gives a type: cut as 'default'"] += 1
         if taker.rule is not None and taker.rule.otherwise:
             tier = document.base.authority_tier
-            self.untyped.setdefault(taker.source_id, Counter())[
-                f"no other rule includes them: taken as {doc_type!r}, tier {tier}"
-            ] += 1
+            self.untyped[taker.source_id, f"no other rule includes them: taken as {doc_type!r}, tier {tier}"] += 1
 
     def _write(
         self, source_id: str, key: tuple[str, str], document: PreparedDocument, chunks: list[Chunk] | None
@@ -303,6 +303,5 @@ class _Run:
         )
 
     def _untyped(self) -> Iterator[str]:
-        for source_id, reasons in sorted(self.untyped.items()):
-            for reason, count in reasons.items():
-                yield f"source {source_id}: {documents(count)}: {reason}"
+        for (source_id, reason), count in sorted(self.untyped.items(), key=lambda one: one[0][0]):
+            yield f"source {source_id}: {documents(count)}: {reason}"

@@ -75,7 +75,7 @@ class DocxDocument:
         symbols = {font: one.symbols[font] for one in left for font in one.symbols}
         embedded = [one for kind in sorted(_EMBEDDED) for one in self._package.related(main, kind)]
         lines = list(dict.fromkeys(self._package.parts.problems))
-        lines += [f"hidden text is left out: {hidden} words"] if hidden else []
+        lines += [f"hidden text is left out: {hidden} word{'s' if hidden != 1 else ''}"] if hidden else []
         lines += [contents_left_out(contents, text)] if contents else []
         lines += [f"symbols of the font {font} are left out: {count}" for font, count in symbols.items()]
         outside = [one.target for one in self._package.relations(main).values() if one.kind == "subDocument"]

@@ -78,7 +78,7 @@ def _loaded(parts: XmlParts, file: SourceFile) -> LoadedDocument | Skipped:
     fields = _fields(parts) | ({"title": body.title} if body.title else {})
     warnings = (
         *dict.fromkeys(parts.problems),
-        *([f"hidden text is left out: {body.hidden} words"] if body.hidden else []),
+        *([f"hidden text is left out: {body.hidden} word{'s' if body.hidden != 1 else ''}"] if body.hidden else []),
         *([contents_left_out(body.contents, text)] if body.contents else []),
         *told,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from typing import Final, NamedTuple
 
 from context_engine.ingest.loaders.pdf_line import LinePart, PdfLine
@@ -154,6 +154,10 @@ def _warnings(numbers: Mapping[str, Sequence[int]], dropped: Sequence[int], runn
 
 
 def _listed(found: Sequence[int]) -> str:
+    """Return numbers in order, those that follow one another as a range: "1, 3–7"."""
     once = sorted(set(found))
-    more = f", … {once[-1]}" if len(once) > _MOST_LISTED else ""
-    return ", ".join(map(str, once[:_MOST_LISTED])) + more
+    breaks = [0, *(at for at in range(1, len(once)) if once[at] != once[at - 1] + 1), len(once)]
+    runs = [(once[start], once[stop - 1]) for start, stop in pairwise(breaks)]
+    more = f", … {once[-1]}" if len(runs) > _MOST_LISTED else ""
+    shown = (str(first) if first == last else f"{first}–{last}" for first, last in runs[:_MOST_LISTED])
+    return ", ".join(shown) + more

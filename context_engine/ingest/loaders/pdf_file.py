@@ -116,7 +116,7 @@ def _why_empty(pages: Sequence[PdfPage]) -> str:
     if hidden := [note for page in pages for note in page.hidden]:
         return f"has no text but hidden fields and notes: {_quoted(hidden)}"
     if any(page.pictured for page in pages):
-        return f"all {len(pages)} pages are pictures without text: run a text recognition (OCR) over it first"
+        return "its pages are pictures without text: run a text recognition (OCR) over it first"
     return "has no text"
 
 
@@ -126,8 +126,8 @@ def _unread(pages: Sequence[PdfPage]) -> Iterator[str]:
     if broken := [number for number, page in numbered if page.broken]:
         yield f"{_listed(broken)} cannot be read: damaged"
     if empty := [number for number, page in numbered if page.pictured]:
-        are = "is a picture" if len(empty) == 1 else "are pictures"
-        yield f"{_listed(empty)} {are} without text, so nothing of it is read"
+        are, them = ("is a picture", "it") if len(empty) == 1 else ("are pictures", "them")
+        yield f"{_listed(empty)} {are} without text, so nothing of {them} is read"
     if unmapped := [number for number, page in numbered if page.unmapped]:
         count = sum(page.unmapped for page in pages)
         yield f"{_listed(unmapped)}: {count:,} letters have no Unicode mapping; what is read of them may be wrong"

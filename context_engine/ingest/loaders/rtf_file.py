@@ -30,7 +30,11 @@ def load_rtf(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     text = joined([*blocks[:first], *map(Block, margins), *blocks[first:]]).encode("utf-16", "surrogatepass")
     whole = text.decode("utf-16", "replace")  # two halves of a character that stood apart are one again
     warnings = (
-        *([f"hidden text is left out: {reader.hidden} words"] if reader.hidden else []),
+        *(
+            [f"hidden text is left out: {reader.hidden} word{'s' if reader.hidden != 1 else ''}"]
+            if reader.hidden
+            else []
+        ),
         *([f"embedded objects are not read: {reader.objects}"] if reader.objects else []),
     )
     if not whole.strip():

@@ -47,6 +47,11 @@ def test_no_label(line):
     assert label_of(line) is None
 
 
+def test_a_line_of_nothing_but_numbers_is_no_label():
+    assert label_of("1." * 12 + "1 Limits").depth == 13
+    assert label_of("1." * 17 + "1 Limits") is None
+
+
 def test_extends():
     assert extends("4.1", "4")
     assert extends("4(a)", "4")

@@ -1,5 +1,7 @@
 """A16: along sections. One token is one word here."""
 
+import pytest
+
 from context_engine.chunking import section_pieces
 
 
@@ -150,3 +152,11 @@ def test_content_is_the_text_of_the_span():
     text = f"intro\n\n# Rules\n\n{words(90)}\n\n## 4 Class\n\n{words(90)}"
     for piece in section_pieces(text, 64, 16, count):
         assert piece.content == text[slice(*piece.span)]
+
+
+@pytest.mark.parametrize("text", ["1." * 5000, "# " + "word " * 2000, "word " * 2000 + "\n====\n"])
+def test_a_very_long_line_is_no_heading_so_its_pieces_do_not_each_carry_all_of_it(text):
+    pieces = section_pieces(text, 64, 0, lambda part: len(part) // 4 + 1)
+    assert len(pieces) > 30
+    assert {piece.heading_path for piece in pieces} == {()}
+    assert sum(len(piece.content) for piece in pieces) >= 0.9 * len(text.strip())

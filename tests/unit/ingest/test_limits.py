@@ -17,7 +17,7 @@ from context_engine.ingest.workers import read_all
 from context_engine.models import IngestSettings
 
 HOSTILE = '''
-import os, re, subprocess, sys, time
+import os, re, subprocess, sys, tempfile, time
 from pathlib import Path
 from context_engine.ingest.loaded import LoadedDocument
 from context_engine.ingest.loaders import LOADERS
@@ -36,6 +36,11 @@ def eat(file):
 def crash(file):
     os.kill(os.getpid(), 11)
     yield document(file)
+
+def litter(file):
+    with tempfile.TemporaryDirectory() as folder:
+        Path(file.read().decode()).write_text(folder)
+        yield from crash(file)
 
 def child(file):
     running = subprocess.Popen(["sleep", "1000"], start_new_session=file.name.endswith(".session"))
@@ -63,7 +68,7 @@ def many(file):
     for number in range(1, int(file.read()) + 1):
         yield document(file, number)
 
-LOADERS.update({".session": child})
+LOADERS.update({".session": child, ".litter": litter})
 LOADERS.update({
     ".spin": spin, ".eat": eat, ".crash": crash, ".child": child, ".greedy": greedy_child, ".drip": drip, ".many": many,
 })
@@ -136,8 +141,19 @@ def test_a_crash_in_a_library_costs_the_file_and_no_other(run, sink):
     report = run({**pages(0, 1, 3), "2.crash": "x"}, jobs=1)
     [skipped] = report.skipped
     assert skipped.path == "2.crash"
-    assert "the process that read it ended" in skipped.reason
+    assert skipped.reason.startswith("the process that read it ended, perhaps for want of memory")
     assert [key[1] for key in sink.held] == ["0", "1", "3"]
+
+
+@pytest.mark.slow
+def test_temporary_files_of_a_loader_that_did_not_end_go_with_its_process(run, tmp_path):
+    """A copy of a bank's document must not stay behind where everybody's temporary files are."""
+    note = tmp_path / "folder"
+    report = run({"0.litter": str(note)}, jobs=1)
+    assert [one.path for one in report.skipped] == ["0.litter"]
+    left = Path(note.read_text())
+    assert left.parent.name.startswith("context-engine-")
+    assert not left.parent.exists()
 
 
 @pytest.mark.slow

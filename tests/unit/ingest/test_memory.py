@@ -81,14 +81,24 @@ def test_other_settings_of_reading_read_everything(old, source, sink, tmp_path, 
     assert read == ["a.md", "b.md", "r.jsonl"]
 
 
-def test_what_had_something_to_be_said_is_read_and_said_again(old, source, sink, tmp_path, read):
+def test_a_warning_is_remembered_and_a_refusal_is_read_and_said_again(old, source, sink, tmp_path, read):
     root = old({**FILES, "w.md": "---\nttl_seconds: soon\n---\nText.", "bad.md": b"\x00"})
     place = tmp_path / "files.json"
     first = ingest(root, source(RULES), sink, memory=FileMemory(place))
     del read[:]
     again = ingest(root, source(RULES), sink, memory=FileMemory(place))
-    assert read == ["bad.md", "w.md"]
+    assert read == ["bad.md"]
+    assert len(first.warnings) == 1
     assert (again.warnings, again.errors) == (first.warnings, first.errors)
+
+
+def test_documents_of_no_type_are_remembered_and_counted_again(old, source, sink, tmp_path, read):
+    root, place = old(FILES), tmp_path / "files.json"
+    first = ingest(root, source(RULES), sink, source_id="sops", memory=FileMemory(place))
+    assert first.warnings == ("source sops: 2 documents: no rule gives a type: cut as 'default'",)
+    del read[:]
+    assert ingest(root, source(RULES), sink, source_id="sops", memory=FileMemory(place)).warnings == first.warnings
+    assert read == []
 
 
 def test_a_name_that_is_taken_by_now_is_settled_as_without_a_memory(old, source, make_sink, tmp_path):

@@ -82,6 +82,12 @@ def test_files_without_a_rule_are_skipped_and_said(folder, source, sink):
     assert report.errors == ()
 
 
+def test_a_mark_of_office_that_a_file_is_open_is_no_file_of_the_folder(folder, source, sink):
+    """Else one open workbook would make a run degraded, and keep --prune from its work."""
+    report = ingest(folder({"a.md": "Text.", "~$rates.xlsx": "\x04User"}), source({"**/*": "default"}), sink)
+    assert (report.files, report.skipped) == (1, ())
+
+
 def test_hidden_files_are_not_looked_at(folder, source, sink):
     report = ingest(folder({"sops/.a.md": A, ".git/sops/a.md": A}), source({"**/*.md": "default"}), sink)
     assert (report.files, report.documents) == (0, 0)

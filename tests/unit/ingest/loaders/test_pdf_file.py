@@ -64,7 +64,7 @@ def test_the_banks_notice(one, shipped):
     assert loaded.pages == tuple(zip(starts, (1, 2, 3)))
     assert loaded.warnings == (
         "1 line at the top or bottom of pages kept where first seen; left out 2 times on 2 later pages",
-        'page numbers left out: "Page # of 3" (1, 2, 3)',
+        'page numbers left out: "Page # of 3" (1–3)',
     )
 
 
@@ -98,7 +98,7 @@ def test_heads_and_feet_of_pages_stay_once(one, made):
     assert loaded.pages == tuple(zip([0, *(loaded.text.index(sentence) for sentence in sentences[1:])], (1, 2, 3, 4)))
     assert loaded.warnings == (
         "1 line at the top or bottom of pages kept where first seen; left out 3 times on 3 later pages",
-        'page numbers left out: "Page # of 4" (1, 2, 3, 4)',
+        'page numbers left out: "Page # of 4" (1–4)',
     )
 
 
@@ -121,13 +121,13 @@ def test_the_lines_of_a_letter_that_come_back_on_its_second_page_are_kept(one, m
 @pytest.mark.parametrize(
     "foot, kept, told",
     [
-        ("#", "", '"#" (1, 2, 3)'),
-        ("- # -", "", '"- # -" (1, 2, 3)'),
-        ("# / 3", "", '"# / 3" (1, 2, 3)'),
-        ("Seite # von 3", "", '"Seite # von 3" (1, 2, 3)'),
-        ("Harbour Bank | #", "Harbour Bank", '"#" (1, 2, 3)'),
-        ("# \xb7 Harbour Bank", "Harbour Bank", '"#" (1, 2, 3)'),
-        ("Harbour Bank, page # of 3", "Harbour Bank", '"page # of 3" (1, 2, 3)'),
+        ("#", "", '"#" (1–3)'),
+        ("- # -", "", '"- # -" (1–3)'),
+        ("# / 3", "", '"# / 3" (1–3)'),
+        ("Seite # von 3", "", '"Seite # von 3" (1–3)'),
+        ("Harbour Bank | #", "Harbour Bank", '"#" (1–3)'),
+        ("# \xb7 Harbour Bank", "Harbour Bank", '"#" (1–3)'),
+        ("Harbour Bank, page # of 3", "Harbour Bank", '"page # of 3" (1–3)'),
     ],
 )
 def test_page_numbers_are_left_out_and_told(one, made, foot, kept, told):
@@ -296,7 +296,8 @@ def test_pages_that_are_pictures_are_told_and_nothing_else_is_an_error(one, refu
         pdf.write_line("The second page has a text.")
 
     reason = refused(made(scan), "a.pdf")
-    assert reason == "all 1 pages are pictures without text: run a text recognition (OCR) over it first"
+    assert reason == "its pages are pictures without text: run a text recognition (OCR) over it first"
+    assert refused(made(lambda pdf: (scan(pdf), scan(pdf))), "a.pdf") == reason  # said once for many such files
     loaded = one(made(half), "b.pdf")
     assert loaded.pages == ((0, 2),)
     assert loaded.warnings == ("page 1 is a picture without text, so nothing of it is read",)

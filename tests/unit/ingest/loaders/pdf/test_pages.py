@@ -194,4 +194,4 @@ def test_a_page_number_far_off_in_the_same_object_as_the_head(one, raw_pdf):
     )
     loaded = one(data, "a.pdf")
     assert loaded.text == "Chapter on limits\n\nThe text.\n\nAnother text."
-    assert loaded.warnings[-1] == 'page numbers left out: "#" (7, 8)'
+    assert loaded.warnings[-1] == 'page numbers left out: "#" (7–8)'
