@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Final
+
 from context_engine.ingest.report import documents
 from context_engine.models import IngestSettings
 
-__all__ = ["lost", "over", "too_long", "too_much"]
+__all__ = ["lost", "most_chars", "most_chunks", "over", "too_long", "too_much"]
+
+_SHARE: Final = 2 << 20  # bytes: a table of 2 GB is read to its end
 
 
 def too_long(given: int, settings: IngestSettings) -> str:
@@ -28,10 +33,26 @@ def lost(given: int, settings: IngestSettings) -> str:
     return f"{ended} (file_memory_mb is {settings.file_memory_mb:,}): {_end(given, 'file_memory_mb')}"
 
 
-def over(given: int, settings: IngestSettings, what: str) -> str:
+def most_chars(file: Path, settings: IngestSettings) -> int:
+    """Return the characters a file may give: `file_max_chars` for every 2 MB it has, at least once."""
+    return settings.file_max_chars * _shares(file)
+
+
+def most_chunks(file: Path, settings: IngestSettings) -> int:
+    """Return the chunks a file may be cut into: `file_max_chunks` for every 2 MB it has, at least once."""
+    return settings.file_max_chunks * _shares(file)
+
+
+def over(given: int, most: int, what: str) -> str:
     """Return why a file was left that gives too many "chars" or "chunks", after so many documents."""
-    key = f"file_max_{what}"
-    return f"gives more than {getattr(settings, key):,} {what.replace('chars', 'characters')}: {_end(given, key)}"
+    return f"gives more than {most:,} {what.replace('chars', 'characters')}: {_end(given, f'file_max_{what}')}"
+
+
+def _shares(file: Path) -> int:
+    try:
+        return max(file.stat().st_size // _SHARE, 1)
+    except OSError:
+        return 1
 
 
 def _end(given: int, key: str) -> str:

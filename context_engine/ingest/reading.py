@@ -11,7 +11,7 @@ from typing import NamedTuple
 from context_engine.chunking import ChunkingStrategy
 from context_engine.context.tokens import ApproxTokenCounter
 from context_engine.ingest.documents import PreparedDocument, chunks_of, prepare
-from context_engine.ingest.limits import over
+from context_engine.ingest.limits import most_chars, most_chunks, over
 from context_engine.ingest.loaded import LoadedDocument, Skipped
 from context_engine.ingest.loaders import MOST_BYTES, load
 from context_engine.ingest.rules import Assigned
@@ -89,7 +89,7 @@ def read_file(job: FileJob, options: IngestOptions, known: Known) -> Iterator[It
     What came before a limit of output is given; the document that goes over it and all behind it is not, and said.
     """
     for taker in job.takers:
-        yield from _cut(_loaded(job, taker, options), options, known)
+        yield from _cut(_loaded(job, taker, options), job, options, known)
 
 
 def load_file(job: FileJob, options: IngestOptions) -> Iterator[Loaded]:
@@ -98,14 +98,15 @@ def load_file(job: FileJob, options: IngestOptions) -> Iterator[Loaded]:
         yield from _loaded(job, taker, options)
 
 
-def cut_file(found: Iterable[Loaded], options: IngestOptions, known: Known) -> Iterator[Item]:
+def cut_file(found: Iterable[Loaded], job: FileJob, options: IngestOptions, known: Known) -> Iterator[Item]:
     """Yield what `load_file` gave, cut: with it the same as `read_file`."""
     for _, of_one in groupby(found, key=lambda one: one[0].source_id):
-        yield from _cut(of_one, options, known)
+        yield from _cut(of_one, job, options, known)
 
 
-def _cut(found: Iterable[Loaded], options: IngestOptions, known: Known) -> Iterator[Item]:
+def _cut(found: Iterable[Loaded], job: FileJob, options: IngestOptions, known: Known) -> Iterator[Item]:
     """Yield what was loaded for one source, cut, up to the limit of chunks; an unchanged document counts as one."""
+    most = most_chunks(job.file, options.settings)
     made = given = 0
     for taker, loaded in found:
         if isinstance(loaded, Skipped):
@@ -115,19 +116,20 @@ def _cut(found: Iterable[Loaded], options: IngestOptions, known: Known) -> Itera
         same = known.get(taker.source_id, {}).get((document.document_id, document.version)) == document.content_hash
         chunks = None if same else chunks_of(document, options.counter)
         made += 1 if chunks is None else len(chunks)
-        if made > options.settings.file_max_chunks:
-            yield taker.source_id, Skipped(taker.path, over(given, options.settings, "chunks"))
+        if made > most:
+            yield taker.source_id, Skipped(taker.path, over(given, most, "chunks"))
             return
         yield CutDocument(taker, document, chunks)
         given += 1
 
 
 def _loaded(job: FileJob, taker: Assigned, options: IngestOptions) -> Iterator[Loaded]:
+    most = most_chars(job.file, options.settings)
     characters = given = 0
     for one in load(job.file, job.root, most_bytes=options.most_bytes, name=taker.path, settings=options.settings):
         characters += 0 if isinstance(one, Skipped) else len(one.text)
-        if characters > options.settings.file_max_chars:
-            yield taker, Skipped(taker.path, over(given, options.settings, "chars"))
+        if characters > most:
+            yield taker, Skipped(taker.path, over(given, most, "chars"))
             return
         yield taker, one
         given += not isinstance(one, Skipped)

@@ -70,7 +70,7 @@ def read_all(
                 yield job, iter(())
                 continue
             found = shares[number % width].items(job)
-            yield job, found if cutting else cut_file(found, options, known)
+            yield job, found if cutting else cut_file(found, job, options, known)
             number += 1
     finally:
         ended.set()

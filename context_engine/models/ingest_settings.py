@@ -28,10 +28,13 @@ class IngestSettings(BaseModel):
     )
     file_max_chars: Count = Field(
         100_000_000,
-        description="Characters one file may give as text; the document that goes over it and the rest are left.",
+        description="Characters one file may give as text for every 2 MB it has; the document that goes over it and "
+        "the rest are left.",
     )
     file_max_chunks: Count = Field(
-        1_000_000, description="Chunks one file may be cut into; the document that goes over it and the rest are left."
+        1_000_000,
+        description="Chunks one file may be cut into for every 2 MB it has; the document that goes over it and the "
+        "rest are left.",
     )
     hidden_cells: Literal["skip", "read"] = Field(
         "skip", description="Hidden sheets, rows and columns of a workbook: skip (and say how many) or read."

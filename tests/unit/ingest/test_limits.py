@@ -13,6 +13,7 @@ import pytest
 
 from context_engine.chunking import DEFAULT_STRATEGIES
 from context_engine.ingest import LOADERS, IngestOptions, ingest, process
+from context_engine.ingest.limits import most_chars, most_chunks
 from context_engine.ingest.workers import read_all
 from context_engine.models import IngestSettings
 
@@ -228,6 +229,14 @@ def test_documents_that_come_before_a_limit_of_output_are_kept(run, sink):
         )
     ]
     assert len(sink.held) == 5 + 1
+
+
+def test_a_large_file_may_give_more(tmp_path):
+    settings, file = IngestSettings(file_max_chars=1_000, file_max_chunks=10), tmp_path / "a.csv"
+    for megabytes, times in ((1, 1), (3, 1), (4, 2), (21, 10)):
+        with file.open("wb") as stream:
+            stream.truncate(megabytes << 20)
+        assert (most_chars(file, settings), most_chunks(file, settings)) == (1_000 * times, 10 * times)
 
 
 def test_a_document_of_too_many_chunks_is_refused_whole(run, sink):
