@@ -55,7 +55,7 @@ def of_xlsx(path: Path) -> str:
     from python_calamine import CalamineWorkbook
 
     workbook = CalamineWorkbook.from_path(str(path))
-    visible = [one.name for one in workbook.sheets_metadata if "visible" in str(one.visible).lower()]
+    visible = [one.name for one in workbook.sheets_metadata if str(one.visible).endswith(".Visible")]
     rows = (row for name in visible for row in workbook.get_sheet_by_name(name).to_python())
     return " ".join(_cell(cell) for row in rows for cell in row)
 
