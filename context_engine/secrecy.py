@@ -144,7 +144,7 @@ def _forms(secret: str) -> Iterator[str]:
 
 
 def _without_parts(text: str, secret: str) -> str:
-    """Return the text without a key that was cut off at its end or its beginning, eight characters and more."""
+    """Return the text without a key that was cut off at its end or its beginning."""
     prefix = re.match(_PREFIX, secret)
     body = secret[prefix.end() :] if prefix else secret
     if len(body) < _LONG_ENOUGH_TO_CUT:
@@ -153,10 +153,13 @@ def _without_parts(text: str, secret: str) -> str:
 
 
 def _without_start(text: str, body: str) -> str:
-    """Return the text without beginnings of a key."""
+    """Return the text without beginnings of a key; longer ones where the key begins as a word or a host's name does."""
+    seed = body[:_SHORTEST]
+    telling = any(map(str.isdigit, seed)) or (seed != seed.lower() and seed != seed.upper())
+    least = _SHORTEST if telling else _LONG_ENOUGH_TO_CUT
     out, start = [], 0
-    while (place := text.find(body[:_SHORTEST], start)) >= 0:
-        end = place + _SHORTEST
+    while (place := text.find(body[:least], start)) >= 0:
+        end = place + least
         while end < len(text) and end - place < len(body) and text[end] == body[end - place]:
             end += 1
         out += [text[start:place], MASK]

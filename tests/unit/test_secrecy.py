@@ -145,3 +145,9 @@ def test_many_threads_may_name_and_hide_at_once() -> None:
 )  # fmt: skip
 def test_names_paths_and_ids_do_not_look_like_keys(name: str) -> None:
     assert not looks_like_key(name)
+
+
+def test_a_key_that_ends_as_a_hosts_name_does_hides_no_other_host():
+    keep_secret("q7Lk2mZt9Rw4xB6n.example")
+    assert hide("models.example failed") == "models.example failed"
+    assert "Lk2mZt9R" not in hide("cut off: q7Lk2mZt9R"), "its beginning tells what it is"
