@@ -10,10 +10,15 @@
 
 import logging
 
-from context_engine.context import ApproxTokenCounter, Context, build_context_block, from_result, inject_rag_context
-from context_engine.engine import Engine, recompute
-from context_engine.errors import AllSourcesFailed, ConfigError, ContextEngineError, InvalidRequest, SourceError
-from context_engine.models import (
+from context_engine.core.context import (
+    ApproxTokenCounter,
+    Context,
+    build_context_block,
+    from_result,
+    inject_rag_context,
+)
+from context_engine.core.engine import Engine, recompute
+from context_engine.core.models import (
     Caller,
     Chunk,
     Decision,
@@ -27,6 +32,7 @@ from context_engine.models import (
     SourceQuery,
     Status,
 )
+from context_engine.errors import AllSourcesFailed, ConfigError, ContextEngineError, InvalidRequest, SourceError
 from context_engine.wiring import build_engine
 
 __version__ = "0.1.0"

@@ -19,11 +19,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from context_engine.chunking import ChunkingStrategy, get_strategy, read_strategies
-from context_engine.engine import Engine, SystemClock, rank_chunks
-from context_engine.errors import DegradedRetrieval, InvalidRequest, UnknownDomain, nearest
-from context_engine.forking import Lock
-from context_engine.models import (
+from context_engine.core.chunking import ChunkingStrategy, get_strategy, read_strategies
+from context_engine.core.concurrency.forking import Lock
+from context_engine.core.engine import Engine, SystemClock, rank_chunks
+from context_engine.core.models import (
     Caller,
     SearchRequest,
     SearchResult,
@@ -32,13 +31,14 @@ from context_engine.models import (
     chunk_from_dict,
     to_date,
 )
-from context_engine.policy.filters import parse_filter
-from context_engine.ranking.threshold import filter_by_similarity
+from context_engine.core.policy.filters import parse_filter
+from context_engine.core.ranking.threshold import filter_by_similarity
+from context_engine.errors import DegradedRetrieval, InvalidRequest, UnknownDomain, nearest
 from context_engine.settings.layers import check_names
 from context_engine.wiring import SPEAKS_FOR_ITSELF, FunctionEngines, RerankerChoice, Setup, build_engine, load_setup
 
 if TYPE_CHECKING:
-    from context_engine.sources.dify.adapter import DifyAdapter
+    from context_engine.adapters.sources.dify.adapter import DifyAdapter
 
 __all__ = [
     "ChunkList",
@@ -136,7 +136,7 @@ def dify_kb_adapter(
     Raises:
         ConfigError: a configuration that cannot be used.
     """
-    from context_engine.sources.dify.adapter import dify_kb_adapter as make
+    from context_engine.adapters.sources.dify.adapter import dify_kb_adapter as make
 
     setup = load_setup(config_dir=config_dir, stage=stage)
     return make(setup.registry, setup.config.connections.get, SystemClock(), timeout_s=timeout_s)

@@ -13,12 +13,12 @@ from dify_plugin.entities import I18nObject, ParameterOption
 from dify_plugin.entities.tool import ToolInvokeMessage
 
 from context_engine import Caller
-from context_engine.dify.answer import Answer
-from context_engine.dify.catalogue import domain_titles
-from context_engine.dify.credentials import Credentials
-from context_engine.dify.engines import Engines, open_engine
-from context_engine.dify.failure import guarded
-from context_engine.dify.plugin_settings import load_plugin
+from context_engine.apps.dify.answer import Answer
+from context_engine.apps.dify.catalogue import domain_titles
+from context_engine.apps.dify.credentials import Credentials
+from context_engine.apps.dify.engines import Engines, open_engine
+from context_engine.apps.dify.failure import guarded
+from context_engine.apps.dify.plugin_settings import load_plugin
 
 ROOT = Path(__file__).resolve().parent
 ENGINES = Engines(lambda credentials: open_engine(load_plugin(credentials, root=ROOT)))

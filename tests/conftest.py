@@ -11,9 +11,18 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from context_engine.engine import Engine
-from context_engine.models import Chunk, DomainSpec, Registry, Score, ScoreKind, SearchRequest, SearchResult, SourceSpec
-from context_engine.sources.callable import CallableSource
+from context_engine.adapters.sources.callable import CallableSource
+from context_engine.core.engine import Engine
+from context_engine.core.models import (
+    Chunk,
+    DomainSpec,
+    Registry,
+    Score,
+    ScoreKind,
+    SearchRequest,
+    SearchResult,
+    SourceSpec,
+)
 
 settings.register_profile("context_engine", deadline=None)  # tests assert behaviour, never time
 settings.load_profile("context_engine")

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Final
 
 from context_engine import __version__
+from context_engine.adapters.sources.factory import base_path
+from context_engine.adapters.sources.local.base import LocalBase
+from context_engine.adapters.sources.local.lock import WriterLock
+from context_engine.adapters.sources.local.schema import SCHEMA_VERSION
+from context_engine.core.models import Registry
+from context_engine.core.text import ANALYSER_VERSION
 from context_engine.errors import ConfigError, StoreLocked
 from context_engine.ingest import Progress, ingest
-from context_engine.models import Registry
-from context_engine.sources.factory import base_path
-from context_engine.sources.local.base import LocalBase
-from context_engine.sources.local.lock import WriterLock
-from context_engine.sources.local.schema import SCHEMA_VERSION
-from context_engine.text import ANALYSER_VERSION
 
 __all__ = ["BANK", "MANIFESTS", "QUESTIONS", "data_dir", "ensure_base", "fingerprint"]
 
@@ -27,7 +27,7 @@ MANIFESTS: Final = _HERE / "manifests"
 QUESTIONS: Final = _HERE / "questions.jsonl"
 _CUTTING: Final = tuple(
     (_HERE.parent / folder, pattern)
-    for folder, pattern in (("chunking", "*.py"), ("ingest", "*.py"), ("context", "tokens.py"))
+    for folder, pattern in (("core/chunking", "*.py"), ("ingest", "*.py"), ("core/context", "tokens.py"))
 )
 
 _READY: Final = "ready.json"

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from context_engine.adapters.sources.factory import base_path
+from context_engine.adapters.sources.local import LocalBase
+from context_engine.core.models import Chunk, SourceSpec
+from context_engine.core.policy.trust import standing
+from context_engine.core.protocols import TokenCounter
 from context_engine.evaluation.gold import Identity, identity_of
-from context_engine.models import Chunk, SourceSpec
-from context_engine.policy.trust import standing
-from context_engine.protocols import TokenCounter
-from context_engine.sources.factory import base_path
-from context_engine.sources.local import LocalBase
 from context_engine.wiring import Setup
 
 __all__ = ["Corpus", "read_corpus"]

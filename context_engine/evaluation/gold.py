@@ -7,9 +7,9 @@ from bisect import bisect_left
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from context_engine.core.models import Chunk
+from context_engine.core.text import content_sha256
 from context_engine.evaluation.qrels import EXACT
-from context_engine.models import Chunk
-from context_engine.text import content_sha256
 
 __all__ = ["GoldIndex", "Hit", "Identity", "gold_of", "identity_of", "ranked_ids", "resolved"]
 

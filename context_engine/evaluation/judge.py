@@ -7,11 +7,11 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+from context_engine.core.models import RankedChunk, SearchResult, utc_text
+from context_engine.core.text import content_sha256
 from context_engine.errors import InvalidRequest
 from context_engine.evaluation.qrels import EXACT, read_qrels
 from context_engine.evaluation.questions import read_questions
-from context_engine.models import RankedChunk, SearchResult, utc_text
-from context_engine.text import content_sha256
 
 __all__ = ["judgement", "question_id", "to_judge"]
 

@@ -7,9 +7,9 @@ from subprocess import SubprocessError
 from typing import Any, Final
 from urllib.parse import quote
 
+from context_engine.core.models.chunk import NOTHING
 from context_engine.errors import InvalidRequest, MissingExtra
 from context_engine.evaluation.qrels import Qrels, Rejected
-from context_engine.models.chunk import NOTHING
 
 __all__ = ["DEFAULT_MEASURES", "Scores", "cutoff", "mean", "measured", "read_measures"]
 

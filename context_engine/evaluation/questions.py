@@ -9,8 +9,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
+from context_engine.core.models.request import checked_query
 from context_engine.errors import ConfigError, InvalidRequest
-from context_engine.models.request import checked_query
 
 __all__ = ["Question", "json_lines", "lines_of", "read_questions", "rejected"]
 

@@ -8,21 +8,21 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
-from context_engine.context import from_result
-from context_engine.engine import Engine
-from context_engine.engine.recompute import recompute
+from context_engine.core.context import from_result
+from context_engine.core.engine import Engine
+from context_engine.core.engine.recompute import recompute
+from context_engine.core.models import Fate, Key, RankedChunk, SearchRequest, SearchResult, StageTrace
+from context_engine.core.models.chunk import NOTHING
+from context_engine.core.protocols import TokenCounter
+from context_engine.core.text import content_sha256
 from context_engine.errors import RetrievalFailed
 from context_engine.evaluation.gold import Hit, Identity, identity_of
 from context_engine.evaluation.questions import Question
-from context_engine.models import Fate, Key, RankedChunk, SearchRequest, SearchResult, StageTrace
-from context_engine.models.chunk import NOTHING
-from context_engine.protocols import TokenCounter
 from context_engine.settings import Setting
 from context_engine.settings.layers import with_layer
-from context_engine.text import content_sha256
 
 if TYPE_CHECKING:
-    from context_engine.embedders.usage import EmbedderUse
+    from context_engine.adapters.embedders.usage import EmbedderUse
 
 __all__ = [
     "SILENT",

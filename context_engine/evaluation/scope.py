@@ -8,7 +8,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from context_engine.engine import Engine
+from context_engine.core.engine import Engine
+from context_engine.core.models import SearchRequest
 from context_engine.errors import InvalidRequest, RetrievalFailed
 from context_engine.evaluation import charts
 from context_engine.evaluation.blocks import Figure, Report, Section, Table, Text, Tile
@@ -16,7 +17,6 @@ from context_engine.evaluation.questions import Question
 from context_engine.evaluation.run import Progress
 from context_engine.evaluation.statistics import percentile
 from context_engine.evaluation.words import cut
-from context_engine.models import SearchRequest
 
 __all__ = ["OUT_OF_SCOPE", "Calibration", "TradeOff", "best_signals", "calibrate", "scope_report"]
 

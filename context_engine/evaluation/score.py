@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from context_engine.core.models import Outcome
+from context_engine.core.models.chunk import NOTHING
 from context_engine.evaluation.gold import Hit, Identity, gold_of, ranked_ids
 from context_engine.evaluation.metrics import Scores, mean, measured
 from context_engine.evaluation.qrels import Qrels, Rejected
 from context_engine.evaluation.run import Answer, Run
 from context_engine.evaluation.statistics import Interval, Paired, bootstrap, paired_bootstrap
-from context_engine.models import Outcome
-from context_engine.models.chunk import NOTHING
 
 __all__ = ["NOT_FOUND", "RETURNED", "GoldFate", "Scored", "gold_fates", "rankings_of", "score_rankings", "score_run"]
 

@@ -7,6 +7,7 @@ from collections import Counter
 from html import escape
 from typing import Final
 
+from context_engine.core.models import Settings
 from context_engine.evaluation import charts
 from context_engine.evaluation.blocks import Figure, Section, Table, Text
 from context_engine.evaluation.compared import Compared
@@ -14,7 +15,6 @@ from context_engine.evaluation.qrels import EXACT
 from context_engine.evaluation.score import NOT_FOUND, RETURNED, Scored, gold_fates
 from context_engine.evaluation.statistics import SAMPLES
 from context_engine.evaluation.words import cut, share_text, shown, signed, time_text
-from context_engine.models import Settings
 
 __all__ = [
     "by_group",

@@ -8,7 +8,8 @@ from datetime import date
 from pathlib import Path
 from typing import Final
 
-from context_engine.context import ApproxTokenCounter
+from context_engine.core.context import ApproxTokenCounter
+from context_engine.core.protocols import TokenCounter
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.evaluation.corpus import Corpus, read_corpus
 from context_engine.evaluation.gold import GoldIndex, resolved
@@ -17,7 +18,6 @@ from context_engine.evaluation.qrels import EXACT, Qrels, Rejected, positive, re
 from context_engine.evaluation.questions import Question, read_questions
 from context_engine.evaluation.run import Depth, Progress, Run, run_questions
 from context_engine.evaluation.variant import Variant, open_with_models, with_variant
-from context_engine.protocols import TokenCounter
 from context_engine.wiring import Setup
 
 __all__ = ["Session", "labelled", "open_session", "with_domains"]

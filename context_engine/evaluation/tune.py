@@ -9,7 +9,8 @@ from itertools import product
 from math import prod
 from typing import Any, Final, NamedTuple
 
-from context_engine.engine.recompute import recompute
+from context_engine.core.engine.recompute import recompute
+from context_engine.core.models import MAX_TOP_K, Outcome, SearchResult
 from context_engine.errors import InvalidRequest
 from context_engine.evaluation.account import Trouble, troubles_of
 from context_engine.evaluation.gold import Hit
@@ -18,7 +19,6 @@ from context_engine.evaluation.score import score_rankings
 from context_engine.evaluation.session import Session
 from context_engine.evaluation.statistics import Paired, paired_bootstrap
 from context_engine.evaluation.variant import Variant, open_with_models, read_variant, with_variant
-from context_engine.models import MAX_TOP_K, Outcome, SearchResult
 from context_engine.settings import Layer, Setting, call_layer
 from context_engine.settings.interpolate import Written
 from context_engine.wiring.models import Models

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from context_engine.engine import Engine
+from context_engine.core.engine import Engine
+from context_engine.core.models import Settings
 from context_engine.errors import ConfigError, InvalidRequest, nearest
-from context_engine.models import Settings
-from context_engine.registry import LoadedRegistry
 from context_engine.settings import ALIASES
 from context_engine.settings.interpolate import Written
+from context_engine.settings.registry import LoadedRegistry
 from context_engine.wiring import Setup, build_engine
 from context_engine.wiring.models import Models
 

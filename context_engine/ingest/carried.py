@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from context_engine.chunking import Piece, field_spans
+from context_engine.core.chunking import Piece, field_spans
 from context_engine.ingest.claims import CLAIMS, ID_FIELDS, RECORD_CLAIMS, json_value
 from context_engine.ingest.loaded import LoadedDocument
 

@@ -1,4 +1,4 @@
-"""The metadata of one chunk; `context_engine.chunking` lists the keys."""
+"""The metadata of one chunk; `context_engine.core.chunking` lists the keys."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from context_engine.chunking import ChunkingStrategy, Piece, defined_terms, is_glossary, section_title
+from context_engine.core.chunking import ChunkingStrategy, Piece, defined_terms, is_glossary, section_title
+from context_engine.core.models import Chunk, utc_text
+from context_engine.core.text import content_sha256
 from context_engine.ingest.claims import json_value
-from context_engine.models import Chunk, utc_text
-from context_engine.text import content_sha256
 
 __all__ = ["chunk_metadata", "neighbours"]
 

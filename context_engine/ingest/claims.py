@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time
 from typing import Any, Final, TypeVar
 
-from context_engine.models import TIERS, Classification, SourceType, TrustClass, utc_text
+from context_engine.core.models import TIERS, Classification, SourceType, TrustClass, utc_text
 
 __all__ = ["ALIASES", "CLAIMS", "ID_FIELDS", "RECORD_CLAIMS", "Claims", "json_value"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from context_engine.chunking import (
+from context_engine.core.chunking import (
     CHUNKER_VERSION,
     ChunkingStrategy,
     Piece,
@@ -18,11 +18,7 @@ from context_engine.chunking import (
     get_strategy,
     outline,
 )
-from context_engine.ingest.carried import carried, own_fields
-from context_engine.ingest.chunk_fields import chunk_metadata, neighbours
-from context_engine.ingest.claims import ALIASES, CLAIMS, ID_FIELDS, Claims, json_value
-from context_engine.ingest.loaded import LoadedDocument, page_at
-from context_engine.models import (
+from context_engine.core.models import (
     Chunk,
     Classification,
     DocumentRule,
@@ -31,7 +27,11 @@ from context_engine.models import (
     sound_mapping,
     sound_text,
 )
-from context_engine.protocols import TokenCounter
+from context_engine.core.protocols import TokenCounter
+from context_engine.ingest.carried import carried, own_fields
+from context_engine.ingest.chunk_fields import chunk_metadata, neighbours
+from context_engine.ingest.claims import ALIASES, CLAIMS, ID_FIELDS, Claims, json_value
+from context_engine.ingest.loaded import LoadedDocument, page_at
 
 __all__ = ["PreparedDocument", "chunks_of", "prepare"]
 

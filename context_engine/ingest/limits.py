@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from context_engine.core.models import IngestSettings
 from context_engine.ingest.report import documents
-from context_engine.models import IngestSettings
 
 __all__ = ["lost", "most_chars", "most_chunks", "over", "too_long", "too_much"]
 

@@ -16,10 +16,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from context_engine.chunking import CHUNKER_VERSION, DEFAULT_STRATEGIES
+from context_engine.core.chunking import CHUNKER_VERSION, DEFAULT_STRATEGIES
+from context_engine.core.models import canonical_json
 from context_engine.ingest.names import shown_name
 from context_engine.ingest.reading import FileJob, IngestOptions, Known
-from context_engine.models import canonical_json
 
 __all__ = ["FileMemory", "Held", "Remembered"]
 

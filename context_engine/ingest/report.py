@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from context_engine.core.models import Chunk
 from context_engine.ingest.loaded import Skipped
-from context_engine.models import Chunk
 
 __all__ = ["IngestReport", "Refused", "documents"]
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from context_engine.core.models import DocumentRule, SourceSpec
 from context_engine.ingest.names import shown_name
-from context_engine.models import DocumentRule, SourceSpec
 
 __all__ = ["Assigned", "assigned", "matches"]
 

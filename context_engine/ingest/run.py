@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from context_engine.chunking import DEFAULT_STRATEGIES
+from context_engine.core.chunking import DEFAULT_STRATEGIES
+from context_engine.core.models import Chunk, SourceSpec
+from context_engine.core.protocols import DocumentSink
 from context_engine.errors import InvalidRequest, nearest
 from context_engine.ingest.documents import PreparedDocument, chunks_of
 from context_engine.ingest.folder import files_of, names_of
@@ -22,8 +24,6 @@ from context_engine.ingest.reading import CutDocument, FileJob, IngestOptions, p
 from context_engine.ingest.report import IngestReport, Refused, documents
 from context_engine.ingest.rules import Assigned, assigned
 from context_engine.ingest.workers import Item, read_all
-from context_engine.models import Chunk, SourceSpec
-from context_engine.protocols import DocumentSink
 
 __all__ = ["IngestOptions", "Progress", "RefusingSink", "ingest"]
 

@@ -23,14 +23,14 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Final, NamedTuple
 
-from context_engine.context.tokens import ApproxTokenCounter
+from context_engine.core.context.tokens import ApproxTokenCounter
+from context_engine.core.models import DocumentRule, IngestSettings
 from context_engine.ingest.limits import lost, too_long, too_much
 from context_engine.ingest.loaded import Skipped
 from context_engine.ingest.names import shown_name
 from context_engine.ingest.process import DONE, ERROR, FULL, READY, Process, borrowed, give_back
 from context_engine.ingest.reading import FileJob, IngestOptions, Item, Known, cut_file
 from context_engine.ingest.rules import Assigned
-from context_engine.models import DocumentRule, IngestSettings
 
 __all__ = ["Item", "read_all", "read_one"]
 

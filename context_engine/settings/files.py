@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import yaml
 
+from context_engine.core.models import is_sound_text
 from context_engine.errors import ConfigError
-from context_engine.models import is_sound_text
 
 __all__ = ["Location", "dotted", "read_json", "read_yaml", "unreadable"]
 

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from context_engine.core.models import EffectiveSettings, IngestSettings, Settings
 from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, nearest
-from context_engine.models import EffectiveSettings, IngestSettings, Settings
 from context_engine.settings.interpolate import FromVariable, Written
 from context_engine.settings.sentences import allowed_values, got, unknown_key
 

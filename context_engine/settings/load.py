@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from context_engine.chunking.strategy import DEFAULT_STRATEGIES, ChunkingStrategy, read_strategies
+from context_engine.core.chunking.strategy import DEFAULT_STRATEGIES, ChunkingStrategy, read_strategies
+from context_engine.core.models import IngestSettings
 from context_engine.errors import ConfigError
-from context_engine.models import IngestSettings
 from context_engine.settings.connections import Connections, read_connections, unusable
 from context_engine.settings.files import read_json
 from context_engine.settings.interpolate import Interpolator, plain

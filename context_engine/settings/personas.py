@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from context_engine.core.models import Settings
 from context_engine.errors import ConfigError
-from context_engine.models import Settings
 from context_engine.settings.layers import Layer, config_layer
 from context_engine.settings.sentences import unknown_key
 

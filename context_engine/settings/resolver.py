@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from context_engine.core.models import DomainSpec, EffectiveSettings, SearchRequest
 from context_engine.errors import InvalidRequest, nearest
-from context_engine.models import DomainSpec, EffectiveSettings, SearchRequest
 from context_engine.settings.layers import Layer, call_layer, config_layer, effective_settings, with_layer
 
 __all__ = ["SettingsResolver"]

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, get_args
 
-from context_engine.chunking.strategy import LEAST_SIZE, MOST_SIZE, Method
-from context_engine.models import DomainSpec, IngestSettings, Settings
-from context_engine.registry import FIXED
+from context_engine.core.chunking.strategy import LEAST_SIZE, MOST_SIZE, Method
+from context_engine.core.models import DomainSpec, IngestSettings, Settings
 from context_engine.settings.connections import Connection
 from context_engine.settings.personas import PERSONA_KEYS
+from context_engine.settings.registry import FIXED
 
 __all__ = ["schemas", "write_schemas"]
 

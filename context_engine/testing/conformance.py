@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from typing import ClassVar, Final
 
-from context_engine.models import (
+from context_engine.core.models import (
     TIERS,
     Chunk,
     Condition,
@@ -25,7 +25,7 @@ from context_engine.models import (
     SourceQuery,
     usable_score,
 )
-from context_engine.protocols import Source
+from context_engine.core.protocols import Source
 
 __all__ = ["ODD_QUERIES", "SourceContract"]
 

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from math import sqrt
 
-from context_engine.models import Chunk, ScoreKind, SourceAnswer, SourceQuery
-from context_engine.protocols import TokenVectors
-from context_engine.text import terms
+from context_engine.core.models import Chunk, ScoreKind, SourceAnswer, SourceQuery
+from context_engine.core.protocols import TokenVectors
+from context_engine.core.text import terms
 
 __all__ = ["FakeEmbedder", "FakeReranker", "FixedClock", "ScriptedSource"]
 

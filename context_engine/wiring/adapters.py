@@ -17,20 +17,23 @@ REFINERS: Final = "context_engine.refiners"
 _WHAT: Final = {SOURCES: "adapter", RERANKERS: "reranker", EMBEDDERS: "embedder", REFINERS: "query refiner"}
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _OWN: Final = (
-    EntryPoint("local", "context_engine.sources.factory:open_local", SOURCES),
-    EntryPoint("dify", "context_engine.sources.dify:open_dify", SOURCES),
-    EntryPoint("noop", "context_engine.rerankers:NoOpReranker", RERANKERS),
-    EntryPoint("cross_encoder", "context_engine.rerankers.cross_encoder:open_cross_encoder", RERANKERS),
-    EntryPoint("max_sim", "context_engine.rerankers.max_sim:open_max_sim", RERANKERS),
-    *(EntryPoint(name, f"context_engine.rerankers.http:open_{name}", RERANKERS) for name in ("cohere", "jina", "tei")),
-    EntryPoint("llm", "context_engine.rerankers.llm:open_llm", RERANKERS),
-    EntryPoint("ensemble", "context_engine.rerankers.ensemble:open_ensemble", RERANKERS),
-    EntryPoint("adaptive", "context_engine.rerankers.adaptive:open_adaptive", RERANKERS),
+    EntryPoint("local", "context_engine.adapters.sources.factory:open_local", SOURCES),
+    EntryPoint("dify", "context_engine.adapters.sources.dify:open_dify", SOURCES),
+    EntryPoint("noop", "context_engine.adapters.rerankers:NoOpReranker", RERANKERS),
+    EntryPoint("cross_encoder", "context_engine.adapters.rerankers.cross_encoder:open_cross_encoder", RERANKERS),
+    EntryPoint("max_sim", "context_engine.adapters.rerankers.max_sim:open_max_sim", RERANKERS),
     *(
-        EntryPoint(name, f"context_engine.embedders.{name}:open_{name}", EMBEDDERS)
+        EntryPoint(name, f"context_engine.adapters.rerankers.http:open_{name}", RERANKERS)
+        for name in ("cohere", "jina", "tei")
+    ),
+    EntryPoint("llm", "context_engine.adapters.rerankers.llm:open_llm", RERANKERS),
+    EntryPoint("ensemble", "context_engine.adapters.rerankers.ensemble:open_ensemble", RERANKERS),
+    EntryPoint("adaptive", "context_engine.adapters.rerankers.adaptive:open_adaptive", RERANKERS),
+    *(
+        EntryPoint(name, f"context_engine.adapters.embedders.{name}:open_{name}", EMBEDDERS)
         for name in ("sentence_transformers", "onnx", "openai")
     ),
-    EntryPoint("openai", "context_engine.refiners.openai:open_openai", REFINERS),
+    EntryPoint("openai", "context_engine.adapters.refiners.openai:open_openai", REFINERS),
 )
 """This package's own, found without its metadata too: a Dify plugin carries the package as a plain folder."""
 
@@ -66,7 +69,10 @@ def find_adapter(group: str, name: str, *, file: str | None = None, key: str | N
 
 
 def _points(group: str) -> list[EntryPoint]:
-    return [*(point for point in _OWN if point.group == group), *entry_points(group=group)]
+    """Return the entry points of a group: this package's own names win over whatever metadata says of them."""
+    own = [point for point in _OWN if point.group == group]
+    names = {point.name for point in own}
+    return [*own, *(point for point in entry_points(group=group) if point.name not in names)]
 
 
 def load_adapter(point: EntryPoint) -> Any:

@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from context_engine.engine import Engine, SystemClock
+from context_engine.adapters.sources.factory import SourceContext, SourceFactory
+from context_engine.core.engine import Engine, SystemClock
+from context_engine.core.models import DomainSpec, EffectiveSettings, SearchRequest, SourceSpec
+from context_engine.core.protocols import Clock, Embedder, IdSource, QueryRefiner, Recorder, Reranker, Source
 from context_engine.errors import ConfigError, InvalidRequest
-from context_engine.models import DomainSpec, EffectiveSettings, SearchRequest, SourceSpec
-from context_engine.protocols import Clock, Embedder, IdSource, QueryRefiner, Recorder, Reranker, Source
-from context_engine.registry import LoadedRegistry, load_registry
 from context_engine.settings import (
     Config,
     ConfigPaths,
@@ -27,7 +27,7 @@ from context_engine.settings import (
     read_config,
 )
 from context_engine.settings.layers import with_layer
-from context_engine.sources.factory import SourceContext, SourceFactory
+from context_engine.settings.registry import LoadedRegistry, load_registry
 from context_engine.wiring.adapters import SOURCES, find_adapter, load_adapter
 from context_engine.wiring.hybrid import hybrid
 from context_engine.wiring.models import Models

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from context_engine.engine import SystemClock
+from context_engine.adapters.sources.factory import check_local
+from context_engine.core.engine import SystemClock
+from context_engine.core.models import Settings, SourceSpec
+from context_engine.core.text import check_segmenter
 from context_engine.errors import ConfigError
-from context_engine.models import Settings, SourceSpec
-from context_engine.registry import LoadedRegistry, read_registry
 from context_engine.settings import Config, ConfigPaths, read_config
 from context_engine.settings.paths import CONFIG_FILES
-from context_engine.sources.factory import check_local
-from context_engine.text import check_segmenter
+from context_engine.settings.registry import LoadedRegistry, read_registry
 from context_engine.wiring.adapters import SOURCES, find_adapter
 from context_engine.wiring.models import Models
 
@@ -122,7 +122,7 @@ def _of_sources(registry: LoadedRegistry) -> Iterator[_Found]:
             if source.adapter == "local":
                 check_local(source)
             if source.adapter == "dify":
-                from context_engine.sources.dify import check_dify  # only here: it brings the HTTP client
+                from context_engine.adapters.sources.dify import check_dify  # only here: it brings the HTTP client
 
                 check_dify(source)
         except ConfigError as error:

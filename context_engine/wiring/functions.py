@@ -6,11 +6,11 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any, Final
 
-from context_engine.engine import Engine
+from context_engine.adapters.sources.callable import Adapter, CallableSource
+from context_engine.core.concurrency.forking import Lock
+from context_engine.core.engine import Engine
+from context_engine.core.models import DomainSpec, Registry, SourceSpec, SourceType
 from context_engine.errors import InvalidRequest
-from context_engine.forking import Lock
-from context_engine.models import DomainSpec, Registry, SourceSpec, SourceType
-from context_engine.sources.callable import Adapter, CallableSource
 from context_engine.wiring.build import RerankerChoice
 
 __all__ = ["SPEAKS_FOR_ITSELF", "FunctionEngines"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from context_engine.core.models import EffectiveSettings
+from context_engine.core.query.language import UNKNOWN, language
 from context_engine.errors import ConfigError, InvalidRequest
-from context_engine.models import EffectiveSettings
-from context_engine.query.language import UNKNOWN, language
 from context_engine.settings import Setting
 from context_engine.settings.layers import with_layer
 

@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from context_engine.adapters.model_access import ModelContext
+from context_engine.core.concurrency.forking import Lock
+from context_engine.core.models import EffectiveSettings
+from context_engine.core.protocols import Clock, Embedder, QueryRefiner, Reranker
 from context_engine.errors import ConfigError
-from context_engine.forking import Lock
-from context_engine.model_access import ModelContext
-from context_engine.models import EffectiveSettings
-from context_engine.protocols import Clock, Embedder, QueryRefiner, Reranker
 from context_engine.settings.connections import Connection
 from context_engine.wiring.adapters import EMBEDDERS, REFINERS, RERANKERS, find_adapter, load_adapter
 
 if TYPE_CHECKING:
-    from context_engine.embedders.usage import EmbedderUse
+    from context_engine.adapters.embedders.usage import EmbedderUse
 
 __all__ = ["Models", "open_embedder", "open_reranker"]
 
@@ -122,7 +122,7 @@ class Models:
             embedder = self._embedder
         if embedder is None:
             return None
-        from context_engine.embedders.usage import embedder_use  # only here: it brings the HTTP client
+        from context_engine.adapters.embedders.usage import embedder_use  # only here: it brings the HTTP client
 
         return embedder_use(embedder)
 

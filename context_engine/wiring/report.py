@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from context_engine.models import IngestSettings, Settings
-from context_engine.registry import LoadedRegistry, read_registry
+from context_engine.core.models import IngestSettings, Settings
 from context_engine.settings import Config, ConfigPaths, read_config
+from context_engine.settings.registry import LoadedRegistry, read_registry
 from context_engine.wiring.build import Setup
 
 __all__ = ["Shown", "StageDifference", "changed", "diff_stages", "show"]

@@ -8,8 +8,8 @@ import plugin_runtime
 from dify_plugin import ToolProvider
 from dify_plugin.errors.tool import ToolProviderCredentialValidationError
 
-from context_engine.dify.failure import ToolFailure, guarded
-from context_engine.dify.health import refuse_unhealthy
+from context_engine.apps.dify.failure import ToolFailure, guarded
+from context_engine.apps.dify.health import refuse_unhealthy
 
 
 class ContextEngineProvider(ToolProvider):

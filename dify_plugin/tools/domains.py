@@ -9,10 +9,10 @@ import plugin_runtime
 from dify_plugin import Tool
 from dify_plugin.entities.tool import ToolInvokeMessage
 
-from context_engine.dify.answer import Answer
-from context_engine.dify.catalogue import catalogue
-from context_engine.dify.failure import guarded_tool
-from context_engine.dify.fields import flag_field, text_field
+from context_engine.apps.dify.answer import Answer
+from context_engine.apps.dify.catalogue import catalogue
+from context_engine.apps.dify.failure import guarded_tool
+from context_engine.apps.dify.fields import flag_field, text_field
 
 
 class DomainsTool(Tool):

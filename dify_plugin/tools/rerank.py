@@ -11,11 +11,11 @@ from dify_plugin.entities import ParameterOption
 from dify_plugin.entities.model.rerank import RerankModelConfig
 from dify_plugin.entities.tool import ToolInvokeMessage
 
-from context_engine.dify.answer import Answer, search_answer
-from context_engine.dify.failure import guarded_tool
-from context_engine.dify.fields import flag_field
-from context_engine.dify.model_reranker import ModelChoice
-from context_engine.dify.reranking import rerank_passages
+from context_engine.apps.dify.answer import Answer, search_answer
+from context_engine.apps.dify.failure import guarded_tool
+from context_engine.apps.dify.fields import flag_field
+from context_engine.apps.dify.model_reranker import ModelChoice
+from context_engine.apps.dify.reranking import rerank_passages
 
 
 class RerankTool(Tool):

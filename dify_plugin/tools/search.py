@@ -10,9 +10,9 @@ from dify_plugin import Tool
 from dify_plugin.entities import ParameterOption
 from dify_plugin.entities.tool import ToolInvokeMessage
 
-from context_engine.dify.answer import Answer, search_answer
-from context_engine.dify.failure import guarded_tool, refuse_incomplete
-from context_engine.dify.form import read_search_form
+from context_engine.apps.dify.answer import Answer, search_answer
+from context_engine.apps.dify.failure import guarded_tool, refuse_incomplete
+from context_engine.apps.dify.form import read_search_form
 
 
 class SearchTool(Tool):

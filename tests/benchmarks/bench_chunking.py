@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from context_engine.chunking import ChunkingStrategy, cut
-from context_engine.context.tokens import ApproxTokenCounter
+from context_engine.adapters.token_counters import open_counter
+from context_engine.core.chunking import ChunkingStrategy, cut
+from context_engine.core.context.tokens import ApproxTokenCounter
 from context_engine.errors import ConfigError
-from context_engine.token_counters import open_counter
 
 _WORDS = (
     "the of to and in a is for that on be by with as firm must may bank limit market risk trade desk office client "

@@ -22,10 +22,10 @@ from datetime import UTC, datetime
 from itertools import accumulate
 from typing import NamedTuple
 
-from context_engine.engine.stage2 import rank
-from context_engine.engine.survivors import StageTwo
-from context_engine.models import Chunk, RawAnswer, Settings, SourceSpec, SourceType
-from context_engine.ranking.dedup import deduplicate
+from context_engine.core.engine.stage2 import rank
+from context_engine.core.engine.survivors import StageTwo
+from context_engine.core.models import Chunk, RawAnswer, Settings, SourceSpec, SourceType
+from context_engine.core.ranking.dedup import deduplicate
 
 VOCABULARY = 60_000
 WORDS = 400

@@ -27,11 +27,11 @@ from uuid import UUID
 
 import httpx
 
-from context_engine.engine.clock import SystemClock
-from context_engine.models import SourceQuery, SourceSpec
+from context_engine.adapters.sources.dify import DifySource
+from context_engine.adapters.sources.dify.workspace import Workspace
+from context_engine.core.engine.clock import SystemClock
+from context_engine.core.models import SourceQuery, SourceSpec
 from context_engine.settings.connections import Connection
-from context_engine.sources.dify import DifySource
-from context_engine.sources.dify.workspace import Workspace
 
 DATASETS, QUERIES = (1, 5, 20), (1, 8, 32)
 IDS = [str(UUID(int=number + 1)) for number in range(max(DATASETS))]

@@ -19,13 +19,13 @@ from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 from typing import Any, NamedTuple
 
-from context_engine.engine import Engine
-from context_engine.engine.clock import SystemClock
+from context_engine.adapters.sources.dify import DifySource
+from context_engine.adapters.sources.dify.workspace import Workspace
+from context_engine.core.engine import Engine
+from context_engine.core.engine.clock import SystemClock
+from context_engine.core.models import DomainSpec, Registry, SearchRequest, SourceSpec
 from context_engine.errors import AllSourcesFailed
-from context_engine.models import DomainSpec, Registry, SearchRequest, SourceSpec
 from context_engine.settings.connections import Connection
-from context_engine.sources.dify import DifySource
-from context_engine.sources.dify.workspace import Workspace
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument
 
 DELAYS_S = (0.2, 0.4, 0.6, 0.8, 1.0)

@@ -18,8 +18,8 @@ from collections import defaultdict
 from pathlib import Path
 
 from context_engine import Chunk, Engine, Registry, SearchRequest
-from context_engine.models import DomainSpec, SourceSpec, SourceType
-from context_engine.sources.local import LocalBase, LocalSource
+from context_engine.adapters.sources.local import LocalBase, LocalSource
+from context_engine.core.models import DomainSpec, SourceSpec, SourceType
 
 SHARES = (0.50, 0.25, 0.15, 0.07, 0.03)
 

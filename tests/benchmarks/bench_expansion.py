@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from context_engine import Chunk, Engine, Registry, SearchRequest
-from context_engine.models import DomainSpec, SourceSpec, SourceType
-from context_engine.query import glossary_of, prepare, variants
-from context_engine.sources.local import LocalBase, LocalSource
+from context_engine.adapters.sources.local import LocalBase, LocalSource
+from context_engine.core.models import DomainSpec, SourceSpec, SourceType
+from context_engine.core.query import glossary_of, prepare, variants
 
 AT = 10
 RESAMPLES = 1000

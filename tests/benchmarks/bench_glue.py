@@ -54,9 +54,9 @@ def made_texts() -> list[str]:
 
 
 def ours(texts: list[str]) -> Callable[[], object]:
-    from context_engine.engine.stage2 import rank
-    from context_engine.engine.survivors import StageTwo
-    from context_engine.models import Chunk, RawAnswer, Score, ScoreKind, Settings, SourceSpec, SourceType
+    from context_engine.core.engine.stage2 import rank
+    from context_engine.core.engine.survivors import StageTwo
+    from context_engine.core.models import Chunk, RawAnswer, Score, ScoreKind, Settings, SourceSpec, SourceType
 
     specs = [SourceSpec(id=f"s{number}", type=kind) for number, kind in enumerate(SourceType)]
     settings, now = Settings(dedup_method="exact", stage2_top_k=TOP), datetime.now(UTC)

@@ -26,9 +26,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from sample_files import MAKERS
 
+from context_engine.core.models import DocumentRule, Settings, SourceSpec
 from context_engine.ingest import IngestOptions, ingest, process, run
 from context_engine.ingest.reading import FileJob, Item, Known, read_file
-from context_engine.models import DocumentRule, Settings, SourceSpec
 
 _KINDS: Final = (".md", ".txt", ".csv", ".json", ".html", ".docx", ".xlsx", ".pdf")
 
@@ -87,8 +87,8 @@ def _write(folder: Path, files: int, seed: int) -> None:
 
 def _one(folder: Path, side: str, jobs: int) -> dict[str, Any]:
     """Ingest the folder once, into a base that is new."""
-    from context_engine.engine import SystemClock
-    from context_engine.sources.factory import open_base
+    from context_engine.adapters.sources.factory import open_base
+    from context_engine.core.engine import SystemClock
 
     if side == "baseline":
         run.read_all = _in_this_process

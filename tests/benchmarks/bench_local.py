@@ -26,9 +26,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from context_engine.models import Chunk
-from context_engine.policy.filters import parse_filter
-from context_engine.sources.local import LocalBase
+from context_engine.adapters.sources.local import LocalBase
+from context_engine.core.models import Chunk
+from context_engine.core.policy.filters import parse_filter
 
 VOCABULARY = 60_000
 PASSAGES_PER_DOCUMENT = 20

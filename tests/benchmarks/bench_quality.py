@@ -33,13 +33,13 @@ import numpy as np
 from bench_disjoint import chunk, read, shares
 
 from context_engine import Chunk, Engine, Registry, SearchRequest
-from context_engine.models import DomainSpec, ScoreKind, Settings, SourceSpec, SourceType
-from context_engine.protocols import TokenVectors
-from context_engine.ranking.relevance import normalise_pool
-from context_engine.ranking.rerank import blended
-from context_engine.rerankers.max_sim import MaxSimReranker
-from context_engine.sources.local import LocalBase, LocalSource, SearchOptions
-from context_engine.sources.local.search import Scope
+from context_engine.adapters.rerankers.max_sim import MaxSimReranker
+from context_engine.adapters.sources.local import LocalBase, LocalSource, SearchOptions
+from context_engine.adapters.sources.local.search import Scope
+from context_engine.core.models import DomainSpec, ScoreKind, Settings, SourceSpec, SourceType
+from context_engine.core.protocols import TokenVectors
+from context_engine.core.ranking.relevance import normalise_pool
+from context_engine.core.ranking.rerank import blended
 
 DEPTH = 40
 PLAIN: dict[str, Any] = {"pairs_weight": 0.0, "head_weight": 0.0, "section_weight": 0.0, "sibling_weight": 0.0}

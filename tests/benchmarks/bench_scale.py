@@ -25,9 +25,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
-from context_engine.models import Chunk, Condition
-from context_engine.sources.local import LocalBase, SearchOptions
-from context_engine.sources.local.search import Scope
+from context_engine.adapters.sources.local import LocalBase, SearchOptions
+from context_engine.adapters.sources.local.search import Scope
+from context_engine.core.models import Chunk, Condition
 
 WORDS, LATENT, CENTRES, TOP = 60_000, 48, 1000, 40
 SELECTIVE = Condition("desk", "eq", 7)

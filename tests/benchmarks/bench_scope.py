@@ -25,10 +25,10 @@ from bench_disjoint import read
 from bench_quality import Vectors, with_headings, write
 
 from context_engine import Engine, Registry
+from context_engine.adapters.sources.local import LocalBase, LocalSource
+from context_engine.core.models import DomainSpec, Settings, SourceSpec, SourceType
 from context_engine.evaluation.questions import Question
 from context_engine.evaluation.scope import OUT_OF_SCOPE, best_signals, calibrate
-from context_engine.models import DomainSpec, Settings, SourceSpec, SourceType
-from context_engine.sources.local import LocalBase, LocalSource
 
 SHOWN = (0.10, 0.40)
 

@@ -3,7 +3,7 @@
     TIKTOKEN_CACHE_DIR=DIR python tests/benchmarks/bench_tokens.py [--piece 2000] [--counter NAME ...] FILE ...
 
 Every file is cut into pieces of as many characters; printed are the ratio of the sums, and the 5th and the 95th
-percentile of the ratios of the single pieces. Counters are those of `context_engine.token_counters`.
+percentile of the ratios of the single pieces. Counters are those of `context_engine.adapters.token_counters`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from context_engine.context.tokens import ApproxTokenCounter
-from context_engine.token_counters import open_counter
+from context_engine.adapters.token_counters import open_counter
+from context_engine.core.context.tokens import ApproxTokenCounter
 
 
 def main() -> None:

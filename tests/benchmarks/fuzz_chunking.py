@@ -19,7 +19,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from context_engine.chunking import (
+from context_engine.core.chunking import (
     ChunkingStrategy,
     cut,
     defined_terms,
@@ -28,7 +28,7 @@ from context_engine.chunking import (
     record_text,
     section_title,
 )
-from context_engine.context.tokens import ApproxTokenCounter
+from context_engine.core.context.tokens import ApproxTokenCounter
 from context_engine.ingest.header import header_fields
 
 COUNTERS: dict[str, Callable[[str], int]] = {

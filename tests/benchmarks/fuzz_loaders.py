@@ -33,11 +33,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from sample_files import MAKERS
 
+from context_engine.core.models import IngestSettings
 from context_engine.ingest import LOADERS, CutDocument, IngestOptions, process
 from context_engine.ingest.reading import FileJob
 from context_engine.ingest.rules import Assigned
 from context_engine.ingest.workers import read_all
-from context_engine.models import IngestSettings
 
 _BATCH: Final = 400
 _SEEDS: Final = 40

@@ -14,12 +14,12 @@ from typing import Any
 import httpx
 import pytest
 
-from context_engine.engine.clock import SystemClock
+from context_engine.adapters.sources.dify import DifySource
+from context_engine.adapters.sources.dify.workspace import Workspace
+from context_engine.core.engine.clock import SystemClock
+from context_engine.core.models import SourceQuery, SourceSpec
 from context_engine.errors import SourceForbidden, SourceUnavailable
-from context_engine.models import SourceQuery, SourceSpec
 from context_engine.settings.connections import Connection
-from context_engine.sources.dify import DifySource
-from context_engine.sources.dify.workspace import Workspace
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument
 from context_engine.testing.fake_dify import RegistrationRefused
 from context_engine.testing.fake_dify.keywords import keywords_of

@@ -13,7 +13,10 @@ from uuid import uuid4
 import pytest
 import respx
 
-from context_engine.engine.clock import SystemClock
+from context_engine.adapters.sources.dify import DifySource
+from context_engine.adapters.sources.dify.workspace import Workspace
+from context_engine.core.engine.clock import SystemClock
+from context_engine.core.models import FetchedAtBasis, ScoreKind, SourceQuery, SourceSpec
 from context_engine.errors import (
     SourceAuthError,
     SourceError,
@@ -23,10 +26,7 @@ from context_engine.errors import (
     SourceRateLimited,
     SourceUnavailable,
 )
-from context_engine.models import FetchedAtBasis, ScoreKind, SourceQuery, SourceSpec
 from context_engine.settings.connections import Connection
-from context_engine.sources.dify import DifySource
-from context_engine.sources.dify.workspace import Workspace
 
 RECORDINGS = Path(__file__).parent / "recordings"
 BASE = "https://dify.meridian-harbour.example/v1"

@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 import pytest
 
-from context_engine.engine.clock import SystemClock
-from context_engine.models import SourceSpec
-from context_engine.protocols import Source
+from context_engine.adapters.sources.dify import DifySource
+from context_engine.adapters.sources.dify.workspace import Workspace
+from context_engine.core.engine.clock import SystemClock
+from context_engine.core.models import SourceSpec
+from context_engine.core.protocols import Source
 from context_engine.settings.connections import Connection
-from context_engine.sources.dify import DifySource
-from context_engine.sources.dify.workspace import Workspace
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument, SourceContract
 
 TEXTS = [f"The approval limit of level {level} is {level} million. Rule {level}." for level in range(1, 8)]

@@ -7,16 +7,16 @@ from typing import Any
 import httpx
 import pytest
 
-from context_engine.engine.clock import SystemClock
-from context_engine.models import SourceAnswer, SourceQuery, SourceSpec
-from context_engine.policy.filters import parse_filter
+from context_engine.adapters.sources.dify import DifySource
+from context_engine.adapters.sources.dify.fanout import Ticket
+from context_engine.adapters.sources.dify.listing import list_datasets
+from context_engine.adapters.sources.dify.transport import Call
+from context_engine.adapters.sources.dify.versions import drops_filters, shortcomings, stated_version
+from context_engine.adapters.sources.dify.workspace import Workspace
+from context_engine.core.engine.clock import SystemClock
+from context_engine.core.models import SourceAnswer, SourceQuery, SourceSpec
+from context_engine.core.policy.filters import parse_filter
 from context_engine.settings.connections import Connection
-from context_engine.sources.dify import DifySource
-from context_engine.sources.dify.fanout import Ticket
-from context_engine.sources.dify.listing import list_datasets
-from context_engine.sources.dify.transport import Call
-from context_engine.sources.dify.versions import drops_filters, shortcomings, stated_version
-from context_engine.sources.dify.workspace import Workspace
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument, FakeSegment
 
 VERSIONS = ("1.12.1", "1.13.3", "1.14.0", "1.17.0")

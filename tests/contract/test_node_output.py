@@ -11,10 +11,10 @@ from uuid import UUID
 
 import pytest
 
-from context_engine.dify.external import read_request, records_answer
-from context_engine.dify.node_output import node_records
+from context_engine.apps.dify.external import read_request, records_answer
+from context_engine.apps.dify.node_output import node_records
+from context_engine.core.models import SearchResult
 from context_engine.errors import SourceTimeout
-from context_engine.models import SearchResult
 
 RECORDINGS = Path(__file__).parent / "node_recordings"
 DATASET = "33083ff3-f911-4182-95e5-cbf17aa9a1a8"

@@ -11,8 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from context_engine.errors import SourceTimeout
-from context_engine.models import (
+from context_engine.core.models import (
     SCHEMA_VERSION,
     Caller,
     Chunk,
@@ -22,6 +21,7 @@ from context_engine.models import (
     SourceAnswer,
     SourceQuery,
 )
+from context_engine.errors import SourceTimeout
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "config/schemas/search-result-v1.json").read_text("utf-8"))
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from context_engine.models import Chunk, Score, ScoreKind, SourceAnswer
-from context_engine.sources.callable import CallableSource
+from context_engine.adapters.sources.callable import CallableSource
+from context_engine.core.models import Chunk, Score, ScoreKind, SourceAnswer
 from context_engine.testing import ScriptedSource, SourceContract
 
 CHUNKS = [

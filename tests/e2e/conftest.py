@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from context_engine import Chunk, Engine, Registry, SearchRequest, SearchResult, build_engine, demo
+from context_engine.adapters.sources.factory import base_path
+from context_engine.adapters.sources.local import LocalBase, LocalSource
+from context_engine.core.models import DomainSpec
 from context_engine.ingest import ingest
-from context_engine.models import DomainSpec
-from context_engine.sources.factory import base_path
-from context_engine.sources.local import LocalBase, LocalSource
 from context_engine.wiring import Setup, load_setup
 
 TODAY = datetime(2026, 3, 2, 10, tzinfo=UTC)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 from click.testing import CliRunner, Result
 
-from context_engine.cli import main
+from context_engine.apps.cli import main
 
 MANIFEST = """
 version: 1

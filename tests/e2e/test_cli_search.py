@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from context_engine import demo
-from context_engine.cli import main
+from context_engine.apps.cli import main
 
 QUERY = "NPA classification criteria"
 

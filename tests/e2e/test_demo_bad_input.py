@@ -5,7 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from context_engine.cli import main
+from context_engine.apps.cli import main
 
 ODD_BUT_FINE = [
     "MAS Notice 637(4)(b)?: [",

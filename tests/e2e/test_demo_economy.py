@@ -11,13 +11,13 @@ import pytest
 import yaml
 
 from context_engine import Engine, Registry, SearchRequest, SearchResult, demo
-from context_engine.engine import SystemClock
+from context_engine.adapters.sources.dify import DifySource
+from context_engine.adapters.sources.dify.sink import DifySink
+from context_engine.adapters.sources.dify.workspace import Workspace
+from context_engine.core.engine import SystemClock
+from context_engine.core.models import DomainSpec
 from context_engine.ingest import ingest
-from context_engine.models import DomainSpec
 from context_engine.settings.connections import Connection
-from context_engine.sources.dify import DifySource
-from context_engine.sources.dify.sink import DifySink
-from context_engine.sources.dify.workspace import Workspace
 from context_engine.testing import FakeDify
 
 pytestmark = pytest.mark.slow

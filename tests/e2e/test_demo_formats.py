@@ -21,9 +21,9 @@ import yaml
 from click.testing import CliRunner
 
 from context_engine import Chunk, SearchRequest, SearchResult, build_engine, demo
-from context_engine.cli import main
+from context_engine.adapters.sources.local import LocalBase
+from context_engine.apps.cli import main
 from context_engine.ingest.header import front_matter
-from context_engine.sources.local import LocalBase
 from context_engine.testing import FakeDify, FakeDocument
 from context_engine.wiring import Setup, load_setup
 

@@ -9,9 +9,9 @@ from statistics import mean
 import pytest
 
 from context_engine import Engine, Registry, SearchRequest
-from context_engine.models import DomainSpec, SourceSpec, SourceType
-from context_engine.query import glossary_of
-from context_engine.sources.local import LocalBase, LocalSource
+from context_engine.adapters.sources.local import LocalBase, LocalSource
+from context_engine.core.models import DomainSpec, SourceSpec, SourceType
+from context_engine.core.query import glossary_of
 
 SHARES = (0.50, 0.25, 0.15, 0.07, 0.03)
 

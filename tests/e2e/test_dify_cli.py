@@ -11,8 +11,8 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from context_engine.cli import main
-from context_engine.models import DomainSpec
+from context_engine.apps.cli import main
+from context_engine.core.models import DomainSpec
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument
 
 KEY = "dataset-commandlinesecret1"

@@ -11,11 +11,11 @@ SCRIPT = """
 from gevent import monkey
 monkey.patch_all()
 import gevent
-from context_engine.engine.clock import SystemClock
-from context_engine.models import SourceQuery, SourceSpec
+from context_engine.core.engine.clock import SystemClock
+from context_engine.core.models import SourceQuery, SourceSpec
 from context_engine.settings.connections import Connection
-from context_engine.sources.dify import DifySource
-from context_engine.sources.dify.workspace import Workspace
+from context_engine.adapters.sources.dify import DifySource
+from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument
 
 datasets = [FakeDataset(f"D{n}", documents=[FakeDocument("L", [f"The approval limit {n}."])]) for n in range(6)]

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from context_engine.engine import Engine
-from context_engine.engine.clock import SystemClock
+from context_engine.adapters.sources.dify import DifySource
+from context_engine.adapters.sources.dify.rate import shared_queue
+from context_engine.adapters.sources.dify.workspace import Workspace
+from context_engine.core.engine import Engine
+from context_engine.core.engine.clock import SystemClock
+from context_engine.core.models import DomainSpec, Registry, SearchRequest, SearchResult, SourceSpec, Status
 from context_engine.errors import AllSourcesFailed
-from context_engine.models import DomainSpec, Registry, SearchRequest, SearchResult, SourceSpec, Status
 from context_engine.settings.connections import Connection
-from context_engine.sources.dify import DifySource
-from context_engine.sources.dify.rate import shared_queue
-from context_engine.sources.dify.workspace import Workspace
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument
 from context_engine.testing.fake_dify import Fault
 

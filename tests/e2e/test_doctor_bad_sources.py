@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from context_engine.cli import main
+from context_engine.apps.cli import main
+from context_engine.core.models import Chunk, Score, ScoreKind, SourceAnswer, SourceQuery, SourceSpec
 from context_engine.errors import SourceUnavailable
-from context_engine.models import Chunk, Score, ScoreKind, SourceAnswer, SourceQuery, SourceSpec
 from context_engine.wiring import SOURCES
 
 SECRET = "hunter2-in-the-text"

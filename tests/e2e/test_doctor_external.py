@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from context_engine.cli import main
-from context_engine.dify.engines import Engines, open_engine
-from context_engine.dify.plugin_settings import load_plugin
-from context_engine.dify.retrieval import answer_retrieval
+from context_engine.apps.cli import main
+from context_engine.apps.dify.engines import Engines, open_engine
+from context_engine.apps.dify.plugin_settings import load_plugin
+from context_engine.apps.dify.retrieval import answer_retrieval
 
 TOKEN = "endpoint-token-0123456789abcdefghij"
 Answer = tuple[int, bytes]

@@ -12,7 +12,7 @@ import pytest
 import respx
 from click.testing import CliRunner
 
-from context_engine.cli import main
+from context_engine.apps.cli import main
 
 MANIFEST = 'version: 1\ndomain: BANK\nsources: [{id: sops, type: bank_sop, documents: [{include: "*.md"}]}]\n'
 PIPELINE = {

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from context_engine import demo, evaluation
-from context_engine.cli import main
+from context_engine.apps.cli import main
 
 SIX = ("--queries", "six.jsonl", "--as-of", "2026-03-02")
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from context_engine.cli import main
-from context_engine.cli.ingest_target import told_sleep
-from context_engine.sources.local.lock import WriterLock
+from context_engine.adapters.sources.local.lock import WriterLock
+from context_engine.apps.cli import main
+from context_engine.apps.cli.ingest_target import told_sleep
 from context_engine.testing import FakeDataset, FakeDify
 
 KEY = "dataset-commandlinesecret2"

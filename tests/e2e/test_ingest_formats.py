@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from context_engine.cli import main
+from context_engine.apps.cli import main
 from context_engine.testing import FakeDify
 
 DOCUMENTS = Path(__file__).parents[1] / "data" / "documents"

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from context_engine.sources.local import LocalBase
+from context_engine.adapters.sources.local import LocalBase
 
 KEY = "dataset-killedsecret01"
 MANIFEST = """

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from context_engine.cli import main
+from context_engine.apps.cli import main
 from context_engine.testing import FakeDify
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only here is a name any bytes")

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from context_engine.adapters.sources.local import LocalBase
+from context_engine.core.models import Chunk, ScoreKind
 from context_engine.errors import StoreLocked
-from context_engine.models import Chunk, ScoreKind
-from context_engine.sources.local import LocalBase
 from context_engine.testing.fakes import FakeEmbedder
 
 WRITER = """
 import sys
 from pathlib import Path
-from context_engine.models import Chunk
-from context_engine.sources.local import LocalBase
+from context_engine.core.models import Chunk
+from context_engine.adapters.sources.local import LocalBase
 from context_engine.testing.fakes import FakeEmbedder
 
 embedder = FakeEmbedder(8) if sys.argv[3] == "True" else None
@@ -39,7 +39,7 @@ with base.writer() as writer:
 READER = """
 import sys, time
 from pathlib import Path
-from context_engine.sources.local import LocalBase
+from context_engine.adapters.sources.local import LocalBase
 
 base, until = LocalBase.open(Path(sys.argv[1])), time.monotonic() + 30
 for line in sys.stdin:
@@ -50,7 +50,7 @@ for line in sys.stdin:
 HOLDER = """
 import sys
 from pathlib import Path
-from context_engine.sources.local import LocalBase
+from context_engine.adapters.sources.local import LocalBase
 
 with LocalBase.open(Path(sys.argv[1]), create=True).writer():
     print("open", flush=True)

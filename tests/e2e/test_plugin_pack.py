@@ -16,10 +16,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import context_engine
-from context_engine.cli import main
-from context_engine.dify.credentials import Credentials
-from context_engine.dify.plugin_settings import load_plugin
-from context_engine.dify.settings_line import read_line
+from context_engine.apps.cli import main
+from context_engine.apps.dify.credentials import Credentials
+from context_engine.apps.dify.plugin_settings import load_plugin
+from context_engine.apps.dify.settings_line import read_line
 
 ROOT = Path(__file__).resolve().parents[2]
 PLUGIN = ROOT / "dify_plugin"

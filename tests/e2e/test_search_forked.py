@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from context_engine.cli import main
+from context_engine.apps.cli import main
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument
 
 pytestmark = [
@@ -29,7 +29,7 @@ COMMON = """
 import gc, json, os, random, signal, sys, threading, time, traceback, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads: that is what is tried here
 
-from context_engine.models import SearchRequest, Status
+from context_engine.core.models import SearchRequest, Status
 
 from context_engine.wiring import build_engine, load_setup
 

@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from context_engine import SearchRequest, build_engine
-from context_engine.cli import main
+from context_engine.apps.cli import main
 from context_engine.errors import ContextEngineError
 from context_engine.wiring import load_setup
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from context_engine.cli import main
+from context_engine.apps.cli import main
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument
 from context_engine.testing.fake_dify import Fault
 from context_engine.testing.fake_dify.app import Answer

@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 from context_engine import demo
-from context_engine.dify.settings_line import SettingsLine, write_line
+from context_engine.apps.dify.settings_line import SettingsLine, write_line
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -87,7 +87,7 @@ def test_its_citations_are_switched_on() -> None:
 
 @pytest.mark.parametrize("tool", ["search", "rerank"])
 def test_what_a_search_gives_is_what_is_declared(tool: str, ask: Any, chunk_of: Any) -> None:
-    from context_engine.dify.answer import search_answer
+    from context_engine.apps.dify.answer import search_answer
 
     answer = search_answer(ask([(1, [chunk_of("a", 0.9)])]))
     properties = read(PLUGIN / f"tools/{tool}.yaml")["output_schema"]["properties"]
@@ -142,8 +142,8 @@ def test_what_the_readme_names_is_there() -> None:
 
 
 def test_the_manifest_in_the_readme_is_one() -> None:
-    from context_engine.models import DomainSpec
-    from context_engine.sources.dify import check_dify
+    from context_engine.adapters.sources.dify import check_dify
+    from context_engine.core.models import DomainSpec
 
     (block,) = re.findall(r"```yaml\n(.*?)```", (PLUGIN / "README.md").read_text("utf-8"), re.DOTALL)
     for source in DomainSpec.model_validate(yaml.safe_load(block)).sources:

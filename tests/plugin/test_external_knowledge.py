@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from context_engine.cli import main
+from context_engine.apps.cli import main
 
 pytestmark = pytest.mark.slow
 

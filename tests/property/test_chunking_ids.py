@@ -3,10 +3,10 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from context_engine.chunking import ChunkingStrategy, cut, defined_terms, outline
-from context_engine.context.tokens import ApproxTokenCounter
+from context_engine.core.chunking import ChunkingStrategy, cut, defined_terms, outline
+from context_engine.core.context.tokens import ApproxTokenCounter
+from context_engine.core.models import DocumentRule, sound_text
 from context_engine.ingest import LoadedDocument, chunks_of, prepare
-from context_engine.models import DocumentRule, sound_text
 
 COUNTER = ApproxTokenCounter()
 LINES = st.sampled_from(

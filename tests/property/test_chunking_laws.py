@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from context_engine.chunking import ChunkingStrategy, cut, field_pieces, outline, record_text
-from context_engine.context.tokens import ApproxTokenCounter
+from context_engine.core.chunking import ChunkingStrategy, cut, field_pieces, outline, record_text
+from context_engine.core.context.tokens import ApproxTokenCounter
 
 COUNTERS = {
     "approx": ApproxTokenCounter().count,

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from openpyxl.comments import Comment
 
-from context_engine.context.tokens import ApproxTokenCounter
+from context_engine.core.context.tokens import ApproxTokenCounter
 from context_engine.ingest import Skipped, chunks_of, load, prepare
 from context_engine.ingest.claims import ALIASES
 

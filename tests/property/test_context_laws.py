@@ -7,8 +7,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_engine.context import ApproxTokenCounter, Context, assemble, parse_fences
-from context_engine.models import (
+from context_engine.core.context import ApproxTokenCounter, Context, assemble, parse_fences
+from context_engine.core.models import (
     TIER_OF,
     Chunk,
     Classification,

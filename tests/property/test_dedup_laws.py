@@ -7,9 +7,9 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_engine.ranking.dedup import Match, deduplicate
-from context_engine.ranking.guard import allows
-from context_engine.text import normalize
+from context_engine.core.ranking.dedup import Match, deduplicate
+from context_engine.core.ranking.guard import allows
+from context_engine.core.text import normalize
 
 WORDS = (
     "the desk must may not report excess limit 5 % 7 USD EUR before after bonds archive committee approves rejects "

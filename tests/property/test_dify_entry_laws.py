@@ -14,18 +14,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from context_engine.dify.answer import Answer, search_answer
-from context_engine.dify.catalogue import catalogue
-from context_engine.dify.credentials import Credentials
-from context_engine.dify.engines import Engines, OpenEngine, open_engine
-from context_engine.dify.failure import ToolFailure, guarded_tool
-from context_engine.dify.fields import flag_field, text_field
-from context_engine.dify.form import read_search_form
-from context_engine.dify.plugin_settings import load_plugin
-from context_engine.dify.reranking import rerank_passages
-from context_engine.dify.retrieval import answer_retrieval
+from context_engine.apps.dify.answer import Answer, search_answer
+from context_engine.apps.dify.catalogue import catalogue
+from context_engine.apps.dify.credentials import Credentials
+from context_engine.apps.dify.engines import Engines, OpenEngine, open_engine
+from context_engine.apps.dify.failure import ToolFailure, guarded_tool
+from context_engine.apps.dify.fields import flag_field, text_field
+from context_engine.apps.dify.form import read_search_form
+from context_engine.apps.dify.plugin_settings import load_plugin
+from context_engine.apps.dify.reranking import rerank_passages
+from context_engine.apps.dify.retrieval import answer_retrieval
+from context_engine.core.models import Caller
 from context_engine.errors import ContextEngineError
-from context_engine.models import Caller
 
 TOKEN = "t" * 32
 QUESTION = "What are the NPA classification criteria?"

@@ -9,9 +9,9 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from context_engine.models import Chunk, Condition, ScoreKind
-from context_engine.sources.local import LocalBase, SearchOptions
-from context_engine.sources.local.merge import merged, ranked
+from context_engine.adapters.sources.local import LocalBase, SearchOptions
+from context_engine.adapters.sources.local.merge import merged, ranked
+from context_engine.core.models import Chunk, Condition, ScoreKind
 from context_engine.testing.fakes import FakeEmbedder
 
 WORDS = ("limit", "buffer", "haircut", "desk", "margin")

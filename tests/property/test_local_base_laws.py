@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from context_engine.models import Chunk
-from context_engine.sources.local import LocalBase, Writer
+from context_engine.adapters.sources.local import LocalBase, Writer
+from context_engine.core.models import Chunk
 
 SOURCES = st.sampled_from(["sop", "web"])
 DOCUMENTS = st.sampled_from(["d1", "d2", "d3"])

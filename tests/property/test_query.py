@@ -5,10 +5,19 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from context_engine.query import Glossary, acronyms, clean, exact_first, language, prepare, references, sub_questions
-from context_engine.query.references import codes
-from context_engine.query.spelling import near
-from context_engine.text import term_weights, tokens
+from context_engine.core.query import (
+    Glossary,
+    acronyms,
+    clean,
+    exact_first,
+    language,
+    prepare,
+    references,
+    sub_questions,
+)
+from context_engine.core.query.references import codes
+from context_engine.core.query.spelling import near
+from context_engine.core.text import term_weights, tokens
 
 CODES = st.sampled_from(["NPA-001", "4.2.1(b)", "637(4)(b)", "DCE-WEB-001", "A4.3.13", "5.5", "1,000", "CET1", "T+2"])
 WORDS = st.sampled_from(["what", "is", "the", "NPA", "limit", "of", "material", "审批", "bank's", "and", "how"])

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from context_engine.models import Settings
+from context_engine.core.models import Settings
 from context_engine.settings import Layer, Setting, effective_settings
 from context_engine.settings.interpolate import Interpolator
 from context_engine.settings.layers import call_layer, environment_layer

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from context_engine.engine import recompute, stage_two_bytes
-from context_engine.models import Chunk, Outcome, Score, ScoreKind, SearchRequest, Settings
-from context_engine.ranking.authority import final_score, overturnable_gap
-from context_engine.rerankers import CallableReranker
+from context_engine.adapters.rerankers import CallableReranker
+from context_engine.core.engine import recompute, stage_two_bytes
+from context_engine.core.models import Chunk, Outcome, Score, ScoreKind, SearchRequest, Settings
+from context_engine.core.ranking.authority import final_score, overturnable_gap
 
 WORDS = [
     *("approval", "rule", "limit", "committee", "desk", "product", "risk", "must", "not"),

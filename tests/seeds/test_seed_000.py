@@ -2,7 +2,7 @@
 
 import pytest
 
-from context_engine.models import SearchRequest, Settings
+from context_engine.core.models import SearchRequest, Settings
 
 SEED_TAG = {
     "source_id": "bank_sops",

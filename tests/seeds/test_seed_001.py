@@ -5,10 +5,10 @@ import re
 import pytest
 
 from context_engine import ApproxTokenCounter, Chunk, Engine, Registry, SearchRequest, build_context_block, from_result
+from context_engine.adapters.sources.local import LocalBase, LocalSource
+from context_engine.core.models import DomainSpec, SourceSpec
+from context_engine.core.policy.filters import parse_filter
 from context_engine.errors import InvalidFilter
-from context_engine.models import DomainSpec, SourceSpec
-from context_engine.policy.filters import parse_filter
-from context_engine.sources.local import LocalBase, LocalSource
 
 LIBRARY = [
     (

@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from context_engine.models import Outcome
-from context_engine.ranking.threshold import filter_by_similarity
-from context_engine.rerankers import CallableReranker, NoOpReranker
+from context_engine.adapters.rerankers import CallableReranker, NoOpReranker
+from context_engine.core.models import Outcome
+from context_engine.core.ranking.threshold import filter_by_similarity
 
 CHUNKS = [{"content": f"chunk {score}", "score": score, "source": "s"} for score in (0.85, 0.82, 0.78, 0.75, 0.72)]
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from context_engine.models import Chunk, Decision, Score, ScoreKind
-from context_engine.ranking.fusion import reciprocal_rank_fusion, weighted_fusion
-from context_engine.ranking.relevance import normalise_pool
+from context_engine.core.models import Chunk, Decision, Score, ScoreKind
+from context_engine.core.ranking.fusion import reciprocal_rank_fusion, weighted_fusion
+from context_engine.core.ranking.relevance import normalise_pool
 
 VECTOR, KEYWORD = ["Doc_A", "Doc_B", "Doc_C"], ["Doc_A", "Doc_C", "Doc_D"]
 

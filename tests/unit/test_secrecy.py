@@ -88,7 +88,7 @@ def test_a_connection_names_its_key_and_the_password_of_its_proxy() -> None:
     assert hide("Kf6Ty8Ui0Op2As4D and pr0xy/w0rd and pr0xy%2Fw0rd") == f"{MASK} and {MASK} and {MASK}"
 
 
-@pytest.mark.parametrize("name", ["httpcore.http11", "httpx", "context_engine.sources.dify.refusals"])
+@pytest.mark.parametrize("name", ["httpcore.http11", "httpx", "context_engine.adapters.sources.dify.refusals"])
 def test_log_records_pass_the_filter(name: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     log = logging.getLogger(name)

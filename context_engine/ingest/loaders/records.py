@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from context_engine.chunking import record_text
+from context_engine.core.chunking import record_text
 from context_engine.ingest.claims import ID_FIELDS, RECORD_CLAIMS, json_value
 from context_engine.ingest.loaded import LoadedDocument, Skipped
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from context_engine.core.models import IngestSettings
 from context_engine.ingest.loaded import LoadedDocument, Skipped
-from context_engine.models import IngestSettings
 
 __all__ = ["Loader", "NoFile", "SourceFile", "kind_of"]
 

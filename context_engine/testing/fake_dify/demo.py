@@ -8,15 +8,14 @@ from typing import Any, Final
 
 import yaml
 
-import context_engine
+from context_engine.core.models import Chunk, DomainSpec, SourceSpec, SourceType
 from context_engine.ingest import ingest
-from context_engine.models import Chunk, DomainSpec, SourceSpec, SourceType
 from context_engine.testing.fake_dify.data import FakeDataset, FakeDocument, FakeSegment, Model
 
 __all__ = ["demo_datasets"]
 
 _RERANKER: Final[Model] = ("langgenius/fake/fake", "fake-rerank")
-_DEMO: Final = Path(context_engine.__file__).parent / "demo"
+_DEMO: Final = Path(__file__).resolve().parents[2] / "demo"
 
 
 def demo_datasets() -> list[FakeDataset]:

@@ -7,7 +7,7 @@ from collections import Counter
 from itertools import pairwise
 from typing import Final
 
-from context_engine.text import STOP_WORDS, has_cjk
+from context_engine.core.text import STOP_WORDS, has_cjk
 
 __all__ = ["keywords_of"]
 

@@ -9,10 +9,10 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid5
 
+from context_engine.core.text import terms
 from context_engine.testing.fake_dify.data import FakeDataset, FakeDocument, FakeSegment
 from context_engine.testing.fake_dify.keywords import keywords_of
 from context_engine.testing.fakes import FakeEmbedder
-from context_engine.text import terms
 
 __all__ = ["StoredDataset", "StoredDocument", "StoredSegment", "Unit", "store", "vector_of"]
 

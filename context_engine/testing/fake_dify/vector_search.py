@@ -7,11 +7,11 @@ from collections.abc import Collection, Sequence
 from math import log, sqrt
 from typing import Any, Final, NamedTuple
 
+from context_engine.core.text import terms
 from context_engine.testing.fake_dify.data import Model
 from context_engine.testing.fake_dify.payload import SearchPlan
 from context_engine.testing.fake_dify.refusals import Refusal, invalid_param, no_vector_table
 from context_engine.testing.fake_dify.stored import StoredDataset, Unit, vector_of
-from context_engine.text import terms
 
 __all__ = ["Hit", "Models", "vector_search"]
 

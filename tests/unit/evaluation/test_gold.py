@@ -4,8 +4,8 @@ import hashlib
 
 import pytest
 
+from context_engine.core.models import Chunk
 from context_engine.evaluation.gold import GoldIndex, gold_of, identity_of, ranked_ids, resolved
-from context_engine.models import Chunk
 
 CHUNK = Chunk(content="Rule.", document_id="SOP-1", document_version="3.2", section="4.2.1")
 SHA = hashlib.sha256(b"Rule.").hexdigest()

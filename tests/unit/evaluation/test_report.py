@@ -6,13 +6,13 @@ from html.parser import HTMLParser
 
 import pytest
 
+from context_engine.core.models import canonical_json
 from context_engine.evaluation import charts
 from context_engine.evaluation.blocks import Figure, Report, Section, Table, Text, Tile
 from context_engine.evaluation.html import to_html
 from context_engine.evaluation.markdown import to_markdown
 from context_engine.evaluation.report import evaluation_report
 from context_engine.evaluation.summary import summary
-from context_engine.models import canonical_json
 
 EVIL = "<script>alert(1)</script> | `x` *y* [z](u)"
 REPORT = Report(

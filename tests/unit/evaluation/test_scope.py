@@ -4,10 +4,10 @@ from collections import Counter
 
 import pytest
 
+from context_engine.core.models import SearchRequest
 from context_engine.errors import InvalidRequest
 from context_engine.evaluation.questions import Question, read_questions
 from context_engine.evaluation.scope import OUT_OF_SCOPE, best_signals, calibrate, scope_report
-from context_engine.models import SearchRequest
 from context_engine.wiring import build_engine
 
 INSIDE = [("a", 0.9), ("b", 0.5), ("c", 0.3), ("d", 0.2)]

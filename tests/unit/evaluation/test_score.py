@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from context_engine.core.models import Fate, Outcome
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.evaluation import session as evaluation_session
 from context_engine.evaluation.account import latency, stages, tier_shares, token_efficiency, troubles_of
@@ -20,7 +21,6 @@ from context_engine.evaluation.session import open_session
 from context_engine.evaluation.summary import summary
 from context_engine.evaluation.trec import read_run, write_run
 from context_engine.evaluation.variant import Variant, read_variant
-from context_engine.models import Fate, Outcome
 from context_engine.wiring import build_engine
 
 MEASURES = ("R@8", "AP@10", "nDCG@10")

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from context_engine.embedders.cache import CachedEmbedder
+from context_engine.adapters.embedders.cache import CachedEmbedder
+from context_engine.core.models import Settings
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.evaluation import tune as tuning
 from context_engine.evaluation.account import Trouble
@@ -17,7 +18,6 @@ from context_engine.evaluation.statistics import Paired
 from context_engine.evaluation.tune import STAGE_TWO, Fold, Tuned, candidates, chosen_by_folds, folds_of, tune
 from context_engine.evaluation.tuned_report import evidence, merged_config, tuned_report
 from context_engine.evaluation.variant import Variant, read_variant
-from context_engine.models import Settings
 from context_engine.testing.fakes import FakeEmbedder
 from context_engine.wiring import models
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from context_engine.models import DocumentRule, SourceSpec
+from context_engine.core.models import DocumentRule, SourceSpec
 
 
 class MemorySink:

@@ -5,10 +5,10 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from context_engine.chunking import record_text
-from context_engine.context.tokens import ApproxTokenCounter
+from context_engine.core.chunking import record_text
+from context_engine.core.context.tokens import ApproxTokenCounter
+from context_engine.core.models import DocumentRule
 from context_engine.ingest import LoadedDocument, chunks_of, prepare
-from context_engine.models import DocumentRule
 
 COUNTER = ApproxTokenCounter()
 RECORD = {"entity_id": "AC-1", "desk": "Rates", **{f"remark_{n}": f"{n} " + "word " * 60 for n in range(1, 7)}}

@@ -6,11 +6,11 @@ from itertools import pairwise
 
 import pytest
 
-from context_engine.chunking import read_strategies
-from context_engine.context.tokens import ApproxTokenCounter
+from context_engine.core.chunking import read_strategies
+from context_engine.core.context.tokens import ApproxTokenCounter
+from context_engine.core.models import DocumentRule
 from context_engine.errors import ConfigError
 from context_engine.ingest import LoadedDocument, chunks_of, prepare
-from context_engine.models import DocumentRule
 
 COUNTER = ApproxTokenCounter()
 NOW = datetime(2026, 3, 2, 10, 0, 0, 5, tzinfo=UTC)

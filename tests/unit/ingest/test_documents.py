@@ -5,9 +5,9 @@ from hashlib import sha256
 
 import pytest
 
-from context_engine.context.tokens import ApproxTokenCounter
+from context_engine.core.context.tokens import ApproxTokenCounter
+from context_engine.core.models import Classification, DocumentRule, FetchedAtBasis, SourceType, TrustClass
 from context_engine.ingest import LoadedDocument, chunks_of, load, prepare
-from context_engine.models import Classification, DocumentRule, FetchedAtBasis, SourceType, TrustClass
 
 COUNTER = ApproxTokenCounter()
 SOP = DocumentRule(include="*", doc_type="sop_document")

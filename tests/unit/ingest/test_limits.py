@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from context_engine.chunking import DEFAULT_STRATEGIES
+from context_engine.core.chunking import DEFAULT_STRATEGIES
+from context_engine.core.models import IngestSettings
 from context_engine.ingest import LOADERS, IngestOptions, ingest, process
 from context_engine.ingest.limits import most_chars, most_chunks
 from context_engine.ingest.workers import read_all
-from context_engine.models import IngestSettings
 
 HOSTILE = '''
 import os, re, subprocess, sys, tempfile, time

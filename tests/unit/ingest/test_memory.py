@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from context_engine.core.models import IngestSettings
 from context_engine.ingest import FileMemory, IngestOptions, ingest
 from context_engine.ingest import run as run_module
-from context_engine.models import IngestSettings
 
 FILES = {"a.md": "# A\n\nText of a.\n", "b.md": "# B\n\nText of b.\n", "r.jsonl": '{"entity_id": "E1", "x": 1}\n'}
 RULES = {"*.md": "default", "**/*.md": "default", "*.jsonl": "entity_record"}

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from context_engine.context.tokens import ApproxTokenCounter
+from context_engine.core.context.tokens import ApproxTokenCounter
+from context_engine.core.models.sound import MOST_DEPTH
 from context_engine.ingest import LoadedDocument, ingest, prepare
-from context_engine.models.sound import MOST_DEPTH
 
 
 def test_a_record_nested_50_deep_is_taken_to_the_depth_that_can_be_written(folder, source, sink):

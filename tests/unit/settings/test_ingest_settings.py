@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from context_engine.core.models import IngestSettings
 from context_engine.errors import ConfigError
-from context_engine.models import IngestSettings
 from context_engine.settings import find_config
 from context_engine.wiring import check, load_setup, show
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from context_engine.core.models import Settings
 from context_engine.errors import ConfigError, InvalidRequest
-from context_engine.models import Settings
 from context_engine.settings import call_layer, config_layer, effective_settings
 from context_engine.settings.interpolate import FromVariable, Written
 from context_engine.settings.layers import environment_layer, environment_warnings, seed_layer, with_layer

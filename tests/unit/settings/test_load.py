@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from context_engine.chunking.strategy import DEFAULT_STRATEGIES
+from context_engine.core.chunking.strategy import DEFAULT_STRATEGIES
+from context_engine.core.models import AuthorityBoosts, Settings
 from context_engine.errors import ConfigError
-from context_engine.models import AuthorityBoosts, Settings
 from context_engine.settings import Config, ConfigPaths, load_config, read_config
 
 Write = Callable[[Mapping[str, Any]], ConfigPaths]

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from context_engine.core.models import DomainSpec, SearchRequest
 from context_engine.errors import ConfigError, InvalidRequest
-from context_engine.models import DomainSpec, SearchRequest
 from context_engine.settings import SettingsResolver, config_layer
 from context_engine.settings.layers import environment_layer, seed_layer
 from context_engine.settings.personas import persona_layers

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from context_engine.models import SourceSpec
+from context_engine.core.models import SourceSpec
 from context_engine.settings.sentences import allowed_values, got, unknown_key
 
 

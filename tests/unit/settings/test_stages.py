@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from context_engine.errors import ConfigError
-from context_engine.registry import load_registry
 from context_engine.settings import ConfigPaths, load_config
+from context_engine.settings.registry import load_registry
 
 Write = Callable[[Mapping[str, Any]], ConfigPaths]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from context_engine.context.tokens import ApproxTokenCounter
+from context_engine.core.context.tokens import ApproxTokenCounter
 from context_engine.ingest import LoadedDocument, Skipped, load
 
 DOCUMENTS = Path(__file__).parents[3] / "data" / "documents"

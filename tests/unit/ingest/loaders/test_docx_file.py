@@ -7,8 +7,8 @@ import pytest
 from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls, qn
 
+from context_engine.core.models import DocumentRule
 from context_engine.ingest import chunks_of, prepare
-from context_engine.models import DocumentRule
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import pytest
 from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
 
+from context_engine.core.models import IngestSettings
 from context_engine.ingest import load
-from context_engine.models import IngestSettings
 
 OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006"
 SPACES = (

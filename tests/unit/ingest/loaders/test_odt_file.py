@@ -5,8 +5,8 @@ import zipfile
 
 import pytest
 
+from context_engine.core.models import IngestSettings
 from context_engine.ingest import load
-from context_engine.models import IngestSettings
 
 ODF = "urn:oasis:names:tc:opendocument:xmlns"
 SPACES = " ".join(

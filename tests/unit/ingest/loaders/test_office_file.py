@@ -11,8 +11,8 @@ from pathlib import Path
 import docx
 import pytest
 
+from context_engine.core.models import IngestSettings
 from context_engine.ingest import load
-from context_engine.models import IngestSettings
 
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)
 SOFFICE = shutil.which("soffice") or shutil.which("libreoffice")

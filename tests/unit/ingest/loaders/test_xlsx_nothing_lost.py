@@ -8,9 +8,9 @@ import pytest
 from openpyxl.chart import BarChart, Reference
 from openpyxl.comments import Comment
 
+from context_engine.core.models import IngestSettings
 from context_engine.ingest import LoadedDocument, Skipped
 from context_engine.ingest.loaders import xlsx_parts
-from context_engine.models import IngestSettings
 
 READ = IngestSettings(hidden_cells="read")
 SHEET = "xl/worksheets/sheet1.xml"

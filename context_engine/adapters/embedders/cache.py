@@ -1,0 +1,247 @@
+"""No text is embedded twice: recent queries in memory, passages on disk by the hash of their text."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+from array import array
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from context_engine.adapters.model_access import ModelContext, Options
+from context_engine.core.concurrency.forking import abandon, forget_in_child
+from context_engine.core.protocols import Embedder, TokenEmbedder, TokenVectors
+
+__all__ = ["CacheOptions", "CacheStats", "CachedEmbedder", "VectorFile", "cached"]
+
+logger = logging.getLogger(__name__)
+
+QUERIES_KEPT: Final = 1024
+_AT_ONCE: Final = 500
+"""Parameters of one SQLite statement; 999 in old builds."""
+
+
+class CacheOptions(Options):
+    """Options every embedder of this package has.
+
+    Attributes:
+        query_cache: vectors of queries kept in memory; 0 for none.
+        cache: keep the vectors of passages on disk, so that indexing again embeds only what is new.
+        cache_file: where; `embeddings.sqlite` in the data folder if None.
+    """
+
+    query_cache: Annotated[int, Field(ge=0, le=1_000_000)] = QUERIES_KEPT
+    cache: bool = True
+    cache_file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStats:
+    """What a cache has spared since it was opened; texts, not calls."""
+
+    query_hits: int = 0
+    query_misses: int = 0
+    document_hits: int = 0
+    document_misses: int = 0
+
+
+class VectorFile:
+    """Vectors by key in one SQLite file, as 32-bit floats; several processes may use it.
+
+    A file that cannot be read or written is said once in the log and goes unused: a cache may fail, never a search.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._open: sqlite3.Connection | None = None
+        self._broken = False
+        forget_in_child(self)
+
+    def forget(self) -> None:
+        """Have no file open; SQLite's connection may be neither used nor closed in a forked child."""
+        abandon(self._open)
+        self._open, self._lock = None, threading.Lock()
+
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, array[float]]:
+        """Return what is known of these keys."""
+        out: dict[bytes, array[float]] = {}
+        with self._lock, self._guard():
+            for start in range(0, len(keys), _AT_ONCE):
+                part = keys[start : start + _AT_ONCE]
+                marks = ",".join("?" * len(part))
+                rows = self._database().execute(f"SELECT key, vector FROM vectors WHERE key IN ({marks})", part)
+                out.update((key, _floats(vector)) for key, vector in rows)
+        return out
+
+    def put(self, vectors: dict[bytes, array[float]]) -> None:
+        """Keep vectors."""
+        with self._lock, self._guard():
+            rows = [(key, vector.tobytes()) for key, vector in vectors.items()]
+            database = self._database()
+            with database:
+                database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        with self._lock:
+            if self._open is not None:
+                self._open.close()
+                self._open = None
+
+    def _database(self) -> sqlite3.Connection:
+        if self._broken:
+            raise sqlite3.OperationalError("not used any more")
+        if self._open is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._open = sqlite3.connect(self._path, timeout=5.0, check_same_thread=False)
+            self._open.execute("PRAGMA journal_mode=WAL")
+            self._open.execute("PRAGMA synchronous=NORMAL")
+            self._open.execute("CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB) WITHOUT ROWID")
+        return self._open
+
+    def _guard(self) -> suppress:
+        return _Said(self)
+
+    def failed(self, error: BaseException) -> None:
+        """Use the file no more."""
+        if not self._broken:
+            self._broken = True
+            logger.warning("the embedding cache %s is not used: %s; delete it to start a new one", self._path, error)
+
+
+class _Said(suppress):
+    """Suppresses what the file may raise, and tells it."""
+
+    def __init__(self, file: VectorFile) -> None:
+        super().__init__(sqlite3.Error, OSError, ValueError)
+        self._file = file
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        held = super().__exit__(kind, error, trace)  # type: ignore[arg-type]
+        if held and error is not None:
+            self._file.failed(error)
+        return bool(held)
+
+
+class CachedEmbedder:
+    """An embedder that remembers: the last queries in memory, passages in a file.
+
+    Vectors are rounded to 32 bits whether or not they were known, so that a cache changes no result.
+
+    Args:
+        embedder: asked for what is not known.
+        queries: vectors of queries kept, least recently used out first; 0 for none.
+        file: of passages; None for none.
+    """
+
+    def __init__(self, embedder: Embedder, *, queries: int = QUERIES_KEPT, file: VectorFile | None = None) -> None:
+        self._embedder, self._most, self._file = embedder, queries, file
+        self._counts = [0, 0, 0, 0]
+        self.forget()
+        forget_in_child(self)
+
+    def forget(self) -> None:
+        """Remember nothing, and wait for no vector that is just being made: in a forked child none is."""
+        self._lock = threading.Lock()
+        self._queries: OrderedDict[str, list[float]] = OrderedDict()
+        self._asked: dict[str, Future[list[float]]] = {}
+
+    @property
+    def inner(self) -> Embedder:
+        """The embedder that is asked."""
+        return self._embedder
+
+    @property
+    def model_id(self) -> str:
+        """The embedder's."""
+        return self._embedder.model_id
+
+    @property
+    def dimension(self) -> int:
+        """The embedder's."""
+        return self._embedder.dimension
+
+    @property
+    def stats(self) -> CacheStats:
+        """Hits and misses so far."""
+        with self._lock:
+            return CacheStats(*self._counts)
+
+    def embed_query(self, text: str) -> Sequence[float]:
+        """Return the vector of a query; who asks for one that is just being made waits for it."""
+        with self._lock:
+            known, made = self._queries.get(text), self._asked.get(text)
+            self._counts[0 if known is not None or made is not None else 1] += 1
+            if known is not None:
+                self._queries.move_to_end(text)
+                return list(known)
+            mine = made is None
+            if made is None:
+                made = self._asked[text] = Future()
+        return list(self._make(text, made) if mine else made.result())
+
+    def _make(self, text: str, made: Future[list[float]]) -> list[float]:
+        try:
+            vector = array("f", self._embedder.embed_query(text)).tolist()
+        except BaseException as error:
+            with self._lock:
+                del self._asked[text]
+            made.set_exception(error)
+            raise
+        with self._lock:
+            self._queries[text] = vector
+            del self._asked[text]
+            while len(self._queries) > self._most:
+                self._queries.popitem(last=False)
+        made.set_result(vector)
+        return vector
+
+    def embed_documents(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """Return one vector per text; the same text twice is embedded once."""
+        model = self._embedder.model_id
+        keys = [sha256(f"{model}\0{text}".encode("utf-8", "surrogatepass")).digest() for text in texts]
+        known = self._file.get(list(dict.fromkeys(keys))) if self._file is not None else {}
+        new = {key: text for key, text in zip(keys, texts) if key not in known}
+        if new:
+            made = self._embedder.embed_documents(list(new.values()))
+            fresh = {key: array("f", vector) for key, vector in zip(new, made, strict=True)}
+            if self._file is not None:
+                self._file.put(fresh)
+            known |= fresh
+        with self._lock:
+            self._counts[2] += len(texts) - len(new)
+            self._counts[3] += len(new)
+        return [known[key].tolist() for key in keys]
+
+
+class _CachedTokenEmbedder(CachedEmbedder):
+    """The same for an embedder that gives token vectors, which are not kept here: they are two hundred times larger."""
+
+    def embed_tokens(self, texts: Sequence[str], *, query: bool = False) -> Sequence[TokenVectors]:
+        """Return the tokens of each text with their vectors."""
+        inner = self.inner
+        assert isinstance(inner, TokenEmbedder)
+        return inner.embed_tokens(texts, query=query)
+
+
+def cached(embedder: Embedder, options: CacheOptions, context: ModelContext) -> CachedEmbedder:
+    """Return an embedder with the caches of its options."""
+    file = VectorFile(options.cache_file or context.data_dir() / "embeddings.sqlite") if options.cache else None
+    kind = _CachedTokenEmbedder if isinstance(embedder, TokenEmbedder) else CachedEmbedder
+    return kind(embedder, queries=options.query_cache, file=file)
+
+
+def _floats(data: bytes) -> array[float]:
+    out: array[float] = array("f")
+    out.frombytes(data)
+    return out

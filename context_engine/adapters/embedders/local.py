@@ -1,0 +1,126 @@
+"""A model that runs in this process: loaded at its first use, fed in batches."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from typing import Final, Protocol, TypeVar
+
+from context_engine.adapters.embedders.prefixes import Prefixes
+from context_engine.core.concurrency.forking import abandon, forget_in_child
+from context_engine.core.protocols import TokenVectors
+from context_engine.errors import ContextEngineError, EmbedderError
+
+__all__ = ["Encoder", "LocalEmbedder"]
+
+logger = logging.getLogger(__name__)
+
+BATCH_SIZE: Final = 64
+
+R = TypeVar("R")
+
+
+class Encoder(Protocol):
+    """A loaded model.
+
+    Attributes:
+        dimension: length of a vector.
+    """
+
+    dimension: int
+
+    def encode(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """Return one unit vector per text."""
+        ...
+
+    def encode_tokens(self, texts: Sequence[str]) -> Sequence[TokenVectors]:
+        """Return the tokens of each text with a unit vector each."""
+        ...
+
+
+class LocalEmbedder:
+    """Embeds with a model in this process; one thread at a time, the model uses the cores itself.
+
+    Args:
+        name: returns the model's name with what tells its weights from others of that name.
+        load: loads the model; called once, at the first text or when the dimension is asked for. What it raises that is
+            not ours becomes an `EmbedderError`, and the next call tries again.
+        prefixes: what the model wants in front of texts.
+        batch_size: texts given to the model at once.
+    """
+
+    def __init__(
+        self,
+        name: Callable[[], str],
+        load: Callable[[], Encoder],
+        *,
+        prefixes: Prefixes = Prefixes(),  # noqa: B008  a tuple
+        batch_size: int = BATCH_SIZE,
+    ) -> None:
+        self._name, self._load, self._prefixes, self._batch_size = name, load, prefixes, batch_size
+        self._lock = threading.RLock()
+        self._encoder: Encoder | None = None
+        self._model_id: str | None = None
+        forget_in_child(self)
+
+    def forget(self) -> None:
+        """Load the model again: its threads have stayed in the parent."""
+        abandon(self._encoder)
+        self._encoder, self._lock = None, threading.RLock()
+
+    @property
+    def model_id(self) -> str:
+        """The model's name; with a mark where prefixes change its vectors."""
+        with self._lock:
+            if self._model_id is None:
+                marks = "\0".join(self._prefixes)
+                mark = "+" + sha256(marks.encode()).hexdigest()[:8] if any(self._prefixes) else ""
+                self._model_id = self._name() + mark
+            return self._model_id
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector, read from the model."""
+        with self._lock:
+            return self._ready().dimension
+
+    def embed_query(self, text: str) -> Sequence[float]:
+        """Return the vector of a query."""
+        return self._each([self._prefixes.query + text], lambda encoder: encoder.encode)[0]
+
+    def embed_documents(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """Return one vector per text; long and short texts are fed apart, so that little is padding."""
+        return self._each([self._prefixes.document + text for text in texts], lambda encoder: encoder.encode)
+
+    def embed_tokens(self, texts: Sequence[str], *, query: bool = False) -> Sequence[TokenVectors]:
+        """Return the tokens of each text with a vector each, those of a prefix among them."""
+        prefix = self._prefixes.query if query else self._prefixes.document
+        return self._each([prefix + text for text in texts], lambda encoder: encoder.encode_tokens)
+
+    def _each(self, texts: Sequence[str], pick: Callable[[Encoder], Callable[[Sequence[str]], Sequence[R]]]) -> list[R]:
+        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
+        found: dict[int, R] = {}
+        for start in range(0, len(order), self._batch_size):
+            places = order[start : start + self._batch_size]
+            with self._lock:
+                encode = pick(self._ready())
+                vectors = self._ours(lambda: encode([texts[place] for place in places]))  # noqa: B023  called here
+            found.update(zip(places, vectors, strict=True))
+        return [found[place] for place in range(len(texts))]
+
+    def _ready(self) -> Encoder:
+        if self._encoder is None:
+            self._encoder = self._ours(self._load)
+            logger.info("embedding model %s is loaded, dimension %d", self.model_id, self._encoder.dimension)
+        return self._encoder
+
+    def _ours(self, call: Callable[[], R]) -> R:
+        try:
+            return call()
+        except ContextEngineError:
+            raise
+        except Exception as error:
+            logger.debug("embedding model failed", exc_info=error)
+            raise EmbedderError(f"the embedding model failed with {type(error).__name__}") from error

@@ -1,0 +1,170 @@
+"""An embedder behind the OpenAI embeddings API, which many servers speak: POST /v1/embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite, sqrt
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from context_engine.adapters.embedders.cache import CacheOptions, cached
+from context_engine.adapters.embedders.prefixes import Prefixes, known_prefixes
+from context_engine.adapters.model_access import ModelContext, read_options
+from context_engine.adapters.model_access.server import ModelServer, server_of
+from context_engine.core.concurrency.forking import Lock
+from context_engine.core.protocols import Embedder
+from context_engine.errors import EmbedderError
+
+__all__ = ["OpenAIEmbedder", "OpenAIOptions", "Usage", "open_openai"]
+
+BATCH_SIZE: Final = 100
+_DIMENSIONS: Final = {
+    "text-embedding-3-large": 3072,
+    "text-embedding-3-small": 1536,
+    "text-embedding-ada-002": 1536,
+}
+
+
+class OpenAIOptions(CacheOptions):
+    """Options of the embedder `openai`.
+
+    Attributes:
+        connection: name of the connection; its base URL is a host, or ends where `/embeddings` follows.
+        model: the server's name for the model.
+        dimensions: ask for shorter vectors, where the model can.
+        batch_size: texts in one call.
+        attempts: calls for one batch before it counts as failed.
+        price_per_million_tokens: what a million tokens cost, for `usage`.
+        query_prefix, document_prefix: in place of the known ones.
+    """
+
+    connection: Annotated[str, Field(min_length=1)]
+    model: Annotated[str, Field(min_length=1)] = "text-embedding-3-large"
+    dimensions: Annotated[int, Field(ge=1, le=65_536)] | None = None
+    batch_size: Annotated[int, Field(ge=1, le=2048)] = BATCH_SIZE
+    attempts: Annotated[int, Field(ge=1, le=20)] = 5
+    price_per_million_tokens: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    query_prefix: str | None = None
+    document_prefix: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What was asked of the server since it was opened.
+
+    Attributes:
+        calls: answered calls.
+        tokens: as the server counted them.
+        cost: in the currency of the price; None where no price is given.
+    """
+
+    calls: int
+    tokens: int
+    cost: float | None
+
+
+class OpenAIEmbedder:
+    """Embeds through a server; safe for several threads.
+
+    Args:
+        server: asked.
+        options: of the model.
+    """
+
+    def __init__(self, server: ModelServer, options: OpenAIOptions) -> None:
+        self._server, self._options = server, options
+        known = known_prefixes(options.model)
+        self._prefixes = Prefixes(
+            known.query if options.query_prefix is None else options.query_prefix,
+            known.document if options.document_prefix is None else options.document_prefix,
+        )
+        self._lock = Lock()
+        self._dimension = options.dimensions or _DIMENSIONS.get(options.model)
+        self._calls = self._tokens = 0
+
+    @property
+    def model_id(self) -> str:
+        """The model's name, with the number of dimensions and the prefixes where they are not its own."""
+        asked = f"/{self._options.dimensions}" if self._options.dimensions else ""
+        given = (self._options.query_prefix, self._options.document_prefix)
+        mark = "" if given == (None, None) else f"+{'|'.join(self._prefixes)}"
+        return f"{self._options.model}{asked}{mark}"
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector; of a model that is not known the server is asked."""
+        if self._dimension is None:
+            self._embed(["dimension"])
+        assert self._dimension is not None
+        return self._dimension
+
+    @property
+    def usage(self) -> Usage:
+        """Calls, tokens and cost so far."""
+        with self._lock:
+            price = self._options.price_per_million_tokens
+            cost = None if price is None else self._tokens * price / 1_000_000
+            return Usage(self._calls, self._tokens, cost)
+
+    def embed_query(self, text: str) -> Sequence[float]:
+        """Return the vector of a query."""
+        return self._all([text], self._prefixes.query)[0]
+
+    def embed_documents(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """Return one vector per text, asked for in batches."""
+        return self._all(texts, self._prefixes.document)
+
+    def _all(self, texts: Sequence[str], prefix: str) -> list[list[float]]:
+        """The API refuses empty texts, so they are not sent: their vector is all zeros."""
+        places = [place for place, text in enumerate(texts) if text.strip()]
+        found: dict[int, list[float]] = {}
+        for start in range(0, len(places), self._options.batch_size):
+            part = places[start : start + self._options.batch_size]
+            found.update(zip(part, self._embed([prefix + texts[place] for place in part])))
+        empty = [0.0] * self.dimension if len(found) < len(texts) else []
+        return [found.get(place, empty) for place in range(len(texts))]
+
+    def _embed(self, texts: Sequence[str]) -> list[list[float]]:
+        body: dict[str, Any] = {"model": self._options.model, "input": list(texts), "encoding_format": "float"}
+        if self._options.dimensions:
+            body["dimensions"] = self._options.dimensions
+        answer = self._server.post("v1", "embeddings", body)
+        try:
+            vectors = _vectors(answer, len(texts))
+            tokens = int((answer.get("usage") or {}).get("total_tokens") or 0)
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+            raise EmbedderError("the embedding server gave an answer of another form than the embeddings API") from None
+        with self._lock:
+            self._calls, self._tokens = self._calls + 1, self._tokens + tokens
+            if any(len(vector) != (self._dimension or len(vectors[0])) for vector in vectors):
+                raise EmbedderError(f"the embedding server gave vectors of other than {self._dimension} dimensions")
+            self._dimension = len(vectors[0])
+        return vectors
+
+
+def _vectors(answer: Any, count: int) -> list[list[float]]:
+    """Return the vectors in the order of the texts, of unit length; every text must be there once."""
+    rows = {int(row["index"]): [float(value) for value in row["embedding"]] for row in answer["data"]}
+    if len(answer["data"]) != count or sorted(rows) != list(range(count)):
+        raise ValueError
+    return [_unit(rows[place]) for place in range(count)]
+
+
+def _unit(vector: list[float]) -> list[float]:
+    length = sqrt(sum(value * value for value in vector))
+    if not vector or not isfinite(length):
+        raise ValueError
+    return [value / length for value in vector] if length else vector
+
+
+def open_openai(options: Mapping[str, Any], context: ModelContext) -> Embedder:
+    """Return an embedder behind the OpenAI embeddings API; nothing is asked yet."""
+    chosen = read_options(OpenAIOptions, options)
+    server = server_of(context, chosen.connection, _failed, attempts=chosen.attempts)
+    return cached(OpenAIEmbedder(server, chosen), chosen, context)
+
+
+def _failed(problem: str, later: bool) -> EmbedderError:
+    return EmbedderError(f"embedding server: {problem}", retryable=later)

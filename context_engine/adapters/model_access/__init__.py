@@ -1,0 +1,9 @@
+"""What embedders and rerankers share: what they are opened with, and how a model is reached, on disk or over HTTP.
+
+The HTTP client comes with `model_access.server` alone: most set-ups name no model.
+"""
+
+from context_engine.adapters.model_access.context import EmbedderFactory, ModelContext, RerankerFactory
+from context_engine.adapters.model_access.options import Options, read_options
+
+__all__ = ["EmbedderFactory", "ModelContext", "Options", "RerankerFactory", "read_options"]

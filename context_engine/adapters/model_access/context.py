@@ -1,0 +1,64 @@
+"""What an embedder or a reranker is opened with.
+
+Each is opened by a function `(options, context)`, published by its package in the entry-point group
+`context_engine.embedders` or `context_engine.rerankers` under the name that the settings give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from context_engine.core.protocols import Clock, Embedder, Reranker
+from context_engine.errors import ConfigError
+from context_engine.settings.connections import Connection
+
+__all__ = ["EmbedderFactory", "ModelContext", "RerankerFactory"]
+
+
+def _no_data_dir() -> Path:
+    raise ConfigError("no data folder is known here: name one in the options")
+
+
+def _no_embedder() -> Embedder:
+    raise ConfigError("no embedder is configured: name one as 'embedder'")
+
+
+def _no_reranker(name: str, options: Mapping[str, Any]) -> Reranker:
+    raise ConfigError(f"reranker {name!r} cannot be opened from here")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelContext:
+    """What an adapter to a model may use.
+
+    Attributes:
+        connection: returns a connection by name, its variables and files read at the call; call it again after a 401.
+        clock: the time.
+        data_dir: returns the folder for what may be kept between runs.
+        embedder: returns the engine's embedder, the same each time; raises ConfigError where none is configured.
+        reranker: (name, options) -> another reranker, for one that asks several.
+    """
+
+    connection: Callable[[str], Connection]
+    clock: Clock
+    data_dir: Callable[[], Path] = _no_data_dir
+    embedder: Callable[[], Embedder] = _no_embedder
+    reranker: Callable[[str, Mapping[str, Any]], Reranker] = _no_reranker
+
+
+EmbedderFactory = Callable[[Mapping[str, Any], ModelContext], Embedder]
+"""Opens an embedder from its options; loads no model and asks no server yet.
+
+Raises:
+    ConfigError: the options cannot be used.
+"""
+
+RerankerFactory = Callable[[Mapping[str, Any], ModelContext], Reranker]
+"""Opens a reranker from its options; loads no model and asks no server yet.
+
+Raises:
+    ConfigError: the options cannot be used.
+"""

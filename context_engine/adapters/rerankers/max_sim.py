@@ -1,0 +1,144 @@
+"""Token max-sim: for each token of the question the passage's most similar token, by the embedder's own token vectors.
+
+    s = sum over the question's tokens t of idf(t) * max over the passage's tokens d of cos(t, d) / sum of idf(t)
+
+and the score is s normalised over the pool by `normalise_pool`, as stage 1's relevance is, for s alone differs by a
+quarter between the best and the worst of forty candidates. A single passage keeps s.
+
+This is the late interaction of ColBERT (Khattab and Zaharia 2020) with a model that was not trained for it, weighted by
+idf(t) = ln(1 + N / max(df(t), 1)) over the N passages at hand. It is worth adding to the first stage, never in its
+place: `rerank_weight` says how much of the first stage stays. Measured with all-MiniLM-L6-v2 on 2 788 questions to
+financial regulation, forty candidates of a hybrid first stage, weight .5: MAP@10 .685 -> .700 (paired 95 % interval of
+the gain .011 to .021), R@10 .813 -> .817 (-.001 to .009). Forty passages that it has seen cost 20 ms of one core, forty
+new ones seconds, all of it their embedding: give `cache_mib` room for the whole base, or a GPU to the embedder. Needs
+the extra `vectors` and an embedder with token vectors.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from math import log
+from typing import Annotated, Any, Final, cast
+
+from pydantic import Field
+
+from context_engine.adapters.model_access import ModelContext, Options, read_options
+from context_engine.core.concurrency.forking import forget_in_child
+from context_engine.core.models import Chunk
+from context_engine.core.protocols import Embedder, Reranker, TokenEmbedder
+from context_engine.core.ranking.relevance import normalise_pool
+from context_engine.errors import ConfigError, EmbedderError, MissingExtra, RerankerError
+
+__all__ = ["MaxSimOptions", "MaxSimReranker", "open_max_sim"]
+
+CACHE_MIB: Final = 256
+
+
+class MaxSimOptions(Options):
+    """Options of the reranker `max_sim`.
+
+    Attributes:
+        cache_mib: memory for the token vectors of passages seen before, MiB; a passage of 150 tokens takes 0.1 MiB at
+            384 dimensions. 0 for none.
+    """
+
+    cache_mib: Annotated[int, Field(ge=0, le=1_000_000)] = CACHE_MIB
+
+
+class MaxSimReranker:
+    """Scores passages by the max-sim of their tokens; safe for several threads.
+
+    Args:
+        embedder: gives token vectors.
+        cache_mib: see `MaxSimOptions`.
+
+    Raises:
+        MissingExtra: numpy is not installed.
+    """
+
+    def __init__(self, embedder: TokenEmbedder, *, cache_mib: int = CACHE_MIB) -> None:
+        try:
+            import numpy as np
+        except ImportError as error:
+            raise MissingExtra("reranker 'max_sim'", "vectors") from error
+        self._numpy: Any = np
+        self.name = "max_sim"
+        self._embedder = embedder
+        self._most = cache_mib * 1024 * 1024
+        self.forget()
+        forget_in_child(self)
+
+    def forget(self) -> None:
+        """Keep nothing: at a fork another thread may just have been changing it."""
+        self._held = 0
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[bytes, tuple[frozenset[str], Any]] = OrderedDict()
+
+    def rerank(self, query: str, chunks: Sequence[Chunk]) -> Sequence[float] | None:
+        """Return one score in [0, 1] per chunk; None for a question without tokens."""
+        try:
+            asked = self._embedder.embed_tokens([query], query=True)[0]
+            passages = self._passages([chunk.content for chunk in chunks])
+        except EmbedderError as error:
+            raise RerankerError(str(error)) from error
+        if not len(asked.tokens):
+            return None
+        np = self._numpy
+        weights = np.array(_idf(asked.tokens, [tokens for tokens, _ in passages]), np.float32)
+        question = np.asarray(asked.vectors, np.float32)
+        found = [self._score(question, weights, vectors) for _, vectors in passages]
+        return normalise_pool(found) if len(found) > 1 else found
+
+    def _score(self, question: Any, weights: Any, passage: Any) -> float:
+        if not len(passage):
+            return 0.0
+        best = (question @ passage.astype(self._numpy.float32).T).max(axis=1)
+        return min(max(float(weights @ best / weights.sum()), 0.0), 1.0)
+
+    def _passages(self, texts: Sequence[str]) -> list[tuple[frozenset[str], Any]]:
+        """Return the distinct tokens and the vectors of each text, as 16-bit floats whether or not they were kept."""
+        keys = [sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
+        with self._lock:
+            known = {key: self._kept[key] for key in keys if key in self._kept}
+            for key in known:
+                self._kept.move_to_end(key)
+        new = {key: text for key, text in zip(keys, texts) if key not in known}
+        if new:
+            made = self._embedder.embed_tokens(list(new.values()))
+            for key, (tokens, vectors) in zip(new, made, strict=True):
+                known[key] = (frozenset(tokens), self._numpy.asarray(vectors, self._numpy.float16))
+                self._keep(key, known[key])
+        return [known[key] for key in keys]
+
+    def _keep(self, key: bytes, passage: tuple[frozenset[str], Any]) -> None:
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = passage
+                self._held += passage[1].nbytes
+            while self._held > self._most:
+                _, (_, vectors) = self._kept.popitem(last=False)
+                self._held -= vectors.nbytes
+
+
+def _idf(tokens: Sequence[str], passages: Sequence[frozenset[str]]) -> list[float]:
+    held = Counter(token for passage in passages for token in passage)
+    return [log(1.0 + len(passages) / max(held[token], 1)) for token in tokens]
+
+
+def open_max_sim(options: Mapping[str, Any], context: ModelContext) -> Reranker:
+    """Return a max-sim reranker over the engine's embedder; nothing is loaded yet.
+
+    Raises:
+        ConfigError: no embedder is configured, or one that gives no token vectors.
+    """
+    chosen = read_options(MaxSimOptions, options)
+    embedder: Embedder = context.embedder()
+    if not isinstance(embedder, TokenEmbedder):
+        raise ConfigError(
+            "reranker 'max_sim' needs token vectors, which this embedder does not give: use 'sentence_transformers' or "
+            "'onnx' as embedder, or another reranker"
+        )
+    return MaxSimReranker(cast(TokenEmbedder, embedder), cache_mib=chosen.cache_mib)

@@ -1,0 +1,38 @@
+"""The rerankers that need no model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from context_engine.core.models import Chunk
+
+__all__ = ["CallableReranker", "NoOpReranker"]
+
+Score = Callable[[str, Sequence[str]], Sequence[float] | None]
+
+
+class NoOpReranker:
+    """Has no opinion: stage 1's relevance stands."""
+
+    name = "noop"
+
+    def rerank(self, query: str, chunks: Sequence[Chunk]) -> Sequence[float] | None:
+        """Return None."""
+        return None
+
+
+class CallableReranker:
+    """Asks a function (query, texts) for one score in [0, 1] per text.
+
+    Args:
+        function: called once a search with all texts; None means "no opinion".
+        name: stands in the result.
+    """
+
+    def __init__(self, function: Score, name: str = "callable") -> None:
+        self.name = name
+        self._function = function
+
+    def rerank(self, query: str, chunks: Sequence[Chunk]) -> Sequence[float] | None:
+        """Return the function's scores; what it raises becomes a `RerankerError` in the engine."""
+        return self._function(query, [chunk.content for chunk in chunks])

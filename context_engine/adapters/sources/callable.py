@@ -1,0 +1,68 @@
+"""A function as a source: the seed's `adapter(query, domain, top_k)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sized
+from itertools import islice
+from typing import Any
+
+from context_engine.core.models import Chunk, ScoreKind, SourceAnswer, SourceQuery
+from context_engine.core.models.chunk_dict import chunk_from_dict
+from context_engine.errors import InvalidRequest, SourceError, SourceProtocolError
+
+__all__ = ["Adapter", "CallableSource", "ChunkDicts"]
+
+Adapter = Callable[[str, str, int], Iterable[Mapping[str, Any] | Chunk]]
+
+
+class ChunkDicts(list[dict[str, Any]]):
+    """Chunk dicts with what is missing from them: a function may return this in place of a plain list.
+
+    Attributes:
+        failures: what parts of the source could not get.
+    """
+
+    def __init__(self, chunks: Iterable[dict[str, Any]] = (), *, failures: tuple[SourceError, ...] = ()) -> None:
+        super().__init__(chunks)
+        self.failures = failures
+
+
+class CallableSource:
+    """Asks a function of three positional arguments (query, domain, top_k) for chunk dicts or chunks.
+
+    Args:
+        adapter: the function; called from several threads at once.
+        source_id: the id of the source it stands for.
+        score_kinds: the kinds of score it may give; all of them where left out.
+    """
+
+    def __init__(
+        self, adapter: Adapter, source_id: str = "adapter", score_kinds: frozenset[ScoreKind] = frozenset(ScoreKind)
+    ) -> None:
+        self.source_id, self.score_kinds = source_id, score_kinds
+        self._adapter = adapter
+
+    def search(self, query: SourceQuery) -> SourceAnswer:
+        """Return what the function gives. A chunk that cannot be read is left out and noted.
+
+        Raises:
+            SourceProtocolError: the function gave something else than a list of chunks.
+        """
+        given: Any = self._adapter(query.text, query.domain, query.top_k)
+        if given is None or isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+            raise SourceProtocolError(
+                f"the adapter returned {type(given).__name__} instead of a list of chunks", source_id=self.source_id
+            )
+        chunks: list[Chunk] = []
+        notes: list[str] = []
+        for one in islice(given, query.top_k):
+            try:
+                chunks.append(one if isinstance(one, Chunk) else chunk_from_dict(one, notes))
+            except InvalidRequest as error:
+                notes.append(f"left out: {error}")
+        more = len(given) - query.top_k if isinstance(given, Sized) else 0
+        failures = given.failures if isinstance(given, ChunkDicts) else ()
+        return SourceAnswer(chunks=chunks, notes=tuple(notes), cut=max(more, 0), failures=failures)
+
+    def close(self) -> None:
+        """Nothing to release: the function belongs to its maker."""

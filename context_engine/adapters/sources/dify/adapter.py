@@ -1,0 +1,155 @@
+"""Dify behind the seed's function of three arguments: `adapter(query, domain, top_k)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from context_engine.adapters.sources.callable import ChunkDicts
+from context_engine.adapters.sources.dify.factory import open_dify
+from context_engine.adapters.sources.dify.fanout import Ticket, ask_each
+from context_engine.adapters.sources.dify.merge import Part, merged
+from context_engine.adapters.sources.dify.source import DifySource
+from context_engine.adapters.sources.factory import SourceContext
+from context_engine.core.concurrency.forking import Lock
+from context_engine.core.models import Chunk, DomainSpec, Registry, SourceAnswer, SourceQuery, SourceSpec, checked_top_k
+from context_engine.core.policy.trust import standing
+from context_engine.core.protocols import Clock
+from context_engine.errors import ConfigError, InvalidRequest, SourceError
+from context_engine.settings.connections import Connection
+
+__all__ = ["DifyAdapter", "dify_kb_adapter"]
+
+_MOST_SOURCES: Final = 32
+
+
+def dify_kb_adapter(
+    registry: Registry, connection: Callable[[str], Connection], clock: Clock, *, timeout_s: float = 10.0
+) -> DifyAdapter:
+    """Return the seed's `dify_kb_adapter`: a function (query, domain, top_k) over the Dify sources of each domain.
+
+    Args:
+        registry: the domains.
+        connection: returns a connection by name, its files read anew.
+        clock: the time.
+        timeout_s: seconds for one call of the function.
+    """
+    return DifyAdapter(registry, connection, clock, timeout_s)
+
+
+class DifyAdapter:
+    """Asks all Dify sources of a domain; safe for several threads. `close` lets the connections go."""
+
+    def __init__(
+        self, registry: Registry, connection: Callable[[str], Connection], clock: Clock, timeout_s: float
+    ) -> None:
+        self._registry, self._connection = registry, connection
+        self._clock, self._timeout_s = clock, timeout_s
+        self._lock = Lock(reentrant=True)
+        self._shared: dict[Hashable, Any] = {}
+        self._opened: dict[str, tuple[_Opened, ...]] = {}
+
+    def __call__(self, query: str, domain: str, top_k: int) -> ChunkDicts:
+        """Return chunk dicts, best first, each with its source, type, tier and trust.
+
+        What some sources or datasets did not answer stands in `failures` of the list, and in the status of a search.
+
+        Raises:
+            UnknownDomain: the domain is not registered.
+            InvalidRequest: a query without text, a top_k out of range, or a domain without a Dify source.
+            ConfigError: a source that cannot be used.
+            SourceError: no source answered.
+        """
+        sources = self._sources(domain)
+        asked = SourceQuery(text=query, domain=domain, top_k=checked_top_k(top_k, "top_k"), timeout_s=self._timeout_s)
+        due = self._clock.monotonic() + self._timeout_s
+        jobs = [partial(_search, one.source, asked) for one in sources]
+        answers = ask_each(jobs, width=_MOST_SOURCES, left=lambda: due - self._clock.monotonic())
+        return _joined(query, domain, top_k, sources, answers)
+
+    def close(self) -> None:
+        """Close the connections; may be called twice, and another call opens them again."""
+        with self._lock:
+            for one in (one for opened in self._opened.values() for one in opened):
+                one.source.close()
+
+    def _sources(self, domain: str) -> tuple[_Opened, ...]:
+        with self._lock:
+            if domain not in self._opened:
+                spec = self._registry.domain(domain)
+                found = [source for source in spec.sources if source.adapter == "dify"]
+                if not found:
+                    raise InvalidRequest(f"domain {domain!r} has no source with 'adapter: dify' in its manifest")
+                self._opened[domain] = tuple(_Opened(one, open_dify(one, self._context(spec))) for one in found)
+            return self._opened[domain]
+
+    def _context(self, domain: DomainSpec) -> SourceContext:
+        return SourceContext(
+            domain=domain.domain,
+            data_dir=_no_data,
+            connection=self._connection,
+            clock=self._clock,
+            shared=self._keep,
+            timezone=domain.timezone,
+        )
+
+    def _keep(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        if key not in self._shared:
+            self._shared[key] = make()
+        return self._shared[key]
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    spec: SourceSpec
+    source: DifySource
+
+
+def _no_data() -> Path:
+    raise ConfigError("the Dify adapter has no data folder")
+
+
+def _search(source: DifySource, query: SourceQuery, _ticket: Ticket) -> SourceAnswer | InvalidRequest:
+    try:
+        return source.search(query)
+    except InvalidRequest as error:
+        return error
+
+
+def _joined(
+    query: str,
+    domain: str,
+    top_k: int,
+    sources: tuple[_Opened, ...],
+    answers: list[SourceAnswer | InvalidRequest | SourceError],
+) -> ChunkDicts:
+    parts: list[Part] = []
+    failures: list[SourceError] = []
+    for one, answer in zip(sources, answers, strict=True):
+        if isinstance(answer, InvalidRequest):
+            raise answer
+        if isinstance(answer, SourceError):
+            failures.append(answer)
+        else:
+            failures += answer.failures
+            parts.append(Part(one.spec.id, tuple(_spoken_for(chunk, one.spec) for chunk in answer.chunks), True))
+    if not parts:
+        raise failures[0]
+    best = merged(parts, query)[:top_k]
+    return ChunkDicts(({**chunk.to_dict(), "domain": domain} for chunk in best), failures=tuple(failures))
+
+
+def _spoken_for(chunk: Chunk, spec: SourceSpec) -> Chunk:
+    """A chunk that says what its manifest makes of it, for a chunk dict speaks for itself."""
+    held = standing(chunk, spec)
+    fields: Mapping[str, Any] = {
+        "source_type": held.source_type,
+        "authority_tier": held.tier,
+        "trust_class": held.trust,
+        "classification": held.classification,
+        "ttl_seconds": spec.ttl_seconds if chunk.ttl_seconds is None else chunk.ttl_seconds,
+    }
+    return chunk._replace(source_id=spec.id, **fields)

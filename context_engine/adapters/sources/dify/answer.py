@@ -1,0 +1,97 @@
+"""What came of the calls of one search, as one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from context_engine.adapters.sources.dify.merge import Part, fused_legs, merged
+from context_engine.core.models import SourceAnswer, SourceQuery
+from context_engine.errors import SourceError
+
+__all__ = ["Found", "answered"]
+
+
+class Found(NamedTuple):
+    """What one leg of one dataset gave.
+
+    Attributes:
+        at: when Dify answered; None where it was not asked.
+        failure: what is missing from it.
+    """
+
+    part: Part
+    notes: tuple[str, ...] = ()
+    at: datetime | None = None
+    failure: SourceError | None = None
+
+
+def answered(
+    query: SourceQuery,
+    source_id: str,
+    datasets: Sequence[str],
+    results: Sequence[Found | SourceError],
+    notes: Sequence[str],
+) -> SourceAnswer:
+    """Return the answer of a source: the best chunks of all datasets, and what is missing.
+
+    Args:
+        query: what was asked; the whole query orders chunks whose scores do not compare.
+        datasets: for each result, the dataset that was asked.
+        results: one a call.
+        notes: stand before those of the results.
+
+    Raises:
+        SourceError: no call was answered.
+    """
+    legs: dict[str, list[Part]] = {}
+    failures: list[SourceError] = []
+    found = [result for result in results if isinstance(result, Found)]
+    for dataset, result in zip(datasets, results, strict=True):
+        failure = result.failure if isinstance(result, Found) else result
+        if failure is not None:
+            failures.append(_named(failure, source_id, dataset))
+        if isinstance(result, Found):
+            legs.setdefault(dataset, []).append(result.part)
+    if not legs:
+        raise _all_failed(failures)
+    asked = [one for one in found if one.at is not None]
+    chunks = merged([_of_dataset(dataset, parts) for dataset, parts in legs.items()], query.words or query.text)
+    return SourceAnswer(
+        chunks=chunks[: query.top_k],
+        notes=tuple(dict.fromkeys([*notes, *(note for one in found for note in one.notes)])),
+        retrieved_at=min((one.at for one in found if one.at is not None), default=None),
+        cut=max(len(chunks) - query.top_k, 0),
+        failures=tuple(failures),
+        by_keywords=bool(asked) and not any(one.part.ordered for one in asked),
+    )
+
+
+def _of_dataset(dataset: str, legs: Sequence[Part]) -> Part:
+    given = [leg for leg in legs if leg.chunks]
+    return fused_legs(dataset, given) if given else legs[0]
+
+
+def _named(error: SourceError, source_id: str, dataset: str) -> SourceError:
+    """Return the error with source and dataset, and nothing of what it came from."""
+    return type(error)(
+        f"dataset {dataset}: {error}",
+        source_id=source_id,
+        retryable=error.retryable,
+        retry_after_s=error.retry_after_s,
+    )
+
+
+def _all_failed(failures: Sequence[SourceError]) -> SourceError:
+    """Return the first failure, saying that it is not the only one; retryable if any is."""
+    first = failures[0]
+    if len(failures) == 1:
+        return first
+    text = str(first).removeprefix(f"source {first.source_id!r}: ")
+    return type(first)(
+        f"none of its {len(failures)} calls was answered; the first: {text}",
+        source_id=first.source_id,
+        retryable=any(one.retryable for one in failures),
+        retry_after_s=first.retry_after_s,
+    )

@@ -1,0 +1,147 @@
+"""Answers kept for a while; of equal questions asked at the same time one goes out."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable, Hashable
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from cachetools import LRUCache
+
+from context_engine.core.concurrency.forking import forget_in_child
+from context_engine.errors import (
+    SourceBusy,
+    SourceError,
+    SourceProtocolError,
+    SourceRateLimited,
+    SourceTimeout,
+    SourceUnavailable,
+)
+
+__all__ = ["AnswerCache", "Kept"]
+
+_OUTAGE: Final = (SourceUnavailable, SourceTimeout, SourceRateLimited, SourceProtocolError)
+_MOST_BYTES: Final = 32 * 1024 * 1024
+
+T = TypeVar("T")
+
+
+class Kept(NamedTuple, Generic[T]):
+    """An answer.
+
+    Attributes:
+        size: about how many bytes it takes.
+        keep: whether it may be given again.
+        made: seconds of the monotonic clock when it was made.
+    """
+
+    value: T
+    size: int
+    keep: bool
+    made: float
+
+
+class _Flight(Generic[T]):
+    """One question under way; `given_up` where it was not Dify that failed, but the asker's time or turn."""
+
+    def __init__(self, due: float) -> None:
+        self.due = due
+        self.landed = threading.Event()
+        self.given_up = False
+        self.kept: Kept[T] | None = None
+        self.error: SourceError | None = None
+
+
+class AnswerCache(Generic[T]):
+    """Keeps answers by key, at most so many bytes of them, the least used ones dropped first.
+
+    Args:
+        monotonic: seconds that never go back.
+        most_bytes: bound of the sizes' sum.
+    """
+
+    def __init__(self, monotonic: Callable[[], float], most_bytes: int = _MOST_BYTES) -> None:
+        self._monotonic, self._most_bytes = monotonic, most_bytes
+        self.forget()
+        forget_in_child(self)
+
+    def forget(self) -> None:
+        """Be empty: in a forked child nothing is under way, and a thread may just have been changing what is kept."""
+        self._lock = threading.Lock()
+        self._store: LRUCache[Hashable, Kept[T]] = LRUCache(self._most_bytes, getsizeof=lambda kept: kept.size)
+        self._flights: dict[Hashable, _Flight[T]] = {}
+
+    def get(
+        self, key: Hashable, make: Callable[[], Kept[T]], *, ttl_s: float, stale_s: float, left: Callable[[], float]
+    ) -> tuple[Kept[T], SourceError | None]:
+        """Return the answer of a key, and the error that an overdue answer stands in for, if it does.
+
+        Who asks the same while it is being asked waits for that answer, or shares its failure. Where whoever asked had
+        no time left, or its turn never came, another asks again.
+
+        Args:
+            key: what is asked.
+            make: asks; called by one thread at a time for a key.
+            ttl_s: how long an answer is good.
+            stale_s: how much longer it may stand in when asking fails for an outage.
+            left: seconds this caller can wait.
+
+        Raises:
+            SourceError: asking failed, and nothing may stand in.
+        """
+        while True:
+            kept, flight, mine = self._begin(key, ttl_s, left())
+            if kept is not None:
+                return kept, None
+            if mine:
+                self._fly(key, flight, make, left)
+                break
+            if not flight.landed.wait(max(left(), 0.0)):
+                raise SourceTimeout("the same question, asked before, was not answered in time", retryable=True)
+            if not flight.given_up:
+                break
+        if flight.kept is not None:
+            return flight.kept, None
+        error = flight.error or SourceUnavailable("the call was broken off", retryable=True)
+        old = self._overdue(key, ttl_s + stale_s) if stale_s and isinstance(error, _OUTAGE) else None
+        if old is None:
+            raise copy.copy(error)  # each waiting thread raises its own
+        return old, error
+
+    def last(self, key: Hashable) -> Kept[T] | None:
+        """Return the answer of a key, however old; None where there is none."""
+        with self._lock:
+            return self._store.get(key)
+
+    def _begin(self, key: Hashable, ttl_s: float, left: float) -> tuple[Kept[T] | None, _Flight[T], bool]:
+        now = self._monotonic()
+        with self._lock:
+            kept = self._store.get(key)
+            flight = self._flights.get(key)
+            if kept is not None and now - kept.made < ttl_s:
+                return kept, flight or _Flight(now), False
+            if flight is not None and now < flight.due:
+                return None, flight, False
+            flight = self._flights[key] = _Flight(now + left)
+            return None, flight, True
+
+    def _fly(self, key: Hashable, flight: _Flight[T], make: Callable[[], Kept[T]], left: Callable[[], float]) -> None:
+        try:
+            flight.kept = make()
+        except SourceError as error:
+            flight.error = error
+            flight.given_up = isinstance(error, SourceBusy) or left() <= 0
+        finally:
+            with self._lock:
+                if self._flights.get(key) is flight:
+                    del self._flights[key]
+                kept = flight.kept
+                if kept is not None and kept.keep and kept.size <= self._store.maxsize:
+                    self._store[key] = kept
+            flight.landed.set()
+
+    def _overdue(self, key: Hashable, most_s: float) -> Kept[T] | None:
+        with self._lock:
+            kept = self._store.get(key)
+            return kept if kept is not None and self._monotonic() - kept.made < most_s else None

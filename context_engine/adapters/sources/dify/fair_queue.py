@@ -1,0 +1,247 @@
+"""Who is next at a server: searches take turns, and one that cannot be served in time is told so at once.
+
+The seconds that Dify took for good answers say how long a call to each dataset takes. From them follows when each
+search would be done if those with the nearest deadline went first. While all would be in time, the searches take turns,
+so that one with many datasets holds up nobody; as soon as one would only just be in time, the nearest deadline goes
+first. A search that would be late even so is refused when it comes. While nothing is measured nobody is refused and
+the nearest deadline goes first; once something is, those that nothing was done for yet are looked at again.
+
+A search that could not be done in time even if it were alone is never refused, and has no claim: it gets what the
+others leave, and its deadline cuts it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from itertools import count
+from typing import Final, NamedTuple
+
+from context_engine.adapters.sources.dify.schedule import finish_times
+from context_engine.core.concurrency.forking import forget_in_child
+from context_engine.errors import SourceBusy
+
+__all__ = ["FairQueue", "Flow", "Slot"]
+
+_NEWEST_COUNTS: Final = 0.25
+"""Share of the newest measurement in the time a dataset is expected to take."""
+
+_CLEARLY: Final = 1.1
+"""A search that was let in is refused only where it would take this many times what is left."""
+
+_ARRIVALS: Final = count()
+
+
+class Flow:
+    """The calls of one search, or of whatever else asks a server.
+
+    Args:
+        left: seconds until its answers are of no use any more.
+        ahead: the datasets of the calls it has yet to make, besides those that wait or run.
+        patient: it waits as long as it may and is never refused before: a write, or a look at a dataset.
+    """
+
+    __slots__ = ("ahead", "arrived", "left", "patient", "refusal", "started")
+
+    def __init__(
+        self, left: Callable[[], float], ahead: Callable[[], Iterable[Hashable]] = tuple, *, patient: bool = False
+    ) -> None:
+        self.left, self.ahead, self.patient = left, ahead, patient
+        self.arrived = next(_ARRIVALS)
+        self.started = False
+        self.refusal: _Refusal | None = None
+
+
+class _Refusal(NamedTuple):
+    """Why a search is not served: seconds of the line before it, and those it had."""
+
+    needs: float
+    left: float
+
+
+class Slot:
+    """One place at a server; given back once, however often it is asked to."""
+
+    __slots__ = ("_free",)
+
+    def __init__(self, free: Callable[[], None]) -> None:
+        self._free: Callable[[], None] | None = free
+
+    def release(self) -> None:
+        """Give the place back."""
+        free, self._free = self._free, None
+        if free is not None:
+            free()
+
+
+class _Call:
+    """One call that waits or runs."""
+
+    __slots__ = ("flow", "key", "left", "most", "ready")
+
+    def __init__(self, flow: Flow, key: Hashable, most: int) -> None:
+        self.flow, self.key, self.most = flow, key, most
+        self.left = 0.0
+        """What its flow had left when it began to run."""
+        self.ready = threading.Event()
+
+
+class _Claim(NamedTuple):
+    """What a flow is to be done by."""
+
+    flow: Flow
+    left: float
+    calls: list[float]
+    """Seconds of each."""
+    hopeless: bool
+
+
+class FairQueue:
+    """Bounds the calls that run at once at one server, and says who is next. Safe for several threads."""
+
+    def __init__(self) -> None:
+        self._times: dict[Hashable, float] = {}
+        self.forget()
+        forget_in_child(self)
+
+    def forget(self) -> None:
+        """Forget who runs and who waits: a forked process has neither."""
+        self._lock = threading.Lock()
+        self._running: set[_Call] = set()
+        self._waiting: OrderedDict[Flow, deque[_Call]] = OrderedDict()  # the first has its turn next
+
+    def enter(self, most: int, flow: Flow, patience_s: float, key: Hashable = None) -> Slot:
+        """Take a place of `most`, waiting for one.
+
+        Args:
+            most: calls that may run at once.
+            flow: whose call it is.
+            patience_s: longest wait, in seconds.
+            key: the dataset that is asked; None for another call.
+
+        Raises:
+            SourceBusy: none will be free in time, or none became free.
+        """
+        call = _Call(flow, key, most)
+        with self._lock:
+            if flow.refusal is None:
+                self._waiting.setdefault(flow, deque()).append(call)
+                self._serve()
+                if not flow.started:
+                    self._shed(1.0, flow)
+        if flow.refusal is None:
+            call.ready.wait(max(patience_s, 0.0))
+        with self._lock:
+            if call in self._running:
+                return Slot(lambda: self._leave(call))
+            self._withdraw(call)
+        raise _busy(most, flow.refusal)
+
+    def measured(self, key: Hashable, seconds: float) -> None:
+        """Remember how long a good answer of a dataset took."""
+        with self._lock:
+            known = self._times.get(key, seconds)
+            self._times[key] = known + _NEWEST_COUNTS * (seconds - known)
+
+    def expected(self, key: Hashable) -> float:
+        """Return the seconds that a call to a dataset will take: what it took, else what others took, else 0."""
+        known = self._times.get(key)
+        return sum(self._times.values()) / max(len(self._times), 1) if known is None else known
+
+    def _leave(self, call: _Call) -> None:
+        with self._lock:
+            self._running.discard(call)
+            self._serve()
+            if any(not flow.started for flow in self._waiting):
+                self._shed(_CLEARLY)
+
+    def _withdraw(self, call: _Call) -> None:
+        waiting = self._waiting.get(call.flow)
+        if waiting is not None and call in waiting:
+            waiting.remove(call)
+            if not waiting:
+                del self._waiting[call.flow]
+
+    def _serve(self) -> None:
+        """Let in whoever may go in."""
+        while flow := self._next():
+            waiting = self._waiting[flow]
+            call = waiting.popleft()
+            if waiting:
+                self._waiting.move_to_end(flow)
+            else:
+                del self._waiting[flow]
+            flow.started = flow.started or call.key is not None
+            call.left = flow.left()
+            self._running.add(call)
+            call.ready.set()
+
+    def _next(self) -> Flow | None:
+        """Return whose turn it is among those who may go in; who wants more room than there is keeps it from nobody."""
+        may = [flow for flow, waiting in self._waiting.items() if len(self._running) < waiting[0].most]
+        if len(may) < 2:
+            return may[0] if may else None
+        claims = self._claims()
+        done = zip(claims, self._done(claims))
+        slack = min((one.left - end for one, end in done if not one.hopeless), default=0.0)
+        longest = max(seconds for one in claims for seconds in one.calls)
+        tight = (slack < longest or not self._times) and not claims[0].hopeless
+        return next(one.flow for one in claims if one.flow in may) if tight else may[0]
+
+    def _shed(self, factor: float, only: Flow | None = None) -> None:
+        """Refuse searches that nothing was done for yet, the newest first, until the others are in time.
+
+        Args:
+            factor: how many times what is left a search may take.
+            only: the one that may be refused; None for any.
+        """
+        while self._waiting:
+            claims = self._claims()
+            done = self._done(claims)
+            late = [place for place, one in enumerate(claims) if not one.hopeless and done[place] > one.left * factor]
+            for place in late:
+                newest = _newest(claims[: place + 1])  # what goes after it does not make it late
+                if newest is not None and only in (None, newest):
+                    break
+            else:
+                return
+            newest.refusal = _Refusal(done[place], claims[place].left)
+            for call in self._waiting.pop(newest):
+                call.ready.set()
+
+    def _claims(self) -> list[_Claim]:
+        """Return what is to be done, the nearest deadline first and those without a claim last."""
+        claims, most = [], self._most()
+        for flow, waiting in self._waiting.items():
+            calls = [self.expected(key) for key in (*(call.key for call in waiting), *flow.ahead())]
+            left = flow.left()
+            alone = max(max(calls), sum(calls) / most)
+            claims.append(_Claim(flow, left, calls, flow.patient or alone > left))
+        return sorted(claims, key=lambda one: (one.hopeless, one.left, one.flow.arrived))
+
+    def _done(self, claims: Sequence[_Claim]) -> list[float]:
+        """Return the second at which each is done, served in that order."""
+        busy = [max(self.expected(one.key) - (one.left - one.flow.left()), 0.0) for one in self._running]
+        return finish_times([one.calls for one in claims], self._most(), busy)
+
+    def _most(self) -> int:
+        return max(waiting[0].most for waiting in self._waiting.values())
+
+
+def _newest(claims: Sequence[_Claim]) -> Flow | None:
+    """Return the search that came last, of those that nothing was done for yet and that may be refused."""
+    flows = [one.flow for one in claims if not one.flow.started and not one.flow.patient]
+    return max(flows, key=lambda flow: flow.arrived, default=None)
+
+
+def _busy(most: int, refusal: _Refusal | None) -> SourceBusy:
+    if refusal is None:
+        return SourceBusy(f"all {most} connections were in use (max_connections)", retryable=True)
+    after = max(refusal.needs - refusal.left, 0.1)
+    return SourceBusy(
+        f"the {most} connections (max_connections) are taken for longer than this search can wait: it would be done in "
+        f"{refusal.needs:.1f} s, and {refusal.left:.1f} s are left; ask again in {after:.1f} s",
+        retryable=True,
+        retry_after_s=round(after, 3),
+    )

@@ -1,0 +1,170 @@
+"""Our filters as Dify's metadata conditions.
+
+What is sent lets through no less than the filter, for everything is checked again here: one Dify version drops the
+conditions without a word. Dify compares text with its case and drops documents that lack a field; so a text goes out in
+its usual spellings, a negative condition only together with "empty", and what cannot be said safely stays here. Dify
+has one level of conditions: those of an `and` that can be said go out, or one `or` that can be said whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from context_engine.core.models import And, Condition, Filter, FilterOp, Or
+
+__all__ = ["Pushed", "push_down"]
+
+_HIDDEN: Final = frozenset(
+    [
+        "source",
+        "source_id",
+        "source_type",
+        "tier",
+        "authority_tier",
+        "trust_class",
+        "classification",
+        "domain",
+        "chunk_id",
+        "document_id",
+        "dataset_id",
+        "title",
+        "heading_path",
+        "position",
+        "fetched_at",
+        "ttl_seconds",
+        "effective_from",
+        "effective_to",
+        "superseded_by",
+    ]
+)
+"""Fields that the engine or the chunk itself answers, whatever metadata of the same name says."""
+
+_ORDERS: Final = {FilterOp.GT: ">", FilterOp.GTE: "≥", FilterOp.LT: "<", FilterOp.LTE: "≤"}
+_LIKE: Final = {FilterOp.CONTAINS: "contains", FilterOp.STARTS_WITH: "start with", FilterOp.ENDS_WITH: "end with"}
+_WILD: Final = frozenset("%_\\")  # of SQL's LIKE, which Dify passes on
+_NEGATED: Final = {FilterOp.NE: FilterOp.EQ, FilterOp.NOT_IN: FilterOp.IN}
+
+Row = dict[str, Any]
+
+
+class Pushed(NamedTuple):
+    """What is sent.
+
+    Attributes:
+        conditions: the request's `metadata_filtering_conditions`; None for nothing.
+        whole: whether it says all of the filter.
+    """
+
+    conditions: Mapping[str, Any] | None
+    whole: bool
+
+
+def push_down(filter: Filter | None, fields: Mapping[str, str], names: Mapping[str, str]) -> Pushed:
+    """Return the part of a filter that Dify can test.
+
+    Args:
+        filter: any filter, None for none.
+        fields: the dataset's metadata fields with their types; others are never sent, for Dify finds nothing then.
+        names: {our name: Dify's name} from the manifest.
+    """
+    if filter is None:
+        return Pushed(None, True)
+    known = _Fields(fields, names)
+    parts = list(filter.parts) if isinstance(filter, And) else [filter]
+    rows = [known.row(part) for part in parts]
+    said = [row for row in rows if row is not None]
+    if said:
+        return Pushed({"logical_operator": "and", "conditions": said}, len(said) == len(parts))
+    for part in parts:
+        either = known.either(part)
+        if either:
+            whole = len(parts) == 1 and all(row["comparison_operator"] != "not in" for row in either)
+            return Pushed({"logical_operator": "or", "conditions": either}, whole)
+    return Pushed(None, not parts)
+
+
+class _Fields:
+    """The fields of a dataset, and what can be said of them."""
+
+    def __init__(self, fields: Mapping[str, str], names: Mapping[str, str]) -> None:
+        self._fields, self._names = fields, names
+
+    def row(self, part: Filter) -> Row | None:
+        """Return one condition that says a part, None where there is none."""
+        if not isinstance(part, Condition) or part.op in _NEGATED:
+            return None
+        name, kind = self._named(part.field)
+        if name is None:
+            return None
+        if part.op is FilterOp.NOT_EMPTY:
+            return {"name": name, "comparison_operator": "not empty", "value": ""}
+        operator, value = (_text_test if kind == "string" else _number_test)(part.op, part.value)
+        return None if operator is None else {"name": name, "comparison_operator": operator, "value": value}
+
+    def either(self, part: Filter) -> list[Row] | None:
+        """Return conditions of which one must hold, None where a part cannot be said so."""
+        if isinstance(part, Or):
+            rows: list[Row] = []
+            for one in part.parts:
+                said = self.either(one)
+                if not said:
+                    return None
+                rows += said
+            return rows
+        if isinstance(part, Condition) and part.op in _NEGATED:
+            return self._negated(part)
+        row = self.row(part)
+        return None if row is None else [row]
+
+    def _negated(self, part: Condition) -> list[Row] | None:
+        """A text that differs in more than its case; exact spelling lets through no less."""
+        name, kind = self._named(part.field)
+        values = part.value if part.op is FilterOp.NOT_IN else (part.value,)
+        if name is None or kind != "string" or not values or not all(isinstance(one, str) and one for one in values):
+            return None
+        row = {"name": name, "comparison_operator": "not in", "value": list(values)}
+        return [row, {"name": name, "comparison_operator": "empty", "value": ""}]
+
+    def _named(self, field: str) -> tuple[str | None, str]:
+        field = "document_version" if field == "version" else field
+        name = self._names.get(field, field)
+        kind = self._fields.get(name, "")
+        return (None, "") if field in _HIDDEN or kind not in ("string", "number", "time") else (name, kind)
+
+
+def _text_test(op: FilterOp, value: Any) -> tuple[str | None, Any]:
+    if op is FilterOp.EQ and isinstance(value, str) and _plain(value):
+        spellings = _spellings(value)
+        return ("is", value) if len(spellings) == 1 else ("in", spellings)
+    if op is FilterOp.IN and value and all(isinstance(one, str) and _plain(one) for one in value):
+        return "in", list(dict.fromkeys(spelling for one in value for spelling in _spellings(one)))
+    if op in _LIKE and isinstance(value, str) and value and len(_spellings(value)) == 1 and not _WILD & set(value):
+        return _LIKE[op], value
+    return None, None
+
+
+def _number_test(op: FilterOp, value: Any) -> tuple[str | None, Any]:
+    number = _number(value)
+    if number is None:
+        return None, None
+    return ("=", number) if op is FilterOp.EQ else (_ORDERS.get(op), number)
+
+
+def _spellings(text: str) -> list[str]:
+    """Return the spellings that are equal for us and not for Dify: as given, lower, upper, capitalised, as a title."""
+    return list(dict.fromkeys([text, text.lower(), text.upper(), text.capitalize(), text.title()]))
+
+
+def _plain(text: str) -> bool:
+    """Whether a text is compared as text: one that reads as a number or a date is equal to other spellings of it."""
+    return bool(text.strip()) and not text.strip()[0].isdigit() and text.strip()[0] not in "+-."
+
+
+def _number(value: Any) -> int | float | None:
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None

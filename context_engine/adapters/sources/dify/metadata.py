@@ -1,0 +1,146 @@
+"""A document's metadata in Dify, read under the names the manifest gives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
+from functools import partial
+from typing import Any, Final, NamedTuple
+from zoneinfo import ZoneInfo
+
+from context_engine.adapters.sources.dify.settings import DifySettings
+from context_engine.core.models import TIERS, Classification, FetchedAtBasis, SourceType, TrustClass, to_date, to_moment
+
+__all__ = ["CLAIMS", "MARKED", "MARKS", "UNFINISHED", "Marks", "MetadataReader"]
+
+
+class Marks(NamedTuple):
+    """Names of the metadata fields by which a document that this package wrote is known."""
+
+    source_id: str = "ce_source"
+    document_id: str = "ce_document_id"
+    version: str = "ce_version"
+    title: str = "ce_title"
+    content_hash: str = "ce_hash"
+    stored: str = "ce_stored"
+    state: str = "ce_state"
+
+
+MARKS: Final = Marks()
+MARKED: Final = MARKS.document_id
+"""A document that has this field was written by this package; without a hash it is unfinished."""
+
+UNFINISHED: Final = "unfinished"
+"""The state of a document that is being written, or whose writing was broken off."""
+
+CLAIMS: Final = (
+    "authority_tier", "source_type", "trust_class", "classification", "document_version", "effective_from",
+    "effective_to", "superseded_by", "fetched_at", "ttl_seconds", "doc_type",
+)  # fmt: skip
+"""What a document that this package wrote says of itself, under these names where the manifest gives no others."""
+
+_OUR_NAMES: Final = {name: name for name in CLAIMS}
+_TIER: Final = re.compile(r"(?:tier)?[\s_-]*([1-5])", re.IGNORECASE)
+_DAY: Final = re.compile(r"(\d{4})(\d{2})(\d{2})")
+
+
+class MetadataReader:
+    """Reads what documents claim of themselves.
+
+    Args:
+        settings: the names, and the bank's own words for source types.
+        timezone: the zone in which Dify's times, unix seconds, are days.
+    """
+
+    def __init__(self, settings: DifySettings, timezone: str = "UTC") -> None:
+        day = partial(_day, ZoneInfo(timezone))
+        words = {_word(word): kind for word, kind in settings.source_types.items()}
+        words |= {kind.value: kind for kind in SourceType}
+        self._names = settings.metadata.used()
+        self._read: dict[str, Callable[[Any], Any]] = {
+            "authority_tier": _tier,
+            "source_type": partial(_source_type, words),
+            "trust_class": lambda value: _member(TrustClass, str(value).strip().upper()),
+            "classification": lambda value: _member(Classification, _word(value)),
+            "effective_from": day,
+            "effective_to": day,
+            "fetched_at": _moment,
+            "ttl_seconds": _whole,
+        }
+
+    def claims(self, metadata: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+        """Return fields of a chunk; a value that cannot be read counts as not known and is noted."""
+        found: dict[str, Any] = {}
+        names = _OUR_NAMES | self._names if MARKED in metadata else self._names
+        for ours, name in names.items():
+            value = metadata.get(name)
+            if value is None or value == "":
+                continue
+            reader: Callable[[Any], Any] = self._read.get(ours, _text)
+            read = reader(value)
+            if read is None:
+                notes.append(f"metadata {name!r}: {str(value)[:60]!r} cannot be read as {ours}")
+            else:
+                found[ours] = read
+        if "fetched_at" in found:
+            found["fetched_at_basis"] = FetchedAtBasis.ORIGIN
+        return found
+
+
+def _source_type(words: Mapping[str, SourceType], value: Any) -> SourceType | None:
+    return words.get(_word(value))
+
+
+def _word(value: Any) -> str:
+    return "_".join(re.split(r"[\s_-]+", str(value).strip().casefold()))
+
+
+def _text(value: Any) -> str | None:
+    return None if isinstance(value, Mapping | list) else str(value).strip() or None
+
+
+def _tier(value: Any) -> int | None:
+    text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
+    found = _TIER.fullmatch(text)
+    tier = int(found[1]) if found and not isinstance(value, bool) else None
+    return tier if tier in TIERS else None
+
+
+def _member(vocabulary: type[Any], word: str) -> Any:
+    return vocabulary(word) if word in {member.value for member in vocabulary} else None
+
+
+def _whole(value: Any) -> int | None:
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return int(number) if not isinstance(value, bool) and number >= 0 and number.is_integer() else None
+
+
+def _day(zone: ZoneInfo, value: Any) -> date | None:
+    """Return a day from ISO text, a number such as 20240401, or unix seconds."""
+    return _numbered_day(value) or to_date(_seconds(value), zone)
+
+
+def _moment(value: Any) -> datetime | None:
+    return to_moment(_numbered_day(value) or _seconds(value))
+
+
+def _numbered_day(value: Any) -> date | None:
+    text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
+    found = _DAY.fullmatch(text)
+    if found is None or not 1900 <= int(found[1]) <= 2999:
+        return None
+    try:
+        return date(int(found[1]), int(found[2]), int(found[3]))
+    except ValueError:
+        return None
+
+
+def _seconds(value: Any) -> Any:
+    """Return the number that a text of digits stands for, else the value."""
+    if isinstance(value, str) and re.fullmatch(r"\d{9,11}(\.\d+)?", value.strip()):
+        return float(value)
+    return value

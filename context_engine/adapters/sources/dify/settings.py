@@ -1,0 +1,136 @@
+"""What a manifest may say of a Dify source, below `settings:`. The datasets stand in `dataset_ids`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from context_engine.core.models import SourceSpec, SourceType
+from context_engine.errors import ConfigError
+from context_engine.settings.sentences import config_error
+
+__all__ = ["COSINE_STORES", "DifySettings", "MetadataNames", "check_dify", "read_settings"]
+
+COSINE_STORES: Final = frozenset({"pgvector", "weaviate", "qdrant"})
+"""Vector stores whose scores Dify gives as cosine similarity; the others give distances, products or BM25."""
+
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+Name = Annotated[str, Field(min_length=1, max_length=255)]
+Technique = Literal["economy", "high_quality"]
+Store = Literal["pgvector", "weaviate", "qdrant", "chroma", "milvus", "elasticsearch", "opensearch", "other"]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class MetadataNames(_Frozen):
+    """Which field of a document's metadata in Dify says what; a name left out: the manifest says it.
+
+    Dates may be ISO text, numbers such as 20240401, or unix seconds (the day in the domain's zone).
+    """
+
+    authority_tier: Name | None = Field(None, description="1 to 5, as a number or in words such as 'tier2'.")
+    source_type: Name | None = Field(None, description="One of our five types, or a word of `source_types`.")
+    trust_class: Name | None = Field(None, description="TRUSTED or UNTRUSTED.")
+    classification: Name | None = Field(None, description="public, internal, confidential or restricted.")
+    document_version: Name | None = None
+    effective_from: Name | None = Field(None, description="First day in force.")
+    effective_to: Name | None = Field(None, description="First day no longer in force.")
+    superseded_by: Name | None = None
+    fetched_at: Name | None = Field(None, description="When the content left its origin.")
+    ttl_seconds: Name | None = None
+    doc_type: Name | None = None
+    section: Name | None = None
+
+    def used(self) -> dict[str, str]:
+        """Return {our name: Dify's name} of those that are given."""
+        return {ours: name for ours, name in self.model_dump().items() if name is not None}
+
+
+class DifySettings(_Frozen):
+    """The settings of a Dify source, with their defaults."""
+
+    indexing_technique: Technique | None = Field(
+        None, description="Used while Dify does not say how the datasets are indexed."
+    )
+    legs: tuple[Literal["semantic", "full_text"], ...] = Field(
+        (),
+        description="[semantic, full_text]: ask high-quality datasets twice and fuse the answers here, where the rate "
+        "budget covers it.",
+    )
+    vector_store: Store = Field(
+        "other", description="Dify's vector store; semantic scores count as cosine for pgvector, weaviate and qdrant."
+    )
+    metadata: MetadataNames = Field(
+        default_factory=lambda: MetadataNames(), description="Which metadata field of the documents says what."
+    )
+    source_types: Mapping[str, SourceType] = Field(
+        default_factory=dict, description="The bank's own words for source types, e.g. {internal_sop: bank_sop}."
+    )
+    max_calls: Annotated[int, Field(ge=1, le=1000)] = Field(
+        40, description="Most retrieve calls of one search, retries included."
+    )
+    attempts: Annotated[int, Field(ge=1, le=10)] = Field(3, description="Most tries of one call.")
+    cache_ttl_s: Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)] = Field(
+        60.0, description="How long an answer is used again, in seconds; 0: never."
+    )
+    stale_s: Annotated[float, Field(ge=0, le=604_800, allow_inf_nan=False)] = Field(
+        0.0, description="How much longer an old answer may stand in while Dify is down, in seconds; 0: never."
+    )
+    lookup_ttl_s: Annotated[float, Field(ge=1, le=86_400, allow_inf_nan=False)] = Field(
+        300.0, description="How long is believed what Dify said of a dataset, in seconds."
+    )
+
+    @field_validator("legs")
+    @classmethod
+    def _both_or_none(cls, legs: tuple[str, ...]) -> tuple[str, ...]:
+        if legs and sorted(legs) != ["full_text", "semantic"]:
+            raise ValueError("must be [semantic, full_text], or be left out")
+        return legs
+
+    @property
+    def cosine(self) -> bool:
+        """Whether semantic scores are cosine similarity."""
+        return self.vector_store in COSINE_STORES
+
+
+def check_dify(spec: SourceSpec) -> DifySettings:
+    """Return the settings of a Dify source.
+
+    Raises:
+        ConfigError: no connection, no dataset, an id that is no UUID, or a setting that cannot be used.
+    """
+    settings = read_settings(spec)
+    if not spec.dataset_ids:
+        problem = (
+            "adapter 'dify' needs at least one dataset id: 'context-engine ingest DOCUMENTS --domain NAME --to dify' "
+            "makes the dataset and says its id, 'context-engine domains import' lists those that are there"
+        )
+        raise ConfigError(problem, key=f"sources.{spec.id}.dataset_ids")
+    return settings
+
+
+def read_settings(spec: SourceSpec) -> DifySettings:
+    """Return the settings of a Dify source that need not have a dataset yet.
+
+    Raises:
+        ConfigError: no connection, an id that is no UUID, or a setting that cannot be used.
+    """
+    where = f"sources.{spec.id}"
+    if spec.connection is None:
+        raise ConfigError("adapter 'dify' needs a connection: name one of connections.yaml", key=f"{where}.connection")
+    for one in spec.dataset_ids:
+        if not _UUID.fullmatch(one):
+            problem = f"{one!r} is no dataset id: copy the UUID from the dataset's address in Dify"
+            raise ConfigError(problem, key=f"{where}.dataset_ids")
+    try:
+        return DifySettings.model_validate(dict(spec.settings))
+    except ValidationError as error:
+        found = config_error(error, dict(spec.settings), DifySettings, file="")
+        key = ".".join(part for part in (where, "settings", found.key) if part)
+        raise ConfigError(found.problem, key=key) from None

@@ -1,0 +1,269 @@
+"""Documents written to Dify, chunk by chunk as they were cut, by runs that may be killed and that may meet.
+
+A new version is whole before the old one goes. Both are known by their marks, and the hash, which makes a document
+whole, is assigned last, after Dify was asked what it holds. Dify can compare nothing before it sets it, so no run can
+keep another out: each makes documents of its own, the newest of two that are whole is kept by whoever sees both, and
+what is not as it was written is made again, by this run or the next.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from context_engine.adapters.sources.dify.draft import Draft, Refusal, Refused, checked
+from context_engine.adapters.sources.dify.inventory import Inventory, as_written, holds, take_stock
+from context_engine.adapters.sources.dify.listing import list_datasets
+from context_engine.adapters.sources.dify.rounds import Rounds
+from context_engine.adapters.sources.dify.target import Target
+from context_engine.adapters.sources.dify.workspace import Workspace
+from context_engine.adapters.sources.dify.writes import Writes
+from context_engine.adapters.sources.dify.written import Key, Row
+from context_engine.core.models import Chunk, SourceSpec
+from context_engine.core.protocols import Clock
+from context_engine.errors import InvalidRequest
+
+__all__ = ["DifySink", "Refusal"]
+
+logger = logging.getLogger(__name__)
+
+INDEXING_S: Final = 300.0
+_MOST_DRAFTS: Final = 20
+_MOST_CHUNKS: Final = 1000
+_MOST_NAMED: Final = 5
+_DAMAGED: Final = "it does not hold the chunks that were written to it"
+
+
+class DifySink:
+    """Writes the documents of Dify sources; a document sink for one thread. `settle` ends a run.
+
+    Args:
+        specs: the sources.
+        workspace: returns the workspace of a connection.
+        clock: the time.
+        read_only: nothing is written, what a killed run left is not removed either; for a dry run.
+        repair: every document is asked for its chunks, not only those whose size differs from what was written, and
+            what is empty and says nothing of itself is removed.
+        indexing_s: how long a document may be indexed.
+        sleep: waits.
+
+    Attributes:
+        refusals: documents that Dify did not take.
+
+    Raises:
+        ConfigError: a source that cannot be written to.
+    """
+
+    def __init__(
+        self,
+        specs: Sequence[SourceSpec],
+        workspace: Callable[[str], Workspace],
+        clock: Clock,
+        *,
+        read_only: bool = False,
+        repair: bool = False,
+        indexing_s: float = INDEXING_S,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.refusals: list[Refusal] = []
+        self._specs = {spec.id: spec for spec in specs}
+        self._workspace, self._clock, self._sleep = workspace, clock, sleep
+        self._read_only, self._repair, self._indexing_s = read_only, repair, indexing_s
+        self._writes: dict[str, Writes] = {}
+        self._named: dict[str, dict[str, str]] = {}
+        self._targets: dict[str, Target] = {}
+        self._listed: dict[str, set[str]] = {}
+        self._held: dict[Key, Row] = {}
+        self._doubled: dict[Key, list[Row]] = {}
+        self._damaged: dict[Key, str] = {}
+        self._drafts: list[Draft] = []
+        self._counts: Counter[str] = Counter()
+        self._states: Counter[str] = Counter()
+
+    def put(self, source_id: str, document_id: str, version: str, content_hash: str, chunks: Sequence[Chunk]) -> bool:
+        """Take a document to be written; return False if Dify holds it unchanged.
+
+        Raises:
+            SourceError: Dify gives no good answer; what was written before stays.
+        """
+        self.documents(source_id)
+        key, target = (source_id, document_id, version), self._targets[source_id]
+        held = self._held.get(key)
+        if held is not None and held.content_hash == content_hash:
+            return False
+        draft = Draft.of(key, content_hash, chunks, target.names, target.technique)
+        try:
+            checked(draft)
+        except Refused as error:
+            self._refuse(draft, str(error))
+            return True
+        self._drafts.append(draft)
+        if len(self._drafts) >= _MOST_DRAFTS or sum(len(one.segments) for one in self._drafts) >= _MOST_CHUNKS:
+            self.commit()
+        return True
+
+    def delete(self, source_id: str, document_id: str, version: str) -> bool:
+        """Delete a document with its copies; return whether it was there."""
+        self.documents(source_id)
+        return self._forget((source_id, document_id, version), keep="")
+
+    def documents(self, source_id: str) -> Mapping[tuple[str, str], str]:
+        """Return {(document_id, version): content_hash}; the hash is "" where Dify does not hold what was written.
+
+        Dify is asked once. What a killed run left is deleted, and what stands twice, but for one.
+        """
+        if source_id not in self._targets:
+            self._targets[source_id] = self._target(source_id)
+        target = self._targets[source_id]
+        if target.dataset_id is not None and target.dataset_id not in self._listed:
+            self._list(target, target.dataset_id)
+        return {key[1:]: row.content_hash or "" for key, row in self._held.items() if key[0] == source_id}
+
+    def commit(self) -> None:
+        """Write everything taken so far, and wait until it can be found.
+
+        Raises:
+            SourceError: Dify gives no good answer; what was written before stays.
+        """
+        drafts, self._drafts = self._drafts, []
+        for source_id in dict.fromkeys(draft.key[0] for draft in drafts):
+            self._write(self._targets[source_id], [draft for draft in drafts if draft.key[0] == source_id])
+
+    def settle(self) -> None:
+        """Compare Dify's list with what this run leaves: what stands twice goes but for one, what is missing is said.
+
+        Whichever of several runs ends last sees what all of them wrote.
+
+        Raises:
+            SourceError: Dify gives no good answer.
+        """
+        targets = {target.dataset_id: target for target in self._targets.values() if target.dataset_id in self._listed}
+        if self._read_only:
+            return
+        for dataset_id, target in targets.items():
+            assert dataset_id is not None
+            found = take_stock(target.writes.all_documents(dataset_id), partial(as_written, target.writes, dataset_id))
+            for rows in [rows for key, rows in found.doubled.items() if self._is_ours(key)]:
+                self._counts["doubled"] += len(rows)
+                for row in rows:
+                    target.remove(row.dify_id)
+            for key, row in self._held.items():
+                if key[0] in self._specs and self._targets[key[0]].dataset_id == dataset_id:
+                    self._compare(key, row, found)
+            unfinished = [row.name for row in found.unfinished if row.key is None or self._is_ours(row.key)]
+            if unfinished:
+                told = f"unfinished: {', '.join(map(repr, unfinished[:_MOST_NAMED]))}, {len(unfinished)} in all"
+                target.notes[f"{told}. Another run writes them, or was broken off: the next one removes them"] = None
+
+    def summary(self) -> dict[str, Any]:
+        """Return what Dify accepted, ready for JSON."""
+        return {
+            "datasets": [
+                {"source": target.spec.id, "dataset_id": target.dataset_id, "name": target.name, "new": target.created}
+                for target in self._targets.values()
+            ],
+            "documents": self._counts["documents"],
+            "segments": self._counts["segments"],
+            "indexing_states": dict(self._states),
+            "deleted": self._counts["deleted"],
+            "leftovers": self._counts["leftovers"],
+            "doubled": self._counts["doubled"],
+            "damaged": [
+                {"source_id": key[0], "document_id": key[1], "version": key[2], "reason": reason}
+                for key, reason in self._damaged.items()
+            ],
+            "refused": [refusal._asdict() for refusal in self.refusals],
+            "notes": [note for target in self._targets.values() for note in target.notes],
+            "calls": sum(writes.calls for writes in self._writes.values()),
+            "waited_s": round(sum(writes.waited_s for writes in self._writes.values()), 3),
+        }
+
+    def _target(self, source_id: str) -> Target:
+        spec = self._specs.get(source_id)
+        if spec is None:
+            raise InvalidRequest(f"source {source_id!r} is not one of those that are written to")
+        connection = spec.connection or ""
+        if connection not in self._writes:
+            workspace = self._workspace(connection)
+            self._writes[connection] = Writes(workspace, self._clock, self._sleep)
+        if not spec.dataset_ids and connection not in self._named:
+            infos = list_datasets(self._workspace(connection), self._clock)
+            self._named[connection] = {info.name: info.dataset_id for info in infos}
+        return Target(spec, self._writes[connection], self._named.get(connection, {}))
+
+    def _list(self, target: Target, dataset_id: str) -> None:
+        """Read what a dataset holds; delete what a broken run left and copies of what is held."""
+        found = take_stock(target.writes.all_documents(dataset_id), partial(self._sound, target))
+        self._listed[dataset_id] = found.names
+        for key, row in found.held.items():
+            good = key not in found.damaged and key not in found.old
+            self._held[key] = row if good else row._replace(content_hash="")
+            if row.hidden:
+                target.notes[f"document {row.name!r} is disabled or archived in Dify"] = None
+        if old := sum(map(self._is_ours, found.old)):
+            told = f"{old} documents of dataset {dataset_id} were written by an earlier release"
+            target.notes[f"{told}: those that the folder holds are written once more"] = None
+        self._damaged |= {key: _DAMAGED for key in found.damaged if self._is_ours(key)}
+        certain = {key for key in found.doubled if key not in found.damaged and key not in found.old}
+        self._doubled |= {key: rows for key, rows in found.doubled.items() if key not in certain}
+        left = [row for row in found.unfinished if row.key is None or self._is_ours(row.key)]
+        left += found.empty if self._repair else []
+        if self._read_only:
+            return
+        self._counts["leftovers"] += len(left)
+        copies = [row for key in certain if self._is_ours(key) for row in found.doubled[key]]
+        self._counts["doubled"] += len(copies)
+        for row in (*left, *copies):
+            target.remove(row.dify_id)
+
+    def _is_ours(self, key: Key) -> bool:
+        """Whether a document is of a source that this run writes."""
+        return key[0] in self._specs
+
+    def _sound(self, target: Target, row: Row) -> bool:
+        """Whether a document holds what was written to it."""
+        look = holds if self._repair else as_written
+        return look(target.writes, target.made(), row)
+
+    def _compare(self, key: Key, held: Row, found: Inventory) -> None:
+        """Note whether a document that this run leaves stands in Dify's list as it was written."""
+        row = found.held.get(key)
+        if row is None:
+            self._damaged[key] = "it is gone: another run deleted it"
+        elif key in found.damaged:
+            self._damaged[key] = _DAMAGED
+        elif held.content_hash and row.content_hash != held.content_hash:
+            self._damaged[key] = "another run wrote something else"
+
+    def _write(self, target: Target, drafts: Sequence[Draft]) -> None:
+        names = self._listed.setdefault(target.made(), set())
+        rounds = Rounds(target, names, self._clock, self._indexing_s, self._replace, self._refuse)
+        try:
+            rounds.write(drafts)
+        finally:
+            self._states.update(rounds.states)
+
+    def _replace(self, draft: Draft, row: Row) -> None:
+        """Take note of a document that is whole, and delete what it replaces."""
+        self._counts["documents"] += 1
+        self._counts["segments"] += len(draft.segments)
+        self._forget(draft.key, keep=row.dify_id)
+        self._held[draft.key] = row
+
+    def _forget(self, key: Key, keep: str) -> bool:
+        """Delete what is held under a key, but for one document; return whether there was anything."""
+        held = self._held.pop(key, None)
+        self._damaged.pop(key, None)
+        rows = [*([held] if held is not None else []), *self._doubled.pop(key, [])]
+        for row in rows:
+            if row.dify_id != keep:
+                self._counts["deleted"] += self._targets[key[0]].remove(row.dify_id)
+        return held is not None
+
+    def _refuse(self, draft: Draft, reason: str) -> None:
+        self.refusals.append(Refusal(*draft.key, reason))
+        logger.warning("Dify refused document %s of source %s", draft.key[1], draft.key[0])

@@ -1,0 +1,261 @@
+"""Datasets of a Dify workspace as one source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import partial
+from typing import Final, NamedTuple
+
+from context_engine.adapters.sources.dify.access import Access, Calls
+from context_engine.adapters.sources.dify.answer import Found, answered
+from context_engine.adapters.sources.dify.dataset import DatasetInfo
+from context_engine.adapters.sources.dify.fanout import Ticket, ask_each
+from context_engine.adapters.sources.dify.filters import Pushed, push_down
+from context_engine.adapters.sources.dify.merge import Part
+from context_engine.adapters.sources.dify.metadata import MARKED, MetadataReader
+from context_engine.adapters.sources.dify.method import LEGS, MAIN, SearchMethod, choose, possible_kinds
+from context_engine.adapters.sources.dify.reading import read_chunks
+from context_engine.adapters.sources.dify.settings import DifySettings, check_dify
+from context_engine.adapters.sources.dify.shorten import MOST_CHARACTERS, shortened
+from context_engine.adapters.sources.dify.versions import drops_filters
+from context_engine.adapters.sources.dify.workspace import Workspace
+from context_engine.core.models import Chunk, Filter, SourceAnswer, SourceQuery, SourceSpec, checked_query
+from context_engine.core.policy.effective import in_force
+from context_engine.core.policy.filters import chunk_fields, matches
+from context_engine.core.policy.trust import standing
+from context_engine.core.protocols import Clock
+from context_engine.errors import (
+    ConfigError,
+    SourceBusy,
+    SourceError,
+    SourceForbidden,
+    SourceProtocolError,
+    SourceUnavailable,
+)
+
+__all__ = ["EXTERNAL", "DifySource"]
+
+EXTERNAL: Final = (
+    "its knowledge lies outside Dify (provider 'external'), where Dify's API never searches: connect the engine to "
+    "that knowledge itself"
+)
+_WIDE: Final = 100
+_WIDER: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One search."""
+
+    query: SourceQuery
+    text: str
+    access: Access
+    calls: Calls
+
+
+class DifySource:
+    """Answers from datasets of one workspace, all asked at once; a `Source`.
+
+    Args:
+        spec: the manifest's source.
+        workspace: where its datasets are.
+        clock: the time.
+
+    Raises:
+        ConfigError: the specification cannot be used.
+    """
+
+    def __init__(self, spec: SourceSpec, workspace: Workspace, clock: Clock, timezone: str = "UTC") -> None:
+        self.settings: DifySettings = check_dify(spec)
+        self.source_id, self.score_kinds = spec.id, possible_kinds(self.settings)
+        self.dataset_ids = tuple(dict.fromkeys(one.lower() for one in spec.dataset_ids))
+        self.spec, self.workspace, self.clock = spec, workspace, clock
+        self._claims = MetadataReader(self.settings, timezone)
+
+    def __repr__(self) -> str:
+        return f"DifySource({self.source_id!r}, {len(self.dataset_ids)} datasets)"
+
+    def search(self, query: SourceQuery) -> SourceAnswer:
+        """Return the best chunks of all datasets. What some of them did not answer stands in `failures`.
+
+        Raises:
+            InvalidRequest: a query without text.
+            SourceError: no dataset answered.
+        """
+        checked_query(query.text)
+        left = self._time(query.timeout_s)
+        access = self._access()
+        jobs, notes = self._planned(access)
+        asked = jobs[: self.settings.max_calls]
+        calls = Calls(self.settings.max_calls - len(asked), self.settings.attempts)
+        search = _Asked(query, shortened(query.text), access, calls)
+        if search.text != query.text:
+            notes.append(
+                f"query_shortened: from {len(query.text)} to {len(search.text)} characters, for Dify takes "
+                f"{MOST_CHARACTERS}; ranked by the whole query"
+            )
+        results = self._answers(asked, search, left)
+        problem = f"not asked: a search makes at most {self.settings.max_calls} calls (max_calls)"
+        results += [SourceBusy(problem) for _ in jobs[len(asked) :]]
+        return answered(query, self.source_id, [dataset for dataset, _ in jobs], results, notes)
+
+    def close(self) -> None:
+        """Let the connections go; a later search opens them again."""
+        self.workspace.close()
+
+    def _time(self, timeout_s: float) -> Callable[[], float]:
+        """Return what tells the seconds left; it ends a little before the engine gives up, so that what came counts."""
+        due = self.clock.monotonic() + timeout_s - min(0.5, timeout_s / 10)
+        return lambda: due - self.clock.monotonic()
+
+    def _access(self) -> Access:
+        try:
+            return self.workspace.access()
+        except ConfigError as error:
+            problem = f"its connection cannot be used: {error}"
+        raise SourceUnavailable(problem, source_id=self.source_id)
+
+    def _planned(self, access: Access) -> tuple[list[tuple[str, str]], list[str]]:
+        """Return (dataset, leg) for each call; two legs only where calls and rate budget cover them."""
+        once = [(dataset, MAIN) for dataset in self.dataset_ids]
+        if not self.settings.legs:
+            return once, []
+        twice = [(dataset, leg) for leg in LEGS for dataset in self.dataset_ids]
+        free = self.workspace.free_calls(access)
+        if len(twice) <= (self.settings.max_calls if free is None else min(free, self.settings.max_calls)):
+            return twice, []
+        return once, ["one leg was asked instead of two: the budget of calls does not cover both"]
+
+    def _answers(
+        self, asked: Sequence[tuple[str, str]], search: _Asked, left: Callable[[], float]
+    ) -> list[Found | SourceError]:
+        """Ask the slowest datasets first, so that none of them is left for the end; return the answers in order."""
+        access, workspace = search.access, self.workspace
+        order = sorted(range(len(asked)), key=lambda place: -workspace.expected_s(access, asked[place][0]))
+        found: list[Found | SourceError] = ask_each(
+            [partial(self._ask, *asked[place], search) for place in order],
+            width=access.connection.max_connections,
+            left=left,
+            asked=[asked[place][0] for place in order],
+        )
+        by_place = dict(zip(order, found, strict=True))
+        return [by_place[place] for place in range(len(asked))]
+
+    def _ask(self, dataset: str, leg: str, search: _Asked, ticket: Ticket) -> Found:
+        info, notes = self._info(dataset, search, ticket)
+        if info is not None and info.external:
+            raise SourceForbidden(EXTERNAL)
+        if info is not None and not info.api_enabled:
+            raise SourceForbidden("API access to the dataset is switched off: switch it on in the dataset's settings")
+        method = choose(dataset, info, self.settings, leg)
+        if method is None or (info is not None and info.documents == 0):
+            return Found(Part(dataset, (), True), notes)
+        found = self._retrieved(dataset, method, info, search, ticket)
+        if not found.part.chunks and method.name == "hybrid_search" and found.failure is None and search.calls.more():
+            # a reranker that fails inside Dify gives 200 with nothing
+            plain = choose(dataset, info, self.settings, "semantic")
+            assert plain is not None
+            found = self._retrieved(dataset, plain, info, search, ticket)
+            if found.part.chunks:
+                told = "its hybrid search gave nothing, its semantic search did"
+                notes += (f"dataset {dataset}: {told}: {_suspect(info)}",)
+        return found._replace(notes=notes + found.notes)
+
+    def _info(self, dataset: str, search: _Asked, ticket: Ticket) -> tuple[DatasetInfo | None, tuple[str, ...]]:
+        info, failure = self.workspace.info(
+            dataset,
+            search.access,
+            ticket,
+            ttl_s=self.settings.lookup_ttl_s,
+            attempts=self.settings.attempts,
+            needed=self.settings.indexing_technique is None,
+        )
+        if failure is None:
+            return info, ()
+        if info is None and self.settings.indexing_technique is None:
+            raise failure
+        known = "what it said last" if info is not None else "the manifest's indexing_technique"
+        return info, (
+            f"dataset {dataset}: Dify could not be asked how it is indexed ({failure.code}), {known} was used",
+        )
+
+    def _retrieved(
+        self, dataset: str, method: SearchMethod, info: DatasetInfo | None, search: _Asked, ticket: Ticket
+    ) -> Found:
+        query = search.query
+        fields = info.fields if info else {}
+        pushed = push_down(query.filters, fields, self.settings.metadata.used())
+        body = {
+            "query": search.text,
+            "retrieval_model": method.retrieval_model(self._top_k(query, method, pushed, fields), pushed.conditions),
+        }
+        given, age, stale = self.workspace.retrieve(
+            dataset, body, search.access, ticket, search.calls,
+            ttl_s=self.settings.cache_ttl_s, stale_s=self.settings.stale_s,
+        )  # fmt: skip
+        notes: list[str] = []
+        if stale is not None:
+            notes.append(
+                f"dataset {dataset}: an answer {age:.0f} s old was used, for Dify did not give one ({stale.code})"
+            )
+        chunks = read_chunks(given.records.good, dataset, method, self._claims, notes)
+        kept = self._kept(chunks, query)
+        if pushed.conditions and pushed.whole and len(kept.by_filter) < len(chunks):
+            notes.append(f"dataset {dataset}: Dify did not keep to the filter; it was kept here")
+        bad = given.records.bad
+        return Found(
+            Part(dataset, kept.in_force, method.ordered),
+            tuple(notes),
+            given.at,
+            SourceProtocolError(f"{bad} record(s) could not be read and are missing") if bad else None,
+        )
+
+    def _top_k(self, query: SourceQuery, method: SearchMethod, pushed: Pushed, fields: Collection[str]) -> int:
+        """Return how many to ask for: more where what comes back is sifted here, and where Dify's cut is a lottery."""
+        if not method.ordered:
+            return max(query.top_k, _WIDE if query.filters is None else _WIDER)
+        names = self.settings.metadata
+        dated = names.effective_from or names.effective_to or MARKED in fields
+        sifted = not pushed.whole or (query.as_of is not None and dated)
+        dropped = pushed.conditions is not None and drops_filters(self.workspace.version)
+        return max(query.top_k, _WIDE) if sifted or dropped else query.top_k
+
+    def _kept(self, chunks: Sequence[Chunk], query: SourceQuery) -> _Kept:
+        """Check filter and day again, before anything is cut."""
+        passed = [chunk for chunk in chunks if self._passes(chunk, query.filters, query.domain)]
+        return _Kept(passed, tuple(chunk for chunk in passed if _valid(chunk, query.as_of)))
+
+    def _passes(self, chunk: Chunk, filters: Filter | None, domain: str) -> bool:
+        if filters is None:
+            return True
+        held = standing(chunk, self.spec)
+        fields = chunk_fields(
+            chunk,
+            source_id=self.source_id,
+            source_type=held.source_type,
+            tier=held.tier,
+            classification=held.classification,
+            domain=domain,
+        )
+        return matches(filters, fields)
+
+
+def _suspect(info: DatasetInfo | None) -> str:
+    """Return what to look at where Dify swallows that it could not rank."""
+    if info is None or info.reranker is None:
+        return "check its reranker or weights"
+    return (
+        f"check its reranker {info.reranker!r}, which Dify may not know: install the model's plugin, or choose another "
+        "model in the dataset's retrieval settings"
+    )
+
+
+class _Kept(NamedTuple):
+    by_filter: list[Chunk]
+    in_force: tuple[Chunk, ...]
+
+
+def _valid(chunk: Chunk, as_of: date | None) -> bool:
+    return as_of is None or in_force(chunk, as_of) is None

@@ -1,0 +1,109 @@
+"""Where the documents of one source go in Dify: a dataset, made if there is none, and its metadata fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from context_engine.adapters.sources.dify.settings import DifySettings, read_settings
+from context_engine.adapters.sources.dify.writes import Field, Writes
+from context_engine.adapters.sources.dify.written import Value, fitted, kind_of
+from context_engine.core.models import SourceSpec
+from context_engine.errors import ConfigError, SourceForbidden, SourceNotFound, SourceProtocolError
+
+__all__ = ["Target"]
+
+MOST_DATASET_NAME: Final = 40
+MOST_FIELD_NAME: Final = 255
+MOST_FIELDS: Final = 100
+"""Metadata fields of a dataset up to which new ones are made."""
+
+
+class Target:
+    """The dataset of a source.
+
+    Args:
+        spec: the source; without dataset ids its dataset is the one named like it.
+        writes: the workspace.
+
+    Attributes:
+        dataset_id: None until it is known to exist.
+        created: whether this run made it.
+        notes: what could not be kept, in sentences.
+    """
+
+    def __init__(self, spec: SourceSpec, writes: Writes, named: Mapping[str, str]) -> None:
+        self.spec, self.writes = spec, writes
+        self.settings: DifySettings = read_settings(spec)
+        self.names = self.settings.metadata.used()
+        self.name = spec.id[:MOST_DATASET_NAME]
+        self.dataset_id = spec.dataset_ids[0] if spec.dataset_ids else named.get(self.name)
+        self.created = False
+        self.technique: str = self.settings.indexing_technique or "high_quality"
+        self.notes: dict[str, None] = {}
+        self._fields: dict[str, Field] | None = None
+        if self.dataset_id is not None:
+            self._read(self.dataset_id)
+
+    def made(self) -> str:
+        """Return the dataset's id; create it where there is none.
+
+        Raises:
+            SourceError: Dify refuses it.
+        """
+        if self.dataset_id is None:
+            body = {"name": self.name, "description": self.spec.title[:400], "indexing_technique": self.technique}
+            self.dataset_id, self.created = self.writes.create_dataset(body), True
+        return self.dataset_id
+
+    def rows(self, given: Mapping[str, Value]) -> list[dict[str, Any]]:
+        """Return metadata as Dify takes it; fields that are not there yet are created."""
+        out: list[dict[str, Any]] = []
+        for name, value in given.items():
+            field = self._field(name, value)
+            if field is None:
+                continue
+            held = fitted(value, field.kind)
+            if held is None:
+                self.notes[f"metadata {name!r}: a value does not fit its field of type {field.kind}, left out"] = None
+            else:
+                out.append({"id": field.id, "name": name, "value": held})
+        return out
+
+    def remove(self, identity: str) -> bool:
+        """Delete a document; return whether Dify did."""
+        try:
+            self.writes.delete_document(self.made(), identity)
+        except (SourceForbidden, SourceProtocolError) as error:
+            self.notes[f"document {identity} was not deleted: {error}"] = None
+            return False
+        return True
+
+    def _field(self, name: str, value: Value) -> Field | None:
+        dataset_id = self.made()
+        if self._fields is None:
+            self._fields = self.writes.fields(dataset_id)
+        if name not in self._fields:
+            if len(name) > MOST_FIELD_NAME or len(self._fields) >= MOST_FIELDS:
+                self.notes[f"metadata {name[:60]!r} is left out: the dataset has {len(self._fields)} fields"] = None
+                return None
+            self._fields[name] = self.writes.create_field(dataset_id, name, kind_of(value))
+        return self._fields[name]
+
+    def _read(self, dataset_id: str) -> None:
+        """Check that our chunks can be written to the dataset as they are."""
+        where = f"source {self.spec.id!r}: dataset {dataset_id}"
+        try:
+            body = self.writes.dataset(dataset_id)
+        except SourceNotFound:
+            problem = f"{where} is not there: correct dataset_ids, or remove the key to have a dataset created"
+            raise ConfigError(problem) from None
+        if body.get("provider") == "external":
+            raise ConfigError(f"{where} is external knowledge, which cannot be written to")
+        if body.get("doc_form") not in ("text_model", None):
+            problem = f"{where} cuts documents itself ({body['doc_form']}): give the source a dataset of plain chunks"
+            raise ConfigError(problem)
+        technique = body.get("indexing_technique") or self.technique
+        if technique not in ("economy", "high_quality"):
+            raise SourceProtocolError("Dify's description of the dataset cannot be read")
+        self.technique = str(technique)

@@ -1,0 +1,264 @@
+"""The calls that write to one Dify workspace, patient where a search would give up: nobody waits for an answer."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+from context_engine.adapters.sources.dify.fanout import Ticket
+from context_engine.adapters.sources.dify.listing import list_datasets
+from context_engine.adapters.sources.dify.transport import Call, Response
+from context_engine.adapters.sources.dify.workspace import Workspace
+from context_engine.adapters.sources.dify.written import Row, read_row
+from context_engine.core.protocols import Clock
+from context_engine.errors import (
+    SourceBusy,
+    SourceNotFound,
+    SourceProtocolError,
+    SourceRateLimited,
+    SourceTimeout,
+    SourceUnavailable,
+)
+
+__all__ = ["UNCLEAR", "Field", "Indexed", "Writes", "after"]
+
+logger = logging.getLogger(__name__)
+
+UNCLEAR: Final = (SourceUnavailable, SourceTimeout, SourceBusy)
+"""After these it is not known whether a call was carried out."""
+
+_CALL_S: Final = 120.0
+_ATTEMPTS: Final = 4
+_RATE_PATIENCE_S: Final = 900.0
+_MOST_PAGES: Final = 100_000
+_PAGE: Final = 100
+_Made = TypeVar("_Made")
+
+
+class Field(NamedTuple):
+    """A metadata field of a dataset."""
+
+    id: str
+    kind: str
+
+
+class Indexed(NamedTuple):
+    """How far the indexing of a document has come."""
+
+    state: str
+    error: str
+    segments: int
+
+
+class Writes:
+    """Asks one workspace.
+
+    Args:
+        workspace: the connection.
+        clock: the time.
+        sleep: waits.
+    """
+
+    def __init__(self, workspace: Workspace, clock: Clock, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._workspace, self._clock, self._sleep = workspace, clock, sleep
+        self.calls = 0
+        self.waited_s = 0.0
+
+    def dataset(self, dataset_id: str) -> Mapping[str, Any]:
+        """Return Dify's description of a dataset."""
+        return self._mapping("GET", f"datasets/{dataset_id}")
+
+    def create_dataset(self, body: Mapping[str, Any]) -> str:
+        """Create a dataset and return its id; after an unclear end it is looked for before it is made again."""
+
+        def found() -> str | None:
+            named = list_datasets(self._workspace, self._clock)
+            return next((info.dataset_id for info in named if info.name == body["name"]), None)
+
+        return self._made(lambda: _id(self._mapping("POST", "datasets", body, again=False)), found)
+
+    def fields(self, dataset_id: str) -> dict[str, Field]:
+        """Return the metadata fields of a dataset by name."""
+        rows = self._mapping("GET", f"datasets/{dataset_id}/metadata").get("doc_metadata")
+        if not isinstance(rows, list):
+            raise SourceProtocolError("Dify's list of metadata fields cannot be read")
+        return {str(row["name"]): Field(str(row["id"]), str(row.get("type"))) for row in rows}
+
+    def create_field(self, dataset_id: str, name: str, kind: str) -> Field:
+        """Create a metadata field; after an unclear end it is looked for before it is made again."""
+        path, body = f"datasets/{dataset_id}/metadata", {"type": kind, "name": name}
+        return self._made(
+            lambda: Field(_id(self._mapping("POST", path, body, again=False)), kind),
+            lambda: self.fields(dataset_id).get(name),
+        )
+
+    def documents(self, dataset_id: str) -> Iterator[Row]:
+        """Yield the documents of a dataset, newest first."""
+        for rows in self._pages(f"datasets/{dataset_id}/documents"):
+            yield from map(read_row, rows)
+
+    def all_documents(self, dataset_id: str) -> list[Row]:
+        """Return the documents of a dataset, newest first; none is missed because another run deletes some meanwhile.
+
+        What moves up a page while the pages are read is not seen: then they are read once more.
+        """
+        for _ in range(_ATTEMPTS):
+            rows, total = dict[str, Row](), 0
+            for body in self._mappings(f"datasets/{dataset_id}/documents"):
+                rows |= {row.dify_id: row for row in map(read_row, _rows(body))}
+                total = body["total"] if isinstance(body.get("total"), int) else len(rows)
+            if len(rows) >= total:
+                break
+        return list(rows.values())
+
+    def contents(self, dataset_id: str, document_id: str) -> list[str]:
+        """Return the chunks of a document as Dify holds them, in their order; those it could not index left out."""
+        pages = self._pages(f"datasets/{dataset_id}/documents/{document_id}/segments")
+        rows = {str(row.get("id")): row for page in pages for row in page if isinstance(row, Mapping)}
+        return [str(row.get("content")) for row in rows.values() if row.get("status") in ("completed", None)]
+
+    def create_document(self, dataset_id: str, name: str, technique: str) -> tuple[str, str]:
+        """Create a document without text, so that Dify cuts nothing; return its id and its batch."""
+        body = {
+            "name": name,
+            "text": "",
+            "indexing_technique": technique,
+            "doc_form": "text_model",
+            "process_rule": {"mode": "automatic"},
+        }
+        answer = self._mapping("POST", f"datasets/{dataset_id}/document/create-by-text", body, again=False)
+        return _id(answer.get("document")), str(answer.get("batch"))
+
+    def indexed(self, dataset_id: str, batch: str, document_id: str) -> Indexed:
+        """Return how far the indexing of a document has come."""
+        rows = self._mapping("GET", f"datasets/{dataset_id}/documents/{batch}/indexing-status").get("data")
+        found = [row for row in rows if row.get("id") == document_id] if isinstance(rows, list) else []
+        if not found:
+            raise SourceProtocolError("Dify does not say how far the document is indexed")
+        row = found[0]
+        return Indexed(
+            str(row.get("indexing_status")), str(row.get("error") or ""), int(row.get("total_segments") or 0)
+        )
+
+    def create_segments(
+        self, dataset_id: str, document_id: str, segments: Sequence[Mapping[str, Any]]
+    ) -> list[Mapping[str, Any]]:
+        """Add chunks to a document and return what Dify says of them.
+
+        Args:
+            segments: each with its `content`, and `keywords` where Dify shall not choose them.
+        """
+        body = {"segments": list(segments)}
+        path = f"datasets/{dataset_id}/documents/{document_id}/segments"
+        rows = self._mapping("POST", path, body, again=False).get("data")
+        if not isinstance(rows, list):
+            raise SourceProtocolError("Dify's answer to the chunks cannot be read")
+        return rows
+
+    def assign(self, dataset_id: str, values: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+        """Set all metadata of documents.
+
+        Args:
+            values: {document id: [{"id", "name", "value"}]}.
+        """
+        rows = [
+            {"document_id": document, "metadata_list": list(given), "partial_update": False}
+            for document, given in values.items()
+        ]
+        self._asked("POST", f"datasets/{dataset_id}/documents/metadata", {"operation_data": rows})
+
+    def delete_document(self, dataset_id: str, document_id: str) -> None:
+        """Delete a document; one that is gone is deleted."""
+        try:
+            self._asked("DELETE", f"datasets/{dataset_id}/documents/{document_id}")
+        except SourceNotFound:
+            logger.debug("document %s was gone already", document_id)
+
+    def pause(self, seconds: float) -> None:
+        """Wait."""
+        self.waited_s += seconds
+        self._sleep(seconds)
+
+    def _pages(self, path: str) -> Iterator[list[Any]]:
+        """Yield the rows of each page of a list."""
+        return map(_rows, self._mappings(path))
+
+    def _mappings(self, path: str) -> Iterator[Mapping[str, Any]]:
+        """Yield the pages of a list until its total is reached: `has_more` is wrong in some versions."""
+        for number in range(1, _MOST_PAGES):
+            body = self._mapping("GET", f"{path}?page={number}&limit={_PAGE}")
+            yield body
+            total = body.get("total")
+            if not _rows(body) or not isinstance(total, int) or number * _PAGE >= total:
+                return
+
+    def _made(self, make: Callable[[], _Made], found: Callable[[], _Made | None]) -> _Made:
+        """Make something that must not be made twice."""
+        attempt = 1
+        while True:
+            try:
+                return make()
+            except (*UNCLEAR, SourceProtocolError) as error:
+                there = found()
+                if there is not None:
+                    return there
+                if not error.retryable or attempt == _ATTEMPTS:
+                    raise
+            self.pause(after(attempt))
+            attempt += 1
+
+    def _mapping(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, again: bool = True
+    ) -> Mapping[str, Any]:
+        response = self._asked(method, path, body, again=again)
+        try:
+            value = response.json()
+        except SourceProtocolError as error:
+            raise SourceUnavailable(str(error), retryable=True) from None
+        if not isinstance(value, Mapping):
+            raise SourceProtocolError("Dify's answer cannot be read: its version may have changed its form")
+        return value
+
+    def _asked(self, method: str, path: str, body: Mapping[str, Any] | None = None, *, again: bool = True) -> Response:
+        """Make a call; wait as long as the rate limit lasts, and repeat one that may be repeated through an outage."""
+        attempt, patience = 1, _RATE_PATIENCE_S
+        while True:
+            due = self._clock.monotonic() + _CALL_S
+            ticket = Ticket(lambda due=due: due - self._clock.monotonic())  # type: ignore[misc]
+            self.calls += 1
+            try:
+                access = self._workspace.access()
+                return self._workspace.ask(Call(method, path, body), access, ticket, most_s=_CALL_S)
+            except SourceRateLimited as error:
+                wait_s = (error.retry_after_s or 1.0) + 0.1
+                patience -= wait_s
+                if patience < 0:
+                    raise
+                logger.info("the rate limit of Dify is reached, waiting %.0f s", wait_s)
+                self.pause(wait_s)
+            except UNCLEAR as error:
+                if not again or not error.retryable or attempt == _ATTEMPTS:
+                    raise
+                self.pause(after(attempt))
+                attempt += 1
+
+
+def _rows(body: Mapping[str, Any]) -> list[Any]:
+    rows = body.get("data")
+    if not isinstance(rows, list):
+        raise SourceProtocolError("Dify's list cannot be read")
+    return rows
+
+
+def after(attempt: int) -> float:
+    """Return the seconds to wait after an attempt that failed."""
+    return min(0.2 * 4.0**attempt, 5.0)
+
+
+def _id(value: Any) -> str:
+    identity = value.get("id") if isinstance(value, Mapping) else None
+    if not isinstance(identity, str):
+        raise SourceProtocolError("Dify does not name what it made: its version may have changed its form")
+    return identity

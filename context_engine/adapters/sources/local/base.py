@@ -1,0 +1,265 @@
+"""The embedded knowledge base: SQLite holds the truth, tantivy an index derived from it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, date, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Final
+
+from context_engine.adapters.sources.local import schema
+from context_engine.adapters.sources.local.candidates import Question
+from context_engine.adapters.sources.local.merge import kind_of
+from context_engine.adapters.sources.local.options import SearchOptions
+from context_engine.adapters.sources.local.queries import text_query
+from context_engine.adapters.sources.local.query_vectors import QueryVectors
+from context_engine.adapters.sources.local.reader import Pool, Viewer
+from context_engine.adapters.sources.local.records import decode
+from context_engine.adapters.sources.local.search import Scope, answer
+from context_engine.adapters.sources.local.stats import BaseStats, read_stats
+from context_engine.adapters.sources.local.verify import VerifyReport, verify
+from context_engine.adapters.sources.local.writer import Writer
+from context_engine.core.engine.clock import SystemClock
+from context_engine.core.models import Chunk, Expansion, Filter, ScoreKind, SourceAnswer
+from context_engine.core.protocols import Embedder
+from context_engine.errors import ConfigError, StoreError
+
+if TYPE_CHECKING:
+    from context_engine.adapters.sources.local.loading import VectorCache
+
+__all__ = ["LocalBase"]
+
+_CHUNKS_OF: Final = (
+    "SELECT chunk_id, content, fields, indexed_at FROM chunks JOIN documents USING (doc_key)"
+    " JOIN sources USING (source_key) WHERE source_id = ? AND removed IS NULL"
+)
+
+
+def utc_now() -> datetime:
+    """Return the current moment, aware, UTC."""
+    return datetime.now(UTC)
+
+
+class LocalBase:
+    """A knowledge base in a folder. Opened when first used, safe for many threads, readable while it is written.
+
+    Args:
+        path: folder of the base.
+        now: the time, aware; stands in what is written.
+        embedder: gives texts and questions their vectors; None: text search alone.
+        options: how it is searched.
+
+    Raises:
+        ConfigError: an embedder without numpy.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        now: Callable[[], datetime] = utc_now,
+        embedder: Embedder | None = None,
+        options: SearchOptions | None = None,
+    ) -> None:
+        self.path = Path(path)
+        self.options = options or SearchOptions()
+        self._now, self._embedder = now, embedder
+        self._vectors = None if embedder is None else QueryVectors(embedder, SystemClock())
+        self._pool = Pool(self.path)
+        self._viewer = Viewer(self.path, self._pool, None if embedder is None else _cache(embedder))
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        *,
+        create: bool = False,
+        now: Callable[[], datetime] = utc_now,
+        embedder: Embedder | None = None,
+        options: SearchOptions | None = None,
+    ) -> LocalBase:
+        """Return the base in a folder, after a look at its state.
+
+        Args:
+            path: folder of the base.
+            create: make an empty one where there is none.
+            now, embedder, options: see the class.
+
+        Raises:
+            StoreError: there is none, or it cannot be opened.
+            StoreVersionMismatch: the tables are of another version.
+        """
+        base = cls(path, now=now, embedder=embedder, options=options)
+        if create and not base.exists():
+            base.writer().close()
+        with base._pool.snapshot() as connection:
+            schema.read_state(connection, base.path)
+        return base
+
+    @property
+    def score_kinds(self) -> frozenset[ScoreKind]:
+        """The kinds of score its chunks carry."""
+        text = frozenset({ScoreKind.BM25})
+        return text if self._embedder is None else text | {ScoreKind.COSINE, kind_of(self.options)}
+
+    def exists(self) -> bool:
+        """Return whether there is a base in the folder."""
+        return schema.exists(self.path)
+
+    def writer(self) -> Writer:
+        """Return the one writer, making the base where there is none.
+
+        Raises:
+            StoreLocked: another writer is at work.
+            StoreError: the base cannot be written.
+        """
+        return self._writer()
+
+    def _writer(self, *, rebuild: bool = False) -> Writer:
+        return Writer(
+            self.path,
+            now=self._now,
+            embedder=self._embedder,
+            approximate_from=self.options.approximate_from,
+            rebuild=rebuild,
+        )
+
+    def rebuild(self) -> int:
+        """Build the index anew from the rows; readers use the old one until it is done.
+
+        With an embedder, rows without vectors, with damaged ones or with those of another model are embedded too.
+
+        Rows that are not as they were written are left out, and the content hashes of their documents are forgotten.
+
+        Returns:
+            How many damaged documents stand to be ingested again.
+
+        Raises:
+            StoreLocked: a writer is at work.
+            StoreError: the base cannot be written.
+            EmbedderError: the model failed; the index is built, the vectors stay as they were.
+        """
+        if not self.exists():
+            raise schema.missing(self.path)
+        writer = self._writer(rebuild=True)
+        writer.close()
+        return writer.given_up
+
+    def search(
+        self,
+        query_text: str,
+        *,
+        source_id: str,
+        top_k: int,
+        filters: Filter | None = None,
+        as_of: date | None = None,
+    ) -> list[Chunk]:
+        """Return the chunks of `answer`."""
+        scope = Scope(source_id=source_id, filters=filters, as_of=as_of)
+        return list(self.answer(query_text, top_k=top_k, scope=scope).chunks)
+
+    def answer(
+        self,
+        query_text: str,
+        *,
+        top_k: int,
+        scope: Scope,
+        words: str | None = None,
+        expansions: Sequence[Expansion] = (),
+        by_vector: bool = True,
+        embed_within_s: float = 60.0,
+    ) -> SourceAnswer:
+        """Return the best chunks of one source, and notes on the search: by BM25, with an embedder by both legs merged.
+
+        Args:
+            query_text: any text; its terms are searched for, nothing in it is syntax.
+            top_k: most chunks returned, >= 1.
+            scope: where to look.
+            words: the text that search terms are taken from, where it is another.
+            expansions: other words for the text, searched for with their weights.
+            by_vector: whether to use the embedder, where one is configured.
+            embed_within_s: seconds that the embedder has.
+
+        Returns:
+            Chunks, best first, scores comparable over all sources of this base. Notes: no_search_terms (nothing to
+            search for), query_shortened (more than MOST_TERMS terms), index_lag (the latest commit is not searchable
+            yet), no_vectors (an embedder is configured, the base was written without), source_unknown (the base has
+            never held the source).
+
+        Raises:
+            EmbedderError: the model gave no vector for the query, or none in time.
+            StoreVersionMismatch: the base's vectors are of another model.
+            StoreError: the base cannot be read.
+        """
+        vector = self._vectors.ask(query_text, embed_within_s) if self._vectors is not None and by_vector else None
+        question = Question(text_query(words or query_text, self.options, expansions), vector, self.options)
+        with self._viewer.view() as view:
+            return answer(view, question, top_k, scope)
+
+    def get(self, source_id: str, chunk_id: str) -> Chunk | None:
+        """Return a chunk by its id, None where the source has none of it."""
+        with self._pool.snapshot() as connection:
+            row = connection.execute(
+                f"{_CHUNKS_OF} AND chunk_id = ?",
+                (source_id, chunk_id),
+            ).fetchone()
+        return None if row is None else decode(row[:3], row[3])
+
+    def chunks(self, source_id: str) -> Iterator[Chunk]:
+        """Yield every chunk of a source, as they stood at one moment; none of a source the base does not hold.
+
+        Raises:
+            StoreError: there is no base, or it cannot be read.
+        """
+        with self._pool.snapshot() as connection:
+            schema.read_state(connection, self.path)
+            try:
+                for chunk_id, content, fields, indexed_at in connection.execute(_CHUNKS_OF, (source_id,)):
+                    yield decode((chunk_id, content, fields), indexed_at)
+            except sqlite3.DatabaseError as error:
+                raise schema.unusable(self.path, error) from error
+
+    def stats(self) -> BaseStats:
+        """Return what the base holds, also where its index cannot be read.
+
+        Raises:
+            StoreError: the database cannot be read.
+        """
+        try:
+            with self._viewer.view() as view:
+                held: int | None = view.held
+        except StoreError:
+            held = None
+        with self._pool.snapshot() as connection:
+            return read_stats(connection, self.path, held)
+
+    def verify(self) -> VerifyReport:
+        """Return whether the base holds together; reads all of it.
+
+        Raises:
+            StoreError: there is no base, or the database cannot be opened at all.
+        """
+        return verify(self.path, self._pool, self._viewer)
+
+    def close(self) -> None:
+        """Let connections and files go; may be called twice, and a later call opens them again."""
+        self._viewer.close()
+        self._pool.close()
+
+    def __enter__(self) -> LocalBase:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _cache(embedder: Embedder) -> VectorCache:
+    try:
+        from context_engine.adapters.sources.local.loading import VectorCache  # only here: it needs numpy
+    except ImportError as error:
+        raise ConfigError("an embedder needs numpy: pip install 'context-engine[vectors]'") from error
+    return VectorCache(embedder.model_id)

@@ -1,0 +1,209 @@
+"""The candidates of one search: the best by text and the best by vector, each with both of its true scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from tantivy import Occur, Query
+
+from context_engine.adapters.sources.local.merge import boosted, kind_of, lifted, merged, ranked
+from context_engine.adapters.sources.local.options import SearchOptions
+from context_engine.adapters.sources.local.queries import TextQuery, both, rows
+from context_engine.adapters.sources.local.reader import View
+from context_engine.core.models import Score, ScoreKind
+
+__all__ = ["Candidates", "Question", "Scoped", "candidates"]
+
+_CLEARLY: Final = 0.5
+
+
+class Question(NamedTuple):
+    """What is asked: the text as queries, its vector where an embedder is configured, and how to search."""
+
+    query: TextQuery | None
+    vector: Sequence[float] | None
+    options: SearchOptions
+
+
+class Scoped(NamedTuple):
+    """Where to look.
+
+    Attributes:
+        query: finds all rows of the scope.
+        source_key: of its source.
+        selective: it holds a filter, so it may leave few rows of the source.
+    """
+
+    query: Query
+    source_key: int
+    selective: bool
+
+
+class Candidates(NamedTuple):
+    """The rows found.
+
+    Attributes:
+        ranked: the rows, best first.
+        scores: returns the scores of one of them.
+        more: whether a higher limit might bring more.
+    """
+
+    ranked: list[int]
+    scores: Callable[[int], tuple[Score, ...]]
+    more: bool
+
+
+class _Found(NamedTuple):
+    text: float
+    group: int
+    doc: int
+
+
+def candidates(view: View, question: Question, scope: Scoped, limit: int) -> Candidates:
+    """Return the candidates of a search."""
+    found = {} if question.query is None else _read(view, both(question.query.text, scope.query), limit)
+    full = len(found) >= limit
+    if question.vector is None or view.vectors is None:
+        return _by_text(view, question, found, full=full)
+    rows_of_scope = _Rows(view, question, scope)
+    nearest = view.vectors.nearest(question.vector, limit, rows_of_scope, question.options)
+    found = {rid: rows_of_scope.read[rid] for rid in nearest} | found
+    return _merged(view, question, found, scope, full=full or len(nearest) >= limit)
+
+
+class _Rows:
+    """What the vectors may ask of the index about the scope; what is read on the way is kept."""
+
+    def __init__(self, view: View, question: Question, scope: Scoped) -> None:
+        self._view, self._query, self._scope = view, question.query, scope
+        self.source_key, self.selective = scope.source_key, scope.selective
+        self.read: dict[int, _Found] = {}
+
+    def count(self) -> int:
+        """Return how many rows the scope has."""
+        found = self._view.searcher.search(self._scope.query, limit=1, count=True)
+        return int(found.count)  # type: ignore[attr-defined]
+
+    def all(self, count: int) -> list[int]:
+        """Return all rows of the scope, of which there are `count`."""
+        hits = self._view.searcher.search(self._scope.query, limit=max(count, 1), count=False).hits
+        return [int(rid or 0) for rid in self._view.searcher.fast_field_values("rid", [place for _, place in hits])]
+
+    def among(self, rids: Collection[int]) -> Container[int]:
+        """Return those of some rows that are in the scope, and keep their true text score, 0 where nothing matches."""
+        clauses = [(Occur.Must, rows(rids)), (Occur.Must, self._scope.query)]
+        clauses += [(Occur.Should, self._query.text)] if self._query else []
+        self.read |= _read(self._view, Query.boolean_query(clauses), len(rids)) if rids else {}
+        return self.read
+
+
+def _read(view: View, query: Query, limit: int) -> dict[int, _Found]:
+    hits = view.searcher.search(query, limit=limit, count=False).hits
+    addresses = [address for _, address in hits]
+    rids, groups, docs = (view.searcher.fast_field_values(name, addresses) for name in ("rid", "group", "doc"))
+    return {
+        int(rid or 0): _Found(score, int(group or 0), int(doc or 0))
+        for (score, _), rid, group, doc in zip(hits, rids, groups, docs)
+    }
+
+
+def _scores(view: View, query: Query, rids: Collection[int]) -> dict[int, float]:
+    """Return the score of those rows that the query finds."""
+    if not rids:
+        return {}
+    hits = view.searcher.search(both(query, rows(rids)), limit=len(rids), count=False).hits
+    found = view.searcher.fast_field_values("rid", [address for _, address in hits])
+    return {int(rid or 0): score for (score, _), rid in zip(hits, found)}
+
+
+def _by_text(view: View, question: Question, found: Mapping[int, _Found], *, full: bool) -> Candidates:
+    """The best `depth` by BM25 are smoothed; what follows keeps its lower score."""
+    options, query = question.options, question.query
+    score = {rid: one.text for rid, one in found.items()}
+    if query is not None:
+        score |= _smoothed(view, query, {rid: found[rid] for rid in ranked(score)[: options.depth]}, options)
+        score = _boosted(view, query, score, options) if _boosts(options) else score
+    scorer = f"local:{view.state.base_id}"
+    return Candidates(ranked(score), lambda rid: (Score(ScoreKind.BM25, score[rid], scorer),), full)
+
+
+def _merged(view: View, question: Question, found: Mapping[int, _Found], scope: Scoped, *, full: bool) -> Candidates:
+    assert view.vectors is not None and question.vector is not None
+    options, query = question.options, question.query
+    cosine = view.vectors.cosines(question.vector, found)
+    text = {rid: one.text for rid, one in found.items()}
+    best, kind = 0.0, kind_of(options)
+    if query is not None:
+        text, best = _smoothed(view, query, found, options), _best(view, query, options)
+    fused = merged(text, best, cosine, options)
+    if query is not None:
+        fused = _boosted(view, query, fused, options) if _boosts(options) else fused
+        fused = _cited_first(view, query, text, best, fused, kind)
+    base, model = f"local:{view.state.base_id}", view.vectors.model_id
+    # Ranks in one source's list say nothing beside those in another's: they have a scorer of their own.
+    scorer = f"{base}:{model}" if kind is ScoreKind.WEIGHTED else f"{base}:{model}:{scope.source_key}"
+
+    def scores(rid: int) -> tuple[Score, ...]:
+        dense = (Score(ScoreKind.COSINE, cosine[rid], model),) if rid in cosine else ()
+        return (Score(kind, fused[rid], scorer), *dense, Score(ScoreKind.BM25, text[rid], base))
+
+    return Candidates(ranked(fused), scores, full)
+
+
+def _smoothed(view: View, query: TextQuery, found: Mapping[int, _Found], options: SearchOptions) -> dict[int, float]:
+    """Return each text score with what its section and its neighbours add.
+
+    score + section_weight * BM25 of the whole section + sibling_weight * best score in the section
+    + neighbour_weight * (score of the chunk before + score of the chunk after).
+    """
+    sections: Mapping[int, float] = {}
+    if options.section_weight:
+        sections = _scores(view, query.section, {one.group for one in found.values()})
+    siblings: dict[int, float] = {}
+    for one in found.values():
+        siblings[one.group] = max(one.text, siblings.get(one.group, 0.0))
+
+    smoothed = {
+        rid: one.text
+        + options.section_weight * sections.get(one.group, 0.0)
+        + options.sibling_weight * siblings[one.group]
+        for rid, one in found.items()
+    }
+    if options.neighbour_weight:
+        for rid, one in found.items():
+            beside = (found.get(rid - 1), found.get(rid + 1))
+            near = sum(other.text for other in beside if other is not None and other.doc == one.doc)
+            smoothed[rid] += options.neighbour_weight * near
+    return smoothed
+
+
+def _best(view: View, query: TextQuery, options: SearchOptions) -> float:
+    """Return about the highest text score of the query in the whole base: the same whatever the scope."""
+    hits = view.searcher.search(query.text, limit=1, count=False).hits
+    whole = 1.0 + options.section_weight + options.sibling_weight + 2.0 * options.neighbour_weight
+    return whole * hits[0][0] if hits else 0.0
+
+
+def _boosts(options: SearchOptions) -> bool:
+    return options.title_boost > 0.0 or options.definition_boost > 0.0
+
+
+def _boosted(view: View, query: TextQuery, scores: Mapping[int, float], options: SearchOptions) -> dict[int, float]:
+    title = _scores(view, query.title, scores) if options.title_boost else {}
+    defines = _scores(view, query.defines, scores) if options.definition_boost and query.defines else {}
+    return boosted(scores, title, defines, options)
+
+
+def _cited_first(
+    view: View, query: TextQuery, text: Mapping[int, float], best: float, fused: Mapping[int, float], kind: ScoreKind
+) -> dict[int, float]:
+    """Lift what holds every code of a query that is little else, and matches its words well (`merge.lifted`).
+
+    `MAS Notice 637` asks for that notice; by cosine any notice is about as close. Where nothing in the base holds the
+    codes, whatever the source, all scores stay as they are.
+    """
+    if query.codes is None or not view.searcher.search(query.codes, limit=1, count=False).hits:
+        return dict(fused)
+    holding = _scores(view, query.codes, [rid for rid, score in text.items() if score >= _CLEARLY * best])
+    return lifted(fused, holding, kind)

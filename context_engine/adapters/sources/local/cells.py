@@ -1,0 +1,110 @@
+"""The writer's side of approximate search: vectors are parted into cells, kept with them in the database.
+
+A search then looks at the nearest cells only. Cells need no file and no engine of their own: they are written in the
+transaction that writes the vectors, a filter applies to them as to all rows, and a deleted row is gone from them.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from math import isqrt
+from typing import Final
+
+import numpy as np
+
+from context_engine.adapters.sources.local.matrix import Array
+from context_engine.adapters.sources.local.schema import Model, model_of
+
+__all__ = ["assigned", "partition", "trained"]
+
+_log = logging.getLogger(__name__)
+
+_GROWN: Final = 4
+_PER_ROOT: Final = 4
+"""Cells for each unit of the root of the number of rows: small cells, of which a tenth holds most neighbours."""
+
+_SAMPLE_PER_CELL: Final = 32
+_ROUNDS: Final = 8
+_AT_ONCE: Final = 4096
+
+
+def partition(connection: sqlite3.Connection, least: int) -> None:
+    """Give every row with vectors its cells, where there are `least` rows or more; inside the caller's transaction.
+
+    Centroids are found anew when there are _GROWN times as many rows as they were found from.
+    """
+    model = model_of(connection)
+    (count,) = connection.execute("SELECT count(*) FROM chunks").fetchone()
+    if model is None or count < least:
+        return
+    found = connection.execute("SELECT trained_on, matrix FROM centroids").fetchone()
+    if found is None or count >= _GROWN * found[0]:
+        cells = _PER_ROOT * isqrt(count)
+        centroids = trained(_sample(connection, model, cells * _SAMPLE_PER_CELL), cells)
+        connection.execute("DELETE FROM cells")
+        connection.execute("INSERT OR REPLACE INTO centroids VALUES (1, ?, ?)", (count, centroids.tobytes()))
+        _log.info("%d vectors parted into %d cells", count, len(centroids))
+    else:
+        centroids = _vectors(found[1], model)
+    _assign_missing(connection, model, centroids)
+
+
+def trained(sample: Array, cells: int) -> Array:
+    """Return centroids by spherical k-means; the same for the same sample.
+
+    Args:
+        sample: float32 (vectors, dimension), unit length.
+        cells: how many, at most.
+
+    Returns:
+        float32 (cells, dimension), unit length.
+    """
+    centroids = sample[np.linspace(0, len(sample) - 1, min(cells, len(sample)), dtype=np.int64)].copy()
+    for _ in range(_ROUNDS):
+        nearest = assigned(sample, centroids)
+        order = np.argsort(nearest, kind="stable")
+        used, first = np.unique(nearest[order], return_index=True)
+        sums = np.add.reduceat(sample[order], first, axis=0)
+        lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+        centroids[used] = np.where(lengths > 0.0, sums / np.maximum(lengths, 1e-12), centroids[used])
+    return centroids
+
+
+def assigned(vectors: Array, centroids: Array) -> Array:
+    """Return the nearest centroid of each vector, int32."""
+    out = np.empty(len(vectors), np.int32)
+    for start in range(0, len(vectors), _AT_ONCE):
+        block = vectors[start : start + _AT_ONCE]
+        out[start : start + len(block)] = np.argmax(block @ centroids.T, axis=1)
+    return out
+
+
+def _assign_missing(connection: sqlite3.Connection, model: Model, centroids: Array) -> None:
+    """Rows are embedded in order, so those without cells come after the last that has them."""
+    (last,) = connection.execute("SELECT coalesce(max(rid), 0) FROM cells").fetchone()
+    while True:
+        rows = connection.execute(
+            "SELECT rid, vector FROM vectors WHERE rid > ? ORDER BY rid LIMIT ?", (last, _AT_ONCE)
+        ).fetchall()
+        if not rows:
+            return
+        cells = assigned(_vectors(b"".join(blob for _, blob in rows), model), centroids)
+        ends = np.cumsum([len(blob) // (4 * model.dimension) for _, blob in rows])
+        parts = zip((rid for rid, _ in rows), np.split(cells, ends[:-1]))
+        connection.executemany(
+            "INSERT INTO cells(rid, cells) VALUES (?, ?)", ((rid, some.tobytes()) for rid, some in parts)
+        )
+        last = rows[-1][0]
+
+
+def _sample(connection: sqlite3.Connection, model: Model, size: int) -> Array:
+    """Return the first vector of about `size` rows, evenly spread over all."""
+    rids = [rid for (rid,) in connection.execute("SELECT rid FROM chunks ORDER BY rid")]
+    wanted = rids[:: max(1, len(rids) // size)]
+    found = (connection.execute("SELECT vector FROM vectors WHERE rid = ?", (rid,)).fetchone() for rid in wanted)
+    return _vectors(b"".join(row[0][: 4 * model.dimension] for row in found if row), model)
+
+
+def _vectors(blob: bytes, model: Model) -> Array:
+    return np.frombuffer(blob, np.float32).reshape(-1, model.dimension)

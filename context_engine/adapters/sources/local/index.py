@@ -1,0 +1,214 @@
+"""The tantivy side: what of a chunk is indexed, and how a query becomes one.
+
+Every text is analysed here by `text.terms` and handed over as words between spaces; tantivy only splits at them. So no
+analyser has to be registered at each opening, and the query meets exactly the terms that were written. Queries are
+built from term queries; the query parser never sees a user's text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import tantivy
+from tantivy import Query
+
+from context_engine.core.chunking import BOOKKEEPING_KEYS
+from context_engine.core.models import Chunk
+from context_engine.core.text import ANALYSER_VERSION, bigrams, terms
+
+__all__ = [
+    "INDEX_OPTION",
+    "INDEX_VERSION",
+    "JOINT",
+    "MOST_DEFINED",
+    "SCHEMA",
+    "Mark",
+    "Row",
+    "create",
+    "directory",
+    "documents",
+    "mark",
+    "mark_query",
+    "opened",
+    "read_mark",
+]
+
+INDEX_VERSION: Final = f"{ANALYSER_VERSION}.3"
+"""The analysis and the fields an index was built with; another one must be rebuilt."""
+
+INDEX_OPTION: Final = "freq"
+JOINT: Final = "_"
+MOST_DEFINED: Final = 6
+"""Most words of a defined term; the rest of a longer one is not read."""
+
+_MARK: Final = "generation"
+_NOTHING: Final = JOINT
+"""A word that no text and no query has."""
+
+
+def _schema() -> tantivy.Schema:
+    builder = tantivy.SchemaBuilder()
+    for name in ("body", "pairs", "head", "section"):
+        builder.add_text_field(name, tokenizer_name="whitespace", index_option=INDEX_OPTION)
+    for name in ("title", "defines"):
+        builder.add_text_field(name, tokenizer_name="whitespace", index_option="basic")
+    builder.add_unsigned_field("rid", indexed=True, fast=True)
+    builder.add_unsigned_field("doc", indexed=True, fast=True)
+    builder.add_unsigned_field("group", fast=True)
+    for name in ("source", "attr"):
+        builder.add_unsigned_field(name, indexed=True)
+    for name in ("from_day", "to_day"):
+        builder.add_unsigned_field(name, fast=True)
+    builder.add_text_field("mark", stored=True, tokenizer_name="raw", index_option="basic")
+    return builder.build()
+
+
+SCHEMA: Final = _schema()
+
+
+class Mark(NamedTuple):
+    """What the index says it holds: all of one base up to and including one generation."""
+
+    base_id: str
+    generation: int
+
+
+class Row(NamedTuple):
+    """A chunk with its row number and the numbers of its field values."""
+
+    rid: int
+    chunk: Chunk
+    attributes: Iterable[int]
+
+
+def directory(root: Path, number: int) -> Path:
+    """Return the directory of an index; each rebuild gets a new number."""
+    return root / f"index-{number}"
+
+
+def create(path: Path) -> tantivy.Index:
+    """Make an empty index in a new directory."""
+    path.mkdir(parents=True)
+    return tantivy.Index(SCHEMA, path=str(path))
+
+
+def opened(path: Path) -> tantivy.Index:
+    """Open an index; it is reloaded by hand, no thread watches the directory.
+
+    Raises:
+        ValueError: there is no index, or it cannot be read.
+    """
+    index = tantivy.Index.open(str(path))
+    index.config_reader("manual")
+    return index
+
+
+def documents(doc_key: int, source_key: int, rows: Sequence[Row]) -> Iterator[tantivy.Document]:
+    """Yield what is indexed of one document's chunks.
+
+    The text of a section stands at its first chunk (`group` points there). A bare heading counts in it, and in the
+    headings of its chunks, but has no source: no search of a source finds it, unless the document is nothing else. Its
+    body is as long as its document's are in the mean, of no word: an empty one would lower BM25's mean length.
+    """
+    texts = [terms(row.chunk.content) for row in rows]
+    headings = [_words(_joined((row.chunk.title, row.chunk.section, *row.chunk.heading_path))) for row in rows]
+    bare = [
+        row.chunk.metadata.get("is_heading") is True or above.issuperset(body)
+        for row, above, body in zip(rows, headings, texts)
+    ]
+    sections: dict[Hashable, list[int]] = {}
+    for place, row in enumerate(rows):
+        sections.setdefault(row.chunk.heading_path or row.chunk.section or place, []).append(place)
+    first = {place: places[0] for places in sections.values() for place in places}
+    whole = {places[0]: chain.from_iterable(texts[place] for place in places) for places in sections.values()}
+    filler = [_NOTHING] * _mean([len(text) for text, alone in zip(texts, bare) if not alone])
+    for place, row in enumerate(rows):
+        out = tantivy.Document()
+        out.add_unsigned("rid", row.rid)
+        out.add_unsigned("doc", doc_key)
+        out.add_unsigned("group", rows[first[place]].rid)
+        if place in whole:
+            out.add_text("section", " ".join(whole[place]))
+        if not bare[place] or all(bare):
+            out.add_unsigned("source", source_key)
+        _add_fields(out, row, headings[place], bare=bare[place])
+        _add_text(out, filler if bare[place] else texts[place])
+        yield out
+
+
+def _mean(lengths: Sequence[int]) -> int:
+    return round(sum(lengths) / len(lengths)) if lengths else 0
+
+
+def _add_text(out: tantivy.Document, body: list[str]) -> None:
+    out.add_text("body", " ".join(body))
+    out.add_text("pairs", " ".join(bigrams(body)))
+
+
+def _add_fields(out: tantivy.Document, row: Row, headings: frozenset[str], *, bare: bool) -> None:
+    chunk = row.chunk
+    for attribute in row.attributes:
+        out.add_unsigned("attr", attribute)
+    if chunk.effective_from is not None:
+        out.add_unsigned("from_day", chunk.effective_from.toordinal())
+    if chunk.effective_to is not None:
+        out.add_unsigned("to_day", chunk.effective_to.toordinal())
+    about = {key: value for key, value in chunk.metadata.items() if key not in BOOKKEEPING_KEYS}
+    text = chunk.content if bare else None
+    head = headings | _words(_joined((chunk.document_id, chunk.doc_type, text, *_leaves(about))))
+    out.add_text("title", " ".join(headings))
+    out.add_text("defines", " ".join(_defined(chunk.metadata.get("defines"))))
+    out.add_text("head", " ".join(head))
+
+
+def _defined(names: Any) -> Iterator[str]:
+    """Yield each defined term as one word."""
+    for name in names if isinstance(names, list | tuple) else ():
+        if isinstance(name, str) and (found := terms(name)):
+            yield JOINT.join(found[:MOST_DEFINED])
+
+
+def mark(base_id: str, generation: int) -> tantivy.Document:
+    """Return the document by which the index says what it holds; deleted and written anew in every commit."""
+    out = tantivy.Document()
+    for text in (_MARK, base_id, str(generation)):
+        out.add_text("mark", text)
+    return out
+
+
+def mark_query() -> Query:
+    """Return the query that finds the mark."""
+    return Query.term_query(SCHEMA, "mark", _MARK, "basic")
+
+
+def read_mark(searcher: tantivy.Searcher) -> Mark | None:
+    """Return the mark, None where there is not exactly one."""
+    hits = searcher.search(mark_query(), limit=2).hits
+    if len(hits) != 1:
+        return None
+    _, base_id, generation = searcher.doc(hits[0][1]).get_all("mark")
+    return Mark(base_id, int(generation))
+
+
+def _joined(parts: Iterable[Any]) -> str:
+    return "\n".join(str(part) for part in parts if part not in (None, ""))
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        for below in value.values():
+            yield from _leaves(below)
+    elif isinstance(value, list | tuple):
+        for below in value:
+            yield from _leaves(below)
+    elif not isinstance(value, bool):
+        yield value
+
+
+@lru_cache(maxsize=4096)
+def _words(text: str) -> frozenset[str]:
+    return frozenset(terms(text))

@@ -1,0 +1,211 @@
+"""The vectors of a base in memory: exact search, and a search of the nearest cells where there are very many.
+
+A chunk has one vector or several (a long text is embedded in windows); its cosine is the best of them. Vectors are of
+unit length, so a cosine is a dot product. Needs numpy: imported only where an embedder is configured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Iterable, Sequence
+from typing import Any, Final, NamedTuple, Protocol
+
+import numpy as np
+
+from context_engine.adapters.sources.local.options import SearchOptions
+
+__all__ = ["Array", "Cells", "Matrix", "RowsOfScope"]
+
+Array = np.ndarray[Any, Any]
+
+_FEW: Final = 20_000
+_SPARE: Final = 20
+_LEAST_PROBED: Final = 20
+
+
+class RowsOfScope(Protocol):
+    """What the index knows of the rows that a search may find."""
+
+    source_key: int
+    selective: bool
+
+    def count(self) -> int:
+        """Return how many there are."""
+        ...
+
+    def all(self, count: int) -> list[int]:
+        """Return all of them, `count` in number."""
+        ...
+
+    def among(self, rids: Collection[int]) -> Container[int]:
+        """Return what holds those of some rows that are among them; `rids` are asked for once."""
+        ...
+
+
+class Cells(NamedTuple):
+    """A partition of the vectors by the nearest of some centroids.
+
+    Attributes:
+        centroids: float32 (cells, dimension), unit length.
+        of_part: int32 (vectors), the cell of each.
+    """
+
+    centroids: Array
+    of_part: Array
+
+
+class Matrix:
+    """Vectors of all rows that one generation of the index holds; never changed once made.
+
+    Args:
+        model_id: the model that made them.
+        rids: int64 (rows), ascending.
+        sources: int64 (rows), the source key of each.
+        lengths: int64 (rows), how many vectors each has, >= 1.
+        parts: float32 (vectors, dimension), row by row.
+        cells: where there are enough for them.
+    """
+
+    def __init__(
+        self,
+        model_id: str,
+        rids: Array,
+        sources: Array,
+        lengths: Array,
+        parts: Array,
+        cells: Cells | None = None,
+    ) -> None:
+        self.model_id, self.rids, self.sources, self.lengths, self.cells = model_id, rids, sources, lengths, cells
+        self._starts = np.concatenate(([0], np.cumsum(lengths)))
+        owner = np.repeat(np.arange(len(rids)), lengths)
+        # Vectors of one cell lie beside each other, so that a cell is read as one block.
+        order = None if cells is None else np.argsort(cells.of_part, kind="stable")
+        self.parts = parts if order is None else parts[order]
+        self._owner = owner if order is None else owner[order]
+        self._place = None if order is None else np.argsort(order, kind="stable")
+        self._held: dict[int, Array] = {}
+        self._only_source = int(sources[0]) if len(sources) and bool((sources == sources[0]).all()) else None
+        if cells is not None:
+            self._bounds = np.concatenate(([0], np.cumsum(np.bincount(cells.of_part, minlength=len(cells.centroids)))))
+
+    def __len__(self) -> int:
+        """Return the number of vectors."""
+        return len(self.parts)
+
+    def in_rows(self) -> Array:
+        """Return the vectors row by row."""
+        return self.parts if self._place is None else self.parts[self._place]
+
+    def cosines(self, vector: Sequence[float], rids: Iterable[int]) -> dict[int, float]:
+        """Return the cosine of each of these rows that has a vector."""
+        wanted = np.unique(np.fromiter(rids, np.int64))
+        rows = self._rows(wanted)
+        return dict(zip(self.rids[rows].tolist(), self._of_rows(np.asarray(vector, np.float32), rows).tolist()))
+
+    def nearest(self, vector: Sequence[float], limit: int, scope: RowsOfScope, options: SearchOptions) -> list[int]:
+        """Return the `limit` rows of the scope with the highest cosine, best first.
+
+        A filter that leaves few rows is answered exactly over them. Else rows are ranked without it and asked for in
+        batches, as many as its share makes likely, until enough are found: no neighbour is lost to a filter.
+        """
+        query = np.asarray(vector, np.float32)
+        share = 1.0
+        if scope.selective:
+            count = scope.count()
+            if count <= _FEW:
+                return _first(self._exactly(query, scope.all(count), limit), scope, limit)
+            share = count / len(self.rids)
+        exact = self.cells is None or len(self.parts) < options.approximate_from
+        wanted, probe = int(1.5 * limit / share) + _SPARE, options.probe
+        while True:
+            ranking, complete = self._ranking(query, scope.source_key, wanted, None if exact else probe)
+            found = _first(ranking, scope, limit)
+            if len(found) >= limit or complete:
+                return found
+            wanted, probe = 8 * wanted, min(8 * probe, 1.0)
+
+    def _rows(self, wanted: Array) -> Array:
+        """Return the place of each of some ascending rows that has vectors."""
+        rows = np.searchsorted(self.rids, wanted)
+        there = rows < len(self.rids)
+        there[there] = self.rids[rows[there]] == wanted[there]
+        return rows[there]
+
+    def _of_rows(self, query: Array, rows: Array) -> Array:
+        if not len(rows):
+            return np.empty(0, np.float32)
+        lengths = self.lengths[rows]
+        first = np.concatenate(([0], np.cumsum(lengths)[:-1]))
+        places = np.repeat(self._starts[rows] - first, lengths) + np.arange(int(lengths.sum()))
+        dots = self.parts[places if self._place is None else self._place[places]] @ query
+        return np.maximum.reduceat(dots, first)
+
+    def _exactly(self, query: Array, rids: list[int], limit: int) -> list[int]:
+        wanted = np.sort(np.fromiter(rids, np.int64))
+        rows = self._rows(wanted)
+        return _listed(self.rids[_best(self._of_rows(query, rows), rows, limit)])
+
+    def _ranking(self, query: Array, source_key: int, wanted: int, probe: float | None) -> tuple[list[int], bool]:
+        """Return the best `wanted` rows of a source, and whether these are all there are.
+
+        Args:
+            query: float32, unit length.
+            source_key: of the source.
+            wanted: how many, >= 1.
+            probe: look only at the nearest cells, until they hold this share of the source's vectors; None: at all.
+        """
+        if probe is None or probe >= 1.0:
+            dots, owner, everything = self.parts @ query, self._owner, True
+        else:
+            dots, owner, everything = *self._probed(query, source_key, wanted, probe), False
+        if self._only_source != source_key:
+            of_source = self.sources[owner] == source_key
+            dots, owner = dots[of_source], owner[of_source]
+        if len(self.parts) > len(self.rids) and len(owner):
+            order = np.lexsort((-dots, owner))
+            dots, owner = dots[order], owner[order]
+            first = np.concatenate(([True], owner[1:] != owner[:-1]))
+            dots, owner = dots[first], owner[first]
+        return _listed(self.rids[_best(dots, owner, wanted)]), everything and len(owner) <= wanted
+
+    def _probed(self, query: Array, source_key: int, wanted: int, probe: float) -> tuple[Array, Array]:
+        assert self.cells is not None
+        order = np.argsort(-(self.cells.centroids @ query), kind="stable")
+        held = self._held_by_cells(self.cells, source_key)
+        enough = np.cumsum(held[order]) >= max(probe * held.sum(), min(_LEAST_PROBED * wanted, held.sum()))
+        near = order[: int(np.argmax(enough)) + 1]
+        blocks = [slice(int(self._bounds[cell]), int(self._bounds[cell + 1])) for cell in np.sort(near)]
+        dots = np.concatenate([self.parts[block] @ query for block in blocks])
+        return dots, np.concatenate([self._owner[block] for block in blocks])
+
+    def _held_by_cells(self, cells: Cells, source_key: int) -> Array:
+        """Return how many vectors of a source each cell holds; counted once."""
+        held = self._held.get(source_key)
+        if held is None:
+            of_source = np.repeat(self.sources == source_key, self.lengths)
+            held = np.bincount(cells.of_part, weights=of_source, minlength=len(cells.centroids))
+            self._held[source_key] = held
+        return held
+
+
+def _listed(rids: Array) -> list[int]:
+    return [int(rid) for rid in rids]
+
+
+def _best(dots: Array, rows: Array, limit: int) -> Array:
+    """Return the rows of the highest values, best first, of equal values the older row first."""
+    if len(dots) > limit:
+        kept = np.flatnonzero(dots >= np.partition(dots, len(dots) - limit)[len(dots) - limit])
+        dots, rows = dots[kept], rows[kept]
+    return rows[np.lexsort((rows, -dots))][:limit]
+
+
+def _first(ranking: list[int], scope: RowsOfScope, limit: int) -> list[int]:
+    """Return the first `limit` of a ranking that are in the scope."""
+    found: list[int] = []
+    start, size = 0, limit + _SPARE
+    while len(found) < limit and start < len(ranking):
+        batch = ranking[start : start + size]
+        inside = scope.among(batch)
+        found += [rid for rid in batch if rid in inside]
+        start, size = start + size, 4 * size
+    return found[:limit]

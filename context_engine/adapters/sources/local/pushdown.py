@@ -1,0 +1,130 @@
+"""A filter and a day as index queries."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import date
+from typing import Any, Final
+
+from tantivy import FieldType, Occur, Query
+
+from context_engine.adapters.sources.local.attributes import CLAIMS, NOT_INDEXED, claims_chunk, values_of
+from context_engine.adapters.sources.local.index import SCHEMA
+from context_engine.core.models import And, Chunk, Condition, Filter, Not, Or
+from context_engine.core.policy.filters import matches
+
+__all__ = ["ENGINE_FIELDS", "Pushdown", "Standing", "in_force", "relaxed"]
+
+Standing = Callable[[Chunk], Mapping[str, Any]]
+"""From what a document claims of its authority to the fields the engine will see after the manifest's ceiling."""
+
+ENGINE_FIELDS: Final = frozenset({"source_type", "tier", "authority_tier", "classification"})
+_MOST_RESOLVED: Final = 64
+_ALL: Final = Query.all_query()
+_NONE: Final = Query.empty_query()
+
+
+class Pushdown:
+    """Turns filters into index queries, for one snapshot of the base.
+
+    Args:
+        connection: a reader's.
+        resolved: remembers the query of each condition on values; holds for one searcher.
+        constants: fields that are the same for every chunk of the source.
+        standing: resolves ENGINE_FIELDS; without it the filter must be `relaxed` first.
+
+    Attributes:
+        exact: False once a condition was met that the index cannot answer; what the query finds must be tested.
+    """
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        resolved: dict[str, Query],
+        constants: Mapping[str, Any],
+        standing: Standing | None = None,
+    ) -> None:
+        self._connection, self._resolved = connection, resolved
+        self._constants, self._standing = constants, standing
+        self.exact = True
+
+    def query(self, filter: Filter, *, widen: bool = True) -> Query:
+        """Return a query for the chunks that keep a filter.
+
+        Args:
+            filter: any filter.
+            widen: whether a condition that cannot be answered lets all through (else none), so that the whole lets
+                through too much rather than too little, also under a `not`.
+        """
+        if isinstance(filter, Condition):
+            return self._condition(filter, widen)
+        if isinstance(filter, Not):
+            return _without(self.query(filter.part, widen=not widen))
+        parts = [self.query(part, widen=widen) for part in filter.parts]
+        if isinstance(filter, And):
+            return _joined(Occur.Must, parts) if parts else _ALL
+        assert isinstance(filter, Or)
+        return _joined(Occur.Should, parts) if parts else _NONE
+
+    def _condition(self, condition: Condition, widen: bool) -> Query:
+        name = condition.field
+        if name in self._constants:
+            return _ALL if matches(condition, self._constants) else _NONE
+        if name in ENGINE_FIELDS and self._standing is not None:
+            return self._by_standing(condition, self._standing)
+        if name in NOT_INDEXED or name == CLAIMS:
+            self.exact = False
+            return _ALL if widen else _NONE
+        key = repr(condition)
+        query = self._resolved.get(key)
+        if query is None:
+            if len(self._resolved) >= _MOST_RESOLVED:
+                self._resolved.clear()
+            query = self._resolved[key] = self._by_value(condition)
+        return query
+
+    def _by_value(self, condition: Condition) -> Query:
+        """Ask for the values that hold; where a missing field holds too, exclude the values that fail instead."""
+        has, values = values_of(self._connection, condition.field)
+        holding: list[int] = []
+        failing: list[int] = []
+        for number, value in values:
+            (holding if matches(condition, {condition.field: value}) else failing).append(number)
+        if not matches(condition, {}):
+            return _NONE if has is None or not holding else _any(holding if failing else (has,))
+        return _without(_any(failing)) if failing else _ALL
+
+    def _by_standing(self, condition: Condition, standing: Standing) -> Query:
+        _, values = values_of(self._connection, CLAIMS)
+        return _any(number for number, value in values if matches(condition, standing(claims_chunk(value))))
+
+
+def relaxed(filter: Filter, fields: Collection[str], *, widen: bool = True) -> Filter:
+    """Return a filter without the conditions on some fields, that lets through no less than the whole."""
+    if isinstance(filter, Condition):
+        return filter if filter.field not in fields else And(()) if widen else Or(())
+    if isinstance(filter, Not):
+        return Not(relaxed(filter.part, fields, widen=not widen))
+    return type(filter)(tuple(relaxed(part, fields, widen=widen) for part in filter.parts))
+
+
+def in_force(day: date) -> list[tuple[Occur, Query]]:
+    """Return clauses that leave out what is not yet, or no longer, in force on a day; no date is no bound."""
+    number = day.toordinal()
+    later = Query.range_query(SCHEMA, "from_day", FieldType.Unsigned, lower_bound=number, include_lower=False)
+    over = Query.range_query(SCHEMA, "to_day", FieldType.Unsigned, upper_bound=number)
+    return [(Occur.MustNot, later), (Occur.MustNot, over)]
+
+
+def _any(numbers: Iterable[int]) -> Query:
+    wanted = list(numbers)
+    return Query.term_set_query(SCHEMA, "attr", wanted) if wanted else _NONE
+
+
+def _without(query: Query) -> Query:
+    return Query.boolean_query([(Occur.Must, _ALL), (Occur.MustNot, query)])
+
+
+def _joined(occur: Occur, parts: list[Query]) -> Query:
+    return parts[0] if len(parts) == 1 else Query.boolean_query([(occur, part) for part in parts])

@@ -1,0 +1,162 @@
+"""A user's text as index queries.
+
+Queries are built from term queries; the query parser never sees a user's text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from tantivy import Occur, Query
+
+from context_engine.adapters.sources.local.index import INDEX_OPTION, JOINT, MOST_DEFINED, SCHEMA
+from context_engine.adapters.sources.local.options import SearchOptions
+from context_engine.core.models import Expansion
+from context_engine.core.text import bigrams, term_weights, terms
+
+__all__ = ["MOST_TERMS", "TextQuery", "both", "constant", "rows", "text_query"]
+
+MOST_TERMS: Final = 256
+"""Most different terms of one query; the rest of a longer one is not searched for."""
+
+_CODE_WEIGHT: Final = 2.0
+_MOST_WORDS_BESIDE: Final = 3
+_FEW_ROWS: Final = 400
+
+
+class TextQuery(NamedTuple):
+    """A text ready to run against each part of the index.
+
+    Attributes:
+        text: body, pairs and headings; its BM25 is the text score.
+        section: the text of whole sections.
+        title: scores the share of the words that titles and headings hold, [0, 1].
+        defines: scores 1 where a term of the text is defined; None where it can name none.
+        codes: finds what holds all terms with a digit; None where the text has none, or many words beside them.
+        shortened: the text had more than MOST_TERMS terms.
+    """
+
+    text: Query
+    section: Query
+    title: Query
+    defines: Query | None
+    codes: Query | None
+    shortened: bool
+
+
+def text_query(text: str, options: SearchOptions, expansions: Sequence[Expansion] = ()) -> TextQuery | None:
+    """Return the query for a user's text and other words for it, None if there is nothing in them to search for.
+
+    Words count in the body fully and in headings and metadata by `head_weight`; a term with a digit (a code, a clause
+    number) counts there by _CODE_WEIGHT, for a document is more its own than another's that cites it. A piece of a code
+    counts less (`text.term_weights`). A term that has other names counts by the one a chunk holds best, never twice;
+    of another name of several words count the pairs alone.
+    """
+    weights = term_weights(text)
+    if not weights and not any(map(terms, (one.text for one in expansions))):
+        return None
+    kept = dict(list(weights.items())[:MOST_TERMS])
+    words = [word for word in terms(text) if word in kept]
+    pairs = dict.fromkeys(bigrams(words), options.pairs_weight)
+    head = {
+        word: weight * (_CODE_WEIGHT if any(map(str.isdigit, word)) else options.head_weight)
+        for word, weight in kept.items()
+    }
+    share = 1.0 / max(len(kept), 1)
+    title = [(Occur.Should, constant(_term("title", word), share)) for word in sorted(kept)]
+    names = _names(words)
+    return TextQuery(
+        Query.boolean_query([*_by_name(kept, pairs, expansions, options), *_clauses("head", head)]),
+        Query.boolean_query(list(_clauses("section", kept))),
+        Query.boolean_query(title),
+        constant(Query.term_set_query(SCHEMA, "defines", names), 1.0) if names else None,
+        _codes(kept),
+        len(weights) > MOST_TERMS,
+    )
+
+
+def rows(rids: Collection[int]) -> Query:
+    """Return the query for some rows, each with score 0."""
+    if len(rids) > _FEW_ROWS:
+        return constant(Query.term_set_query(SCHEMA, "rid", list(rids)), 0.0)
+    # A set walks the whole dictionary of terms; single look-ups are faster while they are few.
+    return constant(
+        Query.boolean_query([(Occur.Should, Query.term_query(SCHEMA, "rid", rid)) for rid in sorted(rids)]), 0.0
+    )
+
+
+def constant(query: Query, score: float) -> Query:
+    """Return a query that gives each of its hits one score."""
+    return Query.const_score_query(query, score)
+
+
+def both(*queries: Query) -> Query:
+    """Return the query for what all of them find, with the sum of their scores."""
+    return Query.boolean_query([(Occur.Must, query) for query in queries])
+
+
+def _term(field: str, word: str) -> Query:
+    return Query.term_query(SCHEMA, field, word, INDEX_OPTION)
+
+
+def _clauses(field: str, weights: Mapping[str, float]) -> Iterator[tuple[Occur, Query]]:
+    for word, weight in sorted(weights.items()):
+        if weight > 0.0:
+            query = _term(field, word)
+            yield Occur.Should, query if weight == 1.0 else Query.boost_query(query, weight)
+
+
+def _by_name(
+    kept: Mapping[str, float], pairs: Mapping[str, float], expansions: Sequence[Expansion], options: SearchOptions
+) -> Iterator[tuple[Occur, Query]]:
+    """The clauses of body and pairs; those of a term with other names are one, scored by the best name.
+
+    On 1 428 questions with terms of a glossary R@10 / MAP@10 rise by .004 / .003, and by .032 / .040 where those terms
+    stand under their other names. All names added up gave about as much there and lost .003 MAP of the first.
+    """
+    words, beside = dict(kept), dict(pairs)
+    names: dict[str, list[Query]] = {}
+    for one in expansions:
+        names.setdefault(one.term or one.text, []).append(_name(one, options))
+    for term, others in names.items():
+        own = terms(term) if any(one.term == term for one in expansions) else []
+        clauses = [*_clauses("body", _taken(words, own)), *_clauses("pairs", _taken(beside, bigrams(own)))]
+        yield Occur.Should, Query.disjunction_max_query([Query.boolean_query(clauses), *others] if clauses else others)
+    yield from _clauses("body", words)
+    yield from _clauses("pairs", beside)
+
+
+def _name(expansion: Expansion, options: SearchOptions) -> Query:
+    words = terms(expansion.text)
+    if len(words) > 1:
+        weight = expansion.weight * options.pairs_weight
+        return Query.boolean_query(list(_clauses("pairs", dict.fromkeys(bigrams(words), weight))))
+    return Query.boolean_query(list(_clauses("body", dict.fromkeys(words, expansion.weight))))
+
+
+def _taken(weights: dict[str, float], words: Sequence[str]) -> dict[str, float]:
+    """Return the weights of some words, and leave the others."""
+    return {word: weights.pop(word) for word in dict.fromkeys(words) if word in weights}
+
+
+def _codes(kept: Mapping[str, float]) -> Query | None:
+    whole = [word for word, weight in kept.items() if weight == 1.0]
+    codes = [word for word in whole if any(map(str.isdigit, word))]
+    if not codes or len(whole) - len(codes) > _MOST_WORDS_BESIDE:
+        return None
+    either = (
+        Query.boolean_query([(Occur.Should, _term("body", code)), (Occur.Should, _term("head", code))])
+        for code in codes
+    )
+    return constant(both(*either), 0.0)
+
+
+def _names(words: list[str]) -> list[str]:
+    """Return what the text may name: its runs of one to MOST_DEFINED words, each as one word."""
+    runs = (
+        JOINT.join(words[start : start + length])
+        for length in range(1, MOST_DEFINED + 1)
+        for start in range(len(words) - length + 1)
+    )
+    return list(dict.fromkeys(runs))

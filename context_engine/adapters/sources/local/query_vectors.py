@@ -1,0 +1,57 @@
+"""The vector of a question: in time or not at all, so that a slow model never takes the search by text with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from context_engine.core.engine.waiting import CallLane
+from context_engine.core.protocols import Clock, Embedder
+from context_engine.errors import EmbedderError
+
+__all__ = ["QueryVectors"]
+
+_SLOW_S: Final = 1.0
+_PAUSE_S: Final = 30.0
+
+
+class QueryVectors:
+    """Asks one embedder for the vectors of questions. Safe for several threads.
+
+    A failure that took more than a second is not waited for again within 30 seconds.
+
+    Args:
+        embedder: asked in a thread of its own.
+        clock: the time.
+    """
+
+    def __init__(self, embedder: Embedder, clock: Clock) -> None:
+        self._embedder, self._clock = embedder, clock
+        self._calls = CallLane(embedder.model_id, "embed", clock, EmbedderError)
+        self._paused_until = float("-inf")
+
+    def ask(self, text: str, seconds: float) -> Sequence[float]:
+        """Return the vector of a question.
+
+        Args:
+            text: the question.
+            seconds: until it is given up.
+
+        Raises:
+            EmbedderError: the model failed, gave nothing in time, is stuck in an overdue call, or failed slowly a
+                moment ago.
+        """
+        started = self._clock.monotonic()
+        if started < self._paused_until:
+            left = self._paused_until - started
+            raise EmbedderError(f"{self._embedder.model_id} failed a moment ago and is asked again in {left:.0f} s")
+        try:
+            vector: Sequence[float] = self._calls.ask(
+                lambda: self._embedder.embed_query(text), seconds, nothing="no vector"
+            )
+        except EmbedderError:
+            now = self._clock.monotonic()
+            if now - started >= _SLOW_S:
+                self._paused_until = now + _PAUSE_S
+            raise
+        return vector

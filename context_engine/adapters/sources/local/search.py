@@ -1,0 +1,123 @@
+"""One search in one view of the base: the query narrowed to a source, a filter and a day, and the rows it finds."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any, Final
+
+from tantivy import Occur, Query
+
+from context_engine.adapters.sources.local import index as indexing
+from context_engine.adapters.sources.local.candidates import Question, Scoped, candidates
+from context_engine.adapters.sources.local.pushdown import ENGINE_FIELDS, Pushdown, Standing, in_force, relaxed
+from context_engine.adapters.sources.local.queries import constant
+from context_engine.adapters.sources.local.reader import View
+from context_engine.adapters.sources.local.records import decode
+from context_engine.core.models import Chunk, Filter, SourceAnswer
+from context_engine.core.policy.filters import matches, own_fields
+
+__all__ = ["Scope", "answer"]
+
+_MOST_HITS: Final = 100_000
+_MOST_PARAMETERS: Final = 900
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Where to look.
+
+    Attributes:
+        source_id: the source.
+        filters: conditions on the chunks; those on tier, type, trust and classification need `standing`, and are left
+            to the engine without it.
+        as_of: only what is in force on that day.
+        constants: further fields that are the same for every chunk of the source (the domain).
+        standing: from what a document claims of its authority to the fields the engine will see.
+    """
+
+    source_id: str
+    filters: Filter | None = None
+    as_of: date | None = None
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    standing: Standing | None = None
+
+
+def answer(view: View, question: Question, top_k: int, scope: Scope) -> SourceAnswer:
+    """Return the best chunks for a question, and notes on the search (see `LocalBase.answer`)."""
+    notes = list(_notes(view, question))
+    found = view.connection.execute("SELECT source_key FROM sources WHERE source_id = ?", (scope.source_id,)).fetchone()
+    if found is None:
+        return SourceAnswer(notes=(*notes, "source_unknown"))
+    if question.query is None and (question.vector is None or view.vectors is None):
+        return SourceAnswer(notes=(*notes, "no_search_terms"))
+    key = int(found[0])
+    clauses = [(Occur.Must, constant(Query.term_query(indexing.SCHEMA, "source", key), 0.0))]
+    clauses += in_force(scope.as_of) if scope.as_of is not None else []
+    test = _filtered(view, scope, clauses) if scope.filters is not None else None
+    scoped = Scoped(Query.boolean_query(clauses), key, scope.filters is not None)
+    return SourceAnswer(chunks=_found(view, question, scoped, test, top_k), notes=tuple(notes))
+
+
+def _notes(view: View, question: Question) -> Iterator[str]:
+    if view.held < view.state.generation:
+        yield "index_lag"
+    if question.query is not None and question.query.shortened:
+        yield "query_shortened"
+    if question.vector is not None and view.vectors is None:
+        yield "no_vectors"
+
+
+def _filtered(view: View, scope: Scope, clauses: list[tuple[Occur, Query]]) -> Callable[[Chunk], bool] | None:
+    """Add the filter to the clauses; return a test for the chunks found, where the index cannot tell all."""
+    filters, stand = scope.filters, scope.standing
+    assert filters is not None
+    constants = {**scope.constants, "source_id": scope.source_id, "source": scope.source_id}
+    if stand is None:
+        filters = relaxed(filters, ENGINE_FIELDS - constants.keys())
+    pushdown = Pushdown(view.connection, view.resolved, constants, stand)
+    clauses.append((Occur.Must, constant(pushdown.query(filters), 0.0)))
+
+    def test(chunk: Chunk) -> bool:
+        return matches(filters, {**own_fields(chunk), **(stand(chunk) if stand else {}), **constants})
+
+    return None if pushdown.exact else test
+
+
+def _found(
+    view: View, question: Question, scope: Scoped, test: Callable[[Chunk], bool] | None, top_k: int
+) -> list[Chunk]:
+    """Return the best top_k chunks; asks for more while rows are gone or fail the test."""
+    limit, known = max(top_k, question.options.depth), dict[int, Chunk | None]()
+    while True:
+        ranked, scores, more = candidates(view, question, scope, limit)
+        found: list[Chunk] = []
+        for start in range(0, len(ranked), top_k):
+            batch = ranked[start : start + top_k]
+            known |= _chunks(view.connection, [rid for rid in batch if rid not in known], test)
+            found += (chunk._replace(scores=scores(rid)) for rid in batch if (chunk := known[rid]) is not None)
+            if len(found) >= top_k:
+                return found[:top_k]
+        if not more or limit >= _MOST_HITS:
+            return found
+        limit = min(4 * limit, _MOST_HITS)
+
+
+def _chunks(
+    connection: sqlite3.Connection, rids: list[int], test: Callable[[Chunk], bool] | None
+) -> dict[int, Chunk | None]:
+    """Return the chunk of each row, None where the row is gone or fails the test."""
+    out: dict[int, Chunk | None] = dict.fromkeys(rids)
+    for start in range(0, len(rids), _MOST_PARAMETERS):
+        some = rids[start : start + _MOST_PARAMETERS]
+        rows = connection.execute(
+            "SELECT rid, indexed_at, chunk_id, content, fields FROM chunks JOIN documents USING (doc_key)"
+            f" WHERE rid IN ({','.join('?' * len(some))})",
+            some,
+        )
+        for rid, indexed_at, *row in rows:
+            chunk = decode((row[0], row[1], row[2]), indexed_at)
+            out[rid] = chunk if test is None or test(chunk) else None
+    return out

@@ -1,0 +1,96 @@
+"""One source of an embedded base, as the engine sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from context_engine.adapters.sources.local.base import LocalBase
+from context_engine.adapters.sources.local.search import Scope
+from context_engine.core.models import Chunk, ScoreKind, SourceAnswer, SourceQuery, SourceSpec
+from context_engine.core.policy.trust import standing
+from context_engine.errors import EmbedderError, SourceNotFound, SourceUnavailable, StoreError
+
+__all__ = ["LocalSource"]
+
+_EMBEDDING_SHARE: Final = 0.8
+"""Of the source's time; the search by text alone needs the rest."""
+
+
+class LocalSource:
+    """Answers from one source of an embedded base; a `Source`.
+
+    Args:
+        base: the base, shared by all its sources, or its folder. It need not exist yet.
+        source_id: the source.
+        spec: its manifest; with it filters on tier, type, trust and classification are answered by the index.
+    """
+
+    def __init__(self, base: LocalBase | Path, source_id: str, *, spec: SourceSpec | None = None) -> None:
+        self.source_id = source_id
+        self._base = base if isinstance(base, LocalBase) else LocalBase(base)
+        self._spec = spec
+        self.score_kinds: frozenset[ScoreKind] = self._base.score_kinds
+
+    def search(self, query: SourceQuery) -> SourceAnswer:
+        """Return the best chunks; scores are comparable over all sources of one base.
+
+        Where the embedder fails, or is late, the answer is that of the text alone, and says what is missing.
+
+        Raises:
+            SourceNotFound: there is no base, or nothing was ever ingested for this source.
+            SourceUnavailable: the base cannot be read; says how to mend it.
+        """
+        try:
+            answer = self._answer(query)
+        except StoreError as error:
+            kind = SourceUnavailable if self._base.exists() else SourceNotFound
+            raise kind(str(error), source_id=self.source_id) from error
+        if "source_unknown" in answer.notes:
+            raise SourceNotFound(
+                f"nothing was ingested for it into {self._base.path}: run 'context-engine ingest PATH'",
+                source_id=self.source_id,
+            )
+        return answer
+
+    def _answer(self, query: SourceQuery) -> SourceAnswer:
+        ask = partial(
+            self._base.answer,
+            query.text,
+            top_k=query.top_k,
+            scope=self._scope(query),
+            words=query.words,
+            expansions=query.expansions,
+            embed_within_s=_EMBEDDING_SHARE * query.timeout_s,
+        )
+        try:
+            return ask()
+        except EmbedderError as error:
+            failure = SourceUnavailable(f"no search by vectors: {error}", source_id=self.source_id)
+            return replace(ask(by_vector=False), failures=(failure,))
+
+    def close(self) -> None:
+        """Let the base's files go; a later search opens them again, so its other sources are not hurt."""
+        self._base.close()
+
+    def _scope(self, query: SourceQuery) -> Scope:
+        return Scope(
+            source_id=self.source_id,
+            filters=query.filters,
+            as_of=query.as_of,
+            constants={"domain": query.domain},
+            standing=self._standing if self._spec is not None else None,
+        )
+
+    def _standing(self, chunk: Chunk) -> Mapping[str, Any]:
+        assert self._spec is not None
+        held = standing(chunk, self._spec)
+        return {
+            "source_type": str(held.source_type),
+            "tier": held.tier,
+            "authority_tier": held.tier,
+            "classification": str(held.classification),
+        }

@@ -1,0 +1,99 @@
+"""What a base holds, in numbers."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from context_engine.adapters.sources.local import schema
+
+__all__ = ["BaseStats", "SourceStats", "read_stats"]
+
+
+class SourceStats(NamedTuple):
+    """How much one source holds."""
+
+    documents: int
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseStats:
+    """What a base holds.
+
+    Attributes:
+        bytes: size on disk, database and index.
+        generation: number of commits.
+        index_generation: the commit the index holds; None where the index cannot be read by this version.
+        lag: commits the index is behind; None where that is not known.
+        model_id: of the embedder that made the vectors, None where there are none.
+        dimension: length of a vector, 0 where there are none.
+        embedded: chunks that have vectors.
+        cells: the vectors are parted into that many for an approximate search; 0: searches are exact.
+    """
+
+    path: str
+    base_id: str
+    documents: int
+    chunks: int
+    bytes: int
+    sources: Mapping[str, SourceStats]
+    generation: int
+    index_generation: int | None
+    lag: int | None
+    schema_version: int
+    analyser_version: str
+    model_id: str | None
+    dimension: int
+    embedded: int
+    cells: int
+
+
+def read_stats(connection: sqlite3.Connection, root: Path, held: int | None) -> BaseStats:
+    """Return what a base holds.
+
+    Args:
+        connection: a reader's, in a transaction.
+        root: folder of the base.
+        held: the generation the index holds, None where it cannot be read.
+    """
+    state, model = schema.read_state(connection, root), schema.model_of(connection)
+    rows = connection.execute(
+        "SELECT source_id, count(doc_key), coalesce(sum(chunk_count), 0) FROM sources"
+        " LEFT JOIN documents USING (source_key) WHERE removed IS NULL GROUP BY source_id ORDER BY source_id"
+    ).fetchall()
+    embedded, cells = connection.execute(
+        "SELECT (SELECT count(*) FROM vectors JOIN chunks USING (rid) JOIN documents USING (doc_key)"
+        " WHERE removed IS NULL), coalesce((SELECT length(matrix) FROM centroids), 0)"
+    ).fetchone()
+    sources = {source: SourceStats(documents, chunks) for source, documents, chunks in rows}
+    return BaseStats(
+        path=str(root),
+        base_id=state.base_id,
+        documents=sum(one.documents for one in sources.values()),
+        chunks=sum(one.chunks for one in sources.values()),
+        bytes=_size(root),
+        sources=sources,
+        generation=state.generation,
+        index_generation=held,
+        lag=None if held is None else max(0, state.generation - held),
+        schema_version=schema.SCHEMA_VERSION,
+        analyser_version=state.analyser,
+        model_id=model.model_id if model else None,
+        dimension=model.dimension if model else 0,
+        embedded=embedded,
+        cells=cells // (4 * model.dimension) if model else 0,
+    )
+
+
+def _size(root: Path) -> int:
+    total = 0
+    for path in root.rglob("*"):
+        try:
+            total += path.stat().st_size if path.is_file() else 0
+        except OSError:
+            continue
+    return total

@@ -1,0 +1,269 @@
+"""Writing: SQLite first, the index after it.
+
+One commit is four steps: the rows and the new generation (SQLite), the numbers of new field values (SQLite), the
+index with its mark (tantivy), the removal of replaced rows (SQLite). Killed between any two of them, the base holds
+everything the first step has taken; the next writer goes through the rest before anything else.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+
+from context_engine.adapters.sources.local import schema
+from context_engine.adapters.sources.local.embedding import EmbeddingWriter
+from context_engine.adapters.sources.local.follower import Follower
+from context_engine.adapters.sources.local.lock import WriterLock
+from context_engine.adapters.sources.local.records import encode
+from context_engine.core.models import Chunk
+from context_engine.core.protocols import Embedder
+from context_engine.core.text import content_sha256
+from context_engine.errors import InvalidRequest, StoreError
+
+__all__ = ["Writer"]
+
+_log = logging.getLogger(__name__)
+
+
+class Writer:
+    """Writes documents to an embedded base; a `DocumentSink`. For one thread; readers go on reading.
+
+    Opening one first finishes what an interrupted writer left, and rebuilds an index that is missing, damaged or of
+    another analyser version. As a context manager it commits at the end, or rolls back on an error.
+
+    Args:
+        root: folder of the base.
+        now: the time, aware.
+        embedder: gives new rows their vectors, and rows of old that have none; None: rows get none.
+        approximate_from: see `SearchOptions`.
+        rebuild: build the index anew from the rows, and the vectors too where another model made them.
+
+    Attributes:
+        given_up: damaged documents that a rebuild has found; the next ingestion writes them anew.
+
+    Raises:
+        StoreLocked: another writer is at work.
+        StoreVersionMismatch: the tables are of another version.
+        StoreError: the base cannot be opened or written.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        now: Callable[[], datetime],
+        embedder: Embedder | None = None,
+        approximate_from: int = 200_000,
+        rebuild: bool = False,
+    ) -> None:
+        self._root, self._now = root, now
+        self._changed = False
+        with _told(root):
+            root.mkdir(parents=True, exist_ok=True)
+            self._lock = WriterLock(root)
+        try:
+            self._connection = schema.connect(root, write=True)
+            try:
+                with _told(root):
+                    self._index = Follower(root, self._connection, rebuild=rebuild)
+                    self.given_up = self._index.given_up
+                    self._vectors = EmbeddingWriter(
+                        self._connection, embedder, root, approximate_from=approximate_from, anew=rebuild
+                    )
+                if rebuild:
+                    self.commit()
+            except BaseException:
+                self._connection.close()
+                raise
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def put(self, source_id: str, document_id: str, version: str, content_hash: str, chunks: Sequence[Chunk]) -> bool:
+        """Write a document, replacing what it held; return False, writing nothing, if `content_hash` is unchanged.
+
+        Raises:
+            InvalidRequest: a chunk that cannot be stored, or a chunk id that the source has already; nothing of the
+                document is written then, and what it held stays.
+        """
+        with _told(self._root), self._all_or_nothing():
+            source_key = self._source_key(source_id)
+            found = self._connection.execute(
+                "SELECT content_hash FROM documents"
+                " WHERE source_key = ? AND document_id = ? AND version = ? AND removed IS NULL",
+                (source_key, document_id, version),
+            ).fetchone()
+            if found is not None and found[0] == content_hash:
+                return False
+            self._remove(source_key, document_id, version)
+            self._insert(source_key, document_id, version, content_hash, chunks)
+            self._changed = True
+        with _told(self._root):
+            self._vectors.wait(len(chunks))
+        return True
+
+    def delete(self, source_id: str, document_id: str, version: str) -> bool:
+        """Remove a document; return whether it was there."""
+        with _told(self._root), self._all_or_nothing():
+            there = self._remove(self._source_key(source_id), document_id, version)
+            self._changed = self._changed or there
+            return there
+
+    def documents(self, source_id: str) -> Mapping[tuple[str, str], str]:
+        """Return {(document_id, version): content_hash} of what the source holds, uncommitted changes included."""
+        rows = self._connection.execute(
+            "SELECT document_id, version, content_hash FROM documents JOIN sources USING (source_key)"
+            " WHERE source_id = ? AND removed IS NULL",
+            (source_id,),
+        )
+        return {(document_id, version): content_hash for document_id, version, content_hash in rows}
+
+    def commit(self) -> None:
+        """Make everything written so far durable and searchable.
+
+        Raises:
+            StoreError: the disk refused. What SQLite has taken is kept, and indexed by the next commit or writer. Where
+                it has dropped what was written instead, every call says so until `rollback`.
+        """
+        with _told(self._root):
+            if self._changed:
+                self._begin()
+            self._embed()
+            state = self._index.state
+            if self._changed:
+                state = state._replace(generation=state.generation + 1)
+                schema.write_state(self._connection, state)
+                self._connection.execute("COMMIT")
+                self._vectors.committed()
+            self.rollback()
+            self._index.follow(state)
+
+    def _embed(self) -> None:
+        """Give vectors to all rows that lack them; that alone is a change too."""
+        if self._vectors.missing():
+            self._begin()
+            self._vectors.flush()
+            self._changed = True
+        if self._changed:
+            self._vectors.part()
+
+    def rollback(self) -> None:
+        """Forget everything written since the last commit."""
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+        self._vectors.rolled_back()
+        self._changed = False
+
+    def close(self) -> None:
+        """Give the base free without committing; may be called twice."""
+        try:
+            self.rollback()
+            self._index.close()
+            self._connection.execute("PRAGMA busy_timeout = 0")  # a reader that is at it leaves it to the next writer
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.ProgrammingError:
+            return
+        except sqlite3.Error as error:
+            _log.debug("no checkpoint of %s: %s", self._root, error)
+        finally:
+            self._connection.close()
+            self._lock.release()
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self.commit()
+        finally:
+            self.close()
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        self._begin()
+        self._connection.execute("SAVEPOINT document")
+        try:
+            yield
+            self._connection.execute("RELEASE document")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK TO document")
+                self._connection.execute("RELEASE document")
+            raise
+
+    def _begin(self) -> None:
+        """Open a transaction where there is none. A full disk makes SQLite end one by itself: never go on then."""
+        if self._connection.in_transaction:
+            return
+        if self._changed:
+            raise StoreError(
+                f"what was written to {self._root} since the last commit is lost, the disk refused it: make room, roll "
+                "back, and write it again"
+            )
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def _source_key(self, source_id: str) -> int:
+        self._connection.execute("INSERT OR IGNORE INTO sources(source_id) VALUES (?)", (source_id,))
+        row = self._connection.execute("SELECT source_key FROM sources WHERE source_id = ?", (source_id,)).fetchone()
+        return int(row[0])
+
+    def _insert(
+        self, source_key: int, document_id: str, version: str, content_hash: str, chunks: Sequence[Chunk]
+    ) -> None:
+        moment = self._now().isoformat(timespec="seconds")
+        doc_key = self._connection.execute(
+            "INSERT INTO documents(source_key, document_id, version, content_hash, chunk_count, indexed_at, generation)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (source_key, document_id, version, content_hash, len(chunks), moment, self._index.state.generation + 1),
+        ).lastrowid
+        for place, chunk in enumerate(chunks):
+            row = encode(chunk, document_id, version)
+            if taken := self._taken(source_key, row.chunk_id):
+                if chunk.chunk_id:
+                    raise InvalidRequest(
+                        f"document {document_id!r}: chunk id {row.chunk_id!r} is in document {taken[0]!r} version "
+                        f"{taken[1]!r} already: give each chunk of a source an id of its own"
+                    )
+                own = content_sha256("\0".join((document_id, version, str(place), chunk.content)))
+                row = encode(chunk._replace(chunk_id=own), document_id, version)
+            self._connection.execute(
+                "INSERT INTO chunks(doc_key, chunk_id, content, fields, digest) VALUES (?, ?, ?, ?, ?)",
+                (doc_key, *row),
+            )
+
+    def _taken(self, source_key: int, chunk_id: str) -> tuple[str, str] | None:
+        """Return the (document_id, version) that has a chunk of this id in this source, None where none has."""
+        found: tuple[str, str] | None = self._connection.execute(
+            "SELECT document_id, version FROM chunks JOIN documents USING (doc_key)"
+            " WHERE chunk_id = ? AND source_key = ? AND removed IS NULL",
+            (chunk_id, source_key),
+        ).fetchone()
+        return found
+
+    def _remove(self, source_key: int, document_id: str, version: str) -> bool:
+        """Mark a committed document as removed; delete one that was never committed."""
+        generation = self._index.state.generation + 1
+        key = (source_key, document_id, version)
+        where = "WHERE source_key = ? AND document_id = ? AND version = ? AND removed IS NULL"
+        fresh = self._connection.execute(f"DELETE FROM documents {where} AND generation = ?", (*key, generation))
+        old = self._connection.execute(f"UPDATE documents SET removed = ? {where}", (generation, *key))
+        return bool(fresh.rowcount or old.rowcount)
+
+
+@contextmanager
+def _told(root: Path) -> Iterator[None]:
+    """Say where, when the disk or one of the two libraries fails."""
+    try:
+        yield
+    except (sqlite3.Error, OSError, ValueError) as error:
+        if isinstance(error, sqlite3.DatabaseError) and schema.is_damage(error):
+            raise schema.unusable(root, error) from error
+        raise StoreError(f"cannot write to {root}: {error}") from error

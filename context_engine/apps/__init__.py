@@ -1,0 +1,1 @@
+"""What people and programs start: the command line, the Dify tools and the plugin's packing."""

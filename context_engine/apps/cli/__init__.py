@@ -1,0 +1,46 @@
+"""The command line; one file a command group."""
+
+from __future__ import annotations
+
+import click
+
+from context_engine import __version__
+from context_engine.apps.cli.app import App, with_debug
+from context_engine.apps.cli.chunk import chunk
+from context_engine.apps.cli.config import config, init
+from context_engine.apps.cli.doctor import doctor
+from context_engine.apps.cli.domains import domains
+from context_engine.apps.cli.eval import eval_
+from context_engine.apps.cli.import_datasets import import_datasets
+from context_engine.apps.cli.ingest import ingest
+from context_engine.apps.cli.kb import kb
+from context_engine.apps.cli.plugin import plugin
+from context_engine.apps.cli.search import search
+from context_engine.apps.cli.tags import tags
+
+__all__ = ["main"]
+
+EPILOG = """\b
+First steps:
+  context-engine search "NPA classification criteria" --domain NPA     (the demo bank)
+  context-engine init my-bank                                          (a configuration of your own)
+
+\b
+Exit codes:
+  0 answered   1 failure   2 usage or configuration   3 degraded
+  4 nothing relevant, required evidence missing, or a tag that fails
+"""
+
+
+@click.group(cls=App, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(
+    __version__, "--version", "-V", package_name="context-engine", message="context-engine %(version)s"
+)
+@with_debug
+def main() -> None:
+    """Retrieval for a bank's knowledge: ranked by relevance and authority, every chunk with its provenance."""
+
+
+for command in (search, domains, doctor, config, init, chunk, ingest, kb, eval_, tags, plugin):
+    main.add_command(command)
+domains.add_command(import_datasets)

@@ -1,0 +1,166 @@
+"""The command group, and what a user sees when something goes wrong: one line, never a traceback."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import click
+
+from context_engine.apps.cli.console import error_line, print_json_line
+from context_engine.errors import (
+    ConfigError,
+    ContextEngineError,
+    EvidenceIncomplete,
+    InvalidRequest,
+    StoreCorrupt,
+    StoreError,
+)
+from context_engine.secrecy import hide_in_error
+
+__all__ = ["DEGRADED", "FAILURE", "INTERRUPTED", "NOT_ANSWERED", "USAGE", "App", "exit_code", "with_debug"]
+
+FAILURE: Final = 1
+USAGE: Final = 2
+DEGRADED: Final = 3
+NOT_ANSWERED: Final = 4
+INTERRUPTED: Final = 130
+BROKEN_PIPE: Final = 141
+_CANNOT_WRITE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
+
+_CODES: Final[tuple[tuple[type[ContextEngineError], int], ...]] = (
+    (EvidenceIncomplete, NOT_ANSWERED),
+    (StoreCorrupt, FAILURE),
+    (InvalidRequest, USAGE),
+    (ConfigError, USAGE),
+    (StoreError, USAGE),
+)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def exit_code(error: ContextEngineError) -> int:
+    """Return the exit code for an error: 2 usage or configuration, 4 evidence missing, 1 failure."""
+    return next((code for kind, code in _CODES if isinstance(error, kind)), FAILURE)
+
+
+class App(click.Group):
+    """A click group that keeps its exit codes: see `main --help`."""
+
+    def main(self, args: Sequence[str] | None = None, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
+        """Run the command line; as a program it never returns."""
+        if not standalone_mode:
+            return super().main(args, standalone_mode=False, **extra)
+        _open_streams()
+        try:
+            code = super().main(args, standalone_mode=False, **extra)
+        except click.UsageError as error:
+            _show_usage(error)
+            sys.exit(error.exit_code)
+        except click.ClickException as error:
+            error_line(error.format_message())
+            sys.exit(error.exit_code)
+        except click.Abort:
+            sys.exit(INTERRUPTED)
+        except OSError as error:
+            _discard_stdout()
+            error_line(_words(error))
+            sys.exit(FAILURE)
+        sys.exit(code if isinstance(code, int) else 0)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command and turn its errors into one line and an exit code."""
+        logging.getLogger("context_engine").addHandler(logging.NullHandler())
+        as_json = "--json" in ctx.args
+        try:
+            value = super().invoke(ctx)
+            sys.stdout.flush()
+            return value
+        except BrokenPipeError:
+            _discard_stdout()
+            ctx.exit(BROKEN_PIPE)
+        except KeyboardInterrupt:
+            error_line("interrupted")
+            ctx.exit(INTERRUPTED)
+        except click.UsageError as error:
+            if as_json and error.ctx is not None and any("--json" in one.opts for one in error.ctx.command.params):
+                _write_error("usage", error.format_message())
+            raise
+        except (click.ClickException, click.Abort, click.exceptions.Exit):
+            raise
+        except ContextEngineError as error:
+            code = exit_code(error)
+            if as_json and code == USAGE:
+                _write_error(error.code, str(error))
+            self._report(ctx, error, str(error))
+            ctx.exit(code)
+        except Exception as error:  # noqa: BLE001  a person gets a line, --debug the rest
+            if isinstance(error, OSError) and error.errno in _CANNOT_WRITE:
+                _discard_stdout()
+            self._report(ctx, error, _words(error))
+            ctx.exit(FAILURE)
+
+    @staticmethod
+    def _report(ctx: click.Context, error: Exception, message: str) -> None:
+        error_line(message)
+        if ctx.find_root().meta.get("debug"):
+            import traceback
+
+            sys.stderr.write(hide_in_error("".join(traceback.format_exception(error))))
+
+
+def _words(error: Exception) -> str:
+    """Return one line for an error that nobody foresaw, or for an output that cannot be written."""
+    if isinstance(error, OSError) and error.errno in _CANNOT_WRITE:
+        return f"cannot write: {error.strerror}"
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return f"{hide_in_error(text)} (--debug shows where)"
+
+
+def _write_error(code: str, message: str) -> None:
+    """Write what was called wrongly as the one JSON object that was asked for."""
+    print_json_line(json.dumps({"error": {"code": code, "message": message}}, ensure_ascii=False))
+
+
+def _open_streams() -> None:
+    """Do without stderr where it is closed; without stdout there is nowhere to answer."""
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  it lives as long as the process
+    if sys.stdout is None:
+        error_line("standard output is closed: there is nowhere to write to")
+        sys.exit(FAILURE)
+
+
+def _show_usage(error: click.UsageError) -> None:
+    """Show what was called wrongly in one line; a group called alone shows its help."""
+    if error.ctx is None or type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+    else:
+        message = error.format_message().rstrip(".")
+        error_line(f"{message}{'' if message.endswith('?') else '.'} See '{error.ctx.command_path} --help'.")
+
+
+def with_debug(command: F) -> F:
+    """Give a command `--debug`."""
+    return click.option(
+        "--debug", is_flag=True, expose_value=False, callback=_debug, help="Log to stderr; show where an error arose."
+    )(command)
+
+
+def _debug(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.find_root().meta["debug"] = True
+        logging.basicConfig(stream=sys.stderr, level=logging.DEBUG, format="%(levelname)s %(name)s: %(message)s")
+
+
+def _discard_stdout() -> None:
+    """Nobody reads stdout any more: let the rest go nowhere, so that closing it at exit is quiet."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  it lives as long as the process

@@ -1,0 +1,214 @@
+"""`context-engine config` and `context-engine init`: what is in force, whether it can be used, a first one."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from context_engine.apps.cli.app import USAGE
+from context_engine.apps.cli.console import clean, note, out, print_json_line, show
+from context_engine.apps.cli.words import counted
+from context_engine.apps.cli.workspace import Place, placed
+from context_engine.errors import ConfigError
+
+if TYPE_CHECKING:
+    from context_engine.settings import ConfigPaths
+    from context_engine.wiring import Setup, Shown
+
+__all__ = ["config", "init"]
+
+
+@click.group()
+def config() -> None:
+    """Show and check the configuration."""
+
+
+@config.command("show", epilog="\b\nExamples:\n  context-engine config show\n  context-engine config show --domain NPA")
+@click.option("--domain", "-d", metavar="NAME", help="With this domain's own settings.")
+@click.option("--persona", metavar="NAME", help="With this persona's.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@placed
+def show_command(place: Place, domain: str | None, persona: str | None, as_json: bool) -> None:
+    """Show every setting in force, its origin, and where the configuration was found."""
+    from context_engine.wiring import load_setup
+    from context_engine.wiring import show as settings_in_force
+
+    setup = load_setup(config_dir=place.config_dir, stage=place.stage)
+    shown = settings_in_force(setup, domain=domain, persona=persona)
+    paths = setup.config.paths
+    data = _data_dir(setup, place)
+    if as_json:
+        settings = {one.key: {"value": one.value, "origin": one.origin, "default": one.default} for one in shown}
+        found = {
+            "origin": paths.origin,
+            "config_dir": _text(paths.config_dir),
+            "manifest_dir": _text(paths.manifest_dir),
+            "data_dir": _text(data),
+        }
+        connections = {name: setup.config.connections.shown(name) for name in setup.config.connections.names}
+        print_json_line(json.dumps({"found": found, "settings": settings, "connections": connections}, default=str))
+        return
+    console = out()
+    show(console, _where(paths))
+    if data:
+        show(console, Text("data: ", "dim").append(clean(str(data)), ""))
+    console.print()
+    show(console, _settings(shown, console.width))
+    for name in setup.config.connections.names:
+        console.print()
+        show(console, Text(f"connection {name}", "bold"))
+        show(console, _pairs(setup.config.connections.shown(name)))
+
+
+@config.command("check", epilog="\b\nExample:\n  context-engine config check --stage prod && deploy")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@placed
+def check_command(place: Place, as_json: bool) -> None:
+    """Read everything and name all that is wrong; exit code 2 if anything is."""
+    from context_engine.settings import find_config
+    from context_engine.wiring import check
+
+    paths = find_config(place.config_dir, env=os.environ, cwd=Path.cwd())
+    report = check(paths, env=os.environ, stage=place.stage)
+    if as_json:
+        problems = [problem.to_dict() for problem in report.problems]
+        found = {"ok": report.ok, "files": report.files, "domains": report.domains, "unusable": report.unusable}
+        print_json_line(json.dumps({**found, "problems": problems, "warnings": report.warnings}, ensure_ascii=False))
+    else:
+        console = out()
+        show(console, _where(paths))
+        for file in report.files:
+            bad = any(problem.file == file for problem in report.problems)
+            show(console, Text("  ✗ " if bad else "  ✓ ", "red" if bad else "green").append(clean(file), ""))
+        for warning in report.warnings:
+            show(console, Text(f"warning: {clean(warning)}", "yellow"))
+        for problem in report.problems:
+            show(console, Text(f"error: {clean(str(problem))}", "red"))
+        count = len(report.domains)
+        can = f"{counted(count, 'domain')} can be searched: {', '.join(report.domains)}"
+        show(console, Text(can if count else "no domain can be searched", "green" if report.ok and count else ""))
+        if report.unusable:
+            show(console, Text(f"cannot be searched: {', '.join(report.unusable)}", "red"))
+    click.get_current_context().exit(0 if report.ok else USAGE)
+
+
+@config.command("diff", epilog="\b\nExamples:\n  context-engine config diff\n  context-engine config diff uat prod")
+@click.argument("stages", nargs=-1, metavar="[STAGE [STAGE]]")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@placed
+def diff_command(place: Place, stages: tuple[str, ...], as_json: bool) -> None:
+    """Show which settings differ from the defaults; with stages, what differs between them.
+
+    One STAGE is compared with no stage.
+    """
+    if len(stages) > 2:
+        raise click.UsageError("at most two stages can be compared")
+    rows = _stage_rows(place, stages) if stages else _changed_rows(place)
+    names = ("key", "default", "in force", "origin") if not stages else ("key", *_sides(stages))
+    if as_json:
+        print_json_line(json.dumps([dict(zip(names, row)) for row in rows], ensure_ascii=False, default=str))
+        return
+    console = out()
+    if not rows:
+        show(console, Text("No difference."))
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name in names:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(_value(cell)) for cell in row))
+    show(console, table)
+
+
+@click.command(epilog="\b\nExample:\n  context-engine init my-bank && cd my-bank && context-engine config check")
+@click.argument("folder", metavar="DIR")
+def init(folder: str) -> None:
+    """Write a commented configuration, a manifest and two sample documents into DIR.
+
+    Nothing is overwritten.
+    """
+    from context_engine.settings.starter import write_starter
+
+    for path in write_starter(Path(folder)):
+        show(out(), Text(str(path)))
+    note("Next:", style="bold")
+    note(f"  cd {folder}")
+    note("  context-engine config check")
+    note("  context-engine ingest documents --domain HANDBOOK")
+    note('  context-engine search "hotel limit" --domain HANDBOOK')
+
+
+def _sides(stages: tuple[str, ...]) -> tuple[str, str]:
+    return (stages[0], stages[1]) if len(stages) == 2 else ("no stage", stages[0])
+
+
+def _stage_rows(place: Place, stages: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    from context_engine.settings import find_config
+    from context_engine.wiring import diff_stages
+
+    left, right = (stages[0], stages[1]) if len(stages) == 2 else (None, stages[0])
+    paths = find_config(place.config_dir, env=os.environ, cwd=Path.cwd())
+    return [tuple(row) for row in diff_stages(paths, left, right, env=os.environ)]
+
+
+def _changed_rows(place: Place) -> list[tuple[Any, ...]]:
+    from context_engine.wiring import changed, load_setup
+    from context_engine.wiring import show as settings_in_force
+
+    setup = load_setup(config_dir=place.config_dir, stage=place.stage)
+    return [(one.key, one.default, one.value, one.origin) for one in changed(settings_in_force(setup))]
+
+
+def _where(paths: ConfigPaths) -> Text:
+    folders = [str(folder) for folder in (paths.config_dir, paths.manifest_dir) if folder]
+    if not folders:
+        return Text("No configuration found: built-in values, no domain. 'context-engine init DIR' writes a first one.")
+    return Text(f"{paths.origin}: ", "dim").append(clean(" and ".join(folders)), "")
+
+
+def _data_dir(setup: Setup, place: Place) -> Path | None:
+    """Return the folder of the embedded base, None where there is no home folder for it."""
+    try:
+        return setup.data_dir(place.data_dir)
+    except ConfigError:
+        return None
+
+
+def _settings(shown: Iterable[Shown], width: int) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    wide = width >= 110
+    for header in ("setting", "value", "origin", *(("meaning",) if wide else ())):
+        table.add_column(header, overflow="fold")
+    for one in shown:
+        own = one.origin != "default"
+        cells = [
+            Text(one.key),
+            Text(_value(one.value), "bold" if own else ""),
+            Text(clean(one.origin), "" if own else "dim"),
+        ]
+        table.add_row(*cells, *((Text(one.description, "dim"),) if wide else ()))
+    return table
+
+
+def _pairs(values: dict[str, Any]) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=True, padding=(0, 1, 0, 1))
+    for key, value in values.items():
+        table.add_row(key, Text(_value(value)))
+    return table
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "–"
+    return clean(value) if isinstance(value, str) else clean(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)

@@ -1,0 +1,120 @@
+"""`context-engine domains`: what can be searched."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from context_engine.apps.cli.console import clean, note, out, print_json_line, show
+from context_engine.apps.cli.words import tier_text
+from context_engine.apps.cli.workspace import Place, Workspace, open_workspace, placed
+from context_engine.core.models import DomainSpec, SourceSpec
+
+__all__ = ["domains"]
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog="\b\nExamples:\n  context-engine domains\n  context-engine domains --json | jq '.domains[].domain'",
+)
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@placed
+def domains(place: Place, as_json: bool) -> None:
+    """List the domains, their sources, and what the embedded base holds of them."""
+    if click.get_current_context().invoked_subcommand is not None:
+        return
+    workspace = open_workspace(place)
+    held = _held(workspace.base)
+    if as_json:
+        print_json_line(json.dumps(_published(workspace, held), ensure_ascii=False))
+        return
+    console = out()
+    registry = workspace.setup.registry
+    longest = max((len(source.id) for domain in registry.domains.values() for source in domain.sources), default=0)
+    if not registry.names:
+        show(console, Text("No domain is registered. Write one with 'context-engine init DIR'."))
+    for number, name in enumerate(registry.names):
+        if number:
+            console.print()
+        if name in registry.broken:
+            show(console, _title(name, ""))
+            show(console, Text(f"  cannot be used: {clean(str(registry.broken[name]))}", "red"))
+        else:
+            domain = registry.domain(name)
+            show(console, _title(name, domain.title))
+            show(console, _sources(domain, held, longest))
+    note(f"knowledge base: {workspace.base}")
+
+
+def _title(name: str, title: str) -> Text:
+    return Text(name, "bold").append(f"  {clean(title)}", "")
+
+
+def _sources(domain: DomainSpec, held: Mapping[str, tuple[int, int]] | None, width: int) -> Table:
+    table = Table(box=None, pad_edge=True, padding=(0, 1, 0, 1), header_style="dim")
+    table.add_column("source", overflow="fold", min_width=width)
+    table.add_column("tier", min_width=len("3 standard"))
+    table.add_column("adapter", overflow="fold")
+    for header in ("documents", "chunks"):
+        table.add_column(header, justify="right")
+    table.add_column("title", overflow="fold", style="dim")
+    for source in domain.sources:
+        counts = _counts(source, held)
+        numbers = [Text("–", "dim") if count is None else Text(str(count)) for count in counts]
+        table.add_row(source.id, tier_text(source.tier), source.adapter, *numbers, clean(source.title))
+    return table
+
+
+def _held(base: Path) -> Mapping[str, tuple[int, int]] | None:
+    """Return documents and chunks by source; None where there is no base."""
+    from context_engine.adapters.sources.local.base import LocalBase
+
+    with LocalBase(base) as opened:
+        if not opened.exists():
+            return None
+        return {name: (one.documents, one.chunks) for name, one in opened.stats().sources.items()}
+
+
+def _counts(source: SourceSpec, held: Mapping[str, tuple[int, int]] | None) -> tuple[int | None, int | None]:
+    """Return documents and chunks of a source; not known where another system holds them."""
+    if source.adapter != "local" or held is None:
+        return None, None
+    return held.get(source.id, (0, 0))
+
+
+def _published(workspace: Workspace, held: Mapping[str, tuple[int, int]] | None) -> dict[str, Any]:
+    registry = workspace.setup.registry
+    rows: list[dict[str, Any]] = []
+    for name in registry.names:
+        if name in registry.broken:
+            rows.append({"domain": name, "problem": str(registry.broken[name]), "sources": []})
+            continue
+        domain = registry.domain(name)
+        rows.append(
+            {
+                "domain": name,
+                "title": domain.title,
+                "problem": None,
+                "sources": [_published_source(source, held) for source in domain.sources],
+            }
+        )
+    return {"domains": rows, "base": str(workspace.base), "demo": workspace.demo}
+
+
+def _published_source(source: SourceSpec, held: Mapping[str, tuple[int, int]] | None) -> dict[str, Any]:
+    documents, chunks = _counts(source, held)
+    return {
+        "id": source.id,
+        "title": source.title,
+        "type": str(source.type),
+        "tier": source.tier,
+        "adapter": source.adapter,
+        "documents": documents,
+        "chunks": chunks,
+    }

@@ -1,0 +1,184 @@
+"""How a result came to be: question, funnel, sources, scores, fates, swaps, settings, warnings."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from context_engine.apps.cli.console import clean, show
+from context_engine.apps.cli.question import question_table
+from context_engine.apps.cli.words import candidate_names, chunk_name, ms, tier_text
+from context_engine.core.models import Fate, Key, Outcome, SearchResult, Settings, SourceStatus
+
+__all__ = ["print_explanation"]
+
+_BAR: Final = 24
+_TOP: Final = 5
+_STATE_STYLES: Final = {"ok": "green", "empty": "dim", "partial": "yellow", "failed": "red"}
+_STEPS: Final = {"relevance": "measure", "scope": "relevance"}
+"""What a reader sees for a step of the funnel: the first only measures, the second drops what is not relevant."""
+
+_DROPPED_AT: Final = {"scope": "relevance"}
+"""What a reader sees for the step of a fate: "relevance" and "scope" are two reasons of one step."""
+
+_REASONS: Final = {
+    "below_min_relevance": "below the relevance limit",
+    "beyond_top_k": "beyond the number asked for",
+    "document_limit": "its document has as many as are allowed",
+    "too_similar": "too like a chunk that is returned",
+    "filter_not_met": "does not keep the filter",
+    "not_yet_effective": "not yet in force",
+    "no_longer_effective": "no longer in force",
+    "out_of_scope": "out of scope",
+}
+
+
+def print_explanation(console: Console, result: SearchResult) -> None:
+    """Print the whole account of a result."""
+    names = candidate_names(result)
+    if result.prepared is not None:
+        _section(console, "Question", question_table(result.prepared))
+    _section(console, "Funnel", _funnel(result))
+    _section(console, "Sources", _sources(result))
+    if result.chunks:
+        _section(console, "Scores", _scores(result))
+    _fates(console, result, names)
+    _swaps(console, result, names)
+    changed = _changed_settings(result)
+    if changed.row_count:
+        _section(console, "Settings that differ from the default", changed)
+    if result.warnings:
+        _section(console, "Warnings", *(Text(f"  {clean(warning)}") for warning in result.warnings))
+
+
+def _section(console: Console, title: str, *parts: Table | Text) -> None:
+    console.print()
+    console.print(Text(title, "bold"))
+    for part in parts:
+        show(console, part)
+
+
+def _grid() -> Table:
+    return Table(box=None, show_header=False, pad_edge=True, padding=(0, 1, 0, 1))
+
+
+def _funnel(result: SearchResult) -> Table:
+    table = _grid()
+    most = max((stage.entered for stage in result.stages), default=0)
+    for column, justify in enumerate(("left", "right", "right", "right", "left")):
+        table.add_column(justify=justify, no_wrap=column != 4)  # type: ignore[arg-type]
+    for stage in result.stages:
+        bar = "▪" * (max(round(stage.left / most * _BAR), 1) if stage.left and most else 0)
+        counts = (Text(str(stage.entered), "dim"), Text(str(stage.left)))
+        table.add_row(_STEPS.get(stage.name, stage.name), *counts, Text(ms(stage.elapsed_ms), "dim"), Text(bar, "cyan"))
+    return table
+
+
+def _sources(result: SearchResult) -> Table:
+    table = _grid()
+    for source in result.sources:
+        state = Text(source.state, _STATE_STYLES.get(source.state, ""))
+        took = Text(ms(source.elapsed_ms), "dim")
+        told = Text(clean(_told(source, result.settings.values.stage1_top_k)), "" if source.error else "dim")
+        table.add_row(Text(source.source_id), tier_text(source.authority_tier), state, took, told)
+    return table
+
+
+def _told(source: SourceStatus, asked_first: int) -> str:
+    if source.error is not None:
+        message = str(source.error.get("message", "")).removeprefix(f"source {source.source_id!r}: ")
+        return f"{source.error.get('code')}: {message}"
+    parts = [f"{source.chunks} chunks"]
+    parts += [f"asked again, for {source.asked}"] if source.asked > asked_first else []
+    parts += [f"{source.cut} cut"] if source.cut else []
+    parts += [f"{source.rejected} refused"] if source.rejected else []
+    return ", ".join([*parts, *source.notes])
+
+
+def _scores(result: SearchResult) -> Table:
+    """The formula with its numbers: relevance_weight * relevance + authority_weight * boost = score."""
+    values = result.settings.values
+    table = _grid()
+    for chunk in result.chunks:
+        formula = (
+            f"{values.relevance_weight:g} × {chunk.relevance:.4f} + {values.authority_weight:g} × {chunk.boost:.2f} "
+            f"= {chunk.final:.4f}"
+        )
+        rerank = "" if chunk.rerank_score is None else f", reranker {chunk.rerank_score:.2f}"
+        signal = Text(f"absolute {chunk.absolute:.2f}{rerank}", "dim")
+        table.add_row(Text(str(chunk.rank)), chunk_name(chunk.chunk, chunk.chunk_id), Text(formula), signal)
+    return table
+
+
+def _fates(console: Console, result: SearchResult, names: Mapping[Key, str]) -> None:
+    groups: dict[tuple[str, str, str], list[Fate]] = defaultdict(list)
+    for fate in result.fates:
+        if fate.outcome is not Outcome.RETURNED:
+            step = _DROPPED_AT.get(fate.stage, fate.stage)
+            groups[(str(fate.outcome), step, fate.reason)].append(fate)
+    if not groups:
+        return
+    lines: list[Text] = []
+    for (outcome, stage, reason), fates in sorted(groups.items(), key=lambda item: -len(item[1])):
+        words = _REASONS.get(reason, reason.replace("_", " "))
+        lines.append(Text(f"  {len(fates)} {outcome}").append(f" at {stage}: {words}", "dim"))
+        lines += [_fate_line(fate, names) for fate in _nearest_miss(fates)[:_TOP]]
+        if len(fates) > _TOP:
+            lines.append(Text(f"      and {len(fates) - _TOP} more", "dim"))
+    _section(console, "Merged and dropped", *lines)
+
+
+def _nearest_miss(fates: Iterable[Fate]) -> list[Fate]:
+    """The candidates that came closest first: a place just beyond the cut, a score just below the limit."""
+
+    def distance(fate: Fate) -> tuple[float, Key]:
+        value = fate.value if isinstance(fate.value, int | float) else 0.0
+        return (value if fate.reason == "beyond_top_k" else -value, (fate.source_id, fate.chunk_id))
+
+    return sorted(fates, key=distance)
+
+
+def _fate_line(fate: Fate, names: Mapping[Key, str]) -> Text:
+    key = (fate.source_id, fate.chunk_id)
+    line = Text(f"      {names.get(key, fate.chunk_id)}").append(f"  {fate.source_id}", "dim")
+    if fate.into is not None:
+        line.append(f"  → {names.get(fate.into, fate.into[1])}")
+    if isinstance(fate.value, int | float):
+        limit = f" (limit {_number(fate.limit)})" if fate.limit is not None else ""
+        place = "place " if fate.reason == "beyond_top_k" else ""
+        line.append(f"  {place}{_number(fate.value)}{limit}", "dim")
+    elif fate.value is not None:
+        line.append(f"  {fate.value}" + (f" (limit {fate.limit})" if fate.limit is not None else ""), "dim")
+    return line
+
+
+def _number(value: float | str | None) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def _swaps(console: Console, result: SearchResult, names: Mapping[Key, str]) -> None:
+    if not result.swaps:
+        return
+    lines = [
+        Text(f"  {names.get(swap.winner, swap.winner[1])} (tier {swap.winner_tier}) passed ")
+        .append(f"{names.get(swap.loser, swap.loser[1])} (tier {swap.loser_tier})")
+        .append(f": relevance gap {swap.gap:.3f} overturned", "dim")
+        for swap in result.swaps[: 2 * _TOP]
+    ]
+    if result.swap_count > len(lines):
+        lines.append(Text(f"  and {result.swap_count - len(lines)} more", "dim"))
+    _section(console, "Swaps by authority", *lines)
+
+
+def _changed_settings(result: SearchResult) -> Table:
+    table = _grid()
+    defaults = Settings().model_dump(mode="json")
+    for key, row in result.settings.to_dict().items():
+        if row["value"] != defaults[key]:
+            table.add_row(key, Text(clean(str(row["value"]))), Text(clean(row["origin"]), "dim"))
+    return table

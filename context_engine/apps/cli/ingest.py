@@ -1,0 +1,200 @@
+"""`context-engine ingest`: documents into the embedded base or into Dify."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from context_engine.apps.cli.app import DEGRADED
+from context_engine.apps.cli.console import error_line, note, out, print_json_line
+from context_engine.apps.cli.ingest_report import print_report
+from context_engine.apps.cli.ingest_target import TARGETS, dify_sink, local_sink, takers
+from context_engine.apps.cli.progress import progress_bar
+from context_engine.apps.cli.workspace import Place, Workspace, open_workspace, placed
+from context_engine.errors import ConfigError, InvalidRequest, SourceError
+
+if TYPE_CHECKING:
+    from context_engine.core.protocols import DocumentSink
+    from context_engine.ingest import IngestReport
+
+__all__ = ["ingest"]
+
+INTERVAL_S: Final = 2.0
+EPILOG: Final = """\b
+Examples:
+  context-engine ingest documents --domain HANDBOOK --dry-run
+  context-engine ingest documents --domain HANDBOOK --prune
+  context-engine ingest documents --domain HANDBOOK --to dify --watch
+  context-engine ingest notice.md --domain NPA --source npa_external_official
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """What is asked for."""
+
+    path: Path
+    domain: str
+    to: str
+    source_id: str | None
+    prune: bool
+    dry_run: bool
+    force: bool
+    repair: bool
+    jobs: int
+
+
+@click.command(epilog=EPILOG)
+@click.argument("path")
+@click.option("--domain", "-d", required=True, metavar="NAME", help="The domain whose sources take the documents.")
+@click.option(
+    "--to",
+    type=click.Choice(TARGETS),
+    default="local",
+    show_default=True,
+    help="Where to write; in Dify each record of a table is a document of its own.",
+)
+@click.option("--source", "source_id", metavar="ID", help="Put every file into this source, whatever the rules say.")
+@click.option("--prune", is_flag=True, help="Remove documents that the folder no longer holds.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done and show some chunks; write nothing.")
+@click.option("--force", is_flag=True, help="Read every file, also those whose size and time did not change.")
+@click.option(
+    "--repair", is_flag=True, help="With --to dify: ask Dify for the chunks of every document and mend what differs."
+)
+@click.option("--watch", is_flag=True, help="Go on until Ctrl-C: run again whenever a file has changed.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(0, 64),
+    default=0,
+    metavar="N",
+    help="Processes that read and cut; 0 (the default) takes as many as pay.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Write the report as one JSON object.")
+@placed
+def ingest(
+    path: str,
+    place: Place,
+    domain: str,
+    to: str,
+    source_id: str | None,
+    prune: bool,
+    dry_run: bool,
+    force: bool,
+    repair: bool,
+    watch: bool,
+    jobs: int,
+    as_json: bool,
+) -> None:
+    """Cut the documents of PATH into chunks and write them to the embedded knowledge base, or to Dify.
+
+    Read are Markdown, plain text, RTF, messages (EML), JSON, JSONL and CSV, and with the extra 'documents' DOCX, PPTX,
+    ODT, XLSX, PDF and HTML. Old DOC, XLS and PPT files are read where LibreOffice is installed.
+
+    What did not change is left alone, so a run that was broken off is run again. A file whose size and time of change
+    are those of the last run is not even read; --force reads it. Exit code 3: some files or folders could not be read,
+    or some documents do not stand in Dify as they should; the next run goes on with them.
+    """
+    if repair and to != "dify":
+        raise InvalidRequest("--repair mends what Dify holds: give --to dify (the embedded base has 'kb verify')")
+    workspace = open_workspace(place, build_demo=False)
+    if workspace.demo:
+        raise ConfigError("there is no domain of your own to ingest for. Write one with 'context-engine init DIR'.")
+    order = _Order(Path(path), domain, to, source_id, prune, dry_run, force, repair, jobs)
+    if watch:
+        _watch(workspace, order, as_json=as_json)
+        return
+    good = _once(workspace, order, as_json=as_json)
+    click.get_current_context().exit(0 if good else DEGRADED)
+
+
+def _once(workspace: Workspace, order: _Order, *, as_json: bool) -> bool:
+    """Run once and show what came of it; return whether all of it is where it should be."""
+    spec = workspace.setup.registry.domain(order.domain)
+    specs = takers(order.domain, spec.sources, order.to, order.source_id)
+    dify: Mapping[str, Any] | None = None
+    models = workspace.setup.models(workspace.data_dir)
+    if order.to == "dify":
+        with dify_sink(workspace, specs, dry_run=order.dry_run, repair=order.repair) as to_dify:
+            report = _run(workspace, order, specs, to_dify)
+            to_dify.settle()
+            dify = to_dify.summary()
+    else:
+        with local_sink(workspace, models, dry_run=order.dry_run) as base:
+            report = _run(workspace, order, specs, base)
+    use = models.embedder_use()
+    if as_json:
+        shown = {**report.to_dict(), "to": order.to, **({"dify": dify} if dify is not None else {})}
+        shown |= {"embedder": use.to_dict()} if use is not None else {}
+        print_json_line(json.dumps(shown, ensure_ascii=False))
+    else:
+        print_report(out(), report, str(workspace.base) if dify is None else "Dify", dify)
+        if use is not None:
+            note(str(use))
+    return not report.errors and not report.refused and not (dify or {}).get("damaged")
+
+
+def _run(workspace: Workspace, order: _Order, specs: Any, sink: DocumentSink) -> IngestReport:
+    from context_engine.adapters.token_counters import open_counter
+    from context_engine.ingest import FileMemory, IngestOptions
+    from context_engine.ingest import ingest as run
+
+    settings = workspace.setup.resolver.base(workspace.setup.registry.domain(order.domain)).values
+    options = IngestOptions(
+        strategies=workspace.setup.config.chunking,
+        max_chunk_tokens=settings.max_chunk_tokens,
+        counter=open_counter(settings.token_counter, env=workspace.setup.env),
+        jobs=order.jobs,
+        settings=workspace.setup.config.ingest,
+    )
+    try:
+        with progress_bar("Ingesting …") as progress:
+            return run(
+                order.path, specs, sink,
+                source_id=order.source_id, options=options, prune=order.prune, dry_run=order.dry_run,
+                progress=progress, memory=FileMemory(workspace.data_dir / f"files-{order.to}.json", force=order.force),
+            )  # fmt: skip
+    except SourceError:
+        note("What was written stays: run the command again to go on.")
+        raise
+
+
+def _watch(workspace: Workspace, order: _Order, *, as_json: bool) -> None:
+    """Run whenever the files differ from those of the last run; an outage is tried again, Ctrl-C is the end."""
+    if not order.path.exists():
+        raise InvalidRequest(f"{order.path} does not exist: give a folder or a file to ingest")
+    seen: frozenset[tuple[str, int, int]] | None = None
+    try:
+        while True:
+            now = _state(order.path)
+            if now != seen:
+                try:
+                    _once(workspace, order, as_json=as_json)
+                    sys.stdout.flush()  # who reads a pipe is told now, not when there is a block to send
+                    seen = now
+                except SourceError as error:
+                    error_line(str(error))
+                note(f"Watching {order.path}; Ctrl-C ends it.")
+            time.sleep(INTERVAL_S)
+    except KeyboardInterrupt:
+        note("Stopped.")
+
+
+def _state(path: Path) -> frozenset[tuple[str, int, int]]:
+    """Return name, size and time of change of every file."""
+    files = [path] if not path.is_dir() else [Path(at, name) for at, _, names in os.walk(path) for name in names]
+    found = set()
+    for file in files:
+        try:
+            known = file.stat()
+        except OSError:
+            continue
+        found.add((str(file), known.st_size, known.st_mtime_ns))
+    return frozenset(found)

@@ -1,0 +1,143 @@
+"""What a run of `ingest` did, for a person."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from context_engine.apps.cli.console import clean, note, show
+from context_engine.apps.cli.words import counted
+
+if TYPE_CHECKING:
+    from context_engine.ingest import IngestReport, Skipped
+
+__all__ = ["print_report"]
+
+_MOST_SHOWN: Final = 10
+_MOST_TEXT: Final = 160
+_MOST_LINE: Final = 400
+_OFTEN: Final = 4  # warnings of one kind that are shown as one line
+_MANY: Final = 500  # documents that take Dify minutes
+
+
+def print_report(console: Console, report: IngestReport, place: str, dify: Mapping[str, Any] | None) -> None:
+    """Print the counts, what went wrong, and for a dry run some chunks.
+
+    Args:
+        console: stdout's.
+        report: of the run.
+        place: where it wrote.
+        dify: what Dify accepted, where it wrote to Dify.
+    """
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column()
+    table.add_column(justify="right")
+    for name, count in _rows(report):
+        table.add_row(name, Text(str(count), "" if count else "dim"))
+    show(console, table)
+    _skipped(console, report)
+    _listed(console, [f"refused: {one}" for one in report.refused], "red")
+    _listed(console, [f"warning: {one}" for one in _gathered(report.warnings)], "yellow")
+    if dify is not None:
+        _accepted(console, dify, report)
+    _samples(console, report)
+    note("Dry run: nothing was written." if report.dry_run else f"{report.elapsed_s:.1f} s, {place}")
+
+
+def _rows(report: IngestReport) -> Sequence[tuple[str, int]]:
+    rows = [
+        ("files", report.files),
+        ("documents", report.documents),
+        ("  new", report.added),
+        ("  replaced", report.replaced),
+        ("  unchanged", report.unchanged),
+    ]
+    if report.refused:
+        rows.append(("  refused", len(report.refused)))
+    written = "chunks to write" if report.dry_run else "chunks written"
+    return [*rows, ("removed", report.removed), (written, report.chunks), ("skipped", len(report.skipped))]
+
+
+def _skipped(console: Console, report: IngestReport) -> None:
+    """Print what should have worked file by file, or by reason where several have one; the rest by reason."""
+    if report.skipped:
+        console.print()
+    same = Counter(one.reason for one in report.errors if one.line is None)
+    often = {reason for reason, count in same.items() if count > 1}
+    told = [f"could not be read: {_counted(report.errors, reason, same[reason])}" for reason in sorted(often)]
+    told += [f"could not be read: {one}" for one in report.errors if one.line or one.reason not in often]
+    _listed(console, told, "red")
+    reasons = Counter(one.reason for one in report.skipped if not one.error)
+    for reason, count in reasons.most_common(_MOST_SHOWN):
+        example = next(one.path for one in report.skipped if one.reason == reason)
+        line = f"{count} skipped: {reason} (e.g. {example})" if count > 1 else f"{example} skipped: {reason}"
+        show(console, Text(clean(line), "dim"))
+
+
+def _counted(skipped: Sequence[Skipped], reason: str, count: int) -> str:
+    """Return one line for all the files that could not be read for one reason."""
+    paths = [one.path for one in skipped if one.reason == reason]
+    suffixes = sorted({PurePath(path).suffix.lower() for path in paths})
+    kinds = f" ({', '.join(suffixes)})" if all(suffixes) else ""
+    return f"{count} files{kinds}: {reason} (e.g. {paths[0]})"
+
+
+def _gathered(warnings: Sequence[str]) -> list[str]:
+    """Return the warnings, those that are said of several files in one line, so that they do not hide the others."""
+    kinds = [[*warning.split(": "), "", ""][1] for warning in warnings]
+    often = {kind for kind, count in Counter(kinds).items() if kind and count >= _OFTEN}
+    alone = [warning for warning, kind in zip(warnings, kinds) if kind not in often]
+    several = [(kind, kinds.count(kind), warnings[kinds.index(kind)]) for kind in dict.fromkeys(kinds) if kind in often]
+    told = [f"{count} times: {kind} (--json has all; e.g. {example})" for kind, count, example in several]
+    return [*alone, *told]
+
+
+def _listed(console: Console, lines: Sequence[str], style: str) -> None:
+    for line in lines[:_MOST_SHOWN]:
+        show(console, Text(clean(line if len(line) <= _MOST_LINE else f"{line[:_MOST_LINE]}… (--json has all)"), style))
+    if len(lines) > _MOST_SHOWN:
+        show(console, Text(f"and {len(lines) - _MOST_SHOWN} more (--json has all)", "dim"))
+
+
+def _accepted(console: Console, dify: Mapping[str, Any], report: IngestReport) -> None:
+    """Print what Dify says it holds, and which dataset a source got."""
+    dry_run = report.dry_run
+    for one in dify["datasets"]:
+        if one["dataset_id"] is None and dry_run:
+            show(console, Text(clean(f"source {one['source']}: dataset {one['name']!r} would be created"), "yellow"))
+        elif one["new"]:
+            told = f"source {one['source']}: dataset {one['name']!r} was created. To search it, give the source"
+            show(console, Text(clean(f"{told} dataset_ids: [{one['dataset_id']}]"), "yellow"))
+    _listed(console, [f"Dify: {one}" for one in dify["notes"]], "yellow")
+    _listed(console, [f"not as it was written: {_named(one)}: {one['reason']}" for one in dify["damaged"]], "red")
+    if dry_run and (count := report.added + report.replaced) >= _MANY:
+        told = (
+            f"{count} documents are {count} documents in Dify too, one for each record, with at least {3 * count} calls"
+        )
+        show(console, Text(f"{told}; the embedded base (--to local) takes a large table in seconds", "yellow"))
+    if not dry_run:
+        old = f", {counted(dify['deleted'], 'old document')} deleted" if dify["deleted"] else ""
+        left = f", {counted(dify['leftovers'], 'leftover')} of a broken run removed" if dify["leftovers"] else ""
+        twice = f", {counted(dify['doubled'], 'doubled document')} removed" if dify["doubled"] else ""
+        told = f"Dify took {counted(dify['documents'], 'document')} with {counted(dify['segments'], 'chunk')}"
+        note(f"{told}{old}{left}{twice}; {counted(dify['calls'], 'call')}")
+
+
+def _named(one: Mapping[str, str]) -> str:
+    return " ".join(part for part in (one["source_id"], one["document_id"], one["version"]) if part)
+
+
+def _samples(console: Console, report: IngestReport) -> None:
+    if report.samples:
+        console.print()
+        show(console, Text("some of the chunks:", "bold"))
+    for chunk in report.samples:
+        text = " ".join(chunk.content.split())
+        shown = text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
+        show(console, Text(clean(f"  {chunk.chunk_id}"), "cyan").append(clean(f"  {shown}"), ""))

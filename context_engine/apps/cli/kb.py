@@ -1,0 +1,178 @@
+"""`context-engine kb`: the embedded base itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from context_engine.apps.cli.app import FAILURE
+from context_engine.apps.cli.console import clean, note, out, print_json_line, progress_console, show
+from context_engine.apps.cli.glossary import glossary
+from context_engine.apps.cli.words import counted
+from context_engine.apps.cli.workspace import Place, open_workspace, placed
+
+if TYPE_CHECKING:
+    from context_engine.adapters.sources.local import BaseStats, LocalBase
+
+__all__ = ["kb"]
+
+
+@click.group()
+def kb() -> None:
+    """Look after the embedded knowledge base."""
+
+
+kb.add_command(glossary)
+
+
+@kb.command(epilog="\b\nExample:\n  context-engine kb stats --data-dir /srv/context-engine")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@placed
+def stats(place: Place, as_json: bool) -> None:
+    """Show what the base holds."""
+    with _base(place) as base:
+        found = base.stats()
+    if as_json:
+        sources = {name: one._asdict() for name, one in found.sources.items()}
+        print_json_line(json.dumps({**asdict(found), "sources": sources}, ensure_ascii=False))
+        return
+    console = out()
+    show(console, _facts(found))
+    console.print()
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("source", overflow="fold")
+    table.add_column("documents", justify="right")
+    table.add_column("chunks", justify="right")
+    for name, one in found.sources.items():
+        table.add_row(name, str(one.documents), str(one.chunks))
+    show(console, table)
+
+
+@kb.command(epilog="\b\nExample:\n  context-engine kb verify || context-engine kb rebuild")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@placed
+def verify(place: Place, as_json: bool) -> None:
+    """Check that rows are as they were written and each is indexed once; exit code 1 if not."""
+    with _base(place) as base, _busy("Verifying …"):
+        report = base.verify()
+    if as_json:
+        print_json_line(json.dumps({"ok": report.ok, **asdict(report)}, ensure_ascii=False))
+    else:
+        console = out()
+        for problem in report.problems:
+            show(console, Text(clean(problem), "red"))
+        counts = f"{report.documents} documents, {report.chunks} chunks, {report.indexed} indexed"
+        show(
+            console,
+            Text("sound" if report.ok else "damaged", "green" if report.ok else "red").append(f": {counts}", ""),
+        )
+    click.get_current_context().exit(0 if report.ok else FAILURE)
+
+
+@kb.command(epilog="\b\nExample:\n  context-engine kb rebuild")
+@placed
+def rebuild(place: Place) -> None:
+    """Build the index anew from the rows, and vectors that another embedder made; searches go on meanwhile."""
+    with _base(place, embedder=True) as base:
+        with _busy("Rebuilding the index …"):
+            damaged = base.rebuild()
+        found = base.stats()
+    show(out(), Text("rebuilt", "green").append(f": {found.documents} documents, {found.chunks} chunks", ""))
+    if damaged:
+        note(f"{counted(damaged, 'document')} with damaged rows: run 'context-engine ingest' now to write them again.")
+
+
+@contextmanager
+def _base(place: Place, *, embedder: bool = False) -> Iterator[LocalBase]:
+    """Yield the base of the data folder; the demo's where there is neither a base nor a domain."""
+    from context_engine.adapters.sources.local.base import LocalBase
+    from context_engine.adapters.sources.local.schema import missing
+
+    path = _path(place)
+    with _configured(path, place) if embedder else LocalBase(path) as base:
+        if not base.exists():
+            raise missing(base.path)
+        yield base
+
+
+def _configured(path: Path, place: Place) -> LocalBase:
+    """Return the base with the embedder that the settings name."""
+    from context_engine.adapters.sources.factory import open_base
+    from context_engine.core.engine import SystemClock
+    from context_engine.wiring import load_setup
+
+    setup = load_setup(config_dir=place.config_dir, stage=place.stage)
+    return open_base(path, setup.resolver.base().values, setup.models(place.data_dir).embedder(), SystemClock())
+
+
+def _path(place: Place) -> Path:
+    import os
+
+    from context_engine.adapters.sources.factory import base_path
+    from context_engine.adapters.sources.local.base import LocalBase
+    from context_engine.settings import find_config, find_data_dir
+
+    env, cwd = os.environ, Path.cwd()
+    paths = find_config(place.config_dir, env=env, cwd=cwd)
+    own = base_path(find_data_dir(place.data_dir, env=env, cwd=cwd, paths=paths))
+    return own if LocalBase(own).exists() else open_workspace(place).base
+
+
+@contextmanager
+def _busy(title: str) -> Iterator[None]:
+    console = progress_console()
+    if not console.is_terminal:
+        note(title)
+        yield
+        return
+    with console.status(title):
+        yield
+
+
+def _facts(found: BaseStats) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    behind = (
+        "unreadable: run 'kb rebuild'"
+        if found.lag is None
+        else "up to date"
+        if not found.lag
+        else f"{found.lag} behind"
+    )
+    rows = (
+        ("path", found.path),
+        ("documents", str(found.documents)),
+        ("chunks", str(found.chunks)),
+        ("size", _size(found.bytes)),
+        ("commits", str(found.generation)),
+        ("index", behind),
+        ("vectors", _vectors(found)),
+        ("schema, analyser", f"{found.schema_version}, {found.analyser_version}"),
+    )
+    for name, value in rows:
+        table.add_row(name, Text(clean(value)))
+    return table
+
+
+def _vectors(found: BaseStats) -> str:
+    if found.model_id is None:
+        return "none: no embedder is configured, or nothing was ingested with it"
+    how = f"searched in {found.cells} cells" if found.cells else "searched exactly"
+    missing = f", {found.chunks - found.embedded} chunks without" if found.embedded < found.chunks else ""
+    return f"{found.embedded} of {found.model_id}, {found.dimension} dimensions, {how}{missing}"
+
+
+def _size(count: int) -> str:
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            break
+        size /= 1000
+    return f"{size:.0f} {unit}" if unit == "B" or size >= 10 else f"{size:.1f} {unit}"

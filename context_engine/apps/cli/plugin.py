@@ -1,0 +1,183 @@
+"""`context-engine plugin`: check the Dify plugin, pack and sign it, print its settings."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.text import Text
+
+from context_engine.apps.cli.app import FAILURE, USAGE, with_debug
+from context_engine.apps.cli.console import clean, note, out, print_json_line, show, write_text
+from context_engine.apps.cli.words import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from context_engine.apps.packaging import Finding, Packed
+
+__all__ = ["plugin"]
+
+_MOVING = "\b\nExample:\n  "
+_KEYS = """\b
+Examples:
+  context-engine plugin pack
+  context-engine plugin pack --config config --manifests manifests --stage prod --sign key.pem
+  context-engine plugin pack --with-wheels --platform manylinux_2_28_x86_64
+
+\b
+A key pair that Dify takes (the second file goes to its administrator):
+  openssl genrsa -out key.pem 4096
+  openssl rsa -in key.pem -RSAPublicKey_out -out key.public.pem
+"""
+
+
+@click.group()
+def plugin() -> None:
+    """Check, pack and set up the Dify plugin."""
+
+
+@plugin.command("pack", epilog=_KEYS)
+@click.option("--plugin-dir", default="dify_plugin", show_default=True, metavar="DIR", help="The plugin's folder.")
+@click.option("--out", "out_dir", default="dist", show_default=True, metavar="DIR", help="Where to write it.")
+@click.option("--config", "config_dir", metavar="DIR", help="Bake in the configuration of this folder.")
+@click.option("--manifests", metavar="DIR", help="Bake in the manifests of this folder.")
+@click.option("--stage", metavar="NAME", help="Bake in with this stage's connections and dataset ids.")
+@click.option("--with-wheels", is_flag=True, help="Put the wheels of every requirement in: no index is needed.")
+@click.option("--platform", metavar="TAG", help="Of the wheels. [default: manylinux_2_28_x86_64]")
+@click.option("--python", "python_version", metavar="X.Y", help="Of the wheels. [default: 3.12, which Dify runs]")
+@click.option("--include", multiple=True, metavar="PACKAGE", help="Carry an installed package along: your adapter.")
+@click.option("--sign", "key", metavar="KEY", help="Sign with this RSA-4096 key (PEM).")
+@with_debug
+def pack_command(
+    plugin_dir: str,
+    out_dir: str,
+    config_dir: str | None,
+    manifests: str | None,
+    stage: str | None,
+    with_wheels: bool,
+    platform: str | None,
+    python_version: str | None,
+    include: tuple[str, ...],
+    key: str | None,
+) -> None:
+    """Write the plugin and the engine into one .difypkg, the same bytes at every run."""
+    from context_engine.apps.packaging.pack import BrokenPlugin, PackOptions, pack
+    from context_engine.apps.packaging.wheels import DEFAULT_PLATFORM, Target
+
+    if not with_wheels and (platform or python_version):
+        raise click.UsageError("--platform and --python need --with-wheels")
+    if stage and not manifests:
+        raise click.UsageError("--stage needs --manifests")
+    target = Target(platform=platform or DEFAULT_PLATFORM, python=python_version or "3.12") if with_wheels else None
+    options = PackOptions(
+        config=Path(config_dir) if config_dir else None,
+        manifests=Path(manifests) if manifests else None,
+        stage=stage,
+        wheels=target,
+        include=include,
+        key=_read(key, "--sign") if key else None,
+    )
+    try:
+        packed = pack(Path(plugin_dir), Path(out_dir), options, env=os.environ)
+    except BrokenPlugin as error:
+        _show_findings(error.findings)
+        click.get_current_context().exit(USAGE)
+    _show_packed(packed)
+
+
+@plugin.command("check", epilog=_MOVING + "context-engine plugin check dify_plugin --sdk-python .venv312/bin/python")
+@click.argument("place", default="dify_plugin", metavar="[DIR|FILE.difypkg]")
+@click.option("--sdk-python", metavar="PATH", help="A Python 3.12 with Dify's SDK: have the SDK load the plugin too.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_debug
+def check_command(place: str, sdk_python: str | None, as_json: bool) -> None:
+    """Apply every rule of Dify's to a plugin and name file, key and rule of what breaks one; exit code 2 then."""
+    from context_engine.apps.packaging import check
+    from context_engine.apps.packaging.files import size_line
+
+    result = check(Path(place), sdk_python=Path(sdk_python) if sdk_python else None)
+    if as_json:
+        run = result.sdk.to_dict() if result.sdk else {"status": "not run"}
+        findings = [one.to_dict() for one in result.findings]
+        print_json_line(json.dumps({"ok": result.ok, "findings": findings, "sdk": run}, ensure_ascii=False))
+    else:
+        _show_findings(result.findings)
+        console = out()
+        show(console, Text(f"{counted(len(result.files), 'file')}, {size_line(result.files)}"))
+        if result.sdk is None:
+            show(console, Text("load by the SDK: not run (--sdk-python PATH)", "dim"))
+        elif result.sdk.problem is None:
+            tools, endpoints = ", ".join(result.sdk.tools), ", ".join(result.sdk.endpoints) or "none"
+            loaded = f"load by the SDK {result.sdk.version}: passed (tools {tools}; endpoints {endpoints})"
+            show(console, Text(loaded, "green"))
+        if result.ok:
+            show(console, Text("no rule is broken", "green"))
+    click.get_current_context().exit(0 if result.ok else USAGE)
+
+
+@plugin.command("settings", epilog=_MOVING + "context-engine plugin settings --stage prod --base64")
+@click.option("--config-dir", metavar="DIR", help="Folder with config/ and manifests/.")
+@click.option("--stage", metavar="NAME", help="With this stage's connections and dataset ids.")
+@click.option("--base64", "as_base64", is_flag=True, help="Print it as base64.")
+@with_debug
+def settings_command(config_dir: str | None, stage: str | None, as_base64: bool) -> None:
+    """Print domains, connections and settings as one line for the plugin's field 'Domains'.
+
+    Secrets stay ${NAME}: the plugin fills them in.
+    """
+    from context_engine.apps.dify.settings_line import write_line
+    from context_engine.apps.packaging.bundle import read_bundle, settings_line
+    from context_engine.settings import find_config
+
+    bundle = read_bundle(find_config(config_dir, env=os.environ, cwd=Path.cwd()), env=os.environ, stage=stage)
+    for one in bundle.local_files():
+        note(f"{one} must be there where the plugin runs; or paste the certificate into the plugin's form instead")
+    write_text(write_line(settings_line(bundle), as_base64=as_base64))
+
+
+@plugin.command("verify", epilog=_MOVING + "context-engine plugin verify dist/x.difypkg --key key.public.pem")
+@click.argument("package", metavar="FILE.difypkg")
+@click.option("--key", required=True, metavar="KEY", help="The public key (PEM); the private one will do too.")
+@with_debug
+def verify_command(package: str, key: str) -> None:
+    """Check a package's signature as Dify does; exit code 1 if it does not hold."""
+    from context_engine.apps.packaging.sign import BadSignature, verify
+
+    try:
+        signed = verify(_read(package, "FILE"), _read(key, "--key"))
+    except BadSignature as error:
+        show(out(), Text(f"not verified: {error}", "red"))
+        click.get_current_context().exit(FAILURE)
+    show(out(), Text(f"verified: signed {signed:%Y-%m-%d %H:%M:%S} UTC", "green"))
+
+
+def _show_packed(packed: Packed) -> None:
+    from context_engine.apps.packaging.files import size_line
+
+    console = out()
+    show(console, Text(clean(str(packed.path)), "bold"))
+    show(console, Text(f"{counted(len(packed.files), 'file')}, {size_line(packed.files)}"))
+    show(console, Text(packed.identifier, "dim"))
+    for one in packed.notes:
+        note(one, style="yellow")
+    if not packed.signed:
+        note("not signed: Dify installs it only with FORCE_VERIFYING_SIGNATURE=false; --sign KEY signs it")
+
+
+def _show_findings(findings: Iterable[Finding]) -> None:
+    console = out()
+    for one in findings:
+        show(console, Text(clean(str(one)), "red"))
+
+
+def _read(path: str, option: str) -> bytes:
+    from context_engine.errors import ConfigError
+
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", file=path, key=option) from None

@@ -1,0 +1,111 @@
+"""How far a run over files is, on stderr: a bar at a terminal, a line elsewhere, and the file that takes long."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from context_engine.apps.cli.console import clean, note, progress_console
+
+__all__ = ["progress_bar"]
+
+_SLOW_S: Final = 2.0
+_TICK_S: Final = 0.25
+
+
+@contextmanager
+def progress_bar(title: str) -> Iterator[Callable[[int, int, str], None]]:
+    """Yield a function of (files done, files in all, name) that shows a bar on stderr; nothing if never called.
+
+    A file that takes longer than two seconds is named: behind the bar, or in a line of its own where there is no bar.
+    """
+    console = progress_console()
+    at = _At()
+    if not console.is_terminal:
+        with _telling(at):
+            yield at.noted(title)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.completed}/{task.total}"))
+    bar = Progress(*columns, TimeElapsedColumn(), _SlowFile(at), console=console, transient=True)
+    tasks: list[Any] = []
+
+    def show(done: int, total: int, name: str) -> None:
+        if not tasks:
+            bar.start()
+            tasks.append(bar.add_task(title, total=total))
+        at.go(name)
+        bar.update(tasks[0], completed=done, total=total)
+
+    try:
+        yield show
+    finally:
+        bar.stop()
+
+
+class _At:
+    """Which file a run is at, and since when."""
+
+    def __init__(self) -> None:
+        self._file = ("", 0.0)
+        self._titled = False
+
+    def go(self, name: str) -> None:
+        """Note that a file is begun; "" at the end."""
+        self._file = (name, time.monotonic())
+
+    def noted(self, title: str) -> Callable[[int, int, str], None]:
+        """Return a function of progress that writes the title, once."""
+
+        def show(_done: int, _total: int, name: str) -> None:
+            if not self._titled:
+                self._titled = True
+                note(title)
+            self.go(name)
+
+        return show
+
+    def slow(self) -> tuple[str, float] | None:
+        """Return the file and when it was begun if that is long ago."""
+        name, since = self._file
+        return (name, since) if name and time.monotonic() - since > _SLOW_S else None
+
+
+class _SlowFile(ProgressColumn):
+    """The name of a file that takes long."""
+
+    def __init__(self, at: _At) -> None:
+        super().__init__()
+        self._at = at
+
+    def render(self, task: Task) -> Text:
+        """Return the name, clipped by the bar to what fits."""
+        found = self._at.slow()
+        return Text(clean(found[0]) if found else "", "dim", overflow="ellipsis", no_wrap=True)
+
+
+@contextmanager
+def _telling(at: _At) -> Iterator[None]:
+    """Name each file that takes long in a line, once."""
+    ended = threading.Event()
+
+    def tell() -> None:
+        told = None
+        while not ended.wait(_TICK_S):
+            found = at.slow()
+            if found and found != told:
+                told = found
+                note(f"{found[0]} takes longer than {_SLOW_S:g} s …")
+
+    telling = threading.Thread(target=tell, daemon=True)
+    telling.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        telling.join()

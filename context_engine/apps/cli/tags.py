@@ -1,0 +1,166 @@
+"""`context-engine tags`: provenance tags of saved answers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from context_engine.apps.cli.app import NOT_ANSWERED, with_debug
+from context_engine.apps.cli.console import clean, note, out, print_json_line, show
+from context_engine.core.models import to_moment, utc_text
+from context_engine.core.policy.tag_check import CHECKS, CheckedText, State, check_tags
+from context_engine.core.policy.tag_forms import Reading, read_tagged
+from context_engine.errors import InvalidRequest
+
+__all__ = ["tags"]
+
+_MOST_BYTES: Final = 100_000_000
+_SIGNS: Final = {
+    State.OK: Text("✓", "green"),
+    State.FAILED: Text("✗", "bold red"),
+    State.NOTED: Text("!", "yellow"),
+}
+EPILOG: Final = """\b
+Examples:
+  context-engine search "material change" -d NPA --json > answer.json
+  context-engine tags check answer.json
+  context-engine tags check node-output.json --at 2025-06-30T12:00:00Z --json
+"""
+
+
+if TYPE_CHECKING:
+    _MomentType = click.ParamType[datetime]
+else:  # not generic before click 8.2
+    _MomentType = click.ParamType
+
+
+class _Moment(_MomentType):
+    name = "moment"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        """Return the moment, UTC where no zone is given."""
+        moment = to_moment(value)
+        if moment is None:
+            self.fail(f"{value!r} is not a moment: write it as 2025-06-30T12:00:00Z", param, ctx)
+        return moment
+
+
+@click.group()
+def tags() -> None:
+    """Check provenance tags."""
+
+
+@tags.command(epilog=EPILOG)
+@click.argument("file")
+@click.option("--at", type=_Moment(), metavar="MOMENT", help="Fresh at this moment, e.g. 2025-06-30 [default: now].")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_debug
+def check(file: str, at: datetime | None, as_json: bool) -> None:
+    """Check the tags of a saved answer against its texts, the tiers, the formula and the time.
+
+    FILE is the output of 'search --json' or '--jsonl', a JSON list of chunks, or a workflow node's output;
+    "-" reads stdin. Exit code: 0 all good, 4 a tag fails, 2 unreadable. An expired text is told, it does not fail.
+    """
+    moment = at or datetime.now(UTC).replace(microsecond=0)
+    name = "stdin" if file == "-" else file
+    try:
+        reading = read_tagged(_parsed(_content(file)))
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{name}: {error}") from None
+    checked = check_tags(reading, at=moment)
+    failed = sum(not one.ok for one in checked)
+    if as_json:
+        _write_json(checked, reading, moment)
+    else:
+        _write_table(checked, moment)
+    if checked and not reading.settings_known:
+        note("The answer does not hold its settings: scores were checked with the default weights and boosts.")
+    click.get_current_context().exit(NOT_ANSWERED if failed else 0)
+
+
+def _content(file: str) -> str:
+    try:
+        data = sys.stdin.buffer.read(_MOST_BYTES + 1) if file == "-" else _read(Path(file))
+    except OSError as error:
+        raise InvalidRequest(f"cannot be read: {error.strerror or error}") from None
+    if len(data) > _MOST_BYTES:
+        raise InvalidRequest(f"is larger than {_MOST_BYTES // 1_000_000} MB")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InvalidRequest("is not UTF-8 text") from None
+
+
+def _read(path: Path) -> bytes:
+    with path.open("rb") as handle:
+        return handle.read(_MOST_BYTES + 1)
+
+
+def _parsed(text: str) -> Any:
+    """Return JSON, or the values of JSON lines."""
+    if not text.strip():
+        raise InvalidRequest("is empty")
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise InvalidRequest("is nested too deep") from None
+    except ValueError as error:
+        lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
+        if len(lines) < 2:
+            raise InvalidRequest(f"is not JSON: {error}") from None
+    return [_line(number, line) for number, line in lines]
+
+
+def _line(number: int, line: str) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequest(f"is neither JSON nor JSON lines: line {number}: {error}") from None
+
+
+def _write_json(checked: Sequence[CheckedText], reading: Reading, moment: datetime) -> None:
+    settings = reading.settings
+    found = {
+        "ok": all(one.ok for one in checked),
+        "at": utc_text(moment),
+        "settings_known": reading.settings_known,
+        "relevance_weight": settings.relevance_weight,
+        "authority_weight": settings.authority_weight,
+        "chunks": [one.to_dict() for one in checked],
+    }
+    print_json_line(json.dumps(found, ensure_ascii=False, default=str))
+
+
+def _write_table(checked: Sequence[CheckedText], moment: datetime) -> None:
+    console = out()
+    if not checked:
+        show(console, Text("No chunks: nothing to check."))
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("#", justify="right")
+    for name in CHECKS:
+        table.add_column(name, justify="center", no_wrap=True)
+    table.add_column("chunk", overflow="fold")
+    for one in checked:
+        told = Text(clean(one.chunk_id or "?")).append(f"  {clean(one.source_id)}", "dim")
+        for name, finding in one.findings.items():
+            if finding.message:
+                style = "red" if finding.state is State.FAILED else "yellow"
+                told.append(f"\n{name}: {clean(finding.message)}", style)
+        table.add_row(str(one.number), *(_SIGNS[one.findings[name].state] for name in CHECKS), told)
+    show(console, table)
+    console.print()
+    failed = sum(not one.ok for one in checked)
+    word = Text(f"{failed} of {len(checked)} fail", "bold red") if failed else Text(f"all {len(checked)} good", "green")
+    noted = sum(finding.state is State.NOTED for one in checked for finding in one.findings.values())
+    show(
+        console, word.append(f", {noted} to note" if noted else "", "yellow").append(f", at {utc_text(moment)}", "dim")
+    )

@@ -1,0 +1,119 @@
+"""What a person reads for a tier, a chunk, its age and its flags."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from rich.text import Text
+
+from context_engine.apps.cli.console import clean
+from context_engine.core.models import Chunk, Key, Member, RankedChunk, SearchResult, TrustClass
+from context_engine.core.ranking.candidates import pool
+
+__all__ = ["also_in", "candidate_names", "chunk_name", "counted", "heading", "joined", "marks", "ms", "tier_text"]
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_TIER_WORDS: Final = {1: "record", 2: "SOP", 3: "standard", 4: "official", 5: "web"}
+_TIER_STYLES: Final = {1: "bold green", 2: "green", 3: "cyan", 4: "cyan", 5: "yellow"}
+_FLAG_WORDS: Final = {
+    "below_threshold": "below the relevance limit",
+    "threshold_not_applicable": "threshold not applicable",
+    "superseded": "superseded",
+}
+_SAID_ELSEWHERE: Final = frozenset({"expired", "effective_unknown"})
+
+
+def tier_text(tier: int) -> Text:
+    """Return the tier as number and word, e.g. "2 SOP"."""
+    return Text(f"{tier} {_TIER_WORDS.get(tier, '?')}", _TIER_STYLES.get(tier, ""))
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "source"), counted(2, "source")
+    ('1 source', '2 sources')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def ms(milliseconds: float) -> str:
+    """Return a time as people read it.
+
+    >>> ms(0.42), ms(12.34), ms(2500.0)
+    ('0.4 ms', '12 ms', '2.5 s')
+    """
+    if milliseconds >= 1000:
+        return f"{milliseconds / 1000:.1f} s"
+    return f"{milliseconds:.1f} ms" if milliseconds < 10 else f"{milliseconds:.0f} ms"
+
+
+def chunk_name(chunk: Chunk | Member, chunk_id: str) -> str:
+    """Return what people call a chunk: document, version and section, e.g. "NPA-SOP-001 v3.2 §4".
+
+    Where the document's id is a number of a machine's it is the title, and without a section the place in the document,
+    e.g. "Notice 12 #3".
+    """
+    document = chunk.title if _named_by_title(chunk) else chunk.document_id
+    if not document:
+        return clean(chunk_id)
+    version = f" v{chunk.document_version.removeprefix('v')}" if chunk.document_version else ""
+    section = f" §{chunk.section.removeprefix('§')}" if chunk.section else ""
+    if not section and _named_by_title(chunk) and isinstance(chunk, Chunk) and chunk.position is not None:
+        section = f" #{chunk.position + 1}"
+    return clean(f"{document}{version}{section}")
+
+
+def _named_by_title(chunk: Chunk | Member) -> bool:
+    return bool(chunk.title) and (not chunk.document_id or _UUID.fullmatch(chunk.document_id) is not None)
+
+
+def heading(chunk: Chunk) -> str:
+    """Return the innermost heading of a chunk, else its document's title where that is not its name, else ""."""
+    words = chunk.heading_path[-1] if chunk.heading_path else "" if _named_by_title(chunk) else chunk.title or ""
+    bare = words.lstrip("#").strip()
+    if chunk.section and bare.startswith(chunk.section):
+        bare = bare[len(chunk.section) :].lstrip(". )")
+    return clean(" ".join(bare.split()))
+
+
+def marks(chunk: RankedChunk) -> list[Text]:
+    """Return the age and the flags of a chunk, each a word or two."""
+    extra = chunk.provenance.extra
+    ages = {
+        "fresh": Text("fresh", "dim"),
+        "expired": Text(f"expired (fetched {chunk.provenance.fetched_at[:10]})", "yellow"),
+    }
+    found = [ages.get(str(extra.get("freshness")), Text("age unknown", "dim"))]
+    if chunk.trust_class is TrustClass.UNTRUSTED:
+        found.append(Text("untrusted", "yellow"))
+    if str(chunk.classification) in ("confidential", "restricted"):
+        found.append(Text(str(chunk.classification), "magenta"))
+    for flag in chunk.flags:
+        if flag not in _SAID_ELSEWHERE:
+            found.append(Text(_FLAG_WORDS.get(flag, flag), "yellow"))
+    return found
+
+
+def also_in(chunk: RankedChunk) -> str:
+    """Return where else the text stands, "" where it does not."""
+    names = dict.fromkeys(chunk_name(member, member.chunk_id) for member in chunk.also_in)
+    return f"also in {', '.join(names)}" if names else ""
+
+
+def joined(parts: Iterable[Text]) -> Text:
+    """Return texts with a dot between them."""
+    line = Text()
+    for part in parts:
+        if part.plain:
+            line.append(" · " if line.plain else "", "dim").append_text(part)
+    return line
+
+
+def candidate_names(result: SearchResult) -> Mapping[Key, str]:
+    """Return what people call each stage-1 candidate."""
+    specs = {spec.id: spec for spec in result.specs}
+    candidates, _ = pool((specs[answer.source_id], answer) for answer in result.raw)
+    return {candidate.key: chunk_name(candidate.chunk, candidate.key[1]) for candidate in candidates}

@@ -1,0 +1,131 @@
+"""What the tools give back: a text, the whole as JSON, and variables for the next nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from context_engine.apps.dify.node_output import node_records
+from context_engine.apps.dify.notices import told_of_sources, without_register
+from context_engine.apps.dify.plain import plain
+from context_engine.apps.dify.size import fitted
+from context_engine.core.context import NOTHING_FOUND, ApproxTokenCounter, from_result
+from context_engine.core.context.render import Form
+from context_engine.core.models import SearchResult
+
+__all__ = ["DEMO_LABEL", "Answer", "lines", "search_answer"]
+
+DEMO_LABEL: Final = "DEMO: an invented bank, none of it is true."
+_COUNTER: Final = ApproxTokenCounter()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The messages of one tool call, each small enough for Dify.
+
+    Attributes:
+        text: never empty.
+        json: the whole result.
+        variables: name -> value, as the tool's output schema declares them. An Answer node prints the texts among
+            them alone; a list that a person may want to read has a twin, `NAME_text`.
+    """
+
+    text: str
+    json: Mapping[str, Any]
+    variables: Mapping[str, Any]
+
+
+def search_answer(
+    result: SearchResult,
+    *,
+    form: Form = "markdown",
+    demo: bool = False,
+    notices: bool = True,
+    register_required: bool = True,
+) -> Answer:
+    """Return a search's answer.
+
+    Args:
+        result: what was found; its `context_max_tokens` is the budget of the text.
+        form: of the text.
+        demo: the knowledge is the fictitious bank's, and everything says so.
+        notices: begin `result` with a passage that says what is missing, where the search is not whole.
+        register_required: the decision is `incomplete` where a tier-1 source failed.
+    """
+    result = without_register(result) if register_required else result
+    context = from_result(result, counter=_COUNTER, form=form).text or NOTHING_FOUND
+    if demo:
+        context = f"{DEMO_LABEL}\n\n{context}"
+    whole = result.to_dict(demo=demo)
+    told = [DEMO_LABEL] * demo + told_of_sources(result) + list(result.warnings)
+    parts = {
+        "context": fitted("context", plain(context)),
+        "result": fitted("result", plain(node_records(result, notices=notices))),
+        "json": fitted("json", plain(whole)),
+        "sources": fitted("sources", plain([_source(source) for source in whole["sources"]])),
+        "trace": fitted("trace", plain(_trace(result, whole))),
+    }
+    told += [part.cut for part in parts.values() if part.cut is not None]
+    warnings = fitted("warnings", plain(told)).value or []
+    sources = parts["sources"].value or []
+    text = parts["context"].value or NOTHING_FOUND
+    return Answer(
+        text=text,
+        json={**(parts["json"].value or {}), "warnings": warnings},
+        variables={
+            "result": parts["result"].value or [],
+            "context": text,
+            "status": str(result.status),
+            "decision": str(result.decision),
+            "sources": sources,
+            "sources_text": lines("sources_text", [_source_line(one) for one in sources]),
+            "warnings": warnings,
+            "warnings_text": lines("warnings_text", warnings),
+            "search_id": result.search_id,
+            "trace": parts["trace"].value or {},
+        },
+    )
+
+
+def lines(name: str, sentences: Sequence[str]) -> str:
+    """Return sentences as a list that a person reads, one a line; small enough for Dify.
+
+    >>> lines("warnings_text", ["one", "two"])
+    '- one\\n- two'
+    """
+    return str(fitted(name, "\n".join(f"- {' '.join(one.split())}" for one in sentences)).value or "")
+
+
+def _source_line(source: Mapping[str, Any]) -> str:
+    about = f"{source['title'] or source['source_id']} (tier {source['authority_tier']}): {source['state']}"
+    if source["state"] in ("ok", "partial"):
+        about += f", {source['chunks']} passage{'s' * (source['chunks'] != 1)}"
+    return f"{about}. {source['error']}" if source["error"] else about
+
+
+def _source(status: Mapping[str, Any]) -> dict[str, Any]:
+    error = status["error"]
+    return {
+        "source_id": status["source_id"],
+        "title": status["title"],
+        "source_type": status["source_type"],
+        "authority_tier": status["authority_tier"],
+        "state": status["state"],
+        "chunks": status["chunks"],
+        "elapsed_ms": status["elapsed_ms"],
+        "error": error["message"] if error else None,
+        "notes": list(status["notes"]),
+    }
+
+
+def _trace(result: SearchResult, whole: Mapping[str, Any]) -> dict[str, Any]:
+    """Return counts and times: a workflow's tool node drops log messages."""
+    outcomes = [str(fate.outcome) for fate in result.fates]
+    return {
+        "search_id": result.search_id,
+        "caller": whole["caller"],
+        "stages": whole["stages"],
+        "candidates": {name: outcomes.count(name) for name in ("returned", "merged", "dropped")},
+        "swaps": result.swap_count,
+    }

@@ -1,0 +1,150 @@
+"""What can be searched: domains, their sources, and how these are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+from context_engine.apps.dify.answer import DEMO_LABEL, Answer, lines
+from context_engine.apps.dify.engines import OpenEngine
+from context_engine.apps.dify.health import Health, health
+from context_engine.apps.dify.plain import plain
+from context_engine.apps.dify.plugin_settings import PluginSetup
+from context_engine.apps.dify.size import fitted
+from context_engine.core.models import Caller, DomainSpec, SourceSpec
+
+__all__ = ["catalogue", "domain_titles"]
+
+_HEALTH_S: Final = 15.0
+_UNITS: Final = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
+
+
+def domain_titles(plugin: PluginSetup) -> list[tuple[str, str]]:
+    """Return (name, title to show) of each domain, sorted; a demo says so."""
+    registry = plugin.setup.registry
+    label = "DEMO " if plugin.demo else ""
+    titles = {name: registry.domain(name).title for name in registry.names if name not in registry.broken}
+    return [(name, f"{label}{name} – {titles[name]}" if titles.get(name) else label + name) for name in registry.names]
+
+
+def catalogue(
+    opened: OpenEngine, domain: str | None = None, *, check: bool = True, caller: Caller | None = None
+) -> Answer:
+    """Return the domains with their sources: tier, how long their content is fresh, and health.
+
+    Args:
+        domain: this one alone; all if None.
+        check: ask every source; else its health is "unchecked".
+        caller: for the record.
+
+    Raises:
+        UnknownDomain: the domain is not registered.
+    """
+    registry = opened.plugin.setup.registry
+    if domain is not None:
+        registry.domain(domain)
+    names = [domain] if domain else list(registry.names)
+    found = health(opened, names, timeout_s=_HEALTH_S) if check else []
+    rows = [
+        {"domain": name, "title": "", "description": "", "problem": str(registry.broken[name]), "sources": []}
+        if name in registry.broken
+        else _domain(registry.domain(name), [one for one in found if one.domain == name])
+        for name in names
+    ]
+    whole = {"demo": opened.plugin.demo, "caller": asdict(caller or Caller()), "domains": rows}
+    fit = fitted("domains", plain(whole))
+    healthy = not any(one.state == "failed" for one in found) and not any(row["problem"] for row in rows)
+    text = fitted("text", plain(_text(rows, demo=opened.plugin.demo))).value
+    warnings = [one for one in ([DEMO_LABEL] if opened.plugin.demo else []) + [fit.cut] if one]
+    return Answer(
+        text=text,
+        json=fit.value or {},
+        variables={
+            "domains": (fit.value or {}).get("domains", []),
+            "names": names,
+            "names_text": ", ".join(names),
+            "healthy": healthy,
+            "healthy_text": "yes" if healthy else "no",
+            "warnings": warnings,
+            "warnings_text": lines("warnings_text", warnings),
+        },
+    )
+
+
+def _domain(spec: DomainSpec, found: Sequence[Health]) -> dict[str, Any]:
+    return {
+        "domain": spec.domain,
+        "title": spec.title,
+        "description": spec.description,
+        "problem": None,
+        "sources": [_source(source, [one for one in found if one.source_id == source.id]) for source in spec.sources],
+    }
+
+
+def _source(spec: SourceSpec, found: Sequence[Health]) -> dict[str, Any]:
+    problems = [one.problem for one in found if one.problem]
+    return {
+        "source_id": spec.id,
+        "title": spec.title,
+        "source_type": str(spec.type),
+        "authority_tier": spec.tier,
+        "trust_class": str(spec.trust),
+        "classification": str(spec.classification),
+        "adapter": spec.adapter,
+        "freshness": {"ttl_seconds": spec.ttl_seconds, "fresh_for": _duration(spec.ttl_seconds)},
+        "health": {"state": _state(found), "problem": "; ".join(dict.fromkeys(problems)) or None},
+        "datasets": [
+            {"dataset_id": one.dataset_id, "name": one.name, "documents": one.documents, "state": one.state}
+            for one in found
+            if one.dataset_id is not None
+        ],
+    }
+
+
+def _state(found: Sequence[Health]) -> str:
+    """Return ok, partial (some datasets failed), failed, empty or unchecked."""
+    states = {one.state for one in found}
+    if not states:
+        return "unchecked"
+    if "failed" in states:
+        return "failed" if states == {"failed"} else "partial"
+    return "empty" if states == {"empty"} else "ok"
+
+
+def _duration(seconds: int) -> str:
+    """Return the largest unit that divides it.
+
+    >>> _duration(2592000), _duration(90), _duration(0)
+    ('30 days', '90 seconds', 'no time')
+    """
+    for length, unit in _UNITS:
+        if seconds and seconds % length == 0:
+            count = seconds // length
+            return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
+    return "no time"
+
+
+def _text(rows: Sequence[Mapping[str, Any]], *, demo: bool) -> str:
+    lines = [DEMO_LABEL, ""] if demo else []
+    for row in rows:
+        lines.append(f"## {row['domain']}" + (f" – {row['title']}" if row["title"] else ""))
+        if row["problem"]:
+            lines += [f"Cannot be searched: {row['problem']}", ""]
+            continue
+        lines += ["", "| source | tier | type | fresh for | health |", "|---|---|---|---|---|"]
+        lines += [_line(source) for source in row["sources"]]
+        lines.append("")
+    return "\n".join(lines).strip() or "No domain is configured."
+
+
+def _line(source: Mapping[str, Any]) -> str:
+    problem = source["health"]["problem"]
+    cells = (
+        source["title"] or source["source_id"],
+        source["authority_tier"],
+        source["source_type"],
+        source["freshness"]["fresh_for"],
+        source["health"]["state"] + (f": {problem}" if problem else ""),
+    )
+    return "| " + " | ".join(str(cell).replace("|", "/") for cell in cells) + " |"

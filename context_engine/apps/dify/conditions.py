@@ -1,0 +1,143 @@
+"""Dify's metadata conditions, read into a filter of ours: its eighteen operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from math import isfinite
+from typing import Any, Final
+
+from context_engine.apps.dify.plain import plain_text
+from context_engine.core.models import And, Condition, Filter, FilterOp, Or, to_moment
+from context_engine.errors import InvalidFilter, nearest
+
+__all__ = ["OPERATORS", "read_conditions"]
+
+OPERATORS: Final = {
+    "contains": FilterOp.CONTAINS,
+    "not contains": FilterOp.NOT_CONTAINS,
+    "start with": FilterOp.STARTS_WITH,
+    "end with": FilterOp.ENDS_WITH,
+    "is": FilterOp.EQ,
+    "is not": FilterOp.NE,
+    "empty": FilterOp.EMPTY,
+    "not empty": FilterOp.NOT_EMPTY,
+    "in": FilterOp.IN,
+    "not in": FilterOp.NOT_IN,
+    "=": FilterOp.EQ,
+    "≠": FilterOp.NE,
+    ">": FilterOp.GT,
+    "<": FilterOp.LT,
+    "≥": FilterOp.GTE,
+    "≤": FilterOp.LTE,
+    "before": FilterOp.LT,
+    "after": FilterOp.GT,
+}
+"""Dify's words and ours."""
+
+_MOST_BITS: Final = 64
+_DATES: Final = ("before", "after")
+_BARE: Final = (FilterOp.EMPTY, FilterOp.NOT_EMPTY)
+_LISTS: Final = (FilterOp.IN, FilterOp.NOT_IN)
+_JOINS: Final[Mapping[str, Callable[[tuple[Filter, ...]], Filter]]] = {"and": And, "or": Or}
+
+
+def read_conditions(value: Any) -> Filter | None:
+    """Return the filter of a `metadata_condition`; None where there is no condition.
+
+    A condition that Dify itself would pass over (no value, a list where one value is wanted) is refused: what it leaves
+    out may be what the reader must not see.
+
+    Raises:
+        InvalidFilter: a part that cannot be read; names it and what is allowed.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        raise InvalidFilter(f"metadata_condition must be an object, got {type(value).__name__}")
+    conditions = value.get("conditions")
+    if conditions is None:
+        return None
+    if not isinstance(conditions, list):
+        raise InvalidFilter(f"metadata_condition.conditions must be a list, got {type(conditions).__name__}")
+    parts = tuple(_numbered(number, one) for number, one in enumerate(conditions, start=1))
+    given = value.get("logical_operator")
+    join = "and" if given is None or given == "" else given.casefold() if isinstance(given, str) else ""
+    if join not in _JOINS:
+        raise InvalidFilter(f"metadata_condition.logical_operator must be 'and' or 'or', got {str(given)[:40]!r}")
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    return _JOINS[join](parts)
+
+
+def _numbered(number: int, given: Any) -> Filter:
+    try:
+        return _condition(given)
+    except InvalidFilter as error:
+        raise InvalidFilter(f"metadata_condition, condition {number}: {error}") from None
+
+
+def _condition(given: Any) -> Filter:
+    if not isinstance(given, Mapping):
+        raise InvalidFilter(f"a condition must be an object, got {type(given).__name__}")
+    name, word, value = given.get("name"), given.get("comparison_operator"), given.get("value")
+    if isinstance(name, list) and len(name) == 1:
+        name = name[0]
+    if not isinstance(name, str) or not name.strip() or not _usable(name):
+        raise InvalidFilter("it has no 'name' that is text")
+    op = OPERATORS.get(word) if isinstance(word, str) else None
+    if op is None:
+        shown = str(word)[:40]
+        raise InvalidFilter(
+            f"unknown operator {shown if word is None else repr(shown)} for {name!r}.{nearest(shown, OPERATORS)}"
+        )
+    if op in _BARE:
+        return Condition(name, op)
+    if op in _LISTS:
+        return Condition(name, op, _listed(name, value))
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise InvalidFilter(f"{name!r} {word}: the value must be a text or a number, got {type(value).__name__}")
+    if not _usable(value):
+        raise InvalidFilter(f"{name!r} {word}: the value is no number or text that can be compared")
+    if word in _DATES:
+        return _dated(name, op, value)
+    return Condition(name, op, value)
+
+
+def _listed(name: str, value: Any) -> tuple[Any, ...]:
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",")]
+    if not isinstance(value, list) or not all(isinstance(one, str | int | float) and _usable(one) for one in value):
+        raise InvalidFilter(f"{name!r}: 'in' takes a list, or texts joined by commas, got {type(value).__name__}")
+    return tuple(one for one in value if one != "")
+
+
+def _usable(value: str | int | float) -> bool:
+    """Return whether a value can be compared and sent on: UTF-8, finite, of at most 64 bits."""
+    if isinstance(value, str):
+        return "\x00" not in value and plain_text(value) == value
+    return isfinite(value) if isinstance(value, float) else value.bit_length() <= _MOST_BITS
+
+
+def _dated(name: str, op: FilterOp, value: str | int | float) -> Filter:
+    """Dify keeps times as unix seconds; our own dates are ISO: the condition is put in both ways."""
+    text = value.strip() if isinstance(value, str) else value
+    seconds = _number(text)
+    moment = to_moment(seconds if seconds is not None else text)
+    if moment is None:
+        raise InvalidFilter(
+            f"{name!r}: {str(value)[:40]!r} is no date: give unix seconds, or a date such as 2025-06-30"
+        )
+    iso = moment.isoformat() if moment != _midnight(moment) else moment.date().isoformat()
+    return Or((Condition(name, op, iso), Condition(name, op, moment.timestamp())))
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def _midnight(moment: datetime) -> datetime:
+    return moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

@@ -1,0 +1,167 @@
+"""The fields a plugin is set up with, read into one value."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from context_engine.apps.dify.plain import plain_text, unusable
+from context_engine.errors import ConfigError
+from context_engine.secrecy import MASK, hide
+
+__all__ = ["Credentials", "Redactor", "read_flag"]
+
+_SHORTEST_SECRET: Final = 4
+_MOST_CONNECTIONS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Credentials:
+    """What a person typed into the form; None where a field is empty.
+
+    Attributes:
+        variables: `${NAME}` -> value.
+        domains: the line with the domains.
+        max_connections: calls to Dify at once, 1 to 1000.
+        demo_bank: whether the fictitious bank is to be searched.
+        access_token: of an endpoint; it opens no other engine.
+    """
+
+    base_url: str | None = None
+    api_key: str | None = None
+    ca_certificate: str | None = None
+    proxy: str | None = None
+    domains: str | None = None
+    variables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    max_connections: int | None = None
+    demo_bank: bool = False
+    access_token: str | None = None
+
+    @classmethod
+    def read(cls, fields: Mapping[str, Any]) -> Credentials:
+        """Read the form: dify_base_url, dify_api_key, ca_certificate, proxy, domains, variables, max_connections,
+        demo_bank and access_token.
+
+        Raises:
+            ConfigError: a field is no text, `variables` no JSON object of names and texts, or `max_connections` out of
+                its range.
+        """
+        return cls(
+            base_url=_text(fields, "dify_base_url"),
+            api_key=_text(fields, "dify_api_key"),
+            ca_certificate=_text(fields, "ca_certificate"),
+            proxy=_text(fields, "proxy"),
+            domains=_text(fields, "domains"),
+            variables=MappingProxyType(_variables(_text(fields, "variables"))),
+            max_connections=_count(fields, "max_connections"),
+            demo_bank=_flag(fields, "demo_bank"),
+            access_token=_text(fields, "access_token"),
+        )
+
+    def __repr__(self) -> str:
+        return f"Credentials({MASK})"
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells two sets of credentials apart without being one: a SHA-256 in hex, for keys of a cache."""
+        parts: list[Any] = [self.base_url, self.api_key, self.ca_certificate, self.proxy, self.domains, self.demo_bank]
+        parts.append(self.max_connections)
+        text = json.dumps([*parts, sorted(self.variables.items())])
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    @property
+    def redactor(self) -> Redactor:
+        """What takes these credentials out of a text."""
+        return Redactor((self.api_key, self.access_token, self.proxy, _user_of(self.proxy), *self.variables.values()))
+
+
+class Redactor:
+    """Takes secrets out of texts.
+
+    Args:
+        secrets: what must not be shown; None and texts shorter than four characters are passed over.
+    """
+
+    def __init__(self, secrets: tuple[str | None, ...] = ()) -> None:
+        known = {one for one in secrets if one is not None and len(one) >= _SHORTEST_SECRET}
+        self._secrets = sorted(known, key=len, reverse=True)
+
+    def __repr__(self) -> str:
+        return f"Redactor({len(self._secrets)} secrets)"
+
+    def hide(self, text: str) -> str:
+        """Return the text with each secret, and every key in use, replaced by a mask."""
+        for secret in self._secrets:
+            text = text.replace(secret, MASK)
+        return hide(text)
+
+
+def read_flag(value: Any, otherwise: bool) -> bool:
+    """Return what a checkbox says, in whatever form Dify hands it over; `otherwise` where it says nothing.
+
+    >>> read_flag("false", True), read_flag(1, False), read_flag("", True)
+    (False, True, True)
+    """
+    text = "" if value is None else str(value).strip().casefold()
+    return text in ("true", "1", "1.0", "yes", "on") if text else otherwise
+
+
+def _text(fields: Mapping[str, Any], name: str) -> str | None:
+    """Return a field's text, None where it is absent or blank; a number counts as text, its value is never shown."""
+    value = fields.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, str | int | float) or unusable(value):
+        raise ConfigError(f"must be a text, got {type(value).__name__}", key=name)
+    text = str(value).strip()
+    if "\x00" in text or plain_text(text) != text:
+        raise ConfigError("holds binary data (NUL or lone surrogates): paste it as text", key=name)
+    return text or None
+
+
+def _flag(fields: Mapping[str, Any], name: str) -> bool:
+    value = fields.get(name)
+    if isinstance(value, list | Mapping) or unusable(value):
+        raise ConfigError(f"must be true or false, got {type(value).__name__}", key=name)
+    return read_flag(value, False)
+
+
+def _count(fields: Mapping[str, Any], name: str) -> int | None:
+    """Return a whole number in whatever form Dify hands it over."""
+    given = fields.get(name)
+    digits = "" if given is None else str(given).strip().removesuffix(".0")
+    if not digits:
+        return None
+    usable = digits.isascii() and digits.isdecimal() and len(digits) < 5
+    if not usable or not 1 <= int(digits) <= _MOST_CONNECTIONS:
+        raise ConfigError(f"must be a whole number from 1 to {_MOST_CONNECTIONS}, or empty", key=name)
+    return int(digits)
+
+
+def _user_of(url: str | None) -> str | None:
+    """Return the password of a URL, where it has one."""
+    try:
+        return None if url is None else urlsplit(url).password
+    except ValueError:
+        return None
+
+
+def _variables(text: str | None) -> dict[str, str]:
+    if text is None:
+        return {}
+    try:
+        value = json.loads(text, strict=False)
+        readable = isinstance(value, dict)
+    except (ValueError, RecursionError):
+        readable = False
+    if not readable:
+        raise ConfigError('is no JSON object: write {"NAME": "value", ...} on one line', key="variables")
+    for name, one in value.items():
+        if isinstance(one, bool) or not isinstance(one, str | int | float):
+            raise ConfigError("must be a text or a number", key=f"variables.{name}")
+    return {name: str(one) for name, one in value.items()}

@@ -1,0 +1,238 @@
+"""Dify's External Knowledge API: what it asks, and what it must be answered.
+
+Dify drops records whose `metadata` is no object, sorts by `score`, and turns any status but 200 into "succeeded,
+nothing found"; after 429 and 5xx it asks three times more. So whatever is an answer is a 200, and what failed says so
+in a record. A registration is refused on 403, 404 and 502 alone: a wrong token is a 403.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from context_engine.apps.dify.answer import DEMO_LABEL
+from context_engine.apps.dify.conditions import read_conditions
+from context_engine.apps.dify.node_output import (
+    BELOW_NOTICE,
+    content_for_model,
+    document_metadata,
+    node_scores,
+    notice_metadata,
+)
+from context_engine.apps.dify.notices import missing_sources, sources_notice
+from context_engine.apps.dify.plain import plain, plain_text, unusable
+from context_engine.apps.dify.size import fitted
+from context_engine.core.models import Decision, Filter, SearchResult, SourceStatus
+from context_engine.errors import InvalidRequest
+
+__all__ = [
+    "LEAST_TOKEN",
+    "ExternalAnswer",
+    "ExternalRequest",
+    "authorised",
+    "failed_answer",
+    "notice_record",
+    "read_request",
+    "records_answer",
+    "refused",
+]
+
+LEAST_TOKEN: Final = 32
+_MOST_RECORDS: Final = 100
+_MOST_SHOWN: Final = 40
+_MOST_DIGITS: Final = 4000
+_DEFAULT_TOP_K: Final = 4
+_FAILED_SCORE: Final = 0.01
+"""Of a notice that stands alone: below what other knowledge bases of the same node have found."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalAnswer:
+    """An HTTP answer: a status and a JSON body."""
+
+    status: int
+    body: Mapping[str, Any]
+
+    def encoded(self) -> bytes:
+        """Return the body as UTF-8 JSON."""
+        return json.dumps(plain(self.body), ensure_ascii=False, default=str).encode("utf-8")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExternalRequest:
+    """What Dify asks.
+
+    Attributes:
+        knowledge_id: a domain.
+        score_threshold: [0, 1], compared with relevance.
+    """
+
+    knowledge_id: str
+    query: str
+    top_k: int
+    score_threshold: float
+    filters: Filter | None
+
+
+def authorised(token: Any, header: str | None) -> bool:
+    """Return whether a request carries the token, in a time that does not depend on it.
+
+    A token shorter than 32 characters lets nobody in.
+    """
+    expected = token.strip() if isinstance(token, str) else ""
+    scheme, _, given = (header or "").strip().partition(" ")
+    equal = hmac.compare_digest(_octets(given.strip()), _octets(expected))
+    return equal and len(expected) >= LEAST_TOKEN and scheme.casefold() == "bearer"
+
+
+def _octets(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def read_request(body: bytes) -> ExternalRequest | None:
+    """Read a request; None for the probes that Dify sends when the API is registered: no body, or an empty question.
+
+    Raises:
+        InvalidRequest: it cannot be used.
+        InvalidFilter: a condition that cannot be read.
+    """
+    if not body.strip():
+        return None
+    value = _parsed(body)
+    knowledge_id, query = value.get("knowledge_id"), value.get("query")
+    if not knowledge_id and not query:
+        return None
+    setting = _object(value.get("retrieval_setting"), "retrieval_setting")
+    top_k, threshold, condition = setting.get("top_k"), setting.get("score_threshold"), value.get("metadata_condition")
+    for name, one in (("top_k", top_k), ("score_threshold", threshold), ("metadata_condition", condition)):
+        problem = unusable(one)
+        if problem is not None:
+            raise InvalidRequest(f"{name} {problem}")
+    return ExternalRequest(
+        knowledge_id=_text(knowledge_id, "knowledge_id").strip(),
+        query=_text(query, "query"),
+        top_k=_top_k(top_k),
+        score_threshold=_threshold(threshold),
+        filters=read_conditions(condition),
+    )
+
+
+def _parsed(body: bytes) -> Mapping[str, Any]:
+    try:
+        value = json.loads(body, parse_int=_integer)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, Mapping):
+        raise InvalidRequest("the body must be a JSON object")
+    return value
+
+
+def _integer(digits: str) -> int | float:
+    """Read an integer; one that is too long for Python is too large for every field."""
+    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidRequest(f"'knowledge_id' and 'query' must be texts: {name} is {_kind(value)}")
+    if not value.strip():
+        raise InvalidRequest(f"{name} is empty")
+    if "\x00" in value or plain_text(value) != value:
+        raise InvalidRequest(f"{name} holds binary data (NUL or lone surrogates): send UTF-8 text")
+    return value
+
+
+def _object(value: Any, name: str) -> Mapping[str, Any]:
+    if value is not None and not isinstance(value, Mapping):
+        raise InvalidRequest(f"{name} must be an object, got {_kind(value)}")
+    return value or {}
+
+
+def _kind(value: Any) -> str:
+    return "missing" if value is None else type(value).__name__
+
+
+def records_answer(
+    result: SearchResult, request: ExternalRequest, *, notice_records: bool, demo: bool = False
+) -> ExternalAnswer:
+    """Return a result as records.
+
+    Args:
+        notice_records: put a record first that names the sources that did not answer.
+    """
+    missing = missing_sources(result) if notice_records else []
+    notices = [notice_record(missing, result.search_id)] if missing else []
+    room = request.top_k - len(notices)
+    if result.decision is Decision.OUT_OF_SCOPE:
+        return ExternalAnswer(200, {"records": notices})
+    titles = {source.source_id: source.title or source.source_id for source in result.sources}
+    records: list[dict[str, Any]] = []
+    scores = node_scores(result, most=BELOW_NOTICE if notices else 1.0)
+    for chunk, score in zip(result.chunks, scores, strict=True):
+        if chunk.relevance < request.score_threshold or len(records) >= room:
+            continue
+        title = chunk.chunk.title or chunk.chunk.document_id or titles.get(chunk.source_id, chunk.source_id)
+        metadata = document_metadata(chunk, result.search_id) | {"source_title": titles.get(chunk.source_id)}
+        records.append(
+            {
+                "content": content_for_model(chunk, result.search_id),
+                "score": score,
+                "title": f"{DEMO_LABEL} {title}" if demo else title,
+                "metadata": {**metadata, "demo": True} if demo else metadata,
+            }
+        )
+    fit = fitted("records", plain([*notices, *records]))
+    if fit.cut is None:
+        return ExternalAnswer(200, {"records": fit.value})
+    return ExternalAnswer(200, {"records": fit.value or notices, "cut": fit.cut})
+
+
+def notice_record(missing: Sequence[SourceStatus], search_id: str) -> dict[str, Any]:
+    """Return the record that stands for sources that are missing; its score puts it first."""
+    notice = sources_notice(missing, "these records")
+    metadata = notice_metadata([one.source_id for one in missing], search_id)
+    return {"content": notice.content, "score": 1.0, "title": notice.title, "metadata": metadata}
+
+
+def failed_answer(title: str, what: str, *, search_id: str = "", source_ids: Sequence[str] = ()) -> ExternalAnswer:
+    """Return a 200 with one record that says what failed: Dify shows any other status as "nothing found".
+
+    Args:
+        title: of the record, in a few words.
+        what: failed, and what to do.
+        search_id: where a search was begun.
+        source_ids: those that did not answer.
+    """
+    metadata = notice_metadata(list(source_ids), search_id)
+    record = {"content": f"{title}. {what}", "score": _FAILED_SCORE, "title": title, "metadata": metadata}
+    return ExternalAnswer(200, {"records": [record]})
+
+
+def refused(status: int, code: int, message: str) -> ExternalAnswer:
+    """Return a refusal in the API's form."""
+    return ExternalAnswer(status, {"error_code": code, "error_msg": message})
+
+
+def _top_k(value: Any) -> int:
+    if value is None:
+        return _DEFAULT_TOP_K
+    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    if isinstance(value, bool) or not whole or value < 1:
+        raise InvalidRequest(f"top_k must be a whole number, 1 or more, got {_shown(value)}")
+    return min(int(value), _MOST_RECORDS)
+
+
+def _threshold(value: Any) -> float:
+    if value is None:
+        return 0.0
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise InvalidRequest(f"score_threshold must be a number from 0 to 1, got {_shown(value)}")
+    return float(value)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"

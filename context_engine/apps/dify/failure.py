@@ -1,0 +1,101 @@
+"""Errors as the author of a workflow reads them: what failed, where, what to do; no secret, no traceback of ours."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from context_engine.apps.dify.credentials import Credentials, Redactor
+from context_engine.apps.dify.plain import plain_text
+from context_engine.core.models import SearchResult, SourceStatus, Status
+from context_engine.errors import ContextEngineError
+
+__all__ = ["SourceMissing", "ToolFailure", "failure", "guarded", "guarded_tool", "refuse_incomplete"]
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class ToolFailure(Exception):
+    """A call that failed; the name of its class goes to the fail branch as `error_type`."""
+
+
+class SourceMissing(ContextEngineError):
+    """A source did not answer, and the search was to fail then."""
+
+    code = "source_missing"
+
+
+def failure(error: BaseException, redactor: Redactor) -> ToolFailure:
+    """Return what is raised in the place of an error: the same name, its message without secrets, nothing chained.
+
+    Raise it outside the `except` block, for Dify writes the whole traceback into its log.
+    """
+    if isinstance(error, ContextEngineError):
+        return _named(type(error).__name__, redactor.hide(str(error)))
+    logger.error("a call failed with %s", type(error).__name__)
+    logger.debug("the failure", exc_info=error)
+    name = type(error).__name__
+    return _named(
+        "InternalError", f"the engine failed inside with {name}: report it with the version of the plugin and its log"
+    )
+
+
+def guarded(fields: Mapping[str, Any], call: Callable[[Credentials], T]) -> T:
+    """Call with the credentials of a form.
+
+    Raises:
+        ToolFailure: in the place of whatever was raised; see `failure`.
+    """
+    redactor = Redactor()
+    try:
+        credentials = Credentials.read(fields)
+        redactor = credentials.redactor
+        return call(credentials)
+    except Exception as error:  # noqa: BLE001  an error of any kind may hold what nobody may see
+        told = failure(error, redactor)
+    raise told
+
+
+def guarded_tool(fields: Mapping[str, Any], call: Callable[[Credentials], T]) -> T:
+    """Call as `guarded` does; a failure's message begins with its name.
+
+    Dify writes its own class into the fail branch's `error_type` and keeps our name in the message alone: there it
+    is, as its first word, for a condition on `error_message`.
+
+    Raises:
+        ToolFailure: in the place of whatever was raised.
+    """
+    try:
+        return guarded(fields, call)
+    except ToolFailure as error:
+        name = type(error).__name__
+        told = _named(name, f"{name}: {error}")
+    raise told
+
+
+def refuse_incomplete(result: SearchResult) -> None:
+    """Fail where a source did not answer, or answered in part.
+
+    Raises:
+        SourceMissing: names the sources and what to do.
+    """
+    if result.status is Status.COMPLETE:
+        return
+    told = [_told(source) for source in result.sources if source.error is not None] or list(result.warnings)
+    raise SourceMissing(
+        f"search {result.search_id}: not every source answered: {'; '.join(told)}. Mend it, or set 'If a source is "
+        "missing' to 'Continue' to go on without it."
+    )
+
+
+def _told(source: SourceStatus) -> str:
+    message: Any = source.error["message"] if source.error else ""
+    return f"{source.title or source.source_id}: {message}"
+
+
+def _named(name: str, message: str) -> ToolFailure:
+    made: ToolFailure = type(name, (ToolFailure,), {})(plain_text(message))
+    return made

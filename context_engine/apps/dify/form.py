@@ -1,0 +1,166 @@
+"""The search tool's fields, read into a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Final, cast
+
+from context_engine.apps.dify.fields import choice_field, flag_field, query_field, text_field, whole_field
+from context_engine.core.context.render import Form
+from context_engine.core.models import (
+    And,
+    Caller,
+    Condition,
+    DomainSpec,
+    Filter,
+    FilterOp,
+    Registry,
+    SearchRequest,
+    to_date,
+)
+from context_engine.core.policy.filters import parse_filter
+from context_engine.errors import InvalidFilter, InvalidRequest
+
+__all__ = ["AUTHORITY", "SearchForm", "chosen_domain", "context_form", "read_search_form", "whole_fields"]
+
+AUTHORITY: Final = {
+    "system_of_record": 1,
+    "bank_sop": 2,
+    "industry_standard": 3,
+    "external_official": 4,
+    "everything": 5,
+}
+"""Each choice and the lowest tier it lets in."""
+
+_MOST_CHUNKS: Final = 100
+_LEAST_BUDGET: Final = 64
+_MOST_BUDGET: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchForm:
+    """A search as the form asks for it.
+
+    Attributes:
+        form: of the context.
+        fail_if_missing: whether a source that does not answer fails the search.
+        register_required: whether the decision is `incomplete` where a tier-1 source failed.
+        notices: whether `result` begins with what is missing.
+    """
+
+    request: SearchRequest
+    form: Form
+    fail_if_missing: bool
+    register_required: bool
+    notices: bool
+
+
+def read_search_form(fields: Mapping[str, Any], registry: Registry, caller: Caller) -> SearchForm:
+    """Read the fields; one that is absent, None or empty has its default.
+
+    Raises:
+        InvalidRequest: a field that cannot be used; says which, and what is allowed.
+        ConfigError: the domain lacks a variable.
+    """
+    domain = registry.domain(chosen_domain(fields, registry))
+    tier = AUTHORITY[choice_field(fields, "authority", tuple(AUTHORITY), "everything")]
+    overrides: dict[str, Any] = whole_fields(fields)
+    if tier < 5:
+        overrides["sources"] = _sources_within(domain, tier)
+    request = SearchRequest(
+        query=query_field(fields),
+        domain=domain.domain,
+        caller=_on_behalf(caller, text_field(fields, "on_behalf_of")),
+        as_of=_day(text_field(fields, "as_of")),
+        filters=_narrowed(_filter(text_field(fields, "filter")), tier),
+        overrides=overrides,
+    )
+    return SearchForm(
+        request=request,
+        form=context_form(fields),
+        fail_if_missing=choice_field(fields, "if_source_missing", ("continue", "fail"), "continue") == "fail",
+        register_required=flag_field(fields, "register_required", True),
+        notices=flag_field(fields, "notice_passage", True),
+    )
+
+
+def chosen_domain(fields: Mapping[str, Any], registry: Registry) -> str:
+    """Return the domain: `domain_name` if it is given, else `domain`.
+
+    Raises:
+        InvalidRequest: both are empty; lists the domains.
+    """
+    name = text_field(fields, "domain_name") or text_field(fields, "domain")
+    if name is None:
+        have = ", ".join(registry.names) or "none is configured"
+        raise InvalidRequest(f"no domain is chosen: choose one in 'Domain' or give 'Domain name'. Domains: {have}.")
+    return name
+
+
+def whole_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that `top_k` and `context_budget` make.
+
+    Raises:
+        InvalidRequest: no whole number, or out of range.
+    """
+    given = {
+        "stage2_top_k": whole_field(fields, "top_k", 1, _MOST_CHUNKS),
+        "context_max_tokens": whole_field(fields, "context_budget", _LEAST_BUDGET, _MOST_BUDGET),
+    }
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def context_form(fields: Mapping[str, Any]) -> Form:
+    """Return the form of the context.
+
+    Raises:
+        InvalidRequest: there is no such form.
+    """
+    return cast(Form, choice_field(fields, "context_form", ("markdown", "text"), "markdown"))
+
+
+def _sources_within(domain: DomainSpec, tier: int) -> tuple[str, ...]:
+    """Return the sources that can give something of that authority; the others need not be asked."""
+    found = tuple(one.id for one in domain.sources if one.tier <= tier or one.trust_document_metadata)
+    if not found:
+        best = min(one.tier for one in domain.sources)
+        raise InvalidRequest(
+            f"domain {domain.domain!r} has no source of tier {tier} or better; its best is tier {best}: choose a wider "
+            "'Authority'"
+        )
+    return found
+
+
+def _filter(text: str | None) -> Filter | None:
+    try:
+        return parse_filter(text)
+    except InvalidFilter as error:
+        raise InvalidFilter(f"filter: {error}") from None
+
+
+def _narrowed(filters: Filter | None, tier: int) -> Filter | None:
+    if tier == 5:
+        return filters
+    within = Condition("tier", FilterOp.LTE, tier)
+    return within if filters is None else And((within, filters))
+
+
+def _day(text: str | None) -> date | None:
+    if text is None:
+        return None
+    day = to_date(text)
+    if day is None:
+        raise InvalidRequest(f"as_of must be a date such as 2025-06-30, got {text[:40]!r}")
+    return day
+
+
+def _on_behalf(caller: Caller, name: str | None) -> Caller:
+    return Caller(
+        principal=caller.principal,
+        app=caller.app,
+        conversation=caller.conversation,
+        message=caller.message,
+        on_behalf_of=name,
+    )

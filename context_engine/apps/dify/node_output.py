@@ -1,0 +1,188 @@
+"""A search result in the shape of Dify's Knowledge Retrieval node, so that an LLM node cites it."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any, Final
+from uuid import UUID, uuid5
+
+from context_engine.apps.dify.notices import Notice, missing_sources, notice_of
+from context_engine.core.context import fence
+from context_engine.core.context.render import QUOTED
+from context_engine.core.models import Decision, RankedChunk, SearchResult, TrustClass
+from context_engine.core.text import content_sha256
+
+__all__ = [
+    "BELOW_NOTICE",
+    "NOTICE_DATASET",
+    "content_for_model",
+    "dataset_uuid",
+    "document_metadata",
+    "fence_nonce",
+    "node_records",
+    "node_scores",
+    "notice_metadata",
+]
+
+_NAMESPACE: Final = UUID("6f1c2c0e-6a0b-5d5e-9a55-2d9b6f1f7c11")
+_STEP: Final = 1e-6
+BELOW_NOTICE: Final = 1 - _STEP
+"""The highest score of a passage that stands below a notice."""
+
+NOTICE_DATASET: Final = str(uuid5(_NAMESPACE, "notice"))
+"""The dataset id of a notice, which no dataset has."""
+
+
+def node_records(result: SearchResult, *, notices: bool = True) -> list[dict[str, Any]]:
+    """Return the returned chunks as the node's `result`, in our order; nothing where the question is out of scope.
+
+    Untrusted text stands in the same fence as in a context, for an LLM node reads `content` as it is.
+
+    Args:
+        notices: begin with a passage that says what is missing, where the search is not whole.
+    """
+    notice = notice_of(result) if notices else None
+    records = [] if notice is None else [_notice_record(notice, result)]
+    if result.decision is Decision.OUT_OF_SCOPE:
+        return records
+    titles = {source.source_id: source.title or source.source_id for source in result.sources}
+    scored = zip(result.chunks, node_scores(result, most=BELOW_NOTICE if records else 1.0), strict=True)
+    return records + [
+        _record(chunk, score, place, titles.get(chunk.source_id, chunk.source_id), result.search_id)
+        for place, (chunk, score) in enumerate(scored, start=len(records) + 1)
+    ]
+
+
+def node_scores(result: SearchResult, *, most: float = 1.0) -> list[float]:
+    """Return one score in (0, `most`] for each returned chunk, strictly falling, because Dify sorts by it.
+
+    score = final / (relevance weight + authority weight * tier 1's boost), which is final / 0.76 by default; where that
+    does not fall, a millionth less than the one before.
+    """
+    values = result.settings.values
+    best = values.relevance_weight + values.authority_weight * values.authority_boosts.of(1)
+    scores: list[float] = []
+    for left, chunk in zip(range(len(result.chunks), 0, -1), result.chunks, strict=True):
+        score = max(chunk.final / best if best else 0.0, left * _STEP)
+        scores.append(round(min(score, scores[-1] - _STEP if scores else most), 6))
+    return scores
+
+
+def document_metadata(chunk: RankedChunk, search_id: str) -> dict[str, Any]:
+    """Return the document's own metadata with what the engine knows over it; JSON values."""
+    extra = chunk.provenance.extra
+    own: dict[str, Any] = chunk.chunk.to_dict()["metadata"]
+    return {
+        **own,
+        "source_id": chunk.source_id,
+        "chunk_id": chunk.chunk_id,
+        "source_type": str(chunk.source_type),
+        "authority_tier": chunk.authority_tier,
+        "trust_class": str(chunk.trust_class),
+        "classification": str(chunk.classification),
+        "relevance": round(chunk.relevance, 6),
+        "final": round(chunk.final, 6),
+        "document_id": chunk.chunk.document_id,
+        "document_version": chunk.chunk.document_version,
+        "section": chunk.chunk.section,
+        "effective_from": _iso(chunk.chunk.effective_from),
+        "effective_to": _iso(chunk.chunk.effective_to),
+        "superseded_by": chunk.chunk.superseded_by,
+        "fetched_at": chunk.provenance.fetched_at,
+        "fetched_at_basis": extra.get("fetched_at_basis"),
+        "ttl_seconds": chunk.provenance.ttl_seconds,
+        "freshness": extra.get("freshness"),
+        "content_sha256": extra.get("content_sha256"),
+        "flags": list(chunk.flags),
+        "also_in": [{"source_id": one.source_id, "chunk_id": one.chunk_id} for one in chunk.also_in],
+        "search_id": search_id,
+    }
+
+
+def content_for_model(chunk: RankedChunk, search_id: str) -> str:
+    """Return the text as a model may read it: fenced where it is not trusted."""
+    if chunk.trust_class is TrustClass.TRUSTED:
+        return chunk.content
+    return f"{QUOTED}\n{fence(chunk.content, fence_nonce(search_id))}"
+
+
+def fence_nonce(search_id: str) -> str:
+    """Return the nonce of a search's fences, which no document can know beforehand."""
+    return content_sha256(search_id)[:16]
+
+
+def dataset_uuid(source_id: str) -> str:
+    """Return what stands for a source that has no dataset in Dify: a UUID, always the same."""
+    return str(uuid5(_NAMESPACE, f"source:{source_id}"))
+
+
+def _iso(day: date | None) -> str | None:
+    return None if day is None else day.isoformat()
+
+
+def _record(chunk: RankedChunk, score: float, place: int, source_title: str, search_id: str) -> dict[str, Any]:
+    own = chunk.chunk
+    title = own.title or own.document_id or source_title
+    return {
+        "content": content_for_model(chunk, search_id),
+        "title": title,
+        "files": None,
+        "metadata": {
+            "_source": "knowledge",
+            "dataset_id": own.dataset_id or dataset_uuid(chunk.source_id),
+            "dataset_name": source_title,
+            "document_id": own.document_id or title,
+            "document_name": title,
+            "data_source_type": "upload_file" if own.dataset_id else "external",
+            "segment_id": _segment_id(chunk),
+            "retriever_from": "workflow",
+            "score": score,
+            "child_chunks": [],
+            "segment_hit_count": 0,  # Dify does not count what is found over its API
+            "segment_word_count": len(chunk.content),
+            "segment_position": None if own.position is None else own.position + 1,
+            "segment_index_node_hash": content_sha256(chunk.content),
+            "doc_metadata": document_metadata(chunk, search_id),
+            "position": place,
+        },
+    }
+
+
+def _notice_record(notice: Notice, result: SearchResult) -> dict[str, Any]:
+    """Return a notice as the first passage: citations show it too."""
+    return {
+        "content": notice.content,
+        "title": notice.title,
+        "files": None,
+        "metadata": {
+            "_source": "knowledge",
+            "dataset_id": NOTICE_DATASET,
+            "dataset_name": notice.title,
+            "document_id": notice.title,
+            "document_name": notice.title,
+            "data_source_type": "external",
+            "segment_id": str(uuid5(_NAMESPACE, f"notice:{result.search_id}")),
+            "retriever_from": "workflow",
+            "score": 1.0,
+            "child_chunks": [],
+            "segment_hit_count": 0,
+            "segment_word_count": len(notice.content),
+            "segment_position": None,
+            "segment_index_node_hash": content_sha256(notice.content),
+            "doc_metadata": notice_metadata([one.source_id for one in missing_sources(result)], result.search_id),
+            "position": 1,
+        },
+    }
+
+
+def notice_metadata(source_ids: list[str], search_id: str) -> dict[str, Any]:
+    """Return what a notice carries: which sources are missing, for programs."""
+    return {"notice": True, "search_id": search_id, "sources": source_ids, "relevance": None, "final": None}
+
+
+def _segment_id(chunk: RankedChunk) -> str:
+    """Return Dify's own id, else a UUID made of ours: Dify looks it up in a column of UUIDs."""
+    try:
+        return str(UUID(chunk.chunk_id))
+    except ValueError:
+        return str(uuid5(_NAMESPACE, f"chunk:{chunk.source_id}\n{chunk.chunk_id}"))

@@ -1,0 +1,71 @@
+"""What a search could not see, in words: nobody may take an answer for whole that lacks a source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from context_engine.core.models import Decision, SearchResult, SourceStatus, Status
+
+__all__ = ["Notice", "missing_sources", "notice_of", "sources_notice", "told_of_sources", "without_register"]
+
+_REGISTER_TIER: Final = 1
+
+
+class Notice(NamedTuple):
+    """A title, and what a model and its readers must know."""
+
+    title: str
+    content: str
+
+
+def missing_sources(result: SearchResult) -> list[SourceStatus]:
+    """Return the sources that did not answer, or answered in part."""
+    return [one for one in result.sources if one.state in ("failed", "partial")]
+
+
+def without_register(result: SearchResult) -> SearchResult:
+    """Return a result with the decision `incomplete` where a tier-1 source failed, whole or in part.
+
+    What a system of record would have said is not known then, and may be the opposite. One that answered and found
+    nothing changes nothing.
+    """
+    if any(one.authority_tier == _REGISTER_TIER for one in missing_sources(result)):
+        return replace(result, decision=Decision.INCOMPLETE)
+    return result
+
+
+def told_of_sources(result: SearchResult) -> list[str]:
+    """Return one sentence for each source that is missing."""
+    return [_sentence(one) for one in missing_sources(result)]
+
+
+def notice_of(result: SearchResult) -> Notice | None:
+    """Return what stands before the passages of a degraded search; None where the search is whole."""
+    if result.status is Status.COMPLETE:
+        return None
+    missing = missing_sources(result)
+    if missing:
+        return sources_notice(missing, "these passages")
+    return Notice(
+        "Ranking incomplete",
+        "Ranking incomplete: a stage of the search failed. These passages are ranked without it: tell the reader so.",
+    )
+
+
+def sources_notice(missing: Sequence[SourceStatus], where: str) -> Notice:
+    """Return what is to be said of sources that are missing.
+
+    Args:
+        where: what they are missing from.
+    """
+    names = ", ".join(one.title or one.source_id for one in missing) or "a part of the search"
+    title = f"Knowledge incomplete: {names} unavailable"
+    return Notice(title, f"{title}. What it holds is missing from {where}: tell the reader so.")
+
+
+def _sentence(one: SourceStatus) -> str:
+    did = "did not answer" if one.state == "failed" else "answered only in part"
+    message = str(one.error["message"]) if one.error else "no reason is known"
+    return f"{one.title or one.source_id} (tier {one.authority_tier}) {did}: {message}"

@@ -1,0 +1,164 @@
+"""From a plugin's fields to a configuration that can be searched.
+
+The domains come from the first place that has any: the line in the field `domains`; the folders `config/` and
+`manifests/` that were packed into the plugin. With `demo_bank` ticked they are the fictitious bank's, and there must be
+no others: the two are never mixed.
+
+Base URL, key, certificate, proxy and parallel calls of the form make up the connection `dify`, over what the
+configuration says of it.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from context_engine import demo
+from context_engine.apps.dify.certificate import read_certificates
+from context_engine.apps.dify.credentials import Credentials
+from context_engine.apps.dify.settings_line import SettingsLine, read_line
+from context_engine.errors import ConfigError
+from context_engine.settings import Config, ConfigPaths, Setting, find_data_dir, load_config
+from context_engine.settings.connections import read_fields
+from context_engine.settings.interpolate import Interpolator
+from context_engine.settings.registry import load_registry
+from context_engine.settings.stages import STAGE_VARIABLE
+from context_engine.wiring import Setup
+
+__all__ = ["CONNECTION", "PluginSetup", "load_plugin"]
+
+CONNECTION: Final = "dify"
+NO_DOMAINS: Final = (
+    "no domain is configured: paste the line of 'context-engine plugin settings' into 'Domains', install a package "
+    "with manifests in it ('context-engine plugin pack --manifests DIR'), or tick 'Demo bank'"
+)
+_CONCURRENCY: Final = 64
+TWO_BANKS: Final = (
+    "the demo bank is ticked and domains are configured: untick it to search your own, or take the domains out"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginSetup:
+    """A configuration with the folder of its files.
+
+    Attributes:
+        demo: the domains are the fictitious bank's.
+        data_dir: the folder of the embedded base; None for the usual one.
+        folder: holds what was typed in as files; removed when this value is let go.
+    """
+
+    setup: Setup
+    demo: bool
+    data_dir: Path | None
+    folder: tempfile.TemporaryDirectory[str]
+
+
+def load_plugin(credentials: Credentials, *, root: Path, env: Mapping[str, str] | None = None) -> PluginSetup:
+    """Return the configuration a plugin runs with.
+
+    Args:
+        credentials: the form.
+        root: the plugin's folder.
+        env: the process's own if None; the form's variables win.
+
+    Raises:
+        ConfigError: something in it cannot be used; says what and how to mend it.
+    """
+    folder = tempfile.TemporaryDirectory(prefix="context-engine-plugin-")
+    place = Path(folder.name)
+    variables = {**(os.environ if env is None else env), **credentials.variables}
+    line = _line(credentials)
+    packed = _packed(root)
+    if line is not None or packed is None:
+        variables.pop(STAGE_VARIABLE, None)  # a line is printed for a stage and holds no other
+    if credentials.demo_bank and (line is not None or packed is not None):
+        raise ConfigError(TWO_BANKS, key="demo_bank")
+    if line is not None:
+        line.write_files(place)
+        paths = ConfigPaths(origin="domains", config_dir=place / "config", manifest_dir=place / "manifests", cwd=place)
+    elif credentials.demo_bank:
+        paths = ConfigPaths(origin="demo bank", config_dir=None, manifest_dir=demo.MANIFESTS, cwd=demo.MANIFESTS)
+    elif packed is not None:
+        paths = packed
+    else:
+        raise ConfigError(NO_DOMAINS, key="domains")
+    setup = _loaded(paths, line, credentials, place, variables)
+    data_dir = _demo_base(setup) if credentials.demo_bank else None
+    return PluginSetup(setup=setup, demo=credentials.demo_bank, data_dir=data_dir, folder=folder)
+
+
+def _line(credentials: Credentials) -> SettingsLine | None:
+    return None if credentials.domains is None else read_line(credentials.domains)
+
+
+def _packed(root: Path) -> ConfigPaths | None:
+    """Return the folders that were packed into the plugin, None where there is no manifest among them."""
+    config, manifests = root / "config", root / "manifests"
+    paths = ConfigPaths(
+        origin="package", config_dir=config if config.is_dir() else None, manifest_dir=manifests, cwd=root
+    )
+    return paths if paths.manifests() else None
+
+
+def _loaded(
+    paths: ConfigPaths, line: SettingsLine | None, credentials: Credentials, place: Path, env: dict[str, str]
+) -> Setup:
+    config = _for_many(_connected(load_config(paths, env=env), line, credentials, place, env))
+    registry = load_registry(
+        paths, env=env, stage=config.stage, connections=config.connections.names, doc_types=config.chunking
+    )
+    return Setup(config=config, registry=registry, resolver=config.resolver(registry.files), env=env, cwd=paths.cwd)
+
+
+def _for_many(config: Config) -> Config:
+    """Let many workflows ask one source at once: how many calls reach Dify is for the connection to bound."""
+    key = "source_concurrency"
+    if any(key in layer for layer in (config.environment, config.seeds, config.files)):
+        return config
+    return replace(config, files={**config.files, key: Setting(_CONCURRENCY, "plugin")})
+
+
+def _connected(
+    config: Config, line: SettingsLine | None, credentials: Credentials, place: Path, env: dict[str, str]
+) -> Config:
+    """Return the configuration with the line's connections, and the form's laid over the connection `dify`."""
+    connections = config.connections
+    if line is not None and line.connections:
+        connections = connections.over(
+            read_fields(line.connections, Interpolator(env, place, "domains: connections", files=True))
+        )
+    typed = _typed(credentials, place, env)
+    if typed:
+        connections = connections.over(read_fields({CONNECTION: typed}, Interpolator(env, place, "credentials")))
+    return replace(config, connections=connections)
+
+
+def _typed(credentials: Credentials, place: Path, env: dict[str, str]) -> dict[str, Any]:
+    """Return the connection the form makes; its values go by way of variables, so that none of them is ever shown."""
+    typed: dict[str, Any] = {}
+    given = {"base_url": credentials.base_url, "api_key": credentials.api_key, "proxy": credentials.proxy}
+    for key, value in given.items():
+        if value is not None:
+            name = f"DIFY_{key.upper()}"
+            env[name] = value
+            typed[key] = f"${{{name}}}"
+    if credentials.max_connections is not None:
+        typed["max_connections"] = credentials.max_connections
+    if credentials.ca_certificate is not None:
+        (place / "ca.pem").write_text(read_certificates(credentials.ca_certificate), "ascii")
+        typed["ca_bundle"] = "ca.pem"
+    return typed
+
+
+def _demo_base(setup: Setup) -> Path:
+    """Return the demo's data folder, built on first use; in the temporary folder where no other can be written to."""
+    try:
+        return demo.ensure_base(find_data_dir(env=setup.env, cwd=setup.cwd), setup.registry)
+    except ConfigError:
+        user = os.getuid() if hasattr(os, "getuid") else "all"
+        return demo.ensure_base(Path(tempfile.gettempdir()) / f"context-engine-{user}", setup.registry)

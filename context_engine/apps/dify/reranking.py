@@ -1,0 +1,126 @@
+"""Passages that another node has found, ranked by the engine's second stage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from context_engine.apps.dify.engines import OpenEngine
+from context_engine.apps.dify.fields import choice_field, query_field, text_field
+from context_engine.apps.dify.form import context_form, whole_fields
+from context_engine.apps.dify.model_reranker import Ask, ModelReranker, read_model
+from context_engine.apps.dify.node_input import MOST_PASSAGES, Passages, read_missing, read_passages
+from context_engine.core.context.render import Form
+from context_engine.core.engine import Engine
+from context_engine.core.models import (
+    Caller,
+    Chunk,
+    DomainSpec,
+    Registry,
+    ScoreKind,
+    SearchRequest,
+    SearchResult,
+    SourceAnswer,
+    SourceQuery,
+    SourceSpec,
+)
+from context_engine.errors import SourceUnavailable
+
+__all__ = ["rerank_passages"]
+
+_NAME: Final = "rerank"
+_MISSING: Final = "it did not answer the search that these passages come from"
+
+
+class _Given:
+    """A source that answers with passages it was given; a `Source`."""
+
+    score_kinds = frozenset(ScoreKind)
+
+    def __init__(self, source_id: str, chunks: Sequence[Chunk], notes: tuple[str, ...], *, missing: bool) -> None:
+        self.source_id = source_id
+        failure = SourceUnavailable(_MISSING, source_id=source_id)
+        self._failure = failure if missing and not chunks else None
+        self._answer = SourceAnswer(chunks=chunks, notes=notes, failures=(failure,) if missing else ())
+
+    def search(self, query: SourceQuery) -> SourceAnswer:
+        """Return what was given.
+
+        Raises:
+            SourceUnavailable: a notice among the passages says that the source did not answer.
+        """
+        if self._failure is not None:
+            raise self._failure
+        return self._answer
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def rerank_passages(
+    fields: Mapping[str, Any], opened: OpenEngine, caller: Caller, ask: Ask
+) -> tuple[SearchResult, Form]:
+    """Rank the passages of the form's fields: dedup, filter, rerank, authority, provenance.
+
+    Args:
+        fields: query, passages, domain_name or domain, rerank_model, unregistered, top_k, context_budget, context_form.
+        opened: its manifests say which dataset has which tier.
+        caller: for the record.
+        ask: calls a rerank model that is set up in Dify.
+
+    Raises:
+        InvalidRequest: a field that cannot be used.
+        UnknownDomain: the domain is not registered.
+    """
+    setup = opened.plugin.setup
+    name = text_field(fields, "domain_name") or text_field(fields, "domain")
+    trusting = choice_field(fields, "unregistered", ("general_web", "metadata"), "general_web") == "metadata"
+    passages = read_passages(fields.get("passages"), setup.registry, name, trust_metadata=trusting)
+    missing = {spec.id: spec for spec in read_missing(fields.get("passages"), setup.registry, name)}
+    passages = _with_missing(passages, missing)
+    model = read_model(fields.get("rerank_model"))
+    reranker = None if model is None else ModelReranker(model, ask)
+    overrides: dict[str, Any] = {"stage1_top_k": MOST_PASSAGES, **whole_fields(fields)}
+    overrides["sources"] = tuple(spec.id for spec, _ in passages.sources)
+    if reranker is not None:
+        overrides |= {"reranker": reranker.name, "reranking_enabled": True}
+    domain = _domain(setup.registry, name, passages)
+    request = SearchRequest(query=query_field(fields), domain=domain.domain, caller=caller, overrides=overrides)
+    given = {
+        spec.id: _Given(spec.id, chunks, _notes(place, passages), missing=spec.id in missing)
+        for place, (spec, chunks) in _placed(passages)
+    }
+    registry = Registry.model_construct(domains={domain.domain: domain})
+    form = context_form(fields)
+    with Engine(
+        registry, lambda _domain, spec: given[spec.id], resolve=setup.resolver.resolve, reranker=reranker
+    ) as engine:
+        return engine.search(request), form
+
+
+def _with_missing(passages: Passages, missing: Mapping[str, SourceSpec]) -> Passages:
+    """Return the passages with the sources that gave none because they did not answer, those in no manifest last."""
+    have = {spec.id for spec, _ in passages.sources}
+    absent = tuple((spec, ()) for name, spec in missing.items() if name not in have)
+    return passages._replace(sources=(*absent, *passages.sources))
+
+
+def _domain(registry: Registry, name: str | None, passages: Passages) -> DomainSpec:
+    """Return a domain of the passages' sources, with the settings of the domain that was chosen."""
+    chosen = registry.domain(name) if name else None
+    return DomainSpec.model_construct(
+        version=1,
+        domain=name or _NAME,
+        timezone=chosen.timezone if chosen else "UTC",
+        sources=tuple(spec for spec, _ in passages.sources),
+        settings=chosen.settings if chosen else {},
+    )
+
+
+def _placed(passages: Passages) -> Sequence[tuple[int, tuple[SourceSpec, tuple[Chunk, ...]]]]:
+    return list(enumerate(passages.sources))
+
+
+def _notes(place: int, passages: Passages) -> tuple[str, ...]:
+    """All notes stand with the last source: that of passages in no manifest comes last."""
+    return passages.notes if place == len(passages.sources) - 1 else ()

@@ -1,0 +1,93 @@
+"""Every rule Dify applies to a plugin, and those of this project, applied before it is installed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from context_engine.apps.packaging.code import check_code
+from context_engine.apps.packaging.documents import check_documents
+from context_engine.apps.packaging.files import Files, read_folder, read_package
+from context_engine.apps.packaging.findings import Finding, Report
+from context_engine.apps.packaging.manifest import check_manifest
+from context_engine.apps.packaging.provider import check_group, check_provider
+from context_engine.apps.packaging.requirements import check_requirements, check_versions
+from context_engine.apps.packaging.sdk import SdkRun, load_with_sdk
+from context_engine.apps.packaging.vendor import Project, find_project, vendor_project
+from context_engine.errors import ConfigError
+
+__all__ = ["CheckResult", "check", "check_files"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult:
+    """What a check found.
+
+    Attributes:
+        files: what was checked.
+        findings: what breaks a rule.
+        sdk: how the load by Dify's SDK went; None: not run.
+    """
+
+    files: Files
+    findings: tuple[Finding, ...]
+    sdk: SdkRun | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings
+
+
+def check(place: Path, *, sdk_python: Path | None = None) -> CheckResult:
+    """Check a plugin's folder or a `.difypkg`; a folder in a checkout is checked as it would be packed.
+
+    Args:
+        place: the folder or the file.
+        sdk_python: a Python 3.12 with Dify's SDK; with it the SDK loads the plugin too.
+
+    Raises:
+        ConfigError: there is nothing that can be read.
+    """
+    project = find_project(place) if place.is_dir() else None
+    if place.is_dir():
+        files = read_folder(place)
+        if project is not None and "context_engine/__init__.py" not in files:
+            files |= vendor_project(project).files
+    elif place.is_file():
+        files = read_package(place)
+    else:
+        raise ConfigError(f"there is no plugin at {place}: name its folder or a .difypkg")
+    findings = check_files(files, project)
+    run = load_with_sdk(files, sdk_python) if sdk_python is not None else None
+    failed = [Finding("", "", "sdk-load", run.problem)] if run is not None and run.problem is not None else []
+    return CheckResult(files=files, findings=(*findings, *failed), sdk=run)
+
+
+def check_files(files: Files, project: Project | None = None) -> tuple[Finding, ...]:
+    """Return what breaks a rule in the files of a package.
+
+    Args:
+        files: the package.
+        project: the checkout it is made from, whose versions must be the manifest's.
+    """
+    report = Report(files)
+    manifest = check_manifest(report)
+    if manifest is not None:
+        sources: list[tuple[str, str]] = []
+        for provider in manifest.at("plugins").at("tools").items():
+            if isinstance(provider.value, str) and provider.value in files:
+                sources += check_provider(report, provider.value, manifest)
+        for group in manifest.at("plugins").at("endpoints").items():
+            if isinstance(group.value, str) and group.value in files:
+                sources += check_group(report, group.value)
+        check_code(report, sources)
+        check_versions(
+            report,
+            manifest.at("version").value,
+            project.changelog if project else None,
+            project.version if project else None,
+        )
+    check_documents(report)
+    check_requirements(report)
+    return tuple(dict.fromkeys(report.found))

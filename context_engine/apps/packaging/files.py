@@ -1,0 +1,115 @@
+"""The files of a plugin by their path in the package, read from a folder or out of a `.difypkg`."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from context_engine.apps.packaging.ignore import IGNORE_FILES, Ignore, read_ignore
+from context_engine.errors import ConfigError
+
+__all__ = ["MAX_BYTES", "Files", "largest", "never_ships", "read_folder", "read_package", "read_tree", "size_line"]
+
+Files = Mapping[str, bytes]
+"""Path in the package (forward slashes) -> content."""
+
+MAX_BYTES: Final = 52_428_800
+"""50 MiB: the most that all files of a package may hold, uncompressed."""
+
+_OUT_FOLDERS: Final = frozenset({"__pycache__", ".git", ".hg", ".svn", ".venv", "node_modules"})
+_OUT_SUFFIXES: Final = frozenset({".pyc", ".pyo"})
+_CACHE: Final = re.compile(r"\.[a-z_]+_cache")
+_SECRET_SUFFIXES: Final = frozenset({".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx"})
+_SECRET_NAMES: Final = re.compile(r"\.env(\..+)?|\.netrc|\.pypirc|id_(rsa|dsa|ecdsa|ed25519)|.*\.env")
+_SAMPLES: Final = (".example", ".sample", ".template")
+_PRIVATE_KEY: Final = re.compile(rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----\s+[A-Za-z0-9+/=]{16}")
+
+
+def read_folder(folder: Path) -> dict[str, bytes]:
+    """Return the files of a plugin folder that its ignore file lets through; caches of tools are never among them.
+
+    Raises:
+        ConfigError: no such folder, or a link in it.
+    """
+    if not folder.is_dir():
+        raise ConfigError(f"there is no folder {folder}: name the plugin's folder with --plugin-dir")
+    texts = (folder / name for name in IGNORE_FILES)
+    found = next((path.read_text("utf-8", errors="replace") for path in texts if path.is_file()), "")
+    return dict(_walk(folder, PurePosixPath(), read_ignore(found)))
+
+
+def read_tree(folder: Path, name: str) -> dict[str, bytes]:
+    """Return the files of an importable package below `name/`, without tests, caches and hidden files."""
+    ignore = read_ignore(".*\ntests/\n*~\n*.egg-info/\n")
+    return {f"{name}/{path}": content for path, content in _walk(folder, PurePosixPath(), ignore)}
+
+
+def read_package(path: Path) -> dict[str, bytes]:
+    """Return the files of a `.difypkg` in the order they stand in it.
+
+    Raises:
+        ConfigError: it is no zip archive, holds a path twice or one that leaves the package, or is too large.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = [entry for entry in archive.infolist() if not entry.is_dir()]
+            if sum(entry.file_size for entry in entries) > 4 * MAX_BYTES:
+                raise ConfigError(f"holds more than {4 * MAX_BYTES} bytes uncompressed", file=str(path))
+            found: dict[str, bytes] = {}
+            for entry in entries:
+                name = entry.filename
+                if name in found or "\\" in name or name.startswith("/") or ".." in name.split("/"):
+                    raise ConfigError(f"holds the path {name!r} twice, or one that leaves the package", file=str(path))
+                found[name] = archive.read(entry)
+            return found
+    except (zipfile.BadZipFile, OSError) as error:
+        raise ConfigError(f"is not a plugin package: {error}", file=str(path)) from None
+
+
+def never_ships(files: Files) -> list[tuple[str, str]]:
+    """Return (path, why) for each file that would give a secret away."""
+    found: list[tuple[str, str]] = []
+    for path, content in files.items():
+        name = path.rsplit("/", 1)[-1].lower()
+        sample = name.endswith(_SAMPLES)
+        if PurePosixPath(name).suffix in _SECRET_SUFFIXES or (_SECRET_NAMES.fullmatch(name) and not sample):
+            found.append((path, "files of this name hold keys or passwords"))
+        elif _PRIVATE_KEY.search(content):
+            found.append((path, "it holds a private key"))
+    return found
+
+
+def largest(files: Files, count: int = 5) -> list[tuple[str, int]]:
+    """Return the largest files with their sizes in bytes, largest first."""
+    return sorted(((path, len(content)) for path, content in files.items()), key=lambda one: (-one[1], one[0]))[:count]
+
+
+def size_line(files: Files) -> str:
+    """Return e.g. "1.40 MiB of 50 MiB uncompressed; largest: a.whl 1.20 MiB, b.py 14.1 KiB"."""
+    total = sum(map(len, files.values()))
+    names = ", ".join(f"{path} {_readable(size)}" for path, size in largest(files))
+    return f"{_readable(total)} of {MAX_BYTES >> 20} MiB uncompressed; largest: {names}"
+
+
+def _readable(size: int) -> str:
+    return f"{size / 1048576:.2f} MiB" if size >= 1048576 else f"{size / 1024:.1f} KiB"
+
+
+def _walk(folder: Path, below: PurePosixPath, ignore: Ignore) -> Iterator[tuple[str, bytes]]:
+    for path in sorted(folder.iterdir()):
+        inner = below / path.name
+        if _is_cache(path.name) or ignore.matches(inner.as_posix(), folder=path.is_dir()):
+            continue
+        if path.is_symlink():
+            raise ConfigError("is a link: a package holds files only; put the file itself there", file=str(path))
+        if path.is_dir():
+            yield from _walk(path, inner, ignore)
+        elif path.suffix not in _OUT_SUFFIXES:
+            yield inner.as_posix(), path.read_bytes()
+
+
+def _is_cache(name: str) -> bool:
+    return name in _OUT_FOLDERS or name == ".DS_Store" or bool(_CACHE.fullmatch(name))

@@ -1,0 +1,176 @@
+"""From the plugin's folder to a `.difypkg`: stage, check, write."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import yaml
+
+from context_engine.apps.packaging.archive import checksum, write_archive
+from context_engine.apps.packaging.bundle import read_bundle
+from context_engine.apps.packaging.check import check_files
+from context_engine.apps.packaging.files import MAX_BYTES, Files, never_ships, read_folder, read_package, size_line
+from context_engine.apps.packaging.findings import Finding
+from context_engine.apps.packaging.manifest import MANIFEST
+from context_engine.apps.packaging.requirements import REQUIREMENTS, normal, read_requirements
+from context_engine.apps.packaging.sign import sign
+from context_engine.apps.packaging.vendor import find_project, vendor_installed, vendor_project
+from context_engine.apps.packaging.wheels import Target, download_wheels
+from context_engine.errors import ConfigError
+from context_engine.settings import ConfigPaths
+
+__all__ = ["BrokenPlugin", "PackOptions", "Packed", "pack"]
+
+
+class BrokenPlugin(ConfigError):
+    """A plugin that Dify would refuse; `findings` names each reason."""
+
+    def __init__(self, findings: tuple[Finding, ...]) -> None:
+        self.findings = findings
+        super().__init__("; ".join(map(str, findings)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackOptions:
+    """What goes into a package beside the plugin and the engine.
+
+    Attributes:
+        config, manifests: folders to bake in; None: none.
+        stage: the overlay whose connections and dataset ids are baked in.
+        wheels: put the wheels of every requirement in, for this target.
+        include: importable packages to carry along.
+        key: PEM of the key to sign with.
+    """
+
+    config: Path | None = None
+    manifests: Path | None = None
+    stage: str | None = None
+    wheels: Target | None = None
+    include: tuple[str, ...] = ()
+    key: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packed:
+    """A package that was written.
+
+    Attributes:
+        path: the file.
+        files: what it holds.
+        identifier: what Dify calls it, author/name:version@checksum.
+        signed: whether it is signed.
+        notes: what an operator should know.
+    """
+
+    path: Path
+    files: Files
+    identifier: str
+    signed: bool
+    notes: tuple[str, ...]
+
+
+def pack(plugin_dir: Path, out: Path, options: PackOptions | None = None, *, env: Mapping[str, str]) -> Packed:
+    """Write the package of a plugin.
+
+    Args:
+        plugin_dir: its folder, in a checkout of context_engine.
+        out: the folder to write to; made if it is not there.
+        options: what else goes in.
+        env: the environment; SOURCE_DATE_EPOCH is the time of signing where it is set.
+
+    Raises:
+        BrokenPlugin: it breaks a rule.
+        ConfigError: something named is not there, cannot be used, or must not ship.
+    """
+    options = options or PackOptions()
+    project = find_project(plugin_dir)
+    if project is None:
+        problem = f"{plugin_dir} does not lie in a checkout of context_engine: run this in the checkout's root"
+        raise ConfigError(problem, key="--plugin-dir")
+    own, included = vendor_project(project), [vendor_installed(name) for name in options.include]
+    files: dict[str, bytes] = {}
+    for part in (read_folder(plugin_dir), own.files, *(one.files for one in included)):
+        _refuse_overlap(files, part)
+        files |= part
+    files[REQUIREMENTS] = _required(files, [line for one in included for line in one.requires])
+    baked, notes = _baked(options, env)
+    _refuse_overlap(files, baked)
+    files |= baked
+    if options.wheels is not None:
+        files = _with_wheels(files, options.wheels)
+        notes = (*notes, f"the wheels are for {options.wheels.platform}: the package installs nowhere else")
+    _refuse(files)
+    findings = check_files(files, project)
+    if findings:
+        raise BrokenPlugin(findings)
+    return _written(files, out, options.key, env, notes)
+
+
+def _refuse(files: Files) -> None:
+    for path, why in never_ships(files):
+        raise ConfigError(f"must never ship: {why}. Leave it out with .difyignore.", file=path)
+    if sum(map(len, files.values())) > MAX_BYTES:
+        raise ConfigError(f"the package is too large: {size_line(files)}")
+
+
+def _refuse_overlap(files: Files, more: Files) -> None:
+    for path in more:
+        if path in files:
+            raise ConfigError("would be overwritten: the plugin's folder holds it already", file=path)
+
+
+def _baked(options: PackOptions, env: Mapping[str, str]) -> tuple[dict[str, bytes], tuple[str, ...]]:
+    if options.config is None and options.manifests is None:
+        return {}, ()
+    for folder, option in ((options.config, "--config"), (options.manifests, "--manifests")):
+        if folder is not None and not folder.is_dir():
+            raise ConfigError(f"there is no folder {folder}", key=option)
+    paths = ConfigPaths(origin="--config", config_dir=options.config, manifest_dir=options.manifests, cwd=Path.cwd())
+    bundle = read_bundle(paths, env=env, stage=options.stage)
+    return bundle.files(), tuple(f"{one} must be there where the plugin runs" for one in bundle.local_files())
+
+
+def _required(files: Files, more: list[str]) -> bytes:
+    """Return requirements.txt with what the included packages need besides."""
+    text = files.get(REQUIREMENTS, b"").decode("utf-8")
+    have = {one.name: one for one in read_requirements(text.splitlines())[0]}
+    added: list[str] = []
+    for one in read_requirements(more)[0]:
+        if one.name not in have:
+            have[one.name] = one
+            added.append(str(one))
+        elif have[one.name] != one:
+            problem = f"needs {one}, and the plugin {have[one.name]}: write the same in both"
+            raise ConfigError(problem, file=REQUIREMENTS, key=normal(one.name))
+    return (text.rstrip("\n") + "\n" + "".join(f"{line}\n" for line in added) if added else text).encode()
+
+
+def _with_wheels(files: Files, target: Target) -> dict[str, bytes]:
+    lines, _ = read_requirements(files[REQUIREMENTS].decode("utf-8").splitlines())
+    wheels = download_wheels([str(line) for line in lines], target)
+    kept = {path: content for path, content in files.items() if path not in ("pyproject.toml", "uv.lock")}
+    listed = "".join(f"./wheels/{name}\n" for name in sorted(wheels))
+    return {**kept, **{f"wheels/{name}": content for name, content in wheels.items()}, REQUIREMENTS: listed.encode()}
+
+
+def _written(
+    files: dict[str, bytes], out: Path, key: bytes | None, env: Mapping[str, str], notes: tuple[str, ...]
+) -> Packed:
+    manifest = yaml.safe_load(files[MANIFEST])
+    at = int(env.get("SOURCE_DATE_EPOCH") or time.time())
+    archive = write_archive(files) if key is None else sign(files, key, at=at)
+    path = out / f"{manifest['name']}-{manifest['version']}.difypkg"
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(archive)
+        part.replace(path)
+    except OSError as error:
+        raise ConfigError(f"cannot be written: {error.strerror}", file=str(path), key="--out") from None
+    packed = Packed(path=path, files=read_package(path), identifier="", signed=key is not None, notes=notes)
+    name = f"{manifest['author']}/{manifest['name']}:{manifest['version']}"
+    return replace(packed, identifier=f"{name}@{checksum(packed.files)}")

@@ -1,0 +1,187 @@
+"""requirements.txt against what the vendored packages need, and the versions that must be one."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from email.parser import HeaderParser
+from typing import Final, NamedTuple
+
+from context_engine.apps.packaging.findings import Report
+
+__all__ = [
+    "SDK",
+    "Requirement",
+    "check_requirements",
+    "check_versions",
+    "normal",
+    "package_version",
+    "read_requirements",
+]
+
+SDK: Final = "dify_plugin>=0.10,<0.11"
+"""Dynamic selects of tools work from 0.10.0 on."""
+
+REQUIREMENTS: Final = "requirements.txt"
+_LINE: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?\s*\(?([^;()]*)\)?\s*(?:;\s*(.*))?")
+_CHANGELOG: Final = re.compile(r"^## \[?(\d[^\]\s]*)", re.MULTILINE)
+
+
+class Requirement(NamedTuple):
+    """One line, in a form that can be compared."""
+
+    name: str
+    extras: frozenset[str]
+    versions: frozenset[str]
+    marker: str
+
+    def __str__(self) -> str:
+        extras = f"[{','.join(sorted(self.extras))}]" if self.extras else ""
+        marker = f"; {self.marker}" if self.marker else ""
+        return f"{self.name}{extras}{','.join(sorted(self.versions, reverse=True))}{marker}"
+
+
+def normal(name: str) -> str:
+    """Return a distribution's name as indexes compare it.
+
+    >>> normal("Dify_Plugin")
+    'dify-plugin'
+    """
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def read_requirements(lines: Iterable[str]) -> tuple[list[Requirement], list[str]]:
+    """Return the requirements and the lines that are something else, paths among them."""
+    found: list[Requirement] = []
+    others: list[str] = []
+    for raw in lines:
+        line = raw.split(" #")[0].strip()
+        if not line or line.startswith("#"):
+            continue
+        match = _LINE.fullmatch(line)
+        if match is None:
+            others.append(line)
+            continue
+        name, extras, versions, marker = match.groups()
+        words = frozenset(_version(part) for part in versions.split(",") if part.strip())
+        found.append(
+            Requirement(
+                normal(name),
+                frozenset(part.strip() for part in (extras or "[]")[1:-1].split(",") if part.strip()),
+                words,
+                " ".join((marker or "").replace('"', "'").split()),
+            )
+        )
+    return found, others
+
+
+def _version(part: str) -> str:
+    """Return a version clause without blanks and without zeros at its end: 0.10.0 is 0.10."""
+    clause = part.replace(" ", "")
+    return clause if clause.startswith(("~=", "===")) or "*" in clause else re.sub(r"(?:\.0)+$", "", clause)
+
+
+def check_requirements(report: Report) -> None:
+    """Check that requirements.txt lists the SDK and what the vendored packages need, and nothing else."""
+    if REQUIREMENTS not in report.files:
+        report.add(REQUIREMENTS, "", "file", "is missing: Dify installs from it")
+        return
+    wanted = {one.name: one for one in _wanted(report)}
+    if not wanted:
+        return
+    found, others = read_requirements(report.files[REQUIREMENTS].decode("utf-8", "replace").splitlines())
+    paths = [line for line in others if line.startswith("./")]
+    for line in others:
+        if line not in paths:
+            report.add(REQUIREMENTS, line, "requirements", "is no requirement")
+    if paths:
+        _check_wheels(report, wanted, paths, found)
+        return
+    _compare(report, REQUIREMENTS, wanted, found)
+    if "pyproject.toml" in report.files:
+        _check_pyproject(report, wanted)
+
+
+def _wanted(report: Report) -> list[Requirement]:
+    """Return the SDK and what the metadata of the vendored packages ask for; [] where nothing is vendored."""
+    lines: list[str] = []
+    metadata = [content for path, content in report.files.items() if re.fullmatch(r"[^/]+\.dist-info/METADATA", path)]
+    for content in metadata:
+        lines += HeaderParser().parsestr(content.decode("utf-8", "replace")).get_all("Requires-Dist") or []
+    return read_requirements([*lines, SDK])[0] if metadata else []
+
+
+def _compare(report: Report, file: str, wanted: Mapping[str, Requirement], found: list[Requirement]) -> None:
+    names = [one.name for one in found]
+    for one in found:
+        if one.name not in wanted:
+            report.add(file, one.name, "requirements", "is needed by nothing in the package: take it out")
+        elif one != wanted[one.name]:
+            report.add(file, one.name, "requirements", f"{one} must be {wanted[one.name]}, as the package itself says")
+        elif names.count(one.name) > 1:
+            report.add(file, one.name, "requirements", "stands twice")
+    for name in sorted(set(wanted) - set(names)):
+        report.add(file, name, "requirements", f"is missing: add {wanted[name]}")
+
+
+def _check_wheels(
+    report: Report, wanted: Mapping[str, Requirement], paths: list[str], found: list[Requirement]
+) -> None:
+    listed = {normal(path.rsplit("/", 1)[-1].split("-")[0]): path for path in paths}
+    for path in paths:
+        if path.removeprefix("./") not in report.files:
+            report.add(REQUIREMENTS, path, "requirements", "there is no such file in the package")
+    for one in found:
+        report.add(REQUIREMENTS, one.name, "requirements", "is not listed by path, and others are: an index is needed")
+    for name in sorted(set(wanted) - set(listed)):
+        report.add(REQUIREMENTS, name, "requirements", f"is missing: no wheel of {wanted[name]} is listed")
+    sdk = listed.get("dify-plugin", "")
+    if sdk and "-0.10." not in sdk:
+        report.add(REQUIREMENTS, sdk, "requirements", f"is not {SDK}")
+    if "pyproject.toml" in report.files:
+        report.add("pyproject.toml", "", "requirements", "must not stand beside wheels: Dify would install from it")
+
+
+def _check_pyproject(report: Report, wanted: Mapping[str, Requirement]) -> None:
+    try:
+        project = tomllib.loads(report.files["pyproject.toml"].decode("utf-8")).get("project", {})
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        report.add("pyproject.toml", "", "toml", f"cannot be read: {error}")
+        return
+    _compare(report, "pyproject.toml", wanted, read_requirements(project.get("dependencies", []))[0])
+
+
+def package_version(source: bytes) -> str | None:
+    """Return `__version__` of a module's source, None where it is not written out."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return None
+    for node in tree.body:
+        names = [target.id for target in getattr(node, "targets", ()) if isinstance(target, ast.Name)]
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and "__version__" in names:
+            return str(node.value.value)
+    return None
+
+
+def check_versions(report: Report, version: object, changelog: str | None, pyproject: str | None) -> None:
+    """Check that manifest, vendored package, changelog and pyproject.toml name one version.
+
+    Args:
+        report: the files.
+        version: the manifest's.
+        changelog: the text of CHANGELOG.md beside the plugin's folder; None: not there.
+        pyproject: the version in pyproject.toml there; None: not there.
+    """
+    source = report.files.get("context_engine/__init__.py")
+    newest = _CHANGELOG.search(changelog) if changelog is not None else None
+    named = [
+        ("context_engine/__init__.py", "__version__", package_version(source) if source is not None else None),
+        ("CHANGELOG.md", "newest entry", newest.group(1) if newest else None),
+        ("pyproject.toml", "project.version", pyproject),
+    ]
+    for file, key, one in named:
+        if one is not None and one != version:
+            report.add(file, key, "version", f"is {one!r}, and manifest.yaml says {version!r}: they must be one")

@@ -1,0 +1,134 @@
+"""Packages carried inside the plugin, each with the metadata by which its entry points are found."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, distributions, packages_distributions
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from context_engine.apps.packaging.files import read_tree
+from context_engine.apps.packaging.requirements import normal, package_version
+from context_engine.errors import ConfigError
+
+__all__ = ["Project", "Vendored", "find_project", "vendor_installed", "vendor_project"]
+
+_GROUPS: Final = "context_engine."
+_SOURCE: Final = "context_engine"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """The checkout a plugin's folder lies in.
+
+    Attributes:
+        table: `[project]` of its pyproject.toml.
+        changelog: the text of CHANGELOG.md, None where there is none.
+    """
+
+    root: Path
+    table: Mapping[str, Any]
+    changelog: str | None
+
+    @property
+    def version(self) -> str:
+        """The version in pyproject.toml."""
+        return str(self.table.get("version"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vendored:
+    """A package's files, its metadata among them, and what it requires."""
+
+    files: Mapping[str, bytes]
+    requires: tuple[str, ...]
+
+
+def find_project(plugin_dir: Path) -> Project | None:
+    """Return the checkout of context_engine that holds the plugin's folder, None where there is none."""
+    root = plugin_dir.resolve().parent
+    path, changelog = root / "pyproject.toml", root / "CHANGELOG.md"
+    if not path.is_file() or not (root / _SOURCE / "__init__.py").is_file():
+        return None
+    try:
+        table = tomllib.loads(path.read_text("utf-8")).get("project", {})
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"cannot be read: {error}", file=str(path)) from None
+    return Project(root=root, table=table, changelog=changelog.read_text("utf-8") if changelog.is_file() else None)
+
+
+def vendor_project(project: Project) -> Vendored:
+    """Return the checkout's own package."""
+    files = read_tree(project.root / _SOURCE, _SOURCE)
+    version = package_version(files[f"{_SOURCE}/__init__.py"]) or project.version
+    requires = tuple(project.table.get("dependencies", ()))
+    groups = {
+        group: points for group, points in project.table.get("entry-points", {}).items() if group.startswith(_GROUPS)
+    }
+    return Vendored(files={**files, **_metadata("context-engine", version, requires, groups)}, requires=requires)
+
+
+def vendor_installed(package: str) -> Vendored:
+    """Return an installed package with its entry points and requirements.
+
+    Args:
+        package: what is written after `import`.
+
+    Raises:
+        ConfigError: it cannot be imported, is no package of Python files, or no installed distribution provides it.
+    """
+    name, folder = _distribution(package), _folder(package)
+    try:
+        found = distribution(name)
+    except PackageNotFoundError as error:
+        raise ConfigError(f"is not installed: {error}", key="--include") from None
+    files = read_tree(folder, package)
+    compiled = [path for path in files if path.endswith((".so", ".pyd", ".dylib"))]
+    if compiled:
+        raise ConfigError(f"{compiled[0]} is compiled: list {name} in requirements.txt instead", key="--include")
+    groups: dict[str, dict[str, str]] = {}
+    for point in found.entry_points:
+        if point.group.startswith(_GROUPS):
+            groups.setdefault(point.group, {})[point.name] = point.value
+    own = [one for one in found.requires or () if not re.search(r"\bextra\s*==", one)]
+    requires = tuple(one for one in own if normal(re.split(r"[^A-Za-z0-9._-]", one)[0]) != "context-engine")
+    return Vendored(files={**files, **_metadata(name, found.version, requires, groups)}, requires=requires)
+
+
+def _distribution(package: str) -> str:
+    names = list(packages_distributions().get(package, ()))
+    # an editable installation may name none of its packages; its entry points do
+    names += [one.name for one in distributions() if any(_points_into(point, package) for point in one.entry_points)]
+    if not names:
+        problem = f"no installed distribution provides {package!r}: install it, e.g. with pip install -e ."
+        raise ConfigError(problem, key="--include")
+    return names[0]
+
+
+def _points_into(point: EntryPoint, package: str) -> bool:
+    return point.group.startswith(_GROUPS) and point.module.split(".")[0] == package
+
+
+def _folder(package: str) -> Path:
+    spec = find_spec(package)
+    places = list(spec.submodule_search_locations or ()) if spec else []
+    if not places or spec is None or spec.origin is None:
+        raise ConfigError(f"{package!r} is no package with an __init__.py", key="--include")
+    return Path(places[0])
+
+
+def _metadata(
+    name: str, version: str, requires: tuple[str, ...], groups: Mapping[str, Mapping[str, str]]
+) -> dict[str, bytes]:
+    folder = f"{normal(name).replace('-', '_')}-{version}.dist-info"
+    head = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
+    lines = [*head, *(f"Requires-Dist: {one}" for one in requires)]
+    points: list[str] = []
+    for group in sorted(groups):
+        points += [f"[{group}]", *(f"{point} = {groups[group][point]}" for point in sorted(groups[group])), ""]
+    texts = {f"{folder}/METADATA": "\n".join(lines) + "\n", f"{folder}/entry_points.txt": "\n".join(points)}
+    return {path: text.encode() for path, text in texts.items()}

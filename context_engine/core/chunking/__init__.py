@@ -1,0 +1,65 @@
+"""Documents cut by their type; pure functions on text.
+
+A chunk made of a piece carries in its metadata, beside `source_file`, the front matter of its document or, of a record,
+the fields that stand in the piece, what the record is known by, and what the manifest names under `fields`:
+
+=====================  ==============================================================================================
+key                    value
+=====================  ==============================================================================================
+token_count            tokens of the content, by the counter it was cut with
+content_sha256         SHA-256 of the content
+previous_chunk_id      id of the chunk before it in the document; the first has none
+next_chunk_id          id of the chunk after it; the last has none
+section_title          innermost title above the text, without its number: "New products" for "4.1 New products"
+heading_only           true where nothing stands below its heading or headings; else left out
+defines                list of the terms that the content defines, as it writes them; left out where it defines none
+page, page_to          page that the content begins on, and the one it ends on where that is another
+reference              what a clause of a numbered notice is cited by: "637(4.1)"
+=====================  ==============================================================================================
+
+and the fields that the strategy names, where they are known: `section_number` and `version`, `date`; `jurisdiction`,
+`regulator`, `id`; `template_id`; `entity_id`, `fetched_at`; the profile `funnel` names `source_file`, `section` (the
+number), `heading` (with its number), `chunk_index` (from 0) and `created_at`. Section number, heading path, position
+and character span also stand on the chunk itself. BOOKKEEPING_KEYS are those that no search should read as words.
+"""
+
+from context_engine.core.chunking.cut import CHUNKER_VERSION, cut
+from context_engine.core.chunking.definitions import defined_terms, is_glossary
+from context_engine.core.chunking.fields import field_pieces, field_spans, record_text
+from context_engine.core.chunking.fixed import fixed_pieces
+from context_engine.core.chunking.keys import BOOKKEEPING_KEYS
+from context_engine.core.chunking.outline import Section, outline, section_title
+from context_engine.core.chunking.piece import Count, Piece
+from context_engine.core.chunking.sections import section_pieces
+from context_engine.core.chunking.strategy import (
+    DEFAULT_STRATEGIES,
+    PROFILES,
+    ChunkingStrategy,
+    get_profile,
+    get_strategy,
+    read_strategies,
+)
+
+__all__ = [
+    "BOOKKEEPING_KEYS",
+    "CHUNKER_VERSION",
+    "DEFAULT_STRATEGIES",
+    "PROFILES",
+    "ChunkingStrategy",
+    "Count",
+    "Piece",
+    "Section",
+    "cut",
+    "defined_terms",
+    "field_pieces",
+    "field_spans",
+    "fixed_pieces",
+    "get_profile",
+    "get_strategy",
+    "is_glossary",
+    "outline",
+    "read_strategies",
+    "record_text",
+    "section_pieces",
+    "section_title",
+]

@@ -1,0 +1,87 @@
+"""Cutting along sections: a piece never crosses into another section unless both are tiny siblings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Final
+
+from context_engine.core.chunking.outline import Section, outline
+from context_engine.core.chunking.pack import fit, pack
+from context_engine.core.chunking.piece import Count, Piece
+from context_engine.core.chunking.spans import Span, atoms, stripped
+
+__all__ = ["section_pieces"]
+
+_TINY: Final = 32  # a section of at most 1/32 of a piece is tiny: a rule of one full sentence keeps its own number
+_JOINED: Final = 8  # tiny siblings are joined up to 1/8 of a piece
+
+
+def section_pieces(text: str, size: int, overlap: int, count: Count) -> list[Piece]:
+    """Return a document's sections as pieces; a section over the limit is cut at paragraphs, then at sentences.
+
+    A heading without text of its own opens the piece of its first subsection. Neighbouring sections of at most
+    size/32 tokens below one heading become one piece of at most size/8, with the number of the first and the path of
+    the heading.
+
+    Args:
+        text: the document.
+        size: most tokens of a piece.
+        overlap: most tokens that a part of a section repeats from the part before; whole sentences, items or rows.
+        count: counts tokens.
+    """
+    pieces: list[Piece] = []
+    tokens = cache(partial(_tokens, text, count))
+    for section in _siblings_joined(text, _openings_joined(text, outline(text)), size, tokens):
+        span = stripped(text, section.start, section.end)
+        whole = tokens(section.start, section.end) <= size
+        for start, end in [span] if whole else _cut(text, span, size, overlap, count):
+            if start == end:
+                continue
+            bare = end <= section.body
+            pieces.append(Piece(text[start:end], (start, end), section.label, section.path, len(pieces), bare))
+    return pieces
+
+
+def _cut(text: str, span: Span, size: int, overlap: int, count: Count) -> list[Span]:
+    return pack(text, fit(text, atoms(text, *span), size, count), size, overlap, count)
+
+
+def _tokens(text: str, count: Count, start: int, end: int) -> int:
+    """Return the tokens between two offsets, without the white space at the ends."""
+    return count(text[slice(*stripped(text, start, end))])
+
+
+def _openings_joined(text: str, sections: list[Section]) -> list[Section]:
+    """Join a heading without text to the section that follows, if that lies below it."""
+    out: list[Section] = []
+    for section in sections:
+        last = out[-1] if out else None
+        if last and _below(section, last) and _bare(text, last):
+            out[-1] = section._replace(start=last.start)
+        else:
+            out.append(section)
+    return out
+
+
+def _bare(text: str, section: Section) -> bool:
+    return not text[section.body : section.end].strip()
+
+
+def _below(section: Section, upper: Section) -> bool:
+    return bool(upper.path) and len(section.path) > len(upper.path) and section.path[: len(upper.path)] == upper.path
+
+
+def _siblings_joined(text: str, sections: list[Section], size: int, tokens: Callable[[int, int], int]) -> list[Section]:
+    out: list[Section] = []
+    run: tuple[str, ...] | None = None  # the heading above the tiny sections that the last one is made of
+    for section in sections:
+        tiny = section.path and tokens(section.start, section.end) * _TINY <= size
+        parent = section.path[:-1] if tiny else None
+        if parent is not None and parent == run and tokens(out[-1].start, section.end) * _JOINED <= size:
+            body = section.body if _bare(text, out[-1]) and _bare(text, section) else out[-1].body
+            out[-1] = out[-1]._replace(end=section.end, path=parent, body=body)
+        else:
+            out.append(section)
+        run = parent
+    return out

@@ -1,0 +1,204 @@
+"""Headings that nothing marks but their number, their word and their place: plain text, as rulebooks are written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from context_engine.core.chunking.heading import Heading, Line
+from context_engine.core.chunking.labels import Label, label_of, values
+from context_engine.core.chunking.series import LEAST_LENGTH, follows, lettered, numbering
+
+__all__ = ["all_headings"]
+
+_DATE: Final = re.compile(r"\d{1,2}\.? [^\W\d]{3,9} \d{4}\b")
+_CAPITAL: Final = re.compile(r"[^\W\d_a-z\u00df-\u00ff]|[“\"'(‘\[—–]")
+_FIRST_ITEM: Final = re.compile(r"\((?:1|a|i)\)")
+_GUIDANCE: Final = re.compile(r"(?:Guidance|Commentary|Explanatory Notes?)(?: (?:notes?|on) .{1,80})?:?", re.IGNORECASE)
+_NO_TITLE: Final = tuple(".;,:。；，：")
+_MOST_HEADING: Final = 120
+_NARROW: Final = 60
+_GUIDANCE_RANK: Final = 90
+
+
+class _Candidate(NamedTuple):
+    """A line that begins with a label, or None for one that does not."""
+
+    row: Line
+    label: Label
+    title: bool  # a short line without a final stop
+    follower: Line | None
+
+
+def all_headings(rows: Sequence[Line], marked: Mapping[int, Heading], *, weak: bool) -> list[Heading]:
+    """Return the marked headings and, between them, the lines that are headings by their label.
+
+    Args:
+        rows: the lines of the text.
+        marked: headings by the offset of their line.
+        weak: whether a single number or a word may make a heading; without it only a number that continues the one
+            before does.
+    """
+    found = {one.row.start: one for one in _candidates(rows, marked)}
+    series = _series(list(found.values()), rows[-1].end if rows else 0, weak=weak)
+    ahead = _ahead([one for one in found.values() if one.title and one.label.text.isdecimal()])
+    out: list[Heading] = []
+    state = _State()
+    for row in rows:
+        heading = marked.get(row.start)
+        one = found.get(row.start)
+        if heading is None and row.start >= state.body:
+            if one and (row.opens or row.stopped or state.after):
+                heading = _heading(one, state, series, ahead.get(row.start), weak=weak)
+            elif weak and row.opens and state.label and _GUIDANCE.fullmatch(row.text.strip()):
+                heading = Heading(row.start, row.end, _GUIDANCE_RANK, f"{state.label}.Guidance", row.text.strip())
+        state.after = heading is not None
+        if heading:
+            out.append(heading)
+            state.take(heading)
+    return out
+
+
+class _State:
+    """What the headings so far say about the next."""
+
+    def __init__(self) -> None:
+        self.after = False  # whether the line above is a heading
+        self.label: str | None = None  # the last label
+        self.number: int | None = None  # the last label that is a single number
+        self.body = 0  # where the last heading ends
+
+    def take(self, heading: Heading) -> None:
+        """Go on to the next heading."""
+        self.body = heading.body
+        if heading.rank != _GUIDANCE_RANK:
+            self.label = heading.label or self.label
+        if heading.label and heading.label.isdecimal():
+            self.number = int(heading.label)
+
+
+def _candidates(rows: Sequence[Line], marked: Mapping[int, Heading]) -> Iterator[_Candidate]:
+    """Yield the lines outside of marked headings that begin with a label."""
+    width = _width(rows)
+    for row, below in zip(rows, [*rows[1:], None]):
+        text = row.text.strip().strip("*_").strip()
+        label = label_of(text) if row.start not in marked else None
+        if label is not None:
+            yield _Candidate(row, label, _is_title(text, row.below, width), below)
+
+
+def _width(rows: Sequence[Line]) -> int:
+    """Return the width that most lines stay below: where lines are wrapped, the width of the page."""
+    lengths = sorted(row.end - row.start for row in rows)
+    return lengths[len(lengths) * 9 // 10] if lengths else 0
+
+
+def _is_title(text: str, below: str, width: int) -> bool:
+    """Whether a line is a title: short, without a final stop, and alone or clearly ended above a new sentence."""
+    if len(text) > _MOST_HEADING or text[-1:] in _NO_TITLE:
+        return False
+    return not below or (len(text) <= max(_NARROW, width * 6 // 10) and _CAPITAL.match(below.lstrip()) is not None)
+
+
+def _series(found: Sequence[_Candidate], end: int, *, weak: bool) -> set[int]:
+    """Return the lines that are headings because their numbers or letters run on through the document."""
+    out: set[int] = set()
+    for mark in (".", ")") if weak else ():
+        own = [one for one in found if one.label.text.isdecimal() and one.label.closed == mark and one.row.opens]
+        starts = [one.row.start for one in own]
+        lengths = [after - start for start, after in zip(starts, [*starts[1:], end])]
+        places = numbering([int(one.label.text) for one in own], lengths)
+        out |= {starts[place] for place in places}
+    for signs in _divisions(found) if weak else ():
+        out |= _lettered(signs)
+    return out
+
+
+def _divisions(found: Sequence[_Candidate]) -> Iterator[list[_Candidate]]:
+    """Yield the lettered lines below each heading of a word: "A." to "F." below "Section II"."""
+    own: list[_Candidate] = []
+    for one in found:
+        if one.label.kind == "word" and one.title:
+            yield own
+            own = []
+        elif one.label.kind == "letter" and one.row.opens:
+            own.append(one)
+    yield own
+
+
+def _lettered(signs: Sequence[_Candidate]) -> set[int]:
+    """Return the lettered lines that are headings: paragraphs in a series, else titles in one."""
+    titles = [one for one in signs if one.title]
+    starts = [one.row.start for one in signs]
+    places = sorted(lettered([values(one.label) for one in signs]))
+    if places and starts[places[-1]] - starts[places[0]] >= LEAST_LENGTH * (len(places) - 1):
+        return {starts[place] for place in places}
+    return {titles[place].row.start for place in lettered([values(one.label) for one in titles])}
+
+
+def _ahead(found: Sequence[_Candidate]) -> dict[int, int]:
+    """Return, for each line with a single number, the number of the next."""
+    return {one.row.start: int(after.label.text) for one, after in pairwise(found)}
+
+
+def _heading(one: _Candidate, state: _State, series: set[int], ahead: int | None, *, weak: bool) -> Heading | None:
+    """Return the heading that a line is, if it is one.
+
+    Strong: a number of two or more parts before a capital letter, also where the paragraph goes on. Weak: a single
+    number, or a word such as Article, before a short title without a final stop; a member of a series.
+    """
+    label = one.label
+    if one.row.start in series:
+        return _made(one)
+    if label.kind == "letter":
+        return None
+    if label.kind == "word" and label.depth == 1:
+        alone = one.title or not label.rest
+        return _made(one) if weak and alone and not label.rest[:1].islower() else None
+    if label.depth > 1:
+        strong = _CAPITAL.match(label.rest) or not label.rest or _runs_on(label, state.label)
+        return _made(one) if strong and (weak or _continues(label.text, state.label)) else None
+    if not weak or _DATE.match(one.row.text.strip()) or not _CAPITAL.match(label.rest):
+        return None
+    fits = follows(int(label.text), state.number, ahead) if label.text.isdecimal() else True
+    return _made(one) if fits and (one.title or _FIRST_ITEM.match(label.rest)) else None
+
+
+def _made(one: _Candidate) -> Heading:
+    row, label = one.row, one.label
+    if not one.title and label.rest:
+        return Heading(row.start, row.start, label.rank, label.text, label.text)
+    title = row.text.strip().strip("*_").strip()
+    below = one.follower
+    if not label.rest and below and _is_name(below):
+        return Heading(row.start, below.end, label.rank, label.text, f"{title} {below.text.strip()}")
+    return Heading(row.start, row.end, label.rank, label.text, title)
+
+
+def _is_name(row: Line) -> bool:
+    """Whether the line below a bare label is the section's title: "Article 5", below it "Scope"."""
+    text = row.text.strip()
+    return (
+        len(text) <= _MOST_HEADING // 2
+        and text[-1:] not in _NO_TITLE
+        and _CAPITAL.match(text) is not None
+        and text[0].isalpha()
+        and label_of(text) is None
+        and not _GUIDANCE.fullmatch(text)
+        and (not row.below or not row.below.lstrip()[:1].islower())
+    )
+
+
+def _continues(label: str, before: str | None) -> bool:
+    """Whether a number has the same first part as the one before it."""
+    return before is not None and label.split(".")[0] == before.split(".")[0]
+
+
+def _runs_on(label: Label, before: str | None) -> bool:
+    """Whether a closed number before a small letter is the next one: "6.1. with regard to" below "6." """
+    if before is None or not (label.closed or label.depth > 2 or label.text.endswith(")")):
+        return False
+    stem = re.sub(r"[.(]*\w+\)?$", "", label.text)
+    return bool(stem) and before.startswith(stem)

@@ -1,0 +1,121 @@
+"""A ranked result as one text under a token budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from context_engine.core.context.fence import checked_nonce
+from context_engine.core.context.page import Frame, page
+from context_engine.core.context.passage import passage_of
+from context_engine.core.context.render import Form
+from context_engine.core.context.values import Context, LeftOut
+from context_engine.core.models import Decision, RankedChunk, SearchResult, Status
+from context_engine.core.protocols import TokenCounter
+from context_engine.core.text import content_sha256
+from context_engine.errors import InvalidRequest
+
+__all__ = ["assemble", "checked_frame", "from_result"]
+
+UNTRUSTED_SHARE: Final = 0.5
+HEADING: Final = "Context"
+_MOST_NAMES: Final = 5
+
+
+def from_result(
+    result: SearchResult,
+    *,
+    counter: TokenCounter,
+    budget: int | None = None,
+    form: Form = "markdown",
+    nonce: str | None = None,
+) -> Context:
+    """Return the context of a search result.
+
+    Args:
+        budget: tokens; None takes the result's `context_max_tokens`.
+        nonce: of the fences; None derives it from the search id, which no document can know beforehand.
+
+    Raises:
+        InvalidRequest: as `assemble`.
+    """
+    return assemble(
+        result.chunks,
+        decision=result.decision,
+        status=result.status,
+        missing=[
+            source.title or source.source_id for source in result.sources if source.state in ("failed", "partial")
+        ],
+        budget=result.settings.values.context_max_tokens if budget is None else budget,
+        counter=counter,
+        form=form,
+        nonce=content_sha256(result.search_id)[:16] if nonce is None else nonce,
+    )
+
+
+def assemble(
+    chunks: Sequence[RankedChunk],
+    *,
+    decision: Decision = Decision.ANSWERED,
+    status: Status = Status.COMPLETE,
+    missing: Sequence[str] = (),
+    budget: int,
+    counter: TokenCounter,
+    form: Form = "markdown",
+    nonce: str,
+    heading: str | None = HEADING,
+    max_untrusted_share: float = UNTRUSTED_SHARE,
+) -> Context:
+    """Return ranked chunks as one text of at most `budget` tokens, with labels, origins and attributions.
+
+    Chunks are chosen by rank while they fit; neighbours of one document become one block; blocks stand in the order of
+    their best rank, so that what matters most comes first and labels rise as one reads. No block is moved to the end
+    against a model's weak middle: whether that helps depends on the model, and it would part label from rank.
+    Where the question is out of scope or nothing was returned the text is "No relevant information found".
+
+    Args:
+        chunks: in any order; `rank` decides.
+        missing: names of the sources that did not answer, for the note.
+        budget: tokens, at least 1, of the whole text.
+        nonce: 6 to 64 letters, digits, "_" or "-" that no document can guess.
+        heading: first line, None for none.
+        max_untrusted_share: [0, 1], the part of the budget that untrusted blocks may take together.
+
+    Raises:
+        InvalidRequest: a budget, share, form or nonce that cannot be used.
+    """
+    frame = checked_frame(Frame(counter, budget, form, nonce, heading, max_untrusted_share))
+    frame = frame._replace(notes=_notes(decision, status, missing))
+    if decision is Decision.OUT_OF_SCOPE:
+        return page((), frame, [LeftOut(one.source_id, one.chunk_id, one.rank, "out_of_scope") for one in chunks])
+    return page(sorted((passage_of(chunk) for chunk in chunks), key=lambda one: one.rank), frame)
+
+
+def checked_frame(frame: Frame) -> Frame:
+    """Return the frame if it can be kept to.
+
+    Raises:
+        InvalidRequest: a budget, share, form or nonce that cannot be used.
+    """
+    checked_nonce(frame.nonce)
+    budget, share = frame.budget, frame.share
+    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
+        raise InvalidRequest(f"budget must be a whole number, 1 or more, got {budget!r}")
+    if frame.form not in ("markdown", "text"):
+        raise InvalidRequest(f"form must be 'markdown' or 'text', got {frame.form!r}")
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0.0 <= share <= 1.0:
+        raise InvalidRequest(f"max_untrusted_share must be from 0 to 1, got {share!r}")
+    return frame
+
+
+def _notes(decision: Decision, status: Status, missing: Sequence[str]) -> tuple[str, ...]:
+    if missing:
+        names = ", ".join(" ".join(str(name).split()) for name in missing[:_MOST_NAMES])
+        more = f" and {len(missing) - _MOST_NAMES} more" if len(missing) > _MOST_NAMES else ""
+        word = "source" if len(missing) == 1 else "sources"
+        return (f"Note: the answer may be incomplete: {word} {names}{more} did not answer.",)
+    if decision is Decision.INCOMPLETE:
+        return ("Note: the answer may be incomplete: required evidence was not found.",)
+    if status is not Status.COMPLETE:
+        return ("Note: the answer may be incomplete: a stage of the search failed.",)
+    return ()

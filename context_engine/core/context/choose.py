@@ -1,0 +1,125 @@
+"""Which passages get into a budget: by rank, each if it still fits."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Literal
+
+from context_engine.core.context.merge import Joined, document_key, joined
+from context_engine.core.context.passage import Passage
+from context_engine.core.context.values import LeftOut
+
+__all__ = ["Selection", "choose"]
+
+_SENTENCE_END: Final = re.compile(r"[.!?][\"'”’)\]]*(?=\s)|[。！？]|\n")
+
+Reason = Literal["budget", "untrusted_share"]
+
+
+class Selection:
+    """The passages chosen so far and what they cost.
+
+    Args:
+        price: tokens of a block. The sum over all blocks is compared with the room; the whole text is counted later.
+        room: tokens for all blocks.
+        untrusted_room: tokens for blocks that are not trusted, part of `room`.
+    """
+
+    def __init__(self, price: Callable[[Joined], int], room: int, untrusted_room: int) -> None:
+        self._price, self._room, self._untrusted_room = price, room, untrusted_room
+        self._groups: dict[tuple[object, ...], list[Passage]] = {}
+        self._costs: dict[tuple[object, ...], int] = {}
+        self._prices: dict[tuple[object, ...], int] = {}
+        self.left_out: list[LeftOut] = []
+
+    @property
+    def passages(self) -> list[Passage]:
+        """The chosen passages, best first."""
+        return sorted((one for group in self._groups.values() for one in group), key=lambda one: one.rank)
+
+    @property
+    def blocks(self) -> list[Joined]:
+        """The chosen passages with neighbours joined, in the order of their best rank."""
+        return sorted(
+            (block for group in self._groups.values() for block in joined(group)), key=lambda one: one.best.rank
+        )
+
+    def added(self, passage: Passage) -> int:
+        """Return what a passage would add; less than its length where it continues a chosen one."""
+        key = document_key(passage)
+        return self._cost([*self._groups.get(key, ()), passage]) - self._costs.get(key, 0)
+
+    def room_for(self, passage: Passage) -> tuple[int, Reason]:
+        """Return the tokens left for a passage and what bounds them."""
+        room = self._room - sum(self._costs.values())
+        if passage.trusted:
+            return room, "budget"
+        untrusted = sum(cost for key, cost in self._costs.items() if not self._groups[key][0].trusted)
+        share = self._untrusted_room - untrusted
+        return (room, "budget") if room <= share else (share, "untrusted_share")
+
+    def add(self, passage: Passage) -> bool:
+        """Choose a passage if it fits; return whether it did."""
+        added = self.added(passage)
+        if added > self.room_for(passage)[0]:
+            return False
+        key = document_key(passage)
+        self._groups.setdefault(key, []).append(passage)
+        self._costs[key] = self._costs.get(key, 0) + added
+        return True
+
+    def leave_out(self, passage: Passage) -> None:
+        """Record why a passage that does not fit is not in the text."""
+        room, reason = self.room_for(passage)
+        self._note(passage, reason, self.added(passage), room)
+
+    def take_back(self, *, only_untrusted: bool = False) -> None:
+        """Leave out the last chosen passage: together the blocks came out longer than one by one."""
+        last = [one for one in self.passages if not (only_untrusted and one.trusted)][-1]
+        key = document_key(last)
+        before = self._costs[key]
+        self._groups[key].remove(last)
+        self._costs[key] = self._cost(self._groups[key])
+        self._note(last, "untrusted_share" if only_untrusted else "budget", before - self._costs[key], 0)
+        if not self._groups[key]:
+            del self._groups[key], self._costs[key]
+
+    def _note(self, passage: Passage, reason: Reason, tokens: int, room: int) -> None:
+        self.left_out.append(LeftOut(*passage.key, passage.rank, reason, tokens, max(0, room)))
+
+    def _cost(self, group: Iterable[Passage]) -> int:
+        return sum(self._priced(block) for block in joined(list(group)))
+
+    def _priced(self, block: Joined) -> int:
+        """A block is priced once, however often its document is looked at."""
+        key = tuple((part.key, len(part.chunk.content)) for part in block.parts)
+        if key not in self._prices:
+            self._prices[key] = self._price(block)
+        return self._prices[key]
+
+
+def choose(passages: Sequence[Passage], price: Callable[[Joined], int], *, room: int, untrusted_room: int) -> Selection:
+    """Return the passages that fit, taken best first; one that does not is left out and the next ones are tried.
+
+    Only the best passage, where it alone is too long, is cut, after a sentence.
+
+    Args:
+        passages: best first.
+    """
+    selection = Selection(price, room, untrusted_room)
+    for index, passage in enumerate(passages):
+        if not (selection.add(passage) or (index == 0 and _add_cut(passage, selection))):
+            selection.leave_out(passage)
+    return selection
+
+
+def _add_cut(passage: Passage, selection: Selection) -> bool:
+    """Choose the passage up to the last sentence that fits; return whether even the first one did."""
+    content = passage.chunk.content
+    lead = len(content) - len(content.lstrip())
+    ends = [found.end() for found in _SENTENCE_END.finditer(content, lead)]
+    room = selection.room_for(passage)[0]
+    fitting = bisect_right(ends, room, key=lambda end: selection.added(passage.cut(end)))
+    return fitting > 0 and selection.add(passage.cut(len(content[: ends[fitting - 1]].rstrip())))

@@ -1,0 +1,139 @@
+"""The whole text and its measure: what stands around the blocks, and that all of it keeps to the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from context_engine.core.context.choose import Selection, choose
+from context_engine.core.context.merge import Joined
+from context_engine.core.context.passage import Passage
+from context_engine.core.context.render import Form, attribution, one_line, render, sections, separator, title, url
+from context_engine.core.context.values import Block, Citation, Context, LeftOut
+from context_engine.core.protocols import TokenCounter
+
+__all__ = ["NOTHING_FOUND", "Frame", "page"]
+
+NOTHING_FOUND: Final = "No relevant information found"
+NOTHING_FITS: Final = "Relevant passages were found, but none of them fits into this context."
+
+
+class Frame(NamedTuple):
+    """What a text has to keep to; `share` is the part of the budget, [0, 1], for untrusted blocks together."""
+
+    counter: TokenCounter
+    budget: int
+    form: Form
+    nonce: str
+    heading: str | None
+    share: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def untrusted_room(self) -> int:
+        """Tokens for untrusted blocks together."""
+        return int(self.share * self.budget)
+
+
+def page(passages: Sequence[Passage], frame: Frame, left_out: Sequence[LeftOut] = ()) -> Context:
+    """Return passages, best first, as a context within the frame.
+
+    Args:
+        left_out: what was left out before.
+    """
+    selection = _selected(passages, frame)
+    blocks = selection.blocks
+    text = _text(blocks, frame) if blocks else _without_blocks(frame, found=bool(passages))
+    return Context(
+        text=text,
+        tokens=frame.counter.count(text),
+        budget=frame.budget,
+        blocks=tuple(_block(block, place, frame) for place, block in enumerate(blocks, start=1)),
+        citations=tuple(_citation(block, place, frame) for place, block in enumerate(blocks, start=1)),
+        left_out=tuple(sorted([*left_out, *selection.left_out], key=lambda one: one.rank)),
+        notes=frame.notes,
+        form=frame.form,
+        nonce=frame.nonce,
+    )
+
+
+def _selected(passages: Sequence[Passage], frame: Frame) -> Selection:
+    """Return what fits: blocks are priced one by one, then the whole is counted and the last ones are taken back."""
+    count, label = frame.counter.count, _label(len(passages))
+
+    def price(block: Joined) -> int:
+        return count(separator(frame.form) + render(block, label, frame.form, frame.nonce))
+
+    room = frame.budget - count(_head(len(passages), frame))
+    selection = choose(passages, price, room=room, untrusted_room=frame.untrusted_room)
+    while blocks := selection.blocks:
+        if _untrusted_tokens(blocks, frame) > frame.untrusted_room:
+            selection.take_back(only_untrusted=True)
+        elif count(_text(blocks, frame)) > frame.budget:
+            selection.take_back()
+        else:
+            break
+    return selection
+
+
+def _untrusted_tokens(blocks: Sequence[Joined], frame: Frame) -> int:
+    placed = enumerate(blocks, start=1)
+    return sum(_block(block, place, frame).tokens for place, block in placed if not block.best.trusted)
+
+
+def _label(place: int) -> str:
+    return f"[{place}]"
+
+
+def _head(count: int, frame: Frame) -> str:
+    lines = [f"{'## ' if frame.form == 'markdown' else ''}{frame.heading}", ""] if frame.heading else []
+    passages = "1 passage" if count == 1 else f"{count} passages, the most relevant first"
+    return "\n".join([*lines, f"{passages}. Cite by label, such as [1].", *frame.notes])
+
+
+def _text(blocks: Sequence[Joined], frame: Frame) -> str:
+    rendered = [render(block, _label(place), frame.form, frame.nonce) for place, block in enumerate(blocks, start=1)]
+    return f"{_head(len(blocks), frame)}\n\n{separator(frame.form).join(rendered)}"
+
+
+def _without_blocks(frame: Frame, *, found: bool) -> str:
+    """Return the sentence that stands alone, with the notes if they fit; nothing if even the sentence does not."""
+    sentence = NOTHING_FITS if found else NOTHING_FOUND
+    for text in ("\n".join([sentence, *frame.notes]), sentence):
+        if frame.counter.count(text) <= frame.budget:
+            return text
+    return ""
+
+
+def _block(block: Joined, place: int, frame: Frame) -> Block:
+    best, label = block.best, _label(place)
+    return Block(
+        label=label,
+        rank=best.rank,
+        source_id=best.source_id,
+        chunk_ids=tuple(part.chunk_id for part in block.parts),
+        text=block.text,
+        span=(block.start, block.start + len(block.text)) if block.parts[0].chunk.span else None,
+        tokens=frame.counter.count(render(block, label, frame.form, frame.nonce)),
+        trusted=best.trusted,
+        truncated=block.truncated,
+        relevance=best.relevance,
+        score=best.final,
+    )
+
+
+def _citation(block: Joined, place: int, frame: Frame) -> Citation:
+    best, where, address = block.best, sections(block), url(block.best)
+    return Citation(
+        label=_label(place),
+        source_id=best.source_id,
+        chunk_ids=tuple(part.chunk_id for part in block.parts),
+        document_id=best.chunk.document_id,
+        document_version=best.chunk.document_version,
+        title=one_line(title(best), frame.nonce),
+        section=None if where is None else one_line(where, frame.nonce),
+        attribution=attribution(block, frame.nonce),
+        url=None if address is None else one_line(address, frame.nonce),
+        authority_tier=best.tier,
+        source_type=None if best.source_type is None else str(best.source_type),
+    )

@@ -1,0 +1,136 @@
+"""What a context shows of a chunk, whether it comes ranked from the engine or as a dict from a caller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from context_engine.core.models import (
+    TIER_OF,
+    Chunk,
+    Classification,
+    Key,
+    RankedChunk,
+    SourceType,
+    TrustClass,
+    default_trust,
+)
+from context_engine.core.models.chunk_dict import chunk_from_dict
+
+__all__ = ["Passage", "passage_from_dict", "passage_of"]
+
+
+class Passage(NamedTuple):
+    """A chunk with the part of its origin that is shown.
+
+    Attributes:
+        trusted: False puts the text inside a fence; unknown origin is not trusted.
+        relevance: [0, 1] or None. final: what it was ranked by, or None.
+        also_in: the duplicates that were merged into it, in words ("ORM-SOP-002 §9.1").
+        truncated: its text was cut to fit.
+    """
+
+    rank: int
+    source_id: str
+    chunk_id: str
+    chunk: Chunk
+    tier: int | None
+    source_type: SourceType | None
+    trusted: bool
+    classification: Classification | None
+    relevance: float | None
+    final: float | None
+    fetched_at: str | None
+    basis: str | None
+    flags: tuple[str, ...]
+    also_in: tuple[str, ...]
+    truncated: bool = False
+
+    @property
+    def key(self) -> Key:
+        """The chunk's identity."""
+        return (self.source_id, self.chunk_id)
+
+    def cut(self, length: int) -> Passage:
+        """Return the passage with the first `length` characters of its text, marked."""
+        span = self.chunk.span
+        short = None if span is None else (span[0], span[0] + length)
+        return self._replace(chunk=self.chunk._replace(content=self.chunk.content[:length], span=short), truncated=True)
+
+
+def passage_of(ranked: RankedChunk) -> Passage:
+    """Return what is shown of a ranked chunk."""
+    basis = ranked.provenance.extra.get("fetched_at_basis")
+    return Passage(
+        rank=ranked.rank,
+        source_id=ranked.source_id,
+        chunk_id=ranked.chunk_id,
+        chunk=ranked.chunk,
+        tier=ranked.authority_tier,
+        source_type=ranked.source_type,
+        trusted=ranked.trust_class is TrustClass.TRUSTED,
+        classification=ranked.classification,
+        relevance=ranked.relevance,
+        final=ranked.final,
+        fetched_at=ranked.provenance.fetched_at,
+        basis=None if basis is None else str(basis),
+        flags=ranked.flags,
+        also_in=tuple(_also_in(member._asdict()) for member in ranked.also_in),
+    )
+
+
+def passage_from_dict(given: Mapping[str, Any], rank: int) -> Passage:
+    """Return what is shown of a chunk dict, with or without `_provenance`.
+
+    Trust is what the caller or the provenance tag states; a document's metadata may lower it, never raise it. Where no
+    trust class, tier or source type is stated the text is not trusted.
+
+    Args:
+        rank: its place in the caller's order, 1-based.
+
+    Raises:
+        InvalidRequest: not a chunk dict.
+    """
+    chunk = chunk_from_dict(given)
+    stated = chunk_from_dict({key: value for key, value in given.items() if key != "metadata"})
+    tag = _mapping(given.get("_provenance"))
+    extra = _mapping(tag.get("extra"))
+    tier = stated.authority_tier
+    if tier is None and stated.source_type is not None:
+        tier = TIER_OF[stated.source_type]
+    trust = stated.trust_class or (TrustClass.UNTRUSTED if tier is None else default_trust(tier))
+    members = extra.get("also_in") or ()
+    return Passage(
+        rank=rank,
+        source_id=str(given.get("source_id") or tag.get("source_id") or ""),
+        chunk_id=chunk.chunk_id or f"#{rank}",
+        chunk=chunk,
+        tier=tier,
+        source_type=stated.source_type,
+        trusted=trust is TrustClass.TRUSTED and chunk.trust_class is not TrustClass.UNTRUSTED,
+        classification=chunk.classification,
+        relevance=_number(given.get("_relevance_score"), given.get("relevance_score"), extra.get("relevance")),
+        final=_number(given.get("_rag_score"), extra.get("rag_score"), given.get("score")),
+        fetched_at=_text(tag.get("fetched_at") or given.get("fetched_at")),
+        basis=_text(extra.get("fetched_at_basis")),
+        flags=tuple(str(flag) for flag in extra.get("flags") or ()),
+        also_in=tuple(_also_in(member) for member in members if isinstance(member, Mapping)),
+    )
+
+
+def _also_in(member: Mapping[str, Any]) -> str:
+    name = member.get("document_id") or member.get("title") or member.get("source_id") or "unknown"
+    return f"{name} §{member['section']}" if member.get("section") else str(name)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _number(*values: Any) -> float | None:
+    """Return the first that is a number; a value of another type is not shown."""
+    return next((float(value) for value in values if isinstance(value, int | float) and value == value), None)

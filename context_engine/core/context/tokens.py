@@ -1,0 +1,80 @@
+"""How long a text is for a language model, without its tokenizer."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["ApproxTokenCounter"]
+
+_CJK: Final = r"\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"
+# The one group marks a CJK character, so that findall() gives "" for every other piece.
+_PIECE: Final = re.compile(
+    rf"([{_CJK}])|[A-Z]?[a-z]{{1,10}}|[A-Z]{{1,3}}|\d{{1,3}}|[^\W\d_a-zA-Z{_CJK}]{{1,2}}|[^\w\s]{{1,3}}|_"
+)
+_GAP: Final = re.compile(r"(?:[\n\t]|  )[ \n]*")
+_BREAK: Final = re.compile(r"[\n\t][ \n]*")  # the same where no two blanks stand together, and faster
+_PERCENT_CJK: Final = 85
+_PERCENT_GAP: Final = 80
+
+_MOST_WORDS: Final = 50_000
+_LONGEST_WORD: Final = 32
+
+
+class _Memo(dict[str, int]):
+    """Hundredths of a token by run without white space; emptied when full."""
+
+    def __missing__(self, word: str) -> int:
+        found = _PIECE.findall(word)
+        others = found.count("")
+        percent = _PERCENT_CJK * (len(found) - others) + 100 * others
+        if len(word) <= _LONGEST_WORD:
+            if len(self) >= _MOST_WORDS:
+                self.clear()
+            self[word] = percent
+        return percent
+
+
+_percents: Final = _Memo()
+
+
+class ApproxTokenCounter:
+    """Estimates tokens by classes of characters; needs no vocabulary, no download and no state of its own.
+
+    One token is: up to ten small letters with the capital before them, three capitals, three digits, three marks, two
+    other letters (Greek, Cyrillic, Arabic ...); a CJK character is 0.85 and a run of line breaks or of spaces 0.8.
+    Appending text never lowers the count.
+
+    The sum over a document is within 10 % of tiktoken's on English prose and within 20 % on tables and Chinese.
+    Estimate over true count, measured against tiktoken's cl100k_base and o200k_base on pieces of 2,000 characters
+    (1,000 where not English), totals / 5th to 95th percentile of single pieces:
+
+        ===================================  ====================  ====================
+        text                                 cl100k_base           o200k_base
+        ===================================  ====================  ====================
+        English regulation                   1.02 / 0.95 to 1.09   1.02 / 0.96 to 1.10
+        English software documentation       1.02 / 0.95 to 1.11   1.00 / 0.92 to 1.10
+        English manuals and licences         1.08 / 0.99 to 1.22   1.08 / 0.99 to 1.22
+        bank procedures in Markdown          0.97 / 0.93 to 1.02   0.98 / 0.94 to 1.03
+        tables, CSV, key and value records   0.96 / 0.92 to 1.03   0.97 / 0.92 to 1.04
+        Markdown tables of measurements      0.91 / 0.83 to 0.99   0.91 / 0.83 to 0.99
+        Chinese manuals with commands        0.90 / 0.82 to 1.01   1.12 / 0.96 to 1.21
+        lines of Chinese alone               0.87                  1.16
+        Python code                          1.07 / 1.01 to 1.15   1.07 / 1.00 to 1.15
+        ===================================  ====================  ====================
+
+    Pass a counter of the model's own tokenizer (`context_engine.adapters.token_counters`) where the last tenth of a
+    budget matters, and for other scripts: cl100k needs 1.3 times the estimate for German and 1.4 times for Arabic
+    and Hindi, o200k only 0.6 of it for Hindi and Russian.
+    """
+
+    name = "approx-1"
+
+    def count(self, text: str) -> int:
+        """Return the estimated number of tokens, >= 0; 0 only for empty text."""
+        if not text:
+            return 0
+        percent = sum(map(_percents.__getitem__, text.split()))
+        gaps = _GAP if "  " in text else _BREAK
+        percent += _PERCENT_GAP * len(gaps.findall(text))
+        return max(1, -(-percent // 100))

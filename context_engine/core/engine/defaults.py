@@ -1,0 +1,38 @@
+"""Settings of an engine without a configuration."""
+
+from __future__ import annotations
+
+from pydantic import ValidationError
+
+from context_engine.core.models import DomainSpec, EffectiveSettings, SearchRequest, Settings
+from context_engine.errors import InvalidRequest, nearest
+
+__all__ = ["default_settings"]
+
+
+def default_settings(domain: DomainSpec, request: SearchRequest) -> EffectiveSettings:
+    """Return the defaults with the domain's settings and the call's own over them.
+
+    Raises:
+        InvalidRequest: a persona, an unknown setting, or a value that cannot be used.
+    """
+    if request.persona is not None:
+        raise InvalidRequest(f"persona {request.persona!r} is not known: this engine was made without a configuration")
+    try:
+        values = Settings.model_validate({**domain.settings, **request.overrides})
+    except ValidationError as error:
+        raise InvalidRequest(_told(error)) from None
+    origins = {**dict.fromkeys(domain.settings, "domain"), **dict.fromkeys(request.overrides, "call")}
+    return EffectiveSettings(values=values, origins=origins)
+
+
+def _told(error: ValidationError) -> str:
+    """Return the first problem as a sentence; one of several settings together names them itself."""
+    first = error.errors(include_url=False)[0]
+    key = ".".join(map(str, first["loc"]))
+    if first["type"] == "value_error":
+        problem = str(first["ctx"]["error"])
+    else:
+        hint = nearest(key, Settings.model_fields) if first["type"] == "extra_forbidden" else ""
+        problem = f"{first['msg']}, got {first['input']!r}.{hint}"
+    return f"setting {key}: {problem}" if key else problem

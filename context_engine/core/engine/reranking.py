@@ -1,0 +1,68 @@
+"""The reranker as a step of stage 2: in time or not at all, its scores checked, its failures in our words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
+from typing import Any
+
+from context_engine.core.engine.survivors import RerankStep
+from context_engine.core.engine.waiting import CallLane
+from context_engine.core.models import Chunk, Key, Settings
+from context_engine.core.protocols import Clock, Reranker
+from context_engine.errors import RerankerError
+
+__all__ = ["RerankLane", "rerank_step"]
+
+
+class RerankLane:
+    """Asks one reranker (`CallLane`)."""
+
+    def __init__(self, reranker: Reranker, clock: Clock) -> None:
+        self.reranker = reranker
+        self._calls = CallLane(reranker.name, "rerank", clock, RerankerError)
+
+    def ask(self, query: str, chunks: Sequence[Chunk], seconds: float) -> Any:
+        """Return what the reranker gives, a list of all of it.
+
+        Raises:
+            RerankerError: it failed, gave nothing in time, or is stuck in an overdue call.
+        """
+        return self._calls.ask(lambda: _all(self.reranker.rerank(query, chunks)), seconds, nothing="no scores")
+
+
+def rerank_step(lane: RerankLane | None, settings: Settings, left: Callable[[], float]) -> RerankStep | None:
+    """Return the step that asks a reranker; None where there is none or `reranking_enabled` is off.
+
+    Args:
+        lane: the reranker; it has `rerank_timeout_s`.
+        settings: of the search.
+        left: seconds until its deadline, which counts where it is sooner.
+    """
+    if lane is None or not settings.reranking_enabled:
+        return None
+
+    def step(query: str, pairs: Sequence[tuple[Key, Chunk]]) -> Mapping[Key, float] | None:
+        seconds = min(left(), settings.rerank_timeout_s)
+        scores = lane.ask(query, [chunk for _, chunk in pairs], seconds)
+        name = lane.reranker.name
+        try:
+            return None if scores is None else _checked(name, scores, [key for key, _ in pairs])
+        except (TypeError, ValueError, OverflowError) as error:
+            raise RerankerError(f"{name} failed with {type(error).__name__}") from error
+
+    return step
+
+
+def _all(scores: Any) -> list[Any] | None:
+    """Return the scores as a list: a generator does its work here, in the reranker's time."""
+    return None if scores is None else list(scores)
+
+
+def _checked(name: str, values: Sequence[float], keys: Sequence[Key]) -> Mapping[Key, float]:
+    if len(values) != len(keys):
+        raise RerankerError(f"{name} gave {len(values)} scores for {len(keys)} chunks")
+    for value in values:
+        if isinstance(value, bool) or not isfinite(value) or not 0.0 <= value <= 1.0:
+            raise RerankerError(f"{name} gave the score {value!r}; scores are numbers from 0 to 1")
+    return dict(zip(keys, map(float, values)))

@@ -1,0 +1,270 @@
+"""Chunk dicts, the form of the seed's API, read into chunks. Nothing of a dict is lost: unknown keys go to `extra`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, tzinfo
+from enum import StrEnum
+from typing import Any, Final, TypeVar
+
+from context_engine.core.models.chunk import NOTHING, Chunk, Score, usable_score
+from context_engine.core.models.enums import TIERS, Classification, FetchedAtBasis, ScoreKind, SourceType, TrustClass
+from context_engine.core.models.sound import sound_id, sound_mapping
+from context_engine.errors import InvalidRequest, nearest
+
+__all__ = ["chunk_from_dict", "to_date", "to_moment"]
+
+_KEYS: Final = """
+    content chunk_id source_id source_type authority_tier trust_class classification document_id
+    document_version dataset_id title section heading_path doc_type position span fetched_at fetched_at_basis
+    ttl_seconds effective_from effective_to superseded_by metadata scores
+"""
+_IDS: Final = ("chunk_id", "source_id", "document_id")
+_READ: Final = frozenset(_KEYS.split())
+_PARSED: Final = (
+    *("fetched_at", "ttl_seconds", "effective_from", "effective_to", "position", "span"),
+    *("heading_path", "metadata", "scores"),
+)
+_T = TypeVar("_T")
+_Word = TypeVar("_Word", bound=StrEnum)
+_COMPUTED: Final = ("rank", "_rag_score", "_relevance_score", "_authority_boost", "_provenance")
+
+
+def chunk_from_dict(given: Mapping[str, Any], warnings: list[str] | None = None) -> Chunk:
+    """Read a chunk dict.
+
+    `relevance_score` is relevance in [0, 1]; `score` has the kind `score_kind`, unknown if that is not given. What
+    provenance knows (trust_class, fetched_at, document_id ...) is looked for at the top level, then in `_provenance`,
+    then in `metadata`. A score that is not a number its kind can be (relevance outside [0, 1], NaN ...) counts as
+    absent, with a warning; so does a tier or type in `metadata` that does not exist here. Whatever the dict holds is
+    made sound first: see `sound_mapping`.
+
+    Args:
+        given: the dict; never changed.
+        warnings: takes a sentence for each value that was not usable.
+
+    Raises:
+        InvalidRequest: not a mapping, no text in `content`, or (outside `metadata`) a tier or type that does not exist.
+    """
+    if not isinstance(given, Mapping):
+        raise InvalidRequest(f"a chunk must be a dict with 'content', got {type(given).__name__}")
+    content, notes = given.get("content"), [] if warnings is None else warnings
+    given, said = sound_mapping({key: _sound(key, value) for key, value in given.items() if key != "content"})
+    if not isinstance(content, str) or not content.strip():
+        raise InvalidRequest(f"chunk {given.get('chunk_id', '?')!r} has no text in 'content'")
+    notes += [f"chunk {given.get('chunk_id') or 'without id'} {one}" for one in said]
+    look = _Lookup(given, notes)
+    chunk = Chunk(
+        content=content,
+        chunk_id=look.text("chunk_id") or "",
+        source_id=look.text("source_id"),
+        scores=_scores(given, notes),
+        document_id=look.text("document_id"),
+        document_version=look.text("document_version") or look.text("version"),
+        dataset_id=look.text("dataset_id"),
+        title=look.text("title"),
+        section=look.text("section"),
+        heading_path=_headings(given.get("heading_path")),
+        doc_type=look.text("doc_type"),
+        position=look.whole("position"),
+        span=_span(given.get("span")),
+        source_type=look.member(SourceType, "source_type"),
+        authority_tier=look.tier("authority_tier"),
+        trust_class=look.member(TrustClass, "trust_class"),
+        classification=look.member(Classification, "classification"),
+        fetched_at=to_moment(look.value("fetched_at")),
+        fetched_at_basis=look.member(FetchedAtBasis, "fetched_at_basis"),
+        ttl_seconds=look.whole("ttl_seconds"),
+        effective_from=to_date(look.value("effective_from")),
+        effective_to=to_date(look.value("effective_to")),
+        superseded_by=look.text("superseded_by"),
+        metadata=_metadata(given),
+    )
+    return chunk._replace(extra=_extra(given, chunk, notes))
+
+
+def _sound(key: str, value: Any) -> Any:
+    return sound_id(value) if key in _IDS and isinstance(value, str) else value
+
+
+def _extra(given: Mapping[str, Any], chunk: Chunk, warnings: list[str]) -> Mapping[str, Any]:
+    """What the chunk has no place for: unknown keys, the scores as given, and values that could not be read."""
+    extra = {key: value for key, value in given.items() if key not in _READ and key not in _COMPUTED}
+    for key in _PARSED:
+        value = given.get(key)
+        if value is not None and not _was_read(key, value, chunk):
+            extra[key] = value
+            warnings.append(f"chunk {chunk.chunk_id or 'without id'}: {key} {value!r} cannot be read")
+    return extra or NOTHING
+
+
+def _was_read(key: str, value: Any, chunk: Chunk) -> bool:
+    if key == "metadata":
+        return isinstance(value, Mapping)
+    if key in ("heading_path", "scores"):
+        return isinstance(value, list | tuple)
+    return getattr(chunk, key) is not None
+
+
+class _Lookup:
+    """Finds a key at the top level, then in `_provenance` (and its extra), then in `metadata`."""
+
+    def __init__(self, given: Mapping[str, Any], warnings: list[str]) -> None:
+        self._warnings = warnings
+        tag = given.get("_provenance")
+        tag = tag if isinstance(tag, Mapping) else {}
+        extra = tag.get("extra")
+        metadata = given.get("metadata")
+        self._metadata = metadata if isinstance(metadata, Mapping) else {}
+        self._places = [place for place in (given, tag, extra, self._metadata) if isinstance(place, Mapping)]
+
+    def value(self, key: str) -> Any:
+        for place in self._places:
+            if place.get(key) is not None:
+                return place[key]
+        return None
+
+    def text(self, key: str) -> str | None:
+        value = self.value(key)
+        return None if value is None else str(value)
+
+    def whole(self, key: str) -> int | None:
+        value = self.value(key)
+        if value is None or isinstance(value, bool):
+            return None
+        try:
+            number = int(value)
+        except (TypeError, ValueError, OverflowError):
+            return None
+        return number if number >= 0 else None
+
+    def member(self, vocabulary: type[_Word], key: str) -> _Word | None:
+        return self._claimed(key, lambda value: _member(vocabulary, value, key))
+
+    def tier(self, key: str) -> int | None:
+        return self._claimed(key, _tier)
+
+    def _claimed(self, key: str, read: Callable[[Any], _T]) -> _T | None:
+        """A word of ours that stands in metadata alone may be another system's word: then it says nothing here."""
+        value = self.value(key)
+        try:
+            return read(value)
+        except InvalidRequest as error:
+            if value is not self._metadata.get(key):
+                raise
+            self._warnings.append(f"metadata counts as silent about {key}: {error}")
+            return None
+
+
+def _scores(given: Mapping[str, Any], warnings: list[str]) -> tuple[Score, ...]:
+    found: list[Score] = []
+    listed = given.get("scores")
+    for one in listed if isinstance(listed, list | tuple) else ():
+        if not isinstance(one, Mapping):
+            raise InvalidRequest(f"'scores' takes dicts of kind, value and scorer, got {one!r}")
+        kind = _member(ScoreKind, one.get("kind"), "score kind") or ScoreKind.UNKNOWN
+        _add(found, kind, one.get("value"), one.get("scorer"), given, warnings)
+    if given.get("relevance_score") is not None:
+        _add(found, ScoreKind.RELEVANCE, given["relevance_score"], None, given, warnings)
+    if given.get("score") is not None:
+        kind = _member(ScoreKind, given.get("score_kind"), "score_kind") or ScoreKind.UNKNOWN
+        _add(found, kind, given["score"], None, given, warnings)
+    return tuple(found)
+
+
+def _add(
+    found: list[Score], kind: ScoreKind, value: Any, scorer: Any, given: Mapping[str, Any], warnings: list[str]
+) -> None:
+    number = usable_score(kind, value)
+    if number is None:
+        name = given.get("chunk_id") or "without id"
+        warnings.append(f"chunk {name}: {kind} score {value!r} is not a usable number and counts as absent")
+    elif not any(score.kind is kind for score in found):
+        found.append(Score(kind, number, None if scorer is None else str(scorer)))
+
+
+def _metadata(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    metadata = given.get("metadata")
+    return dict(metadata) if isinstance(metadata, Mapping) else NOTHING
+
+
+def _headings(value: Any) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list | tuple) else ()
+
+
+def _span(value: Any) -> tuple[int, int] | None:
+    try:
+        start, end = value
+        return (int(start), int(end))
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _tier(value: Any) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or value not in TIERS:
+        raise InvalidRequest(f"authority_tier must be a whole number from 1 to 5, got {value!r}")
+    return int(value)
+
+
+def _member(vocabulary: type[_Word], value: Any, name: str) -> _Word | None:
+    if value is None or isinstance(value, vocabulary):
+        return value
+    try:
+        return vocabulary(value)
+    except ValueError:
+        names = [member.value for member in vocabulary]
+        raise InvalidRequest(f"{name} {value!r} does not exist.{nearest(str(value), names)}") from None
+
+
+def to_moment(value: Any) -> datetime | None:
+    """Return an aware UTC moment from a datetime, an ISO 8601 text or unix seconds; None if it is none of them.
+
+    A moment without a zone is taken as UTC; a date as its first moment.
+    """
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value.strip())
+        except ValueError:
+            return None
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        try:
+            return datetime.fromtimestamp(value, UTC)
+        except (OverflowError, ValueError, OSError):
+            return None
+    if isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day)
+    if not isinstance(value, datetime):
+        return None
+    try:
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    except OverflowError:  # the last evening of the year 9999, west of Greenwich
+        return None
+
+
+def to_date(value: Any, zone: tzinfo = UTC) -> date | None:
+    """Return a day from a date, an ISO 8601 text or unix seconds; None if it is none of them.
+
+    What says no zone is the day it names; a moment gives its day in the zone.
+
+    >>> from datetime import timedelta, timezone
+    >>> to_date(1735660800, timezone(timedelta(hours=8)))
+    datetime.date(2025, 1, 1)
+    """
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value.strip())
+        except ValueError:
+            return None
+    if isinstance(value, datetime) and value.tzinfo is None:
+        return value.date()
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return value
+    moment = to_moment(value)
+    try:
+        return None if moment is None else moment.astimezone(zone).date()
+    except OverflowError:
+        return None

@@ -1,0 +1,156 @@
+"""What knowledge exists: domains and their sources, as the manifests declare them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+
+from context_engine.core.models.enums import TIER_OF, Classification, SourceType, TrustClass, default_trust
+from context_engine.errors import UnknownDomain
+
+__all__ = ["DocumentRule", "DomainSpec", "Registry", "SourceSpec"]
+
+
+def _zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except Exception as error:
+        raise ValueError(f"unknown time zone {name!r}; use an IANA name such as 'UTC' or 'Asia/Singapore'") from error
+    return name
+
+
+def _names(given: Any) -> Any:
+    """One name may stand without a list around it."""
+    return (given,) if isinstance(given, str) else given
+
+
+Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+Listed = Annotated[tuple[Name, ...], Field(min_length=1)]
+Names = Annotated[Listed, BeforeValidator(_names, json_schema_input_type=Name | Listed)]
+SourceId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$")]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class DocumentRule(_Frozen):
+    """Which files belong to a source, and how they are cut."""
+
+    include: str = Field(description="Glob relative to the folder that is ingested, e.g. 'sops/**/*.md'.")
+    doc_type: str = Field("default", description="Row of the chunking table.")
+    profile: str | None = Field(None, description="Cut by this profile, not by the row of doc_type; e.g. 'funnel'.")
+    classification: Classification | None = Field(None, description="May raise the source's, never lower it.")
+    tier: Annotated[int, Field(ge=1, le=5)] | None = Field(
+        None, description="1-5; may lower the source's authority (a higher number), never raise it."
+    )
+    fields: Annotated[tuple[Name, ...], Field(max_length=100)] = Field(
+        (), description="Fields of a record, or of front matter, that every chunk carries in its metadata."
+    )
+    otherwise: bool = Field(
+        False, description="Take only files that no other rule of the domain includes; what they hold is tier 5."
+    )
+
+    @model_validator(mode="after")
+    def _unknown(self) -> DocumentRule:
+        if self.otherwise and self.tier is None:
+            object.__setattr__(self, "tier", 5)
+        return self
+
+
+class SourceSpec(_Frozen):
+    """One source of a domain. Its tier, trust class and classification are a ceiling for what documents claim."""
+
+    id: SourceId = Field(description="Unique in the registry; stands in every provenance tag.")
+    title: str = ""
+    type: SourceType
+    tier: int = Field(0, description="1-5; must agree with the type; taken from it when left out.")
+    trust_class: TrustClass | None = Field(None, description="TRUSTED for tiers 1-4, UNTRUSTED for tier 5.")
+    ttl_seconds: Annotated[int, Field(ge=0)] = 3600
+    classification: Classification = Classification.INTERNAL
+    adapter: str = "local"
+    connection: str | None = Field(None, description="Name of a connection in connections.yaml.")
+    dataset_ids: tuple[str, ...] = ()
+    documents: tuple[DocumentRule, ...] = ()
+    trust_document_metadata: bool = Field(
+        False, description="Let a document raise its own authority or lower its classification."
+    )
+    timeout_s: Annotated[float, Field(gt=0, le=600)] | None = None
+    settings: Mapping[str, Any] = Field(default_factory=dict, description="The adapter's own settings.")
+
+    @model_validator(mode="after")
+    def _agree(self) -> SourceSpec:
+        expected = TIER_OF[self.type]
+        if "tier" not in self.model_fields_set:
+            object.__setattr__(self, "tier", expected)
+        if self.tier != expected:
+            raise ValueError(
+                f"type {self.type.value!r} is tier {expected}, but tier {self.tier} is given: correct one of the two"
+            )
+        for rule in self.documents:
+            if rule.tier is not None and rule.tier < self.tier:
+                raise ValueError(
+                    f"the rule for {rule.include!r} gives tier {rule.tier}, but its source is tier {self.tier}: a rule "
+                    "may lower authority, never raise it"
+                )
+        if self.trust_class is None:
+            object.__setattr__(self, "trust_class", default_trust(self.tier))
+        return self
+
+    @property
+    def trust(self) -> TrustClass:
+        """The trust class, the tier's default where none is declared."""
+        return self.trust_class or default_trust(self.tier)
+
+
+class DomainSpec(_Frozen):
+    """A business domain: its sources and its own settings."""
+
+    version: Literal[1] = Field(description="Version of the manifest format.")
+    domain: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
+    title: str = ""
+    description: str = ""
+    timezone: Annotated[str, AfterValidator(_zone)] = "UTC"
+    sources: Annotated[tuple[SourceSpec, ...], Field(min_length=1)]
+    glossary: Annotated[Mapping[Name, Names], Field(max_length=10_000)] = Field(
+        default_factory=dict,
+        description="Terms and what else they are called, e.g. {NPA: New Product Approval}; searches look for both.",
+    )
+    settings: Mapping[str, Any] = Field(default_factory=dict, description="Pipeline settings for this domain.")
+
+    @model_validator(mode="after")
+    def _unique(self) -> DomainSpec:
+        ids = [source.id for source in self.sources]
+        twice = sorted({one for one in ids if ids.count(one) > 1})
+        if twice:
+            raise ValueError(f"source id {twice[0]!r} stands twice in domain {self.domain!r}")
+        return self
+
+    def source(self, source_id: str) -> SourceSpec | None:
+        """Return the source of that id, None where there is none."""
+        return next((source for source in self.sources if source.id == source_id), None)
+
+
+class Registry(_Frozen):
+    """All domains by name."""
+
+    domains: Mapping[str, DomainSpec] = Field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The domain names, sorted."""
+        return tuple(sorted(self.domains))
+
+    def domain(self, name: str) -> DomainSpec:
+        """Return a domain's specification.
+
+        Raises:
+            UnknownDomain: it is not registered; the error lists those that are.
+        """
+        try:
+            return self.domains[name]
+        except KeyError:
+            raise UnknownDomain(name, self.names) from None

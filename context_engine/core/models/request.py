@@ -1,0 +1,171 @@
+"""What is asked: of the engine by a caller, of a source by the engine, and the source's answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Any, Final
+
+from context_engine.core.models.chunk import Chunk
+from context_engine.core.models.enums import TIERS
+from context_engine.core.models.filters import And, Condition, Filter, Not, Or
+from context_engine.core.models.query import Expansion
+from context_engine.errors import InvalidFilter, InvalidRequest, SourceError
+
+__all__ = [
+    "MAX_QUERY_CHARS",
+    "MAX_TOP_K",
+    "Caller",
+    "SearchRequest",
+    "SourceAnswer",
+    "SourceQuery",
+    "checked_query",
+    "checked_top_k",
+]
+
+MAX_QUERY_CHARS: Final = 10_000
+MAX_TOP_K: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who asks, as opaque identifiers; kept for the record, never interpreted.
+
+    Attributes:
+        principal: who made the call, as whatever authenticated it says.
+        on_behalf_of: for whom, as the principal says.
+    """
+
+    principal: str | None = None
+    app: str | None = None
+    conversation: str | None = None
+    message: str | None = None
+    on_behalf_of: str | None = None
+
+
+def checked_query(query: Any) -> str:
+    """Return the query if it is text that can be searched for.
+
+    Raises:
+        InvalidRequest: not a string, empty, only white space, binary, or over 10 000 characters.
+    """
+    if not isinstance(query, str):
+        raise InvalidRequest(f"query must be text, got {type(query).__name__}")
+    if not query.strip():
+        raise InvalidRequest("query is empty: ask a question in words")
+    if len(query) > MAX_QUERY_CHARS:
+        raise InvalidRequest(f"query has {len(query)} characters, at most {MAX_QUERY_CHARS} are allowed: shorten it")
+    if "\x00" in query or any("\ud800" <= char <= "\udfff" for char in query):
+        raise InvalidRequest("query holds binary data (NUL or lone surrogates): send UTF-8 text")
+    return query
+
+
+def checked_top_k(value: Any, name: str) -> int:
+    """Return a top_k if it is an int from 1 to 1000.
+
+    Raises:
+        InvalidRequest: a bool, a float, a string or a number out of range.
+    """
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidRequest(f"{name} must be a whole number from 1 to {MAX_TOP_K}, got {value!r}")
+    if not 1 <= value <= MAX_TOP_K:
+        raise InvalidRequest(f"{name} must be from 1 to {MAX_TOP_K}, got {value}")
+    return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchRequest:
+    """A question for one domain.
+
+    Attributes:
+        query: 1 to 10 000 characters, not only white space.
+        domain: a registered domain.
+        caller: who asks.
+        request_id: the caller's own id for this call.
+        as_of: the day the answer must be true for; None is today in the domain's time zone.
+        filters: conditions every returned chunk keeps.
+        persona: name of a profile of settings.
+        overrides: settings for this call alone; keys of `Settings`.
+        require_tiers, require_sources: without a chunk from each the decision is `incomplete`.
+        strict: raise `EvidenceIncomplete` instead.
+
+    Raises:
+        InvalidRequest: a field that cannot be used.
+        InvalidFilter: `filters` is not a Filter.
+    """
+
+    query: str
+    domain: str
+    caller: Caller = field(default_factory=Caller)
+    request_id: str | None = None
+    as_of: date | None = None
+    filters: Filter | None = None
+    persona: str | None = None
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    require_tiers: tuple[int, ...] = ()
+    require_sources: tuple[str, ...] = ()
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        checked_query(self.query)
+        if not isinstance(self.domain, str) or not self.domain.strip():
+            raise InvalidRequest("domain is empty: name a registered domain")
+        for name in ("stage1_top_k", "stage2_top_k"):
+            if name in self.overrides:
+                checked_top_k(self.overrides[name], name)
+        for tier in self.require_tiers:
+            if isinstance(tier, bool) or tier not in TIERS:
+                raise InvalidRequest(f"require_tiers takes tiers 1 to 5, got {tier!r}")
+        if self.as_of is not None and (isinstance(self.as_of, datetime) or not isinstance(self.as_of, date)):
+            raise InvalidRequest(f"as_of takes a date, e.g. date(2025, 6, 30), got {self.as_of!r}")
+        if self.filters is not None and not isinstance(self.filters, Condition | And | Or | Not):
+            raise InvalidFilter(
+                f"filters takes a Filter, got {type(self.filters).__name__}: read other forms with parse_filter"
+            )
+        if isinstance(self.require_sources, str):
+            raise InvalidRequest(f"require_sources takes a tuple of ids, got {self.require_sources!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceQuery:
+    """What the engine asks one source.
+
+    Attributes:
+        text: the query.
+        words: the query cut into words by spaces, for a source that searches by terms; None where it is `text` itself.
+        expansions: other words for it, to be searched for as well with their weights where the source can.
+        top_k: most chunks wanted; a longer answer is cut.
+        filters, as_of: to be pushed down where the source can; the engine checks them again.
+        timeout_s: seconds the engine will wait.
+    """
+
+    text: str
+    domain: str
+    top_k: int
+    words: str | None = None
+    expansions: tuple[Expansion, ...] = ()
+    filters: Filter | None = None
+    as_of: date | None = None
+    timeout_s: float = 10.0
+    search_id: str = ""
+    caller: Caller = field(default_factory=Caller)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceAnswer:
+    """A source's answer: chunks, best first, and what a reader should know about them (`query_shortened` ...).
+
+    Attributes:
+        retrieved_at: when the source answered, aware; None means now.
+        cut: chunks past top_k that the source itself left out.
+        failures: what a source of several parts could not get, one error a part; the chunks are what the others gave.
+        by_keywords: it was found by a few keywords of each chunk alone: that nothing relevant came says little.
+    """
+
+    chunks: Sequence[Chunk] = ()
+    notes: tuple[str, ...] = ()
+    retrieved_at: datetime | None = None
+    cut: int = 0
+    failures: tuple[SourceError, ...] = ()
+    by_keywords: bool = False

@@ -1,0 +1,219 @@
+"""What a search gives back: chunks, and the account of how they came to be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import date, datetime
+from typing import Any, Final, NamedTuple
+
+from context_engine.core.models.chunk import Chunk, Key, RankedChunk, utc_text
+from context_engine.core.models.enums import Decision, Outcome, Status
+from context_engine.core.models.filters import filter_to_dict
+from context_engine.core.models.query import PreparedQuery
+from context_engine.core.models.registry import SourceSpec
+from context_engine.core.models.request import Caller, SearchRequest
+from context_engine.core.models.settings import EffectiveSettings
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "Fate",
+    "RawAnswer",
+    "SearchResult",
+    "SourceStatus",
+    "StageTrace",
+    "Swap",
+    "canonical_json",
+]
+
+SCHEMA_VERSION: Final = "1.0"
+
+
+class Fate(NamedTuple):
+    """The end of one candidate.
+
+    Attributes:
+        stage: filter, as_of, expiry, dedup, threshold, scope, relevance, select.
+        value, limit: the number that was tested and what it was tested against, where there is one.
+        into: the survivor it was merged into.
+    """
+
+    source_id: str
+    chunk_id: str
+    outcome: Outcome
+    stage: str
+    reason: str
+    value: float | str | None = None
+    limit: float | str | None = None
+    into: Key | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fate as a dict without empty keys."""
+        out = {name: value for name, value in self._asdict().items() if value is not None}
+        if self.into is not None:
+            out["into"] = _identity(self.into)
+        return out
+
+
+class Swap(NamedTuple):
+    """A pair whose order the authority tier turned round.
+
+    Attributes:
+        winner, loser: identities; the winner ranks above the loser because of its tier.
+        rank_with: (winner's rank, loser's rank) by final score, before any cut or limit on likeness.
+        rank_without: their ranks by relevance alone.
+        gap: the loser's relevance minus the winner's, > 0 and at most (boost difference) * 0.4 / 0.6.
+    """
+
+    winner: Key
+    loser: Key
+    winner_tier: int
+    loser_tier: int
+    rank_with: tuple[int, int]
+    rank_without: tuple[int, int]
+    gap: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the swap as a dict, identities spelled out."""
+        return {**self._asdict(), "winner": _identity(self.winner), "loser": _identity(self.loser)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceStatus:
+    """What one source did.
+
+    Attributes:
+        state: ok, empty, partial (some of its parts failed) or failed.
+        asked: candidates it was asked for; more than `stage1_top_k` where it was asked a second time.
+        chunks: how many entered stage 1, after the cut at that number; `cut` is how many were cut.
+        rejected: chunks refused at the seam (no content, not a chunk).
+        error: {"code", "message", "retryable", "retry_after_s"} where state is failed or partial.
+    """
+
+    source_id: str
+    title: str
+    source_type: str
+    authority_tier: int
+    state: str
+    asked: int = 0
+    chunks: int = 0
+    cut: int = 0
+    rejected: int = 0
+    elapsed_ms: float = 0.0
+    error: Mapping[str, Any] | None = None
+    notes: tuple[str, ...] = ()
+
+
+class StageTrace(NamedTuple):
+    """One stage: how many candidates went in and came out, and how long it took."""
+
+    name: str
+    entered: int
+    left: int
+    elapsed_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawAnswer:
+    """A source's answer as it entered stage 1, kept so that stage 2 can be computed again.
+
+    Attributes:
+        by_keywords: as in `SourceAnswer`.
+    """
+
+    source_id: str
+    chunks: tuple[Chunk, ...]
+    retrieved_at: datetime
+    by_keywords: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResult:
+    """A ranked answer with its whole account. |stage 1| = returned + merged + dropped, always.
+
+    Attributes:
+        search_id: sortable by time; stands in every log line, tag and error.
+        fates: one per stage-1 candidate.
+        swaps: pairs with a returned chunk that the tier turned round, at most 200; `swap_count` is the true number.
+        stages: stage 1 and every step of stage 2 with counts and times.
+        settings: what the search ran with.
+        now, as_of: the clock reading and the day used; `today`: that day is not past in the domain's time zone.
+        prepared: how the query was understood and what was searched for.
+        request, specs: what was asked, and the sources as declared at that time.
+        raw: the stage-1 answers; `rerank_scores`: the reranker's scores by identity. With them stage 2 can be
+            recomputed to the same bytes.
+    """
+
+    query: str
+    domain: str
+    status: Status
+    decision: Decision
+    chunks: tuple[RankedChunk, ...]
+    fates: tuple[Fate, ...]
+    swaps: tuple[Swap, ...]
+    swap_count: int
+    sources: tuple[SourceStatus, ...]
+    stages: tuple[StageTrace, ...]
+    settings: EffectiveSettings
+    warnings: tuple[str, ...]
+    search_id: str
+    request_id: str | None
+    caller: Caller
+    now: datetime
+    as_of: date
+    today: bool = True
+    prepared: PreparedQuery | None = None
+    request: SearchRequest | None = None
+    specs: tuple[SourceSpec, ...] = ()
+    raw: tuple[RawAnswer, ...] = ()
+    rerank_scores: Mapping[Key, float] = field(default_factory=dict)
+
+    def to_dict(self, *, demo: bool = False) -> dict[str, Any]:
+        """Return the published form: what `search --json` writes; schema version 1.0."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "search_id": self.search_id,
+            "request_id": self.request_id,
+            "query": self.query,
+            "domain": self.domain,
+            "as_of": self.as_of.isoformat(),
+            "now": utc_text(self.now),
+            "caller": asdict(self.caller),
+            "asked": _asked(self.request),
+            "searched": None if self.prepared is None else self.prepared.to_dict(),
+            "status": str(self.status),
+            "decision": str(self.decision),
+            "chunks": [chunk.to_dict() for chunk in self.chunks],
+            "fates": [fate.to_dict() for fate in self.fates],
+            "swaps": [swap.to_dict() for swap in self.swaps],
+            "swap_count": self.swap_count,
+            "sources": [asdict(source) for source in self.sources],
+            "stages": [stage._asdict() for stage in self.stages],
+            "settings": self.settings.to_dict(),
+            "warnings": list(self.warnings),
+            "demo": demo,
+        }
+
+
+def _asked(request: SearchRequest | None) -> dict[str, Any]:
+    """What narrowed the answer or was required of it."""
+    if request is None:
+        return {}
+    return {
+        "as_of": request.as_of.isoformat() if request.as_of else None,
+        "filters": filter_to_dict(request.filters),
+        "persona": request.persona,
+        "require_tiers": list(request.require_tiers),
+        "require_sources": list(request.require_sources),
+        "strict": request.strict,
+    }
+
+
+def _identity(key: Key) -> dict[str, str]:
+    return {"source_id": key[0], "chunk_id": key[1]}
+
+
+def canonical_json(value: Any) -> str:
+    """Return JSON with sorted keys and no white space, the form in which two results are compared byte by byte."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=str)

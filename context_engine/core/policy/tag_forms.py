@@ -1,0 +1,166 @@
+"""Saved answers in the forms they are found in, read into texts with their tags."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from context_engine.core.models import Settings
+from context_engine.errors import InvalidRequest
+
+__all__ = ["Reading", "TaggedText", "read_tagged"]
+
+_TAG: Final = "_provenance"
+_TAG_KEYS: Final = ("source_id", "source_type", "authority_tier", "trust_class", "fetched_at", "ttl_seconds", "extra")
+_PREFIXES: Final = ("", "_provenance.", "_provenance_", "provenance.", "provenance_")
+_WHOLE: Final = ("authority_tier", "ttl_seconds")
+_HOLDERS: Final = ("chunks", "result", "records", "json", "outputs", "output", "data", "body")
+_DEEPEST: Final = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaggedText:
+    """A text as it was saved, with the tag that was found at it.
+
+    Attributes:
+        tag: None where there is none.
+        given: the item it stands in; its `_rag_score` and the like are checked against the tag.
+    """
+
+    content: str | None
+    tag: Mapping[str, Any] | None
+    given: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A saved answer.
+
+    Attributes:
+        settings: what it was ranked with; the defaults where it does not say.
+        settings_known: whether it says.
+    """
+
+    texts: tuple[TaggedText, ...]
+    settings: Settings = field(default_factory=Settings)
+    settings_known: bool = False
+
+
+def read_tagged(data: Any) -> Reading:
+    """Read parsed JSON of any form a saved answer has.
+
+    Forms: the object of `search --json`; a list of chunk dicts; a workflow node's output: an object that holds, at any
+    depth, `result`, `records`, `chunks`, `json` or `outputs`, with items of `content` and `metadata`, the tag in the
+    item, its `metadata` or `doc_metadata`, as `_provenance` (a mapping or JSON text) or spread out over its keys.
+
+    Raises:
+        InvalidRequest: no list of texts in it.
+    """
+    found = _items(data, 0)
+    if found is None:
+        raise InvalidRequest(
+            "holds no chunks: give the output of 'search --json' or '--jsonl', a list of chunk dicts, or a workflow "
+            "node's output with 'result'"
+        )
+    items, holder = found
+    settings = _settings(holder)
+    texts = tuple(_tagged(item, number) for number, item in enumerate(items, start=1))
+    return Reading(texts=texts, settings=settings or Settings(), settings_known=settings is not None)
+
+
+def _items(data: Any, depth: int) -> tuple[Sequence[Any], Mapping[str, Any]] | None:
+    """Return the list of texts and the object it stands in."""
+    if depth > _DEEPEST:
+        return None
+    if isinstance(data, list):
+        if not data or all(isinstance(item, Mapping) and "content" in item for item in data):
+            return data, {}
+        inner = [_items(item, depth + 1) for item in data]
+        return next((found for found in inner if found and found[0]), next((one for one in inner if one), None))
+    if not isinstance(data, Mapping):
+        return None
+    if isinstance(data.get("content"), str):
+        return [data], {}
+    for key in _HOLDERS:
+        found = _items(_parsed(data.get(key)), depth + 1) if key in data else None
+        if found is not None:
+            return found[0], found[1] or data
+    return None
+
+
+def _parsed(value: Any) -> Any:
+    """Return JSON text as what it says: a node hands its output on as text where a variable is of type string."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+def _settings(holder: Mapping[str, Any]) -> Settings | None:
+    rows = holder.get("settings")
+    if not isinstance(rows, Mapping):
+        return None
+    values = {key: row["value"] for key, row in rows.items() if isinstance(row, Mapping) and "value" in row}
+    known = {key: value for key, value in values.items() if key in Settings.model_fields}
+    try:
+        return Settings.model_validate(known) if known else None
+    except ValidationError as error:
+        raise InvalidRequest(f"its settings cannot be used: {error.errors()[0]['msg']}") from None
+
+
+def _tagged(item: Any, number: int) -> TaggedText:
+    if not isinstance(item, Mapping):
+        raise InvalidRequest(f"item {number} is {type(item).__name__}, not a chunk with 'content'")
+    content = item.get("content")
+    return TaggedText(
+        content=content if isinstance(content, str) else None,
+        tag=next((tag for tag in _tags(item) if tag is not None), None),
+        given=item,
+    )
+
+
+def _tags(item: Mapping[str, Any]) -> Iterator[Mapping[str, Any] | None]:
+    """Yield the tag of each place where one may stand, the nearest to the text first; None where there is none.
+
+    Only metadata is looked through for keys spread out: a chunk dict itself holds keys of the same names.
+    """
+    yield _whole_tag(item)
+    metadata = item.get("metadata")
+    if isinstance(metadata, Mapping):
+        for place in (metadata, metadata.get("doc_metadata")):
+            if isinstance(place, Mapping):
+                yield _whole_tag(place)
+                yield _spread_tag(place)
+
+
+def _whole_tag(place: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    if _TAG not in place:
+        return None
+    whole = _parsed(place[_TAG])
+    return whole if isinstance(whole, Mapping) else {}
+
+
+def _spread_tag(place: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    for prefix in _PREFIXES:
+        if f"{prefix}source_type" in place and f"{prefix}fetched_at" in place:
+            return _gathered(place, prefix)
+    return None
+
+
+def _gathered(place: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """Return a tag from keys that were spread out; what is not one of the seven keys belongs to `extra`."""
+    named = {key.removeprefix(prefix): value for key, value in place.items() if key.startswith(prefix)}
+    tag: dict[str, Any] = {key: named[key] for key in _TAG_KEYS if key in named}
+    for key in _WHOLE:
+        if isinstance(tag.get(key), str) and tag[key].isdecimal():
+            tag[key] = int(tag[key])
+    extra = _parsed(tag.get("extra"))
+    rest = {key.removeprefix("extra.").removeprefix("extra_"): value for key, value in named.items()}
+    tag["extra"] = extra if isinstance(extra, Mapping) else {k: v for k, v in rest.items() if k not in _TAG_KEYS}
+    return tag

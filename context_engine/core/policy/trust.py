@@ -1,0 +1,110 @@
+"""Whose word counts: the manifest is a ceiling for what a document says about its own authority."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from context_engine.core.models import TIER_OF, Chunk, Classification, SourceSpec, SourceType, TrustClass, default_trust
+
+__all__ = ["Standing", "manifest_standing", "standing"]
+
+_TYPE_OF: Final = {tier: kind for kind, tier in TIER_OF.items()}
+
+
+class Standing(NamedTuple):
+    """A chunk's authority after the ceiling.
+
+    Attributes:
+        claimed: what the document asked for and was refused, e.g. {"authority_tier": 1}.
+        defaulted: names of the parts that neither the document nor a trusted manifest gave.
+    """
+
+    source_type: SourceType
+    tier: int
+    trust: TrustClass
+    classification: Classification
+    claimed: dict[str, int | str]
+    defaulted: tuple[str, ...]
+
+
+def manifest_standing(spec: SourceSpec) -> Standing:
+    """Return what a chunk that claims nothing has: the manifest's word."""
+    defaulted = ("source_type", "authority_tier", "trust_class") if spec.trust_document_metadata else ()
+    return Standing(spec.type, spec.tier, spec.trust, spec.classification, {}, defaulted)
+
+
+def standing(chunk: Chunk, spec: SourceSpec, silent: Standing | None = None) -> Standing:
+    """Return the authority, trust and classification a chunk has.
+
+    A document may lower its authority or raise its classification. The reverse is refused unless the source sets
+    `trust_document_metadata`; a refused claim stands in `claimed`. A type and a tier that disagree count as the lower.
+
+    Args:
+        chunk: its claims.
+        spec: its source.
+        silent: `manifest_standing(spec)`, where the caller has it at hand.
+    """
+    if (
+        chunk.authority_tier is None
+        and chunk.source_type is None
+        and chunk.trust_class is None
+        and chunk.classification is None
+    ):
+        return silent or manifest_standing(spec)
+    claimed: dict[str, int | str] = {}
+    tier = _tier(chunk, spec, claimed)
+    return Standing(
+        source_type=_TYPE_OF[tier],
+        tier=tier,
+        trust=_trust(chunk, spec, tier, claimed),
+        classification=_classification(chunk, spec, claimed),
+        claimed=claimed,
+        defaulted=_defaulted(chunk, spec),
+    )
+
+
+def _tier(chunk: Chunk, spec: SourceSpec, claimed: dict[str, int | str]) -> int:
+    said = [tier for tier in (chunk.authority_tier, chunk.source_type and TIER_OF[chunk.source_type]) if tier]
+    if not said:
+        return spec.tier
+    wanted = max(said)
+    if wanted >= spec.tier or spec.trust_document_metadata:
+        return wanted
+    claimed["authority_tier"] = wanted
+    return spec.tier
+
+
+def _trust(chunk: Chunk, spec: SourceSpec, tier: int, claimed: dict[str, int | str]) -> TrustClass:
+    ceiling = spec.trust
+    if tier != spec.tier and spec.trust is default_trust(spec.tier):
+        ceiling = default_trust(tier)
+    wanted = chunk.trust_class
+    if wanted is None or wanted is ceiling:
+        return ceiling
+    if wanted is TrustClass.UNTRUSTED or spec.trust_document_metadata:
+        return wanted
+    claimed["trust_class"] = str(wanted)
+    return ceiling
+
+
+def _classification(chunk: Chunk, spec: SourceSpec, claimed: dict[str, int | str]) -> Classification:
+    wanted = chunk.classification
+    if wanted is None:
+        return spec.classification
+    if wanted.rank >= spec.classification.rank or spec.trust_document_metadata:
+        return wanted
+    claimed["classification"] = str(wanted)
+    return spec.classification
+
+
+def _defaulted(chunk: Chunk, spec: SourceSpec) -> tuple[str, ...]:
+    if not spec.trust_document_metadata:
+        return ()
+    absent = []
+    if chunk.source_type is None:
+        absent.append("source_type")
+    if chunk.authority_tier is None:
+        absent.append("authority_tier")
+    if chunk.trust_class is None:
+        absent.append("trust_class")
+    return tuple(absent)

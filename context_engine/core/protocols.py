@@ -1,0 +1,209 @@
+"""What the core expects of the outside world. An adapter implements one of these; the core never imports an adapter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from context_engine.core.models import Chunk, Refinement, ScoreKind, SearchResult, SourceAnswer, SourceQuery
+
+__all__ = [
+    "Clock",
+    "DocumentSink",
+    "Embedder",
+    "IdSource",
+    "QueryRefiner",
+    "Recorder",
+    "Reranker",
+    "Source",
+    "TokenCounter",
+    "TokenEmbedder",
+    "TokenVectors",
+]
+
+
+@runtime_checkable
+class Source(Protocol):
+    """A knowledge base that can be searched. Safe for several threads at once.
+
+    Attributes:
+        source_id: the id of the manifest's source.
+        score_kinds: the kinds of score its chunks may carry; a threshold on another kind is refused.
+    """
+
+    source_id: str
+    score_kinds: frozenset[ScoreKind]
+
+    def search(self, query: SourceQuery) -> SourceAnswer:
+        """Return at most `query.top_k` chunks, best first.
+
+        Raises:
+            SourceError: the source could not answer; an empty answer is not an error.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release connections and files; may be called twice."""
+        ...
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """A model that reads the query and each text together.
+
+    Attributes:
+        name: stands in the result and the record.
+    """
+
+    name: str
+
+    def rerank(self, query: str, chunks: Sequence[Chunk]) -> Sequence[float] | None:
+        """Return one score in [0, 1] per chunk, in the order given; None for "no opinion".
+
+        Each chunk carries stage 1's relevance as its score of that kind.
+
+        Raises:
+            RerankerError: the model failed; the search goes on without it and says so.
+        """
+        ...
+
+
+@runtime_checkable
+class QueryRefiner(Protocol):
+    """A model that words a question better for search. Safe for several threads at once.
+
+    Attributes:
+        name: stands in the result and the record.
+    """
+
+    name: str
+
+    def refine(self, query: str, language: str) -> Refinement:
+        """Return another wording of a question and what it is about.
+
+        Args:
+            query: cleaned.
+            language: ISO 639-1 code; "und" where it is not known.
+
+        Raises:
+            RefinerError: the model failed; the query is searched as it stands.
+        """
+        ...
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """A model that turns text into vectors.
+
+    Safe for several threads at once. Vectors are of unit length, all zeros for a text the model has no word for, so
+    that their dot product is their cosine.
+
+    Attributes:
+        model_id: vectors of one model_id are comparable.
+        dimension: length of a vector; reading it may load the model or ask the server.
+    """
+
+    @property
+    def model_id(self) -> str: ...
+
+    @property
+    def dimension(self) -> int: ...
+
+    def embed_query(self, text: str) -> Sequence[float]:
+        """Return the vector of a query.
+
+        Raises:
+            EmbedderError: the model cannot be loaded, or gave nothing.
+        """
+        ...
+
+    def embed_documents(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """Return one vector per text, in the order given.
+
+        Raises:
+            EmbedderError: the model cannot be loaded, or gave nothing.
+        """
+        ...
+
+
+class TokenVectors(NamedTuple):
+    """The tokens of one text in order, without the model's own marks, and a unit vector for each."""
+
+    tokens: Sequence[str]
+    vectors: Sequence[Sequence[float]]
+
+
+@runtime_checkable
+class TokenEmbedder(Protocol):
+    """An embedder that also gives a vector for each token of a text."""
+
+    def embed_tokens(self, texts: Sequence[str], *, query: bool = False) -> Sequence[TokenVectors]:
+        """Return the tokens of each text with their vectors, cut at the model's longest input.
+
+        Args:
+            texts: passages, or questions if `query`.
+
+        Raises:
+            EmbedderError: the model cannot be loaded, or gave nothing.
+        """
+        ...
+
+
+@runtime_checkable
+class TokenCounter(Protocol):
+    """Counts tokens as a language model would."""
+
+    name: str
+
+    def count(self, text: str) -> int:
+        """Return the number of tokens, >= 0; 0 only for empty text."""
+        ...
+
+
+class DocumentSink(Protocol):
+    """Where cut documents are written. A document is (source_id, document_id, version); "" is "no version"."""
+
+    def put(self, source_id: str, document_id: str, version: str, content_hash: str, chunks: Sequence[Chunk]) -> bool:
+        """Write a document, replacing what it held; return False, writing nothing, if `content_hash` is unchanged."""
+        ...
+
+    def delete(self, source_id: str, document_id: str, version: str) -> bool:
+        """Remove a document; return whether it was there."""
+        ...
+
+    def documents(self, source_id: str) -> Mapping[tuple[str, str], str]:
+        """Return {(document_id, version): content_hash} of what the source holds."""
+        ...
+
+    def commit(self) -> None:
+        """Make everything written so far durable and searchable. What was not committed may be lost, never torn."""
+        ...
+
+
+class Recorder(Protocol):
+    """Takes every result for the record."""
+
+    def record(self, result: SearchResult) -> None:
+        """Keep a result. Errors are the recorder's own to report; a search never fails for them."""
+        ...
+
+
+class Clock(Protocol):
+    """The time, passed in so that a search can be repeated."""
+
+    def now(self) -> datetime:
+        """Return the current moment, aware, UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back."""
+        ...
+
+
+class IdSource(Protocol):
+    """Makes search ids."""
+
+    def new(self, now: datetime) -> str:
+        """Return a new id; ids sort by the time they were made at."""
+        ...

@@ -1,0 +1,143 @@
+"""What a query names exactly comes first: quoted phrases and codes strictly, section numbers by a share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from context_engine.core.models import PreparedQuery
+from context_engine.core.query.references import names_sections_only, spellings, words_beside
+from context_engine.core.text import tokens
+
+__all__ = ["REFERENCE_SHARE", "exact_first"]
+
+REFERENCE_SHARE: Final = 0.2
+"""Share of relevance that the section numbers of a question decide. Many books have a section 3.5, and texts cite each
+other's, so they do not decide alone: on 341 questions with section numbers .2 gave MAP +.007 and R@10 +.006, a strict
+order -.001 and +.004."""
+
+_FEW_WORDS: Final = 2
+"""A query of a name and at most so many other words is after what is called so; a longer one may be after what cites
+it ("which desks file returns under MAS Notice 637"): without the limit R@8 fell by .22 on 19 long questions with a
+code."""
+
+_OVER: Final = 0.001
+_MOST: Final = 0.95
+_HEADING: Final = re.compile(r"^#{1,6}\s.*$", re.MULTILINE)
+_ITEM: Final = re.compile(r"\(\w{1,4}\)")
+_ITEMISED: Final = re.compile(r"(.*\w)((?:\(\w{1,4}\))+)")
+_DOTTED_ITEM: Final = re.compile(r"\.(?=\()")
+_NUMBER_SIGN: Final = re.compile(r" no (?=\d)")
+_BEFORE_ITEM: Final = re.compile(r"\s+(?=\()")
+
+
+def exact_first(
+    query: PreparedQuery, relevance: Sequence[float], texts: Sequence[str], labels: Sequence[str], margin: float
+) -> list[float]:
+    """Return relevance in [0, 1] in which a text with the query's exact names leads one without.
+
+    A text that holds all quoted phrases and codes leads one that holds none by more than `margin`; so do section
+    numbers where the query is nothing else. With h the share of the names that a text holds and w = (1 + margin) / 2,
+    relevance becomes (1 - w) * relevance + w * h / max(h): the order among those that hold the same stays. Where all
+    hold the same, all stays as it is. Other section numbers do so with w = REFERENCE_SHARE.
+
+    Where the query is little else than its names, a text that has one as its own leads, by more than `margin` too, one
+    that only cites it: with o the share of names it has as its own, h becomes (h + o) / 2 and w 2 * (1 + margin) / 3,
+    at most .95 so that relevance still orders texts that hold the same (a margin up to .425 is kept).
+
+    A name is held where its words stand side by side in the text or in its label. It is a text's own in its label or
+    its headings, and where it names an item of it: `4.2.1(b)` is that of a text under `4.2.1` that has "(b)",
+    `Notice 637(4)(b)` that of one under `Notice 637` and `4`. Quoted phrases are anybody's own.
+
+    Args:
+        query: the prepared query.
+        relevance: [0, 1] each.
+        texts: the pool.
+        labels: what each text is headed by (title, headings, section, document id).
+        margin: [0, 1]; at authority_weight * (highest - lowest boost) / relevance_weight no tier turns it round.
+    """
+    leading = [*_names(query.phrases, True), *_names(query.codes)]
+    favoured = _names(one for one in query.references if not any(one in code for code in query.codes))
+    if not leading and names_sections_only(query.text, query.references):
+        leading, favoured = favoured, []
+    if not (leading or favoured):
+        return list(relevance)
+    pool = [_Text(text, label) for text, label in zip(texts, labels, strict=True)]
+    lifted = _lifted(relevance, [one.held(favoured) for one in pool], REFERENCE_SHARE)
+    held, own = [one.held(leading) for one in pool], [one.own(leading) for one in pool]
+    weight = min((1.0 + margin) / 2.0 + _OVER, 1.0)
+    if own == held or not any(own) or words_beside(query.text, [one.written for one in leading]) > _FEW_WORDS:
+        return _lifted(lifted, held, weight)
+    weight = max(weight, min(2.0 * (1.0 + margin) / 3.0 + _OVER, _MOST))
+    return _lifted(lifted, [(one + other) / 2.0 for one, other in zip(held, own)], weight)
+
+
+def _lifted(relevance: Sequence[float], held: Sequence[float], weight: float) -> list[float]:
+    best = max(held, default=0.0)
+    if best == min(held, default=0.0):
+        return list(relevance)
+    return [(1.0 - weight) * value + weight * share / best for value, share in zip(relevance, held, strict=True)]
+
+
+class _Name(NamedTuple):
+    """What a query names, as written and as it is looked for."""
+
+    written: str
+    sought: tuple[str, ...]
+    quoted: bool
+
+
+def _names(written: Iterable[str], quoted: bool = False) -> list[_Name]:
+    return [_Name(one, (_joined(one),) if quoted else _sought(one), quoted) for one in written]
+
+
+def _sought(name: str) -> tuple[str, ...]:
+    return tuple(_joined(_BEFORE_ITEM.sub("", one)) for one in spellings(name))
+
+
+class _Text:
+    """A text and what heads it, as tokens between spaces."""
+
+    def __init__(self, text: str, label: str) -> None:
+        self._body, self._spelled = _joined(text), text.casefold()
+        self._head = _joined(" ".join((label, *_HEADING.findall(text))))
+
+    def held(self, names: Sequence[_Name]) -> float:
+        """Return the share of the names that are held, 0 of none."""
+        return sum(self._cites(name) or self._is_called(name) for name in names) / max(len(names), 1)
+
+    def own(self, names: Sequence[_Name]) -> float:
+        """Return the share of the names that are the text's own, 0 of none."""
+        called = (self._is_called(name) or (name.quoted and self._cites(name)) for name in names)
+        return sum(called) / max(len(names), 1)
+
+    def _cites(self, name: _Name) -> bool:
+        return any(one in self._body for one in name.sought)
+
+    def _is_called(self, name: _Name) -> bool:
+        by_head = any(one in self._head for one in name.sought)
+        return by_head or (not name.quoted and any(self._has_item(one.strip()) for one in name.sought))
+
+    def _has_item(self, name: str) -> bool:
+        itemised = _ITEMISED.fullmatch(name)
+        if itemised is None:
+            return False
+        stem, items = itemised[1], _ITEM.findall(itemised[2])
+        is_code = " " in stem
+        return any(
+            self._is_under(stem, items[:count], is_code) and all(item in self._spelled for item in items[count:])
+            for count in range(is_code, len(items) + is_code)
+        )
+
+    def _is_under(self, stem: str, items: Sequence[str], is_code: bool) -> bool:
+        """Whether `stem(4)(b)` heads the text, or of a code `stem` and `4(b)`."""
+        if f" {stem}{''.join(items)} " in self._head:
+            return True
+        section = f" {items[0][1:-1]}{''.join(items[1:])} " if is_code else ""
+        return is_code and f" {stem} " in self._head and section in self._head
+
+
+def _joined(text: str) -> str:
+    """The tokens between spaces: `4.2.1.(b)` reads `4.2.1(b)`, `Notice No. 637` reads `Notice 637`."""
+    return _NUMBER_SIGN.sub(" ", f" {' '.join(tokens(_DOTTED_ITEM.sub('', text)))} ")

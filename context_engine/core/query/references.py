@@ -1,0 +1,176 @@
+"""What a query names exactly: identifiers, numbered instruments, section numbers, quoted phrases."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from context_engine.core.text import STOP_WORDS, terms, tokens
+
+__all__ = ["codes", "names_sections_only", "phrases", "references", "spellings", "words_beside"]
+
+_IDENTIFIER: Final = re.compile(r"(?<![\w.-])(?=[\w./-]*\d)([A-Za-z]{2,12}(?:[-/][A-Za-z0-9]+)+)(?![\w-])")
+_INSTRUMENT: Final = re.compile(
+    r"((?:[A-Z][\w&]*\s+){0,3})"
+    r"((?:notices?|circulars?|guidelines?|directives?|regulations?|bulletins?|forms?|policy|policies|standards?)"
+    r"\s+(?:no\.?\s*)?((?:[A-Z]{1,6}[-/ ]?)?)\d[\w./-]*+(?:\(\w{1,4}\))*+)"
+    r"(?!\s?%|\s(?:(?:business|working|calendar)\s)?(?:hours?|minutes?|days?|weeks?|months?|years?|percent|bps)\b)",
+    re.IGNORECASE,
+)
+"""A kind and a number: not a length of time or a share ("a notice of 30 days", "a standard 5 % buffer")."""
+_TIME: Final = re.compile(
+    r"(?:pre|post|mid|early|late|non|fy|cy|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*)"
+    r"[-/](?:(?:19|20)\d\d(?:[-/]\d{2,4}|s)?|\d\d)",
+    re.IGNORECASE,
+)
+_KINDS: Final = ("notice", "circular", "guideline", "guidelines", "directive", "regulation", "bulletin", "standard")
+_ISSUED: Final = re.compile(
+    r"(?<![\w./-])([A-Z]{2,6}(?:/[A-Z]{2,6})?)\s(\d+(?:[-/]\d+)*)((?:\(\w{1,4}\))*)(?![\w/-]|[.,]\d|\s?%"
+    r"|\s(?:thousand|million|billion|mn|bn|[mk]|hours?|hrs?|minutes?|days?|weeks?|months?|quarters?|years?|bps?|basis"
+    r"|per|percent|business|working|calendar|times|x)\b)"
+)
+"""An issuer's letters and a number, `BCBS 239`: not an amount, a share or a time."""
+_YEAR: Final = re.compile(r"(?:19|20)\d\d")
+_NO_ISSUER: Final = """
+    aed afn all amd ang aoa ars aud awg azn bam bbd bdt bgn bhd bif bmd bnd bob brl bsd btn bwp byn bzd cad cdf chf clp
+    cnh cny cop crc cup cve czk djf dkk dop dzd egp ern etb eur fjd fkp gbp gel ghs gip gmd gnf gtq gyd hkd hnl htg huf
+    idr ils inr iqd irr isk jmd jod jpy kes kgs khr kmf kpw krw kwd kyd kzt lak lbp lkr lrd lsl lyd mad mdl mga mkd mmk
+    mnt mop mru mur mvr mwk mxn myr mzn nad ngn nio nok npr nzd omr pab pen pgk php pkr pln pyg qar ron rsd rub rwf sar
+    sbd scr sdg sek sgd shp sle sos srd ssp stn svc syp szl thb tjs tmt tnd top try ttd twd tzs uah ugx usd uyu uzs ves
+    vnd vuv wst xaf xag xau xcd xdr xof xpd xpf xpt yer zar zmw zwg rmb
+    jan feb mar apr may jun june jul july aug sep sept oct nov dec
+    fy cy hy ye ytd mtd gmt utc max min not no page pages item items table step level tier option line row figure
+    pd lgd ead ltv lcr nsfr var cva rwa npl roe kri kpi aum fx rto rpo sla
+"""
+_NO_ISSUERS: Final = STOP_WORDS | frozenset(_NO_ISSUER.split())
+"""Currencies (ISO 4217), months, measures and other capitals before a number that is no name."""
+_FEWEST_SHOUTED: Final = 5
+_SECTION_WORD: Final = (
+    r"(?:§+|\b(?:sections?|clauses?|rules?|articles?|paragraphs?|paras?|chapters?|parts?|annex(?:es)?|"
+    r"appendix|appendices|schedules?|subsections?)\b\.?)"
+)
+_SECTION: Final = re.compile(_SECTION_WORD, re.IGNORECASE)
+_BRACKETS: Final = r"(?:\(\w{1,4}\))"
+_SPACED: Final = r"(?:\s\((?:[A-Za-z]|[IVXivx]{2,5}|\d{1,2})\))"
+_NUMBER: Final = rf"[A-Za-z]?\d+[A-Za-z]?(?:\.\d+[A-Za-z]?)*(?:{_BRACKETS}|{_SPACED})*"
+_LISTED: Final = re.compile(
+    rf"{_SECTION_WORD}\s*({_NUMBER}(?:(?:\s*,\s*(?:and\s+|or\s+)?|\s+(?:and|or|to)\s+){_NUMBER})*)", re.IGNORECASE
+)
+_BARE: Final = re.compile(
+    rf"(?<![\w.])[A-Za-z]?\d+[A-Za-z]?(?:(?:\.\d+[A-Za-z]?){{2,}}{_BRACKETS}*|(?:\.\d+)*{_BRACKETS}+)"
+)
+_QUOTED: Final = re.compile(r'"([^"]{1,300})"')
+
+
+def codes(text: str) -> tuple[str, ...]:
+    """Return the identifiers and numbered instruments of a cleaned text, as written, each once.
+
+    Letters typed small are an identifier only with three digits or more ("npa-001", not "covid-19"). Capitals and a
+    number are one with two digits or more, where they are no currency, month, year, share or length of time. Nor is a
+    time a name: "post-2008", "notice of 30 days".
+
+    >>> codes("Does MAS Notice 637 apply to NPA-001 within 12-month terms?")
+    ('MAS Notice 637', 'NPA-001')
+    >>> codes("BCBS 239 and SR 11-7 for exposures above USD 500 since FY 2024")
+    ('BCBS 239', 'SR 11-7')
+    """
+    if not any(map(str.isdigit, text)):
+        return ()
+    found = [(match.start(2), _named(match)) for match in _INSTRUMENT.finditer(text) if _is_instrument(match)]
+    found += [(match.start(), match[0]) for match in _IDENTIFIER.finditer(text) if _is_identifier(match[0])]
+    if not (text.isupper() and len(text.split()) >= _FEWEST_SHOUTED):  # all in capitals, any word would be an issuer
+        found += [(match.start(), match[0]) for match in _ISSUED.finditer(text) if _is_issued(match)]
+    named = dict.fromkeys(name for _, name in sorted(found))
+    return tuple(name for name in named if not any(name != one and name in one for one in named))
+
+
+def _is_instrument(match: re.Match[str]) -> bool:
+    """Whether letters that stand apart before the number are capitals, and no word: not "policy after 2020"."""
+    letters = match[3].rstrip(" ")
+    return letters == match[3] or (letters.isupper() and letters.casefold() not in STOP_WORDS)
+
+
+def _is_identifier(word: str) -> bool:
+    if _TIME.fullmatch(word):
+        return False
+    digits = sum(map(str.isdigit, word))
+    return any(map(str.isupper, word)) and word[:2].isupper() if digits < 3 else True
+
+
+def _is_issued(match: re.Match[str]) -> bool:
+    """Whether letters and number are a name."""
+    issuer, number = match[1], match[2]
+    is_word = not _NO_ISSUERS.isdisjoint(issuer.casefold().split("/")) or _SECTION.fullmatch(issuer) is not None
+    return not (is_word or len(number) < 2 or _YEAR.fullmatch(number))
+
+
+def spellings(code: str) -> tuple[str, ...]:
+    """Return a code and what else it is written as: an issuer's number also with a hyphen or the kind of instrument.
+
+    >>> spellings("MAS 637")[:3]
+    ('MAS 637', 'MAS-637', 'MAS notice 637')
+    """
+    match = _ISSUED.fullmatch(code)
+    if match is None:
+        return (code,)
+    issuer, number = match[1], match[2] + match[3]
+    return (code, f"{issuer}-{number}", *(f"{issuer} {kind} {number}" for kind in _KINDS))
+
+
+def _named(match: re.Match[str]) -> str:
+    """An instrument with the capitalised words before it, without a question's first word."""
+    before = match[1].split()
+    kept: list[str] = []
+    for word in reversed(before):
+        if word.casefold() in STOP_WORDS or not word[0].isupper():
+            break
+        kept.insert(0, word)
+    return " ".join([*kept, match[2].strip().rstrip(".,;/-")])
+
+
+def references(text: str) -> tuple[str, ...]:
+    """Return the section numbers of a cleaned text, each once: `4.2.1`, `4.2.1(b)`, `3.5` after "section" or "rule".
+
+    After such a word or sign a space may stand before an item.
+
+    >>> references("section 4.2.1(b) of the NPA SOP, Rules 3.5 and 8.4.1, § 7.2 (c), a limit of 5.5 %")
+    ('4.2.1(b)', '3.5', '8.4.1', '7.2 (c)')
+    """
+    if not any(map(str.isdigit, text)):
+        return ()
+    found: dict[int, str] = {match.start(): match[0] for match in _BARE.finditer(text)}
+    for listed in _LISTED.finditer(text):
+        for number in re.finditer(_NUMBER, listed[1]):
+            if "." in number[0] or "(" in number[0]:
+                found[listed.start(1) + number.start()] = number[0]
+    return tuple(dict.fromkeys(name for _, name in sorted(found.items())))
+
+
+def names_sections_only(text: str, numbers: Sequence[str]) -> bool:
+    """Return whether a text is nothing but section numbers and words such as "section": "Rules 3.5 and 8.4.1"."""
+    return bool(numbers) and not words_beside(text, numbers)
+
+
+def words_beside(text: str, names: Sequence[str]) -> int:
+    """Return how many search terms a text has beside these names, words such as "section" not counted.
+
+    >>> words_beside("what does section 4 of MAS Notice 637 apply to?", ["MAS Notice 637"])
+    2
+    """
+    rest = text
+    for name in sorted(names, key=len, reverse=True):
+        rest = rest.replace(name, " ")
+    return len(terms(_SECTION.sub(" ", rest)))
+
+
+def phrases(text: str) -> tuple[str, ...]:
+    """Return what stands in double quotes in a cleaned text and has two words or more, each once.
+
+    One quoted word is only set off: it is searched for like any other.
+
+    >>> phrases('what is a "material change" to a "product"?')
+    ('material change',)
+    """
+    inside = (match[1].strip() for match in _QUOTED.finditer(text))
+    return tuple(dict.fromkeys(phrase for phrase in inside if len(tokens(phrase)) > 1))

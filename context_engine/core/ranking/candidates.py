@@ -1,0 +1,98 @@
+"""The pool of stage 2: candidates by identity, each with the authority it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import NamedTuple
+
+from context_engine.core.models import Chunk, Key, RawAnswer, Score, SourceSpec
+from context_engine.core.policy.freshness import Freshness, freshness
+from context_engine.core.policy.trust import Standing, manifest_standing, standing
+from context_engine.core.text import content_sha256
+
+__all__ = ["Candidate", "pool"]
+
+
+class Candidate(NamedTuple):
+    """A chunk under its identity (source_id, chunk_id), with its standing and the time its source answered."""
+
+    key: Key
+    chunk: Chunk
+    spec: SourceSpec
+    standing: Standing
+    retrieved_at: datetime
+
+    @property
+    def tier(self) -> int:
+        """The authority tier after the manifest's ceiling."""
+        return self.standing.tier
+
+    def freshness(self, now: datetime) -> Freshness:
+        """Return whether the content is still fresh."""
+        return freshness(self.chunk, self.spec, now=now, retrieved_at=self.retrieved_at)
+
+
+def pool(answers: Iterable[tuple[SourceSpec, RawAnswer]]) -> tuple[list[Candidate], list[str]]:
+    """Return the candidates of all answers, one per identity, sorted by it, and warnings.
+
+    A chunk without an id gets its text's hash. The same identity from two retrieval legs is one candidate with the
+    scores of both. The same id over another text is another candidate, told apart by the text's hash: the text with
+    the lowest hash keeps the id. What comes out does not depend on the order of what goes in.
+    """
+    found: dict[Key, Candidate] = {}
+    again: dict[Key, list[Candidate]] = {}
+    for spec, answer in answers:
+        silent, own = manifest_standing(spec), spec.id
+        for chunk in answer.chunks:
+            source_id = chunk.source_id if chunk.source_id and spec.trust_document_metadata else own
+            key = (source_id, chunk.chunk_id or content_sha256(chunk.content)[:32])
+            candidate = Candidate(key, chunk, spec, standing(chunk, spec, silent), answer.retrieved_at)
+            if found.setdefault(candidate.key, candidate) is not candidate:
+                again.setdefault(candidate.key, [found[candidate.key]]).append(candidate)
+    warnings: list[str] = []
+    for key in sorted(again):
+        texts = _by_text(again[key])
+        found[key] = _joined(texts[0])
+        for others in texts[1:]:
+            _rename(_joined(others), found, again)
+        if len(texts) > 1:
+            warnings.append(f"source {key[0]!r} gave the chunk id {key[1]!r} to {len(texts)} texts; all are kept")
+    return [found[key] for key in sorted(found)], warnings
+
+
+def _by_text(same: list[Candidate]) -> list[list[Candidate]]:
+    """Group candidates of one identity by text, in the order of the texts' hashes."""
+    texts: dict[str, list[Candidate]] = {}
+    for candidate in same:
+        texts.setdefault(candidate.chunk.content, []).append(candidate)
+    return [texts[text] for text in sorted(texts, key=content_sha256)]
+
+
+def _rename(candidate: Candidate, found: dict[Key, Candidate], again: dict[Key, list[Candidate]]) -> None:
+    """Give a candidate the id of its text; one that has this id already, from an earlier answer, is the same."""
+    source_id, chunk_id = candidate.key
+    key = (source_id, f"{chunk_id}~{content_sha256(candidate.chunk.content)[:8]}")
+    while key in found and found[key].chunk.content != candidate.chunk.content:
+        key = (source_id, key[1] + "~")
+    renamed = candidate._replace(key=key)
+    if key in again:
+        again[key].append(renamed)  # its turn comes: it sorts after the id it is made from
+    else:
+        found[key] = _joined([found[key], renamed]) if key in found else renamed
+
+
+def _joined(same: list[Candidate]) -> Candidate:
+    """One candidate with the scores of all, of two scores of one kind and scorer the higher.
+
+    Where legs disagree about the rest, the least authoritative one speaks.
+    """
+    if len(same) == 1:
+        return same[0]
+    best: dict[tuple[str, str], Score] = {}
+    for score in (score for candidate in same for score in candidate.chunk.scores):
+        key = (score.kind.value, score.scorer or "")
+        if key not in best or score.value > best[key].value:
+            best[key] = score
+    first = min(same, key=lambda one: (-one.tier, one.spec.id, repr(one.chunk)))
+    return first._replace(chunk=first.chunk._replace(scores=tuple(best[key] for key in sorted(best))))

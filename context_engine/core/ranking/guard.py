@@ -1,0 +1,206 @@
+"""The guard: may two texts that use nearly the same words be shown as one?
+
+A word-set similarity cannot tell "limit 5 %" from "limit 7 %". The guard aligns the two texts and refuses when a token
+that carries the meaning of a rule (number, date, reference, currency, unit, code, negation, modal, one side of an
+opposition) is inserted, deleted, replaced or moved.
+
+Sentences that stand in both texts are set aside; where their order differs, each must also stand under the same heading
+and not lean on the sentence before it. In the rest, meaningful tokens and the bounds of paired sentences cut each text
+into runs of ordinary words. Nothing meaningful has changed when both texts have the same cuts in the same order, and no
+content word has gone from one run to another: a word that crosses a "not" is the same event as a "not" that crosses it.
+A name (a capital inside a sentence) may not be replaced either: the same words then speak of something else.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from context_engine.core.ranking.dedup_lexicon import NEGATING_PREFIXES, meaning
+from context_engine.core.text import STOP_WORDS, tokens
+from context_engine.core.text import words as split_words
+
+__all__ = ["allows"]
+
+_END: Final = "."
+_BOUND: Final = "|"
+# What the tokens leave out and a rule depends on: < > + - as signs, ratings such as AA-, other currency signs.
+# The leading character class lets the search skip quickly: it must stay first.
+_SIGN: Final = re.compile(
+    r"[-−+<>≤≥≠±¢₠-₫₭-⃏](?:(?<=[+<≤≥≠±¢₠-₫₭-⃏])|(?<=[^\n>=\-]>)|(?<![\w)\]][-−])(?<=[-−])(?=\d)|(?<=[A-D][-−])(?!\w))"
+)
+_SIGNS: Final = ("- ", " -", "+", "<", ">", "(-", "-,", "-.", "-)", "-;", "-:", "-|", "|-", "-\n")
+_CODE: Final = re.compile(r"[A-Z][a-z]?[A-Z]+s?\b")
+_NAME: Final = re.compile(r" (?<![.!?:#\d|*\-] )([A-Z][a-z]+)")
+_BREAK: Final = re.compile(r"[.!?。！？](?:\s+|(?<=[。！？]))")
+_SENTENCE: Final = re.compile(r"[.!?。！？](?:[\"”’)]*\s+(?=[\"“(]?[A-Z])|(?<=[。！？])\s*)")
+_HEADING: Final = re.compile(r"^\s*#+ .*$|^.*[:：]\s*$", re.MULTILINE)
+_ABBREVIATIONS: Final = """
+    no. nos. art. arts. sec. cl. para. paras. ref. refs. vs. approx. max. min. incl. excl. fig. ch. vol. ed. inc. ltd.
+    co. corp. st. dr. mr. mrs. ms. cf. e.g. i.e. u.s. u.k. etc.
+"""
+_ABBREVIATED: Final = frozenset(_ABBREVIATIONS.split())
+_LEANS_BACK: Final = re.compile(
+    r"(?:This|These|That|Those|It|Its|They|Their|Such|However|Otherwise|Then|Therefore|Nor|But|And|Or|Also|If so|"
+    r"If not|In this|In that|In such|In these|The same|The latter|The former)\b"
+)
+
+
+def allows(first: str, second: str) -> bool:
+    """Return whether nothing that carries meaning differs between the two texts.
+
+    Args:
+        first: one text as it is written (capitals and signs matter), its section label and header lines set aside.
+        second: the other, likewise.
+    """
+    if not (first.isascii() and second.isascii()):
+        first, second = unicodedata.normalize("NFKC", first), unicodedata.normalize("NFKC", second)
+    parts, parts_too = _BREAK.split(first + " "), _BREAK.split(second + " ")
+    both = set(map(str.casefold, parts)).intersection(map(str.casefold, parts_too))
+    shared = [part for part in map(str.casefold, parts) if part in both]
+    if shared == [part for part in map(str.casefold, parts_too) if part in both]:
+        rest = [part for part in parts if part.casefold() not in both]
+        return _same_meaning(rest, [part for part in parts_too if part.casefold() not in both])
+    units, units_too = _sentences(first), _sentences(second)
+    moved = Counter(key for key, _ in units) & Counter(key for key, _ in units_too)
+    return bool(moved) and _same_meaning(_without(units, moved), _without(units_too, moved))
+
+
+def _same_meaning(first: list[str], second: list[str]) -> bool:
+    """Compare two lists of sentences in order; in pairs, where there are as many of both."""
+    if not first and not second:
+        return True
+    codes = _codes(first) | _codes(second)
+    words, words_too = _differing(first, second) if len(first) == len(second) else (_joined(first), _joined(second))
+    carried = {word: what for word in {*words, *words_too} if (what := word if word in codes else meaning(word))}
+    carried.pop(_END, None)
+    said, runs = _cut(words, carried)
+    said_too, runs_too = _cut(words_too, carried)
+    if said != said_too:
+        return False
+    lost: set[str] = set()
+    gained: set[str] = set()
+    for run, other in zip(runs, runs_too):
+        if run != other:
+            lost.update(_surplus(run, other))
+            gained.update(_surplus(other, run))
+    names, names_too = _names(first), _names(second)
+    if (
+        not (lost | gained).isdisjoint({*(names - names_too), *(names_too - names)})
+        or _negated(lost, gained)
+        or _negated(gained, lost)
+    ):
+        return False
+    return (lost & gained) <= STOP_WORDS
+
+
+def _codes(texts: list[str]) -> frozenset[str]:
+    """Return the words written as codes (KYC, VaR); a text that is all capitals has none."""
+    text = " ".join(texts)
+    return frozenset() if text.isupper() else frozenset(map(str.casefold, _CODE.findall(text)))
+
+
+def _names(sentences: list[str]) -> Counter[str]:
+    """Count the words with a capital inside a sentence: names and defined terms."""
+    return Counter(name.casefold() for sentence in sentences for name in _NAME.findall(sentence))
+
+
+def _joined(sentences: list[str]) -> list[str]:
+    return [word for sentence in sentences for word in (*tokens(_signed(sentence)), _END)]
+
+
+def _differing(first: list[str], second: list[str]) -> tuple[list[str], list[str]]:
+    """Return of each pair of sentences the words between those that both begin and those that both end with."""
+    out: list[str] = []
+    out_too: list[str] = []
+    for one, other in zip(first, second):
+        words, words_too = split_words(_signed(one)), split_words(_signed(other))
+        while words and words_too and words[-1] == words_too[-1]:
+            words.pop()
+            words_too.pop()
+        start = 0
+        for word, word_too in zip(words, words_too):
+            if word != word_too:
+                break
+            start += 1
+        out += [*tokens(" ".join(words[start:])), _BOUND]
+        out_too += [*tokens(" ".join(words_too[start:])), _BOUND]
+    return out, out_too
+
+
+def _signed(text: str) -> str:
+    if text.isascii() and not any(sign in text for sign in _SIGNS):
+        return text
+    return _SIGN.sub(_spelled, text)
+
+
+def _spelled(sign: re.Match[str]) -> str:
+    return f" sign{ord(sign[0])} "
+
+
+def _cut(words: Sequence[str], carried: dict[str, str]) -> tuple[list[str], list[Sequence[str]]]:
+    """Return the meaningful tokens in order, and the runs of ordinary words before, between and after them."""
+    places = [place for place, word in enumerate(words) if word in carried]
+    starts = [0, *(place + 1 for place in places)]
+    runs = [words[start:end] for start, end in zip(starts, [*places, len(words)])]
+    return [carried[words[place]] for place in places], runs
+
+
+def _surplus(run: Sequence[str], other: Sequence[str]) -> Iterable[str]:
+    """Return the words of which the one run has more than the other."""
+    once = set(run)
+    return once.difference(other) if len(once) == len(run) else Counter(run) - Counter(other)
+
+
+def _negated(plain: set[str], contrary: set[str]) -> bool:
+    """Return whether a word of the one set is the other's with a negating prefix."""
+    return any(
+        word.removeprefix(prefix) in plain and len(word) > len(prefix) + 3
+        for word in contrary
+        if word.startswith(NEGATING_PREFIXES)
+        for prefix in NEGATING_PREFIXES
+    )
+
+
+def _without(units: list[tuple[tuple[str, str], str]], shared: Counter[tuple[str, str]]) -> list[str]:
+    left = Counter(shared)
+    out: list[str] = []
+    for key, unit in units:
+        if left[key]:
+            left[key] -= 1
+        else:
+            out.append(unit)
+    return out
+
+
+def _sentences(text: str) -> list[tuple[tuple[str, str], str]]:
+    """Return each sentence with its key, (heading it stands under, what it says); a heading belongs to what follows it.
+
+    A sentence that leans on the one before it ("This does not apply ...") is one with it.
+    """
+    units: list[str] = []
+    start = 0
+    for end in [*(match.end() for match in _SENTENCE.finditer(text)), len(text)]:
+        part = text[start:end].strip()
+        start = end
+        if units and (_LEANS_BACK.match(part) or _is_abbreviated(units[-1])):
+            units[-1] += " " + part
+        elif part:
+            units.append(part)
+    out: list[tuple[tuple[str, str], str]] = []
+    heading = ""
+    for unit in units:
+        out.append(((heading, " ".join(split_words(unit)).rstrip(".!?。！？")), unit))
+        if "#" in unit or ":" in unit or "：" in unit:
+            found = _HEADING.findall(unit)
+            heading = " ".join(split_words(found[-1])) if found else heading
+    return out
+
+
+def _is_abbreviated(unit: str) -> bool:
+    """Return whether the point at the end is that of an abbreviation or an initial."""
+    last = unit[-12:].split()[-1].lstrip("(").casefold()
+    return last in _ABBREVIATED or (len(last) == 2 and last[0].isalpha() and last[1] == ".")

@@ -1,0 +1,126 @@
+"""The engine's own lexical score: one scorer over all candidates, whatever source they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from math import log
+from typing import Final, NamedTuple
+
+from context_engine.core.text import STOP_WORDS, bigrams, term_weights, terms, terms_of_word, words
+
+__all__ = ["LexicalScores", "lexical_scores"]
+
+K1: Final = 1.2
+B: Final = 0.75
+BIGRAM_WEIGHT: Final = 0.5
+LABEL_WEIGHT: Final = 0.2
+
+
+class LexicalScores(NamedTuple):
+    """Per text, in the order given.
+
+    Attributes:
+        score: BM25 over the pool, [0, inf); comparable within this pool only.
+        coverage: share of the query's information the text holds, [0, 1]; comparable across pools.
+    """
+
+    score: list[float]
+    coverage: list[float]
+
+
+def lexical_scores(query: str, texts: Sequence[str], labels: Sequence[str] = ()) -> LexicalScores:
+    """Score each text against the query.
+
+    With N texts, df(t) of which hold term t, idf(t) = ln(1 + N / max(df(t), 1)). The usual BM25 idf would be 0 for a
+    term that every candidate holds, and a recalled pool is made of such terms.
+
+    score = sum of idf(t) * tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / mean length)) over the query's terms, plus
+    half of the same over its pairs of adjacent terms; k1 = 1.2, b = 0.75 (Robertson and Zaragoza 2009); plus, for each
+    term its label holds, idf(t) over the labels, a fifth of it where the term has no digit: as in the embedded index.
+    coverage = sum of idf(t) over the terms the text or its label holds / sum of idf(t) over all terms of the query.
+
+    Args:
+        query: the question.
+        texts: the pool.
+        labels: what each text is headed by (title, headings, document id). A code or a clause number counts fully
+            wherever it stands; a word little, for the titles of long documents match too much.
+
+    Terms are stems without stop words; codes are whole (`4.2.1(b)`), and a piece of a hyphenated code counts a fifth
+    (`text.term_weights`), in both. A query without terms scores 0 everywhere.
+
+    >>> lexical_scores("approval limit", ["The approval limits.", "A cake recipe."]).coverage
+    [1.0, 0.0]
+    """
+    singles = term_weights(query)
+    if not singles or not texts:
+        return LexicalScores([0.0] * len(texts), [0.0] * len(texts))
+    pairs = dict.fromkeys(bigrams(terms(query)), BIGRAM_WEIGHT)
+    finder = _Finder(singles, pairs)
+    found = [finder.count(text) for text in texts]
+    idf = _idf(pairs | singles, [counts for counts, _ in found])
+    mean = sum(length for _, length in found) / len(found) or 1.0
+    whole = sum(idf[term] for term in singles)
+    scores: list[float] = []
+    coverage: list[float] = []
+    heads = [finder.count(label)[0] for label in labels] or [{} for _ in texts]
+    rarity = _idf(singles, heads)
+    in_label = {term: rarity[term] * (1.0 if any(map(str.isdigit, term)) else LABEL_WEIGHT) for term in singles}
+    for (counts, length), head in zip(found, heads, strict=True):
+        norm = K1 * (1 - B + B * length / mean)
+        score = 0.0
+        for term, tf in counts.items():
+            score += idf[term] * tf * (K1 + 1) / (tf + norm)
+        scores.append(score + sum(in_label[term] for term in head if term in singles))
+        coverage.append(sum(idf[term] for term in singles if term in counts or term in head) / whole)
+    return LexicalScores(scores, coverage)
+
+
+def _idf(weights: Mapping[str, float], found: Sequence[dict[str, int]]) -> dict[str, float]:
+    """Return each name's weight times its idf over the pool."""
+    total = len(found)
+    return {
+        name: weight * log(1 + total / max(sum(name in counts for counts in found), 1))
+        for name, weight in weights.items()
+    }
+
+
+class _Finder:
+    """Counts a query's terms and pairs of adjacent terms in texts."""
+
+    def __init__(self, singles: Mapping[str, float], pairs: Mapping[str, float]) -> None:
+        self._marks, self._pairs = _Marks(singles), pairs
+
+    def count(self, text: str) -> tuple[dict[str, int], int]:
+        """Return ({term or pair: times}, length in words)."""
+        found = words(text)
+        marks = chain.from_iterable(map(self._marks.__getitem__, found))
+        counts: dict[str, int] = {}
+        last, before = "", -2
+        for place, term in [(place, term) for place, term in enumerate(marks) if term]:
+            counts[term] = counts.get(term, 0) + 1
+            if place == before + 1 and (pair := f"{last}_{term}") in self._pairs:
+                counts[pair] = counts.get(pair, 0) + 1
+            last, before = term, place
+        return counts, len(found)
+
+
+class _Marks(dict[str, tuple[str, ...]]):
+    """A word's terms, "" in the place of one that the query does not have; each word is looked up once a pool.
+
+    Most words of a pool are plain and start unlike every term of the query: their stems need not be known. A stem
+    starts with the first two letters of its word, or is the first of them, but for die, lie and tie (dying).
+    """
+
+    def __init__(self, wanted: Mapping[str, float]) -> None:
+        self._wanted = wanted
+        self._starts = {start for term in wanted for start in (term[:2], f"{term[:1]}y")}
+
+    def __missing__(self, word: str) -> tuple[str, ...]:
+        starts = self._starts
+        if word[:2] not in starts and word[:1] not in starts and word.isascii() and word.isalpha():
+            marks: tuple[str, ...] = () if word in STOP_WORDS else ("",)
+        else:
+            marks = tuple([term if term in self._wanted else "" for term in terms_of_word(word)])
+        self[word] = marks
+        return marks

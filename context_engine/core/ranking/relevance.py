@@ -1,0 +1,166 @@
+"""Relevance, the number in [0, 1] that enters the formula, and the absolute signal beside it.
+
+Across disjoint sources ranks, and scores normalised source by source, say nothing. So one scorer measures all
+candidates: a score they share (one index, one model), else the engine's own lexical score over the union.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from context_engine.core.models import Chunk, Score, ScoreKind
+from context_engine.core.ranking.candidates import Candidate
+from context_engine.core.ranking.lexical import LexicalScores, lexical_scores
+from context_engine.core.ranking.logistic import logistic
+
+__all__ = ["Measured", "label_of", "measure", "normalise_pool"]
+
+_SHARED_KINDS: Final = (
+    ScoreKind.RERANK,
+    ScoreKind.WEIGHTED,
+    ScoreKind.COSINE,
+    ScoreKind.RRF,
+    ScoreKind.BM25,
+    ScoreKind.FULLTEXT,
+    ScoreKind.LEXICAL,
+)
+"""Kinds that can be the common measure, the most telling first. `unknown` never is: it may be a distance."""
+
+
+class Measured(NamedTuple):
+    """Per candidate, in the order given.
+
+    Attributes:
+        relevance: [0, 1], what ranks; relative to the pool unless the source declared it.
+        absolute: [0, 1], comparable across pools; thresholds are tested on it.
+        by: what measured the undeclared ones: a score kind, "declared" where there were none.
+        lexical: the engine's own scores, empty where none were needed.
+    """
+
+    relevance: list[float]
+    absolute: list[float]
+    by: str
+    lexical: list[float]
+
+
+def measure(query: str, candidates: Sequence[Candidate]) -> Measured:
+    """Return relevance and absolute signal of each candidate.
+
+    A source that declares its score to be relevance is taken at its word, in both. The others are measured by the
+    first of rerank, weighted, cosine, rrf, bm25, fulltext that all of them carry from one scorer (or from the one
+    source there is), else by the engine's lexical score, and normalised over their pool by `normalise_pool`. Over
+    several sources the cosine of one model counts half, the engine's lexical score over its best the other half.
+    Their absolute signal is the idf-weighted share of the query they hold; with a cosine the mean of the two, which
+    tells questions of another subject from those in other words better than either, or the higher of them; a rerank
+    score, or a weighted one without its cosine, where that is higher. A reranker whose scores leave [0, 1] gives
+    logits, read through the logistic function.
+    A pool of one keeps its absolute signal as relevance.
+    """
+    declared = [candidate.chunk.score(ScoreKind.RELEVANCE) for candidate in candidates]
+    open_ = [index for index, value in enumerate(declared) if value is None]
+    relevance = [value or 0.0 for value in declared]
+    absolute = relevance.copy()
+    if not open_:
+        return Measured(relevance, absolute, "declared", [])
+    pool = [candidates[index] for index in open_]
+    lexical = lexical_scores(query, [one.chunk.content for one in pool], [label_of(one.chunk) for one in pool])
+    kind = _common_kind(pool)
+    logits = _logit_scorers(pool)
+    values = lexical.score if kind is None else [_measured_by(candidate, kind, logits) for candidate in pool]
+    if kind is ScoreKind.COSINE and not _one_source(pool):
+        values = _blended(lexical.score, values)
+    signals = _absolute(pool, lexical, logits)
+    for index, share, signal in zip(open_, normalise_pool(values), signals):
+        relevance[index] = signal if len(open_) == 1 else share
+        absolute[index] = signal
+    return Measured(relevance, absolute, str(kind or ScoreKind.LEXICAL), lexical.score)
+
+
+def normalise_pool(scores: Sequence[float]) -> list[float]:
+    """Return (s - lo) / (max - lo) with lo = min(pool minimum, 0.5 * max), in [0, 1]; 0 everywhere if max <= 0.
+
+    Near-equal scores stay near-equal: 10 and 9 give 1 and 0.8, where plain min-max would give 1 and 0.
+
+    >>> normalise_pool([10.0, 9.0])
+    [1.0, 0.8]
+    """
+    high = max(scores, default=0.0)
+    if high <= 0.0:
+        return [0.0] * len(scores)
+    low = min(min(scores), 0.5 * high)
+    return [(score - low) / (high - low) for score in scores]
+
+
+def label_of(chunk: Chunk) -> str:
+    """What heads a text: it tells what the text is about, and by what it is cited."""
+    named = (chunk.title, *chunk.heading_path, chunk.document_id, chunk.section, chunk.metadata.get("reference"))
+    return " ".join(str(name) for name in named if name)
+
+
+def _common_kind(pool: Sequence[Candidate]) -> ScoreKind | None:
+    """Return the first kind that every candidate carries from one scorer; None where there is none."""
+    one_source = _one_source(pool)
+    for kind in _SHARED_KINDS:
+        scores = [_score_of(candidate, kind) for candidate in pool]
+        if any(score is None for score in scores):
+            continue
+        scorers = {score.scorer for score in scores if score is not None}
+        if len(scorers) == 1 and (one_source or None not in scorers):
+            return kind
+    return None
+
+
+def _one_source(pool: Sequence[Candidate]) -> bool:
+    return len({candidate.spec.id for candidate in pool}) == 1
+
+
+def _blended(lexical: Sequence[float], cosines: Sequence[float]) -> list[float]:
+    """Return the mean of the lexical score over its best and the cosine: either alone ranks much worse."""
+    best = max(lexical, default=0.0) or 1.0
+    return [(score / best + max(cosine, 0.0)) / 2.0 for score, cosine in zip(lexical, cosines, strict=True)]
+
+
+def _score_of(candidate: Candidate, kind: ScoreKind) -> Score | None:
+    return next((score for score in candidate.chunk.scores if score.kind is kind), None)
+
+
+def _logit_scorers(pool: Sequence[Candidate]) -> set[str]:
+    """Return the scorers (unnamed: the sources) with a rerank score outside [0, 1]: all of theirs are logits."""
+    return {
+        _scorer(candidate, score)
+        for candidate in pool
+        for score in candidate.chunk.scores
+        if score.kind is ScoreKind.RERANK and not 0.0 <= score.value <= 1.0
+    }
+
+
+def _scorer(candidate: Candidate, score: Score) -> str:
+    return f"by {score.scorer}" if score.scorer else f"in {candidate.spec.id}"
+
+
+def _measured_by(candidate: Candidate, kind: ScoreKind, logits: set[str]) -> float:
+    score = _score_of(candidate, kind)
+    if score is None:
+        return 0.0
+    return _bounded(candidate, score, logits) if kind is ScoreKind.RERANK else score.value
+
+
+def _absolute(pool: Sequence[Candidate], lexical: LexicalScores, logits: set[str]) -> list[float]:
+    return [_signal(candidate, coverage, logits) for candidate, coverage in zip(pool, lexical.coverage)]
+
+
+def _signal(candidate: Candidate, coverage: float, logits: set[str]) -> float:
+    cosine = candidate.chunk.score(ScoreKind.COSINE)
+    signal = coverage if cosine is None else (coverage + min(max(cosine, 0.0), 1.0)) / 2.0
+    for score in candidate.chunk.scores:
+        if score.kind is ScoreKind.RERANK or (score.kind is ScoreKind.WEIGHTED and cosine is None):
+            signal = max(signal, _bounded(candidate, score, logits))
+    return signal
+
+
+def _bounded(candidate: Candidate, score: Score, logits: set[str]) -> float:
+    """Return what a rerank or weighted score says on its own, [0, 1]."""
+    if score.kind is not ScoreKind.RERANK or _scorer(candidate, score) not in logits:
+        return min(max(score.value, 0.0), 1.0)
+    return logistic(score.value)

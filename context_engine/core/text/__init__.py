@@ -1,0 +1,38 @@
+"""Normalising, tokenising and stemming; pure functions on text."""
+
+from context_engine.core.text.normalize import content_sha256, normalize
+from context_engine.core.text.segment import Segmenter, check_segmenter, segmented
+from context_engine.core.text.stem import stems
+from context_engine.core.text.tokens import (
+    ANALYSER_VERSION,
+    CLAUSE,
+    STOP_WORDS,
+    bigrams,
+    has_cjk,
+    term_weights,
+    terms,
+    terms_of_word,
+    tokens,
+    tokens_of_word,
+    words,
+)
+
+__all__ = [
+    "ANALYSER_VERSION",
+    "CLAUSE",
+    "STOP_WORDS",
+    "Segmenter",
+    "bigrams",
+    "check_segmenter",
+    "content_sha256",
+    "has_cjk",
+    "normalize",
+    "segmented",
+    "stems",
+    "term_weights",
+    "terms",
+    "terms_of_word",
+    "tokens",
+    "tokens_of_word",
+    "words",
+]

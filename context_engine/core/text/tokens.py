@@ -1,0 +1,210 @@
+"""Text as tokens (what it says) and as search terms (what it is found by).
+
+One analyser serves the embedded index and the engine's own lexical score, so that a term found is a term ranked.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from functools import lru_cache
+from itertools import chain, pairwise
+from typing import Final
+
+from context_engine.core.text.stem import stems
+
+__all__ = [
+    "ANALYSER_VERSION",
+    "CJK",
+    "CLAUSE",
+    "STOP_WORDS",
+    "bigrams",
+    "has_cjk",
+    "term_weights",
+    "terms",
+    "terms_of_word",
+    "tokens",
+    "tokens_of_word",
+    "words",
+]
+
+ANALYSER_VERSION: Final = "4"
+"""Raised whenever `terms` gives another answer for some text: an index built before must be rebuilt."""
+
+FRAGMENT_WEIGHT: Final = 0.2
+"""Weight of a piece of a hyphenated code against the whole."""
+
+_STOP: Final = """
+    a about above after again all also am an and any are as at be because been before being below between both
+    but by can could did do does doing down during each either for from further had has have having he her
+    here hers him his how i if in into is it its itself just let me more most my myself of off on once only or
+    other our ours out over own same she should so some such than that the their theirs them then there these
+    they this those through to too under until up us very was we were what when where which while who whom why
+    will with would you your yours
+"""
+STOP_WORDS: Final = frozenset(_STOP.split())
+"""English function words. Negations and modals (not, no, must, may, shall) stay: they change what a rule says."""
+
+_INVISIBLE: Final = re.compile(r"[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]")
+"""Soft hyphens, marks of direction and other characters that nobody sees; joiners, which spell words, stay."""
+
+_FOOTNOTE: Final = re.compile(r"(?<=\d)[\u00b2\u00b3\u00b9\u2070\u2074-\u2079]+")
+"""The mark of a footnote after a number, which NFKC would make a part of it: 637¹ is 637, and no 6371."""
+
+_HYPHEN: Final = re.compile(r"(?<=\w)\u2010(?=\w)|(?<=[A-Za-z])[\u2012\u2013](?=[A-Z0-9])")
+"""Hyphens between word characters (NFKC has made the non-breaking one this one); dashes only as a code has them, for
+between numbers they say "to"."""
+
+_TOKEN: Final = re.compile(r"\w+(?:[-./,'’]\w+|\(\w{1,4}\))*|[%‰$€£¥]")
+_WORD: Final = re.compile(r"[^\W\d_]+|\d+(?:[.,]\d+)*")
+CJK: Final = re.compile(r"[\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
+_CJK_OR_OTHER: Final = re.compile(rf"({CJK.pattern})|((?:(?!{CJK.pattern}).)+)")
+_CONTRACTED: Final = {"can't": "can", "won't": "will", "shan't": "shall"}
+CLAUSE: Final = re.compile(r"(\w+(?:\.\w+)*)((?:\(\w{1,4}\))+)")
+"""A clause as one token, `4.2.1(b)(ii)`: its number and its items."""
+
+_DEEPEST: Final = 12
+"""Items of a clause that it may be called without; nothing is cited that deep."""
+
+
+def has_cjk(text: str) -> bool:
+    """Return whether the text holds a Chinese, Japanese or Korean character."""
+    return not text.isascii() and CJK.search(text) is not None
+
+
+def words(text: str) -> list[str]:
+    """Return the runs between white space, casefolded, hyphens in one spelling, what nobody sees left out.
+
+    No term reaches across them.
+    """
+    if not text.isascii():
+        text = _FOOTNOTE.sub(" ", _INVISIBLE.sub("", text))
+        text = _HYPHEN.sub("-", unicodedata.normalize("NFKC", text))
+    return text.casefold().split()
+
+
+def tokens(text: str) -> list[str]:
+    """Return the tokens of a text in order, casefolded.
+
+    A code, a number, a date or a clause reference is one token; so is a CJK character, and so are % and currency signs.
+
+    >>> tokens("NPA-001, clause 4.2.1(b): high-risk limit of 5 %")
+    ['npa-001', 'clause', '4.2.1(b)', 'high', 'risk', 'limit', 'of', '5', '%']
+    """
+    return list(chain.from_iterable(map(_memo(tokens_of_word, text), words(text))))
+
+
+def terms(text: str) -> list[str]:
+    """Return the search terms of a text in order: stop words left out, English stems, codes whole and in parts.
+
+    A code is followed by what a reader may call it by: `4.2.1(b)` by `4.2.1`, `637(4)(b)` by `637(4)` and `637`,
+    `npa-sop-001` by its parts. Neighbouring CJK characters become overlapping pairs.
+
+    >>> terms("Criteria for approving NPA-001 under 4.2.1(b)")
+    ['criteria', 'approv', 'npa-001', 'npa', '001', '4.2.1(b)', '4.2.1']
+    """
+    return list(chain.from_iterable(map(_memo(terms_of_word, text), words(text))))
+
+
+def term_weights(text: str) -> dict[str, float]:
+    """Return each term of a query with its weight: 1, or FRAGMENT_WEIGHT for what is only a piece of a code in it.
+
+    Who asks for `DCE-WEB-001` means that document, not every text with "DCE" and "001" in it.
+
+    >>> term_weights("limits of DCE-WEB-001")
+    {'limit': 1.0, 'dce-web-001': 1.0, 'dce': 0.2, 'web': 0.2, '001': 0.2}
+    """
+    weights = dict.fromkeys(terms(text), FRAGMENT_WEIGHT)
+    for token in tokens(text):
+        parts = _parts(token)
+        spoken = parts if CLAUSE.fullmatch(token) or has_cjk(token) else parts[:1]
+        weights |= dict.fromkeys((term for term in stems(spoken) if term in weights), 1.0)
+    if has_cjk(text):
+        weights |= {term: 1.0 for term in weights if has_cjk(term)}
+    return weights
+
+
+Split = Callable[[str], tuple[str, ...]]
+
+
+def _memo(split: Split, text: str) -> Split:
+    """Words recur, so they are split once; runs of CJK text hardly do and would only fill the memo."""
+    unwrapped: Split = getattr(split, "__wrapped__", split)
+    return unwrapped if has_cjk(text) else split
+
+
+@lru_cache(maxsize=131_072)
+def tokens_of_word(word: str) -> tuple[str, ...]:
+    """Return the tokens of one casefolded run between white space."""
+    return tuple(part for token in _TOKEN.findall(word) for part in _split(token))
+
+
+@lru_cache(maxsize=131_072)
+def terms_of_word(word: str) -> tuple[str, ...]:
+    """Return the search terms of one casefolded run between white space."""
+    found = [part for token in tokens_of_word(word) if token not in STOP_WORDS for part in _parts(token)]
+    return tuple(stems(_cjk_pairs(found) if has_cjk(word) else found))
+
+
+def _split(token: str) -> tuple[str, ...]:
+    """Keep what has a digit whole (a code); split the rest at punctuation, and CJK into characters.
+
+    An English genitive and underscores around a token are no part of it.
+    """
+    if token.isascii() and token.isalnum():
+        return (token,)
+    if has_cjk(token):
+        runs = ((one[1], one[2]) for one in _CJK_OR_OTHER.finditer(token))
+        return tuple(part for char, other in runs for part in ((char,) if char else _split_between(other)))
+    word = token.strip("_-./,'’").replace("’", "'").removesuffix("'s")
+    if len(word) == 1 or any(char.isdigit() for char in word):
+        return (word,)
+    if word.endswith("n't"):
+        verb = _CONTRACTED.get(word, word[:-3])
+        return (verb, "not") if verb else ("not",)
+    return tuple(_WORD.findall(word))
+
+
+def _split_between(text: str) -> tuple[str, ...]:
+    """Split what stands between CJK characters: of `2024年-2025年` the number 2025, not -2025."""
+    inner = text.strip("-./,'’")
+    return _split(inner) if inner else ()
+
+
+def _parts(token: str) -> tuple[str, ...]:
+    if token.isalpha():
+        return (token,)
+    clause = CLAUSE.fullmatch(token)
+    if clause:
+        heads, rest = [token], token
+        while rest.endswith(")") and len(heads) <= _DEEPEST:
+            rest = rest[: rest.rindex("(")]
+            heads.append(rest)
+        return tuple(heads)
+    pieces = [piece for piece in re.split(r"[-/]", token) if piece]
+    return (token, *pieces) if len(pieces) > 1 else (token,)
+
+
+def _cjk_pairs(words: list[str]) -> list[str]:
+    out: list[str] = []
+    for index, word in enumerate(words):
+        if len(word) == 1 and CJK.match(word):
+            following = words[index + 1] if index + 1 < len(words) else ""
+            previous = words[index - 1] if index else ""
+            if len(following) == 1 and CJK.match(following):
+                out.append(word + following)
+            elif not (len(previous) == 1 and CJK.match(previous)):
+                out.append(word)
+        else:
+            out.append(word)
+    return out
+
+
+def bigrams(words: list[str]) -> list[str]:
+    """Return each pair of neighbours as one term.
+
+    >>> bigrams(["product", "approv", "criteria"])
+    ['product_approv', 'approv_criteria']
+    """
+    return [f"{first}_{second}" for first, second in pairwise(words)]

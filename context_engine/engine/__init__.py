@@ -1,8 +1,0 @@
-"""The two stages in reading order; knows protocols only."""
-
-from context_engine.engine.clock import SystemClock, TimeSortedIds
-from context_engine.engine.engine import Engine
-from context_engine.engine.rank_only import rank_chunks
-from context_engine.engine.recompute import recompute, stage_two_bytes
-
-__all__ = ["Engine", "SystemClock", "TimeSortedIds", "rank_chunks", "recompute", "stage_two_bytes"]

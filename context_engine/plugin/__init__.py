@@ -1,7 +1,0 @@
-"""The Dify plugin as a package: checked against Dify's rules, packed, signed, and its settings on one line."""
-
-from context_engine.plugin.check import CheckResult, check, check_files
-from context_engine.plugin.findings import Finding
-from context_engine.plugin.pack import Packed, PackOptions, pack
-
-__all__ = ["CheckResult", "Finding", "PackOptions", "Packed", "check", "check_files", "pack"]

@@ -1,8 +1,0 @@
-"""Dify datasets as sources, over Dify's Service API."""
-
-from context_engine.sources.dify.adapter import dify_kb_adapter
-from context_engine.sources.dify.factory import open_dify
-from context_engine.sources.dify.settings import DifySettings, MetadataNames, check_dify
-from context_engine.sources.dify.source import DifySource
-
-__all__ = ["DifySettings", "DifySource", "MetadataNames", "check_dify", "dify_kb_adapter", "open_dify"]

@@ -1,0 +1,113 @@
+"""The seed's function of three arguments over Dify."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from context_engine.adapters.sources.dify import dify_kb_adapter
+from context_engine.core.engine.clock import SystemClock
+from context_engine.core.models import DomainSpec, Registry
+from context_engine.errors import ConfigError, InvalidRequest, SourceForbidden, UnknownDomain
+from context_engine.rag import retrieve
+from context_engine.settings.connections import Connection
+from context_engine.testing import FakeDataset, FakeDify, FakeDocument
+
+DATASETS = [
+    FakeDataset("SOP", documents=[FakeDocument("S", ["The approval limit is 5 million."])]),
+    FakeDataset("Web", "economy", [FakeDocument("W", ["An approval limit is a good idea."])]),
+]
+
+
+def refused(name):
+    raise ConfigError(f"unknown connection {name!r}")
+
+
+@pytest.fixture
+def dify():
+    with FakeDify(DATASETS) as server:
+        yield server
+
+
+@pytest.fixture
+def adapter(dify):
+    rows = [("sop", "bank_sop", "SOP"), ("web", "general_web", "Web")]
+    sources = [
+        {"id": one, "type": kind, "adapter": "dify", "connection": "dify", "dataset_ids": (dify.dataset_id(name),)}
+        for one, kind, name in rows
+    ]
+    domains = {
+        "NPA": DomainSpec(version=1, domain="NPA", sources=[*sources, {"id": "local", "type": "bank_sop"}]),
+        "LOCAL": DomainSpec(version=1, domain="LOCAL", sources=[{"id": "other", "type": "bank_sop"}]),
+    }
+    connection = Connection(base_url=dify.base_url, api_key=dify.api_key)
+    made = dify_kb_adapter(Registry(domains=domains), lambda name: connection, SystemClock())
+    yield made
+    made.close()
+    made.close()
+
+
+def test_chunk_dicts_that_speak_for_themselves(adapter, dify):
+    found = adapter("approval limit", "NPA", 10)
+    assert [(one["source_id"], one["authority_tier"], one["trust_class"]) for one in found] == [
+        ("sop", 2, "TRUSTED"),
+        ("web", 5, "UNTRUSTED"),
+    ]
+    assert {one["domain"] for one in found} == {"NPA"}
+    assert found[0]["dataset_id"] == dify.dataset_id("SOP")
+    assert found[0]["content"] == "The approval limit is 5 million."
+    assert len(adapter("approval limit", "NPA", 1)) == 1
+
+
+def test_it_is_an_adapter_of_retrieve(adapter, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    found = retrieve("approval limit", "NPA", {"adapter": adapter})
+    assert [one["_provenance"]["source_id"] for one in found] == ["sop", "web"]
+    assert [one["_provenance"]["authority_tier"] for one in found] == [2, 5]
+
+
+def test_what_is_missing_is_told(adapter, dify, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    dify.inject("forbidden", dataset="Web", endpoint="retrieve")
+    found = adapter("approval limit", "NPA", 10)
+    assert [one["source_id"] for one in found] == ["sop"]
+    assert [error.source_id for error in found.failures] == ["web"]
+    with pytest.warns(match="switched off"):
+        result = retrieve("approval limit", "NPA", {"adapter": adapter}).result
+    assert (str(result.status), result.sources[0].state) == ("degraded", "partial")
+
+
+def test_nothing_at_all_is_an_error(adapter, dify):
+    dify.inject("forbidden", endpoint="retrieve")
+    with pytest.raises(SourceForbidden):
+        adapter("approval limit", "NPA", 10)
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (("approval", "NONE", 10), UnknownDomain),
+        (("approval", "LOCAL", 10), InvalidRequest),
+        (("  ", "NPA", 10), InvalidRequest),
+        (("approval", "NPA", 0), InvalidRequest),
+        (("approval", "NPA", True), InvalidRequest),
+    ],
+)
+def test_calls_that_cannot_be_made(call, error, adapter, dify):
+    with pytest.raises(error):
+        adapter(*call)
+    assert dify.requests == ()
+
+
+def test_a_connection_that_is_not_there(dify):
+    spec = {
+        "id": "s",
+        "type": "bank_sop",
+        "adapter": "dify",
+        "connection": "no",
+        "dataset_ids": (dify.dataset_id("SOP"),),
+    }
+    registry = Registry(domains={"NPA": DomainSpec(version=1, domain="NPA", sources=[spec])})
+    with pytest.raises(ConfigError, match="unknown connection"):
+        dify_kb_adapter(registry, partial(refused), SystemClock())("approval", "NPA", 5)

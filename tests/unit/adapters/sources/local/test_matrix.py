@@ -1,0 +1,144 @@
+"""Vectors in memory: exact search, filters that lose no neighbour, and cells that agree with the exact search."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+import pytest
+
+from context_engine.adapters.sources.local.cells import assigned, trained
+from context_engine.adapters.sources.local.matrix import Cells, Matrix
+from context_engine.adapters.sources.local.options import SearchOptions
+
+RANDOM = np.random.default_rng(3)
+
+
+class Rows:
+    """The rows of a scope, counting how many were asked for."""
+
+    def __init__(self, rids: Collection[int], *, selective: bool = True, source_key: int = 1) -> None:
+        self.rids, self.selective, self.source_key = set(rids), selective, source_key
+        self.asked = 0
+
+    def count(self) -> int:
+        return len(self.rids)
+
+    def all(self, count: int) -> list[int]:
+        assert count == len(self.rids)
+        return sorted(self.rids)
+
+    def among(self, rids: Collection[int]) -> set[int]:
+        self.asked += len(rids)
+        return self.rids & set(rids)
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+def matrix(count: int, *, cells: int = 0, lengths: list[int] | None = None, dimension: int = 16) -> Matrix:
+    """Rows 10, 20, 30 ...; odd places belong to source 1, even ones to source 2."""
+    each = np.array(lengths or [1] * count, np.int64)
+    centres = RANDOM.standard_normal((8, dimension))
+    parts = unit(
+        centres[RANDOM.integers(0, 8, int(each.sum()))] + 0.4 * RANDOM.standard_normal((int(each.sum()), dimension))
+    )
+    parted = None
+    if cells:
+        centroids = trained(parts, cells)
+        parted = Cells(centroids, assigned(parts, centroids))
+    return Matrix("m", np.arange(1, count + 1) * 10, 1 + np.arange(count) % 2, each, parts, parted)
+
+
+def by_hand(of: Matrix, query: np.ndarray, rids: Collection[int], limit: int) -> list[int]:
+    cosine = {rid: max(query @ part for part in parts) for rid, parts in vectors_of(of).items() if rid in rids}
+    return sorted(cosine, key=lambda rid: (-cosine[rid], rid))[:limit]
+
+
+def vectors_of(of: Matrix) -> dict[int, np.ndarray]:
+    ends = np.cumsum(of.lengths)
+    return dict(zip(of.rids.tolist(), np.split(of.in_rows(), ends[:-1])))
+
+
+ALL = SearchOptions()
+BY_CELLS = SearchOptions(approximate_from=1, probe=0.1)
+QUERY = unit(RANDOM.standard_normal((1, 16)))[0]
+
+
+@pytest.mark.parametrize("cells", [0, 12])
+def test_cosines_are_those_of_the_rows(cells: int) -> None:
+    of = matrix(50, cells=cells, lengths=[1, 3] * 25)
+    found = of.cosines(QUERY, [40, 20, 510, 40, 15])
+    assert set(found) == {20, 40}
+    assert found[40] == pytest.approx(float(max(vectors_of(of)[40] @ QUERY)), abs=1e-6)
+
+
+def test_the_nearest_of_a_source() -> None:
+    of = matrix(60)
+    mine = [rid for place, rid in enumerate(of.rids.tolist()) if place % 2 == 0]
+    assert of.nearest(QUERY, 7, Rows(mine, selective=False), ALL) == by_hand(of, QUERY, mine, 7)
+
+
+def test_a_long_text_counts_by_its_best_window() -> None:
+    of = matrix(30, lengths=[1, 4, 2] * 10)
+    mine = [rid for place, rid in enumerate(of.rids.tolist()) if place % 2 == 0]
+    found = of.nearest(QUERY, 30, Rows(mine, selective=False), ALL)
+    assert found == by_hand(of, QUERY, mine, 30) and len(found) == 15
+
+
+@pytest.mark.parametrize("share", [1, 4, 20])
+def test_a_selective_filter_is_answered_exactly(share: int) -> None:
+    of = matrix(400, cells=20)
+    kept = [rid for place, rid in enumerate(of.rids.tolist()) if place % 2 == 0][::share]
+    found = of.nearest(QUERY, 5, Rows(kept), BY_CELLS)
+    assert found == by_hand(of, QUERY, kept, 5)
+
+
+@pytest.mark.parametrize("share", [2, 10, 50])
+def test_a_filter_over_many_rows_loses_none(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too many rows to gather: the ranking is walked until enough rows of the scope are found."""
+    monkeypatch.setattr("context_engine.adapters.sources.local.matrix._FEW", 0)
+    of = matrix(600)
+    kept = [rid for place, rid in enumerate(of.rids.tolist()) if place % 2 == 0][::share]
+    rows = Rows(kept)
+    assert of.nearest(QUERY, 5, rows, ALL) == by_hand(of, QUERY, kept, 5)
+    assert rows.asked <= 600
+
+
+def test_fewer_rows_than_wanted() -> None:
+    of = matrix(9)
+    assert of.nearest(QUERY, 50, Rows([10, 30], selective=False), ALL) == by_hand(of, QUERY, [10, 30], 50)
+    assert of.nearest(QUERY, 50, Rows([], selective=False), ALL) == []
+
+
+def test_all_cells_are_the_exact_search() -> None:
+    of = matrix(300, cells=16, lengths=[1, 2, 1] * 100)
+    mine = [rid for place, rid in enumerate(of.rids.tolist()) if place % 2 == 0]
+    whole = SearchOptions(approximate_from=1, probe=1.0)
+    for limit in (1, 10, 200):
+        rows = Rows(mine, selective=False)
+        assert of.nearest(QUERY, limit, rows, whole) == of.nearest(QUERY, limit, rows, ALL)
+
+
+def test_near_cells_hold_most_neighbours() -> None:
+    of = matrix(4000, cells=40)
+    mine = [rid for place, rid in enumerate(of.rids.tolist()) if place % 2 == 0]
+    rows, kept = Rows(mine, selective=False), 0
+    for query in of.parts[::400]:
+        wanted = of.nearest(query, 10, rows, ALL)
+        kept += len(set(wanted) & set(of.nearest(query, 10, rows, BY_CELLS)))
+    assert kept >= 90, f"{kept} of 100"
+
+
+def test_few_vectors_are_searched_exactly_though_there_are_cells() -> None:
+    of = matrix(100, cells=10)
+    mine = [rid for place, rid in enumerate(of.rids.tolist()) if place % 2 == 0]
+    assert of.nearest(QUERY, 8, Rows(mine, selective=False), ALL) == by_hand(of, QUERY, mine, 8)
+
+
+def test_training_says_the_same_each_time() -> None:
+    sample = unit(RANDOM.standard_normal((200, 8)))
+    assert np.array_equal(trained(sample, 10), trained(sample, 10))
+    assert np.allclose(np.linalg.norm(trained(sample, 10), axis=1), 1.0, atol=1e-5)
+    assert trained(sample[:3], 10).shape == (3, 8)

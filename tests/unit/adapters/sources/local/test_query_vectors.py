@@ -1,0 +1,107 @@
+"""The vector of a question: in time or not at all; the search by text never waits for it in vain."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from context_engine.adapters.sources.local import LocalBase, LocalSource
+from context_engine.adapters.sources.local.query_vectors import QueryVectors
+from context_engine.core.models import Chunk, SourceQuery
+from context_engine.errors import EmbedderError
+from context_engine.testing.fakes import FakeEmbedder
+
+
+class Clock:
+    """Stands until it is moved."""
+
+    seconds = 0.0
+
+    def now(self) -> datetime:
+        return datetime(2026, 3, 2, tzinfo=UTC)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+class Model(FakeEmbedder):
+    """Fails while it is broken, each time after so many seconds; hangs while it is held."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(8)
+        self.clock, self.broken, self.takes, self.calls = clock, False, 0.0, 0
+        self.go = threading.Event()
+        self.go.set()
+
+    def embed_query(self, text: str) -> Sequence[float]:
+        self.calls += 1
+        assert self.go.wait(20)
+        self.clock.seconds += self.takes
+        if self.broken:
+            raise EmbedderError("the model is away")
+        return super().embed_query(text)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def model(clock: Clock) -> Iterator[Model]:
+    model = Model(clock)
+    yield model
+    model.go.set()
+
+
+def test_it_is_the_models_vector(clock: Clock, model: Model) -> None:
+    assert list(QueryVectors(model, clock).ask("limit", 5.0)) == list(FakeEmbedder(8).embed_query("limit"))
+
+
+def test_a_failure_that_took_long_is_not_waited_for_again_within_half_a_minute(clock: Clock, model: Model) -> None:
+    vectors = QueryVectors(model, clock)
+    model.broken, model.takes = True, 2.0
+    with pytest.raises(EmbedderError, match="the model is away"):
+        vectors.ask("limit", 5.0)
+    clock.seconds = 31.0  # it failed at 2
+    with pytest.raises(EmbedderError, match="failed a moment ago and is asked again in 1 s"):
+        vectors.ask("limit", 5.0)
+    assert model.calls == 1
+    clock.seconds, model.broken = 32.0, False
+    assert len(vectors.ask("limit", 5.0)) == 8
+
+
+def test_a_failure_that_was_quick_costs_the_next_question_nothing(clock: Clock, model: Model) -> None:
+    vectors = QueryVectors(model, clock)
+    model.broken = True
+    with pytest.raises(EmbedderError, match="away"):
+        vectors.ask("limit", 5.0)
+    model.broken = False
+    assert len(vectors.ask("limit", 5.0)) == 8
+
+
+def test_a_flaw_in_a_model_is_a_failure_of_the_model(clock: Clock) -> None:
+    class Flawed(FakeEmbedder):
+        def embed_query(self, text: str) -> Sequence[float]:
+            raise ZeroDivisionError("secret")
+
+    with pytest.raises(EmbedderError, match="failed with ZeroDivisionError") as caught:
+        QueryVectors(Flawed(8), clock).ask("limit", 5.0)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_model_that_hangs_leaves_the_search_by_text(tmp_path: Path, clock: Clock, model: Model) -> None:
+    with LocalBase.open(tmp_path / "base", create=True, embedder=model) as base:
+        with base.writer() as writer:
+            writer.put("sop", "d", "", "h", [Chunk(content="The limit is 5 %.", chunk_id="a")])
+        source = LocalSource(base, "sop")
+        model.go.clear()
+        late, busy = (source.search(SourceQuery(text="limit", domain="NPA", top_k=3, timeout_s=0.1)) for _ in range(2))
+        model.go.set()
+    assert [[chunk.chunk_id for chunk in answer.chunks] for answer in (late, busy)] == [["a"], ["a"]]
+    assert "gave no vector within 0.08 s" in str(late.failures[0])
+    assert "still busy with an overdue call" in str(busy.failures[0])

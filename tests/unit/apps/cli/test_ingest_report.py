@@ -1,0 +1,59 @@
+"""What a person reads of a run: each thing once, however many files it is said of."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from context_engine.apps.cli.ingest_report import print_report
+from context_engine.ingest import IngestReport, Skipped
+
+
+@pytest.fixture
+def told():
+    """The lines that are printed for a report with these skipped files and warnings."""
+
+    def run(skipped=(), warnings=()):
+        stream = io.StringIO()
+        report = IngestReport(
+            files=len(skipped), documents=0, chunks=0, unchanged=0, replaced=0, removed=0, elapsed_s=0.0,
+            skipped=tuple(skipped), warnings=tuple(warnings),
+        )  # fmt: skip
+        print_report(Console(file=stream, width=100), report, "here", None)
+        return report, stream.getvalue().splitlines()
+
+    return run
+
+
+def test_a_suffix_that_is_refused_is_listed_once_with_its_number_of_files(told):
+    old = "is an old Word file: install LibreOffice, or save it as .docx"
+    macro, kind = "may hold macros, which are not read: save it as .docx", ".zip cannot be read; supported: .md"
+    skipped = [Skipped(f"old{number}.doc", old) for number in range(200)]
+    skipped += [Skipped(f"m{number}.docm", macro) for number in range(3)]
+    skipped += [Skipped(f"x{number}.zip", kind, error=False) for number in range(5)]
+    skipped += [Skipped("bad.pdf", "is damaged"), Skipped("bad.json", "is no JSON", 7)]
+    report, lines = told(skipped)
+    assert [line for line in lines if "skipped:" in line or "could not be read" in line] == [
+        f"could not be read: 200 files (.doc): {old} (e.g. old0.doc)",
+        f"could not be read: 3 files (.docm): {macro} (e.g. m0.docm)",
+        "could not be read: bad.pdf: is damaged",
+        "could not be read: bad.json:7: is no JSON",
+        f"5 skipped: {kind} (e.g. x0.zip)",
+    ]
+    assert len(report.to_dict()["skipped"]) == 210  # 200 + 3 + 5 + 2: the JSON has each
+
+
+def test_what_is_said_of_many_files_does_not_hide_what_is_said_of_one(told):
+    many = [f"page{number}.html: navigation set aside: Home" for number in range(40)]
+    _, lines = told(warnings=[*many, "a.docx: hidden text is left out: 3 words"])
+    assert [line for line in lines if line.startswith("warning")] == [
+        "warning: a.docx: hidden text is left out: 3 words",
+        "warning: 40 times: navigation set aside (--json has all; e.g. page0.html: navigation set aside: Home)",
+    ]
+
+
+def test_a_long_line_is_cut_and_says_so(told):
+    _, lines = told(warnings=[f"a.html: navigation set aside: {'word ' * 200}"])
+    (line,) = [line for line in lines if line.startswith("warning")]
+    assert line.endswith("… (--json has all)")
+    assert len(line) < 450

@@ -1,0 +1,101 @@
+"""Packages carried along: their files, entry points and requirements."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from context_engine.apps.packaging import PackOptions, pack
+from context_engine.apps.packaging.sdk import write_files
+from context_engine.errors import ConfigError
+
+Tree = Callable[[Path, dict[str, str]], Path]
+
+ADAPTER = {
+    "acme_vault/__init__.py": "def open_vault(spec, context):\n    return 'vault'\n",
+    "acme_vault/data.json": "{}",
+    "acme_vault/tests/test_it.py": "x",
+    "acme_vault-2.1.dist-info/METADATA": (
+        "Metadata-Version: 2.1\nName: acme-vault\nVersion: 2.1\nRequires-Dist: context-engine>=0.1\n"
+        "Requires-Dist: acme-wire<3,>=2\nRequires-Dist: pytest; extra == 'test'\n"
+    ),
+    "acme_vault-2.1.dist-info/entry_points.txt": (
+        "[console_scripts]\nvault = acme_vault:main\n\n[context_engine.sources]\nvault = acme_vault:open_vault\n"
+    ),
+    "acme_vault-2.1.dist-info/top_level.txt": "acme_vault\n",
+    "acme_vault-2.1.dist-info/RECORD": "acme_vault/__init__.py,,\n",
+}
+LISTED = """
+import json, sys
+from importlib.metadata import entry_points, version
+points = {point.name: (point.value, point.load().__name__) for point in entry_points(group="context_engine.sources")}
+sys.stdout.write(json.dumps([points, version("acme-vault"), version("context-engine")]))
+"""
+
+
+@pytest.fixture
+def adapter(tmp_path: Path, write_tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(write_tree(tmp_path / "site", ADAPTER)))
+
+
+@pytest.mark.usefixtures("adapter")
+def test_an_adapter_is_carried_along_with_its_entry_points_and_requirements(plugin_dir: Path, tmp_path: Path) -> None:
+    files = pack(plugin_dir, tmp_path, PackOptions(include=("acme_vault",)), env={}).files
+    assert {path for path in files if path.startswith("acme")} == {
+        "acme_vault/__init__.py",
+        "acme_vault/data.json",
+        "acme_vault-2.1.dist-info/METADATA",
+        "acme_vault-2.1.dist-info/entry_points.txt",
+    }
+    assert (
+        files["acme_vault-2.1.dist-info/entry_points.txt"]
+        == b"[context_engine.sources]\nvault = acme_vault:open_vault\n"
+    )
+    assert files["requirements.txt"].decode().splitlines()[-1] == "acme-wire>=2,<3"
+
+
+@pytest.mark.usefixtures("adapter")
+def test_python_finds_the_entry_points_in_the_unpacked_folder(plugin_dir: Path, tmp_path: Path) -> None:
+    packed = pack(plugin_dir, tmp_path, PackOptions(include=("acme_vault",)), env={})
+    write_files(packed.files, tmp_path / "unpacked")
+    command = [sys.executable, "-S", "-c", LISTED]  # -S: without the packages of this environment
+    run = subprocess.run(command, cwd=tmp_path / "unpacked", capture_output=True, text=True, check=True)
+    local, vault = ["context_engine.local:open_local", "open_local"], ["acme_vault:open_vault", "open_vault"]
+    assert run.stdout == f'[{{"vault": {_json(vault)}, "local": {_json(local)}}}, "2.1", "0.1.0"]' or run.stdout == (
+        f'[{{"local": {_json(local)}, "vault": {_json(vault)}}}, "2.1", "0.1.0"]'
+    )
+
+
+@pytest.mark.usefixtures("adapter")
+def test_an_editable_installation_is_known_by_its_entry_points(plugin_dir: Path, tmp_path: Path) -> None:
+    for name in ("top_level.txt", "RECORD"):
+        (tmp_path / "site/acme_vault-2.1.dist-info" / name).unlink()
+    assert "acme_vault/data.json" in pack(plugin_dir, tmp_path, PackOptions(include=("acme_vault",)), env={}).files
+
+
+@pytest.mark.usefixtures("adapter")
+def test_requirements_that_contradict_are_refused(plugin_dir: Path, tmp_path: Path) -> None:
+    metadata = tmp_path / "site/acme_vault-2.1.dist-info/METADATA"
+    metadata.write_text(metadata.read_text().replace("acme-wire<3,>=2", "httpx<0.28"))
+    with pytest.raises(ConfigError, match=r"needs httpx<0\.28, and the plugin httpx>=0\.28,<1"):
+        pack(plugin_dir, tmp_path, PackOptions(include=("acme_vault",)), env={})
+
+
+@pytest.mark.usefixtures("adapter")
+def test_a_compiled_package_is_refused(plugin_dir: Path, tmp_path: Path) -> None:
+    (tmp_path / "site/acme_vault/fast.so").write_bytes(b"x")
+    with pytest.raises(ConfigError, match=r"acme_vault/fast\.so is compiled"):
+        pack(plugin_dir, tmp_path, PackOptions(include=("acme_vault",)), env={})
+
+
+def test_a_package_that_is_not_installed_is_refused(plugin_dir: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no installed distribution provides 'acme_nowhere'"):
+        pack(plugin_dir, tmp_path, PackOptions(include=("acme_nowhere",)), env={})
+
+
+def _json(pair: list[str]) -> str:
+    return f'["{pair[0]}", "{pair[1]}"]'

@@ -1,0 +1,214 @@
+"""Headings and the sections below them."""
+
+from itertools import pairwise
+
+import pytest
+
+from context_engine.core.chunking import outline
+
+
+def labels(text):
+    return [(section.label, section.path) for section in outline(text)]
+
+
+def test_markdown_headings_nest_by_level():
+    text = "# Rules\n\nIntro.\n\n## 4 Class\n\nText.\n\n### 4.1 New\n\nText.\n\n## 5 Route\n\nText."
+    assert labels(text) == [
+        (None, ("Rules",)),
+        ("4", ("Rules", "4 Class")),
+        ("4.1", ("Rules", "4 Class", "4.1 New")),
+        ("5", ("Rules", "5 Route")),
+    ]
+
+
+def test_numbers_nest_headings_of_one_level():
+    text = "## 4 Class\n\nx\n\n## 4.1 New\n\nx\n\n## 4.1.1 Tests\n\nx\n\n## 5 Next\n\nx"
+    assert [path for _, path in labels(text)] == [
+        ("4 Class",),
+        ("4 Class", "4.1 New"),
+        ("4 Class", "4.1 New", "4.1.1 Tests"),
+        ("5 Next",),
+    ]
+
+
+def test_plain_numbered_headings_and_paragraphs():
+    text = (
+        "RULES OF THE VAULT\n\n1. Scope\n\nAll staff.\n\n2. Access\n\n2.1 Keys are held by two people.\n\n"
+        "2.2(a) Codes are held by one.\n\nAnnex A - Forms\n\nUse ink."
+    )
+    assert labels(text) == [
+        (None, ()),
+        ("1", ("1. Scope",)),
+        ("2", ("2. Access",)),
+        ("2.1", ("2. Access", "2.1")),
+        ("2.2(a)", ("2. Access", "2.2(a)")),
+        ("Annex A", ("Annex A - Forms",)),
+    ]
+
+
+def test_a_heading_directly_above_its_text():
+    text = "1. Scope\nThese rules bind all staff.\n2. Access\nKeys are held by two people."
+    assert labels(text) == [("1", ("1. Scope",)), ("2", ("2. Access",))]
+
+
+@pytest.mark.parametrize(
+    ("line", "label"),
+    [
+        ("Article 5", "Article 5"),
+        ("ARTICLE 5 Scope", "Article 5"),
+        ("Article 3a - Scope", "Article 3a"),
+        ("Annex II: Forms", "Annex II"),
+        ("Schedule B", "Schedule B"),
+        ("Section 4 Scope", "4"),
+        ("Clause 4.2.1(b)", "4.2.1(b)"),
+        ("4.2.1(a) Threshold tests", "4.2.1(a)"),
+        ("1.1.1.(2) Nothing here applies abroad.", "1.1.1.(2)"),
+        ("A2.1 Reports", "A2.1"),
+        ("**3.1 Limits**", "3.1"),
+        ("## **3.1 Limits** ##", "3.1"),
+        ("第三条 上限", "第三条"),
+        ("3 限额", "3"),
+    ],
+)
+def test_labels(line, label):
+    assert [section.label for section in outline(f"{line}\n\nText below it.")] == [label]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Section 4 applies to all staff.",
+        "Article 5 of the Act binds the bank",
+        "5 million was lost",
+        "5.1 million was lost",
+        "3.5 % of the total is kept",
+        "12 March 2025",
+        "2025 in review",
+        "(a) an item",
+        "1. An item that ends as a sentence.",
+        "| 4.1 | Limits |",
+    ],
+)
+def test_what_is_no_heading(line):
+    assert [section.label for section in outline(f"Text above it.\n\n{line}\n\nText below it.")] == [None]
+
+
+def test_a_number_out_of_order_is_no_heading():
+    assert [section.label for section in outline("1. Scope\n\nx\n\n2. Terms\n\nx\n\n40 Days\n\nx")] == ["1", "2"]
+
+
+def test_below_markdown_headings_only_their_numbers_go_on():
+    lines = [
+        "# Policy",
+        "## 4 Approval",
+        "4.1 A bank shall approve.",
+        "1. Apples",
+        "2. Pears",
+        "9.9 Elsewhere",
+        "## 5 End",
+    ]
+    text = "\n\n".join(lines)
+    assert [section.label for section in outline(text)] == [None, "4", "4.1", "5"]
+
+
+def test_underlined_headings():
+    assert labels("Title\n=====\n\nx\n\n1 Purpose\n---------\n\nx") == [
+        (None, ("Title",)),
+        ("1", ("Title", "1 Purpose")),
+    ]
+
+
+def test_code_holds_no_headings():
+    assert labels("# One\n\n```\n# not this\n## 2 nor this\n```\n") == [(None, ("One",))]
+
+
+def test_sections_leave_no_gap():
+    text = "\n\nintro\n\n# One\n\ntext\n\n## 1 Two\n\n## 2 Three\n"
+    sections = outline(text)
+    assert sections[0].start == 0
+    assert sections[-1].end == len(text)
+    assert all(first.end == second.start for first, second in pairwise(sections))
+
+
+def test_an_empty_text_is_one_section():
+    assert [(section.start, section.end) for section in outline("")] == [(0, 0)]
+
+
+def test_a_word_and_its_title_on_the_next_line():
+    text = "Article 1\nScope\nThis binds all staff.\n\nArticle 2\n\nTerms used\n\nA desk is a team."
+    sections = outline(text)
+    assert [(one.label, one.path) for one in sections] == [
+        ("Article 1", ("Article 1 Scope",)),
+        ("Article 2", ("Article 2 Terms used",)),
+    ]
+    assert text[sections[0].body :].strip().startswith("This binds")
+
+
+def test_parts_chapters_and_numbers_nest():
+    text = "PART 1: General\n\nChapter 1 Powers\n\n1. Functions\n\nx\n\n2. Rules\n\nx\n\nPart 2 Fees\n\n3. Amounts\n\nx"
+    assert labels(text) == [
+        ("Part 1", ("PART 1: General",)),
+        ("Chapter 1", ("PART 1: General", "Chapter 1 Powers")),
+        ("1", ("PART 1: General", "Chapter 1 Powers", "1. Functions")),
+        ("2", ("PART 1: General", "Chapter 1 Powers", "2. Rules")),
+        ("Part 2", ("Part 2 Fees",)),
+        ("3", ("Part 2 Fees", "3. Amounts")),
+    ]
+
+
+def test_roman_numerals_are_headings_where_they_run_on():
+    text = "I. Purpose\n\nx\n\nII. Scope\n\nx\n\nIII. Terms\n\nx"
+    assert [section.label for section in outline(text)] == ["I", "II", "III"]
+    assert [section.label for section in outline("I. Purpose\n\nx")] == [None]
+
+
+def test_letters_begin_anew_below_each_word():
+    text = "Section I\n\nA. Duty\n\nx\n\nB. Term\n\nx\n\nSection II\n\nA. Fee\n\nx\n\nB. Cost\n\nx"
+    assert [section.label for section in outline(text)] == ["I", "A", "B", "II", "A", "B"]
+
+
+def test_paragraphs_numbered_through_the_document_are_sections():
+    body = "The firm keeps the record. " * 8  # 216 characters
+    text = "\n\n".join(f"{number}) {body}" for number in range(1, 8))
+    assert [section.label for section in outline(text)] == list("1234567")
+
+
+def test_short_steps_are_a_list():
+    text = "\n\n".join(f"{number}) Turn the key. Press the button." for number in range(1, 8))
+    assert [section.label for section in outline(text)] == [None]
+
+
+def test_guidance_is_a_section_of_the_rule_above_it():
+    text = "1.1.1 A firm must act.\n\nGuidance\n1. A firm acts when it moves.\n\n1.1.2 A firm must stop."
+    assert labels(text) == [
+        ("1.1.1", ("1.1.1",)),
+        ("1.1.1.Guidance", ("1.1.1", "Guidance")),
+        ("1.1.2", ("1.1.2",)),
+    ]
+
+
+def test_a_closed_number_before_a_small_letter_goes_on_from_its_parent():
+    text = "6. Papers\n\n6.1. with regard to clients:\n\n6.2. with regard to staff:"
+    assert [section.label for section in outline(text)] == ["6", "6.1", "6.2"]
+
+
+def test_a_gap_in_the_numbers_does_not_end_the_headings():
+    text = "1. Scope\n\nx\n\n2. Terms\n\nx\n\n9. Fees\n\nx\n\n10. End\n\nx"
+    assert [section.label for section in outline(text)] == ["1", "2", "9", "10"]
+
+
+def test_a_line_of_wrapped_text_is_no_title():
+    line = "4 Notional amounts are measured at the price of the day on which the\n"
+    text = "1. Scope\n\n" + "words that fill the line of a page up to its end and go on below it now\n" * 9
+    assert [section.label for section in outline(f"{text}\n{line}Board met.")] == ["1"]
+    assert [section.label for section in outline(f"{text}\n2 Notional amounts\nThe Board met.")] == ["1", "2"]
+
+
+def test_lettered_paragraphs_are_sections_and_short_lettered_lines_a_list():
+    body = "The firm keeps the record of it. " * 6  # 198 characters
+    assert [one.label for one in outline(f"Section I\n\nA. {body}\n\nB. {body}\n\nC. Short.")] == ["I", "A", "B", "C"]
+    assert [one.label for one in outline(f"Section I\n\nA. Apples.\n\nB. Pears.\n\n{body}")] == ["I"]
+
+
+def test_a_word_and_its_number_with_a_stop_between():
+    assert [one.label for one in outline("Annex.1 Forms\n\nx\n\nAnnex.2 Fees\n\nx")] == ["Annex 1", "Annex 2"]

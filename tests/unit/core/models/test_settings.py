@@ -1,0 +1,104 @@
+"""Settings: the seed's defaults, strict values, origins."""
+
+import math
+
+import pytest
+from pydantic import ValidationError
+
+from context_engine.core.models import AuthorityBoosts, EffectiveSettings, Settings
+
+
+def test_the_seeds_defaults():
+    """A4, A9, A10, A12, A15, A26, A27."""
+    settings = Settings()
+    assert (settings.stage1_top_k, settings.stage2_top_k, settings.min_relevance_score) == (40, 8, 0.15)
+    assert (settings.max_chunk_tokens, settings.dedup_threshold, settings.reranking_enabled) == (512, 0.85, True)
+    assert (settings.relevance_weight, settings.authority_weight) == (0.6, 0.4)
+    assert [settings.authority_boosts.of(tier) for tier in range(1, 6)] == [0.40, 0.30, 0.20, 0.10, 0.00]
+    assert (settings.deadline_s, settings.source_timeout_s, settings.min_chunks) == (20.0, 10.0, 0)
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        ("stage1_top_k", [0, -1, "5", True, 5.0, 1001, 10**9, None]),
+        ("stage2_top_k", [0, -1, "5", True, 5.0, 1001, 10**9, None]),
+        ("min_relevance_score", [-0.1, 1.1, math.nan, math.inf, "0.5", True]),
+        ("scope_threshold", [-0.1, 1.1, math.nan, "0.5"]),
+        ("min_chunks", [-1, 1001, True, "2", 1.5]),
+        ("max_chunk_tokens", [0, 15, 8193, True]),
+        ("dedup_threshold", [0.0, -1, 1.1, math.nan]),
+        ("dedup_method", ["fuzzy", "", None]),
+        ("relevance_weight", [-0.1, 1.1, math.nan]),
+        ("authority_weight", [-0.1, 1.1, math.nan]),
+        ("rerank_weight", [-0.1, 1.1, math.nan]),
+        ("reranking_enabled", [1, 0, "true", "yes", None]),
+        ("similarity_threshold", [-1.1, 1.1, math.nan, "0.7"]),
+        ("similarity_kind", ["unknown", "lexical", "cos", None]),
+        ("expired", ["ignore", "", None]),
+        ("sources", ["sor", [1], {"a": 1}]),
+        ("deadline_s", [0, -1, math.inf, math.nan, 601, "20"]),
+        ("source_timeout_s", [0, -1, math.inf, math.nan, 601]),
+        ("source_concurrency", [0, 257, True]),
+        ("stage1_topk", [40]),
+        ("access", [{}]),
+    ],
+)
+def test_values_that_cannot_be_used(key, values):
+    for value in values:
+        with pytest.raises(ValidationError, match=key):
+            Settings.model_validate({key: value})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("min_relevance_score", 0),
+        ("min_relevance_score", 1),
+        ("dedup_threshold", 1.0),
+        ("similarity_threshold", 0),
+        ("deadline_s", 600),
+        ("sources", ["sor", "sops"]),
+        ("sources", ("sor",)),
+        ("scope_threshold", None),
+    ],
+)
+def test_values_at_the_edge(key, value):
+    assert getattr(Settings.model_validate({key: value}), key) in (value, tuple(value) if key == "sources" else value)
+
+
+def test_boosts_may_be_equal_but_never_rise_with_the_tier():
+    assert AuthorityBoosts(tier_1=0.2, tier_2=0.2, tier_3=0.2).of(3) == 0.2
+    with pytest.raises(ValidationError, match="authority boosts must not rise from tier 1 to tier 5"):
+        AuthorityBoosts(tier_5=0.5)
+    with pytest.raises(ValidationError):
+        AuthorityBoosts(tier_1=1.1)
+    with pytest.raises(ValidationError):
+        AuthorityBoosts(tier_6=0.0)
+
+
+def test_scope_is_min_relevance_unless_it_has_its_own():
+    assert Settings(min_relevance_score=0.3).scope == 0.3
+    assert Settings(min_relevance_score=0.3, scope_threshold=0.0).scope == 0.0
+
+
+def test_settings_are_frozen():
+    with pytest.raises(ValidationError):
+        Settings().stage1_top_k = 5
+
+
+def test_effective_settings_tell_value_and_origin_of_every_key():
+    effective = EffectiveSettings(values=Settings(stage2_top_k=10), origins={"stage2_top_k": "call"})
+    shown = effective.to_dict()
+    assert list(shown) == list(Settings.model_fields)
+    assert shown["stage2_top_k"] == {"value": 10, "origin": "call"}
+    assert shown["stage1_top_k"] == {"value": 40, "origin": "default"}
+    assert shown["authority_boosts"]["value"]["tier_1"] == 0.4
+
+
+def test_the_two_weights_are_together_at_most_one():
+    assert Settings(relevance_weight=0.9, authority_weight=0.1 + 1e-10).authority_weight > 0.1
+    with pytest.raises(ValidationError, match=r"relevance_weight 0.9 and authority_weight 0.4 .* set authority_weight"):
+        Settings(relevance_weight=0.9)
+    with pytest.raises(ValidationError, match="lower one of them"):
+        Settings(relevance_weight=0.5, authority_weight=0.5 + 1e-8)

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import pytest
+
+from context_engine.core.query import Glossary, Mention
+from context_engine.core.query.spelling import near
+
+GLOSSARY = Glossary(
+    {
+        "NPA": ["New Product Approval", "Non-Performing Asset"],
+        "NPA SOP": ["Approval Procedure"],
+        "IT": ["Information Technology"],
+        "KYC": ["Know Your Customer"],
+        "client": ["customer", "counterparty"],
+        "审批": ["核准"],
+    }
+)
+
+
+def found(text: str) -> list[tuple[str, tuple[str, ...]]]:
+    return [(mention.written, mention.others) for mention in GLOSSARY.mentions(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("NPA criteria", [("NPA", ("New Product Approval", "Non-Performing Asset"))]),
+        ("npa criteria", [("npa", ("New Product Approval", "Non-Performing Asset"))]),
+        ("all NPAs", [("NPAs", ("New Product Approval", "Non-Performing Asset"))]),
+        ("new product approvals", [("new product approvals", ("NPA",))]),
+        ("the NPA SOP", [("NPA SOP", ("Approval Procedure",))]),
+        ("know-your-customer checks", [("know-your-customer", ("KYC",))]),
+        ("clients", [("clients", ("customer", "counterparty"))]),
+        ("a customer", [("customer", ("client",))]),
+        ("审批标准", [("审批", ("核准",))]),
+        ("systems of IT", [("IT", ("Information Technology",))]),
+        ("is it approved", []),
+        ("NPA-001", []),
+        ("new approval", []),
+    ],
+)
+def test_what_a_query_names(text: str, expected: list[tuple[str, tuple[str, ...]]]) -> None:
+    assert found(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("new prodcut approval", "New Product Approval"),
+        ("informaton technology", "Information Technology"),
+        ("a costumer file", None),
+        ("a custommer file", "customer"),
+        ("NPB criteria", None),
+        ("NPA-OO1", None),
+        ("new product", None),
+        ("new product approval", None),
+    ],
+)
+def test_a_word_that_is_misspelt(text: str, name: str | None) -> None:
+    assert [mention.name for mention in GLOSSARY.misspelt(text)] == ([name] if name else [])
+
+
+def test_a_mention_keeps_the_words_of_the_query() -> None:
+    assert GLOSSARY.mentions("What is Know-Your-Customer?") == [
+        Mention("Know-Your-Customer", "Know Your Customer", ("KYC",))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ("product", "product", False),
+        ("product", "prodct", True),
+        ("product", "prodduct", True),
+        ("product", "protuct", True),
+        ("product", "prodcut", True),
+        ("product", "prdouctt", False),
+        ("", "a", True),
+        ("ab", "ba", True),
+        ("abc", "cba", False),
+    ],
+)
+def test_one_slip(first: str, second: str, expected: bool) -> None:
+    assert near(first, second) is expected
+    assert near(second, first) is expected

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import pytest
+
+from context_engine.core.models import Expansion, PreparedQuery, Refinement
+from context_engine.core.query import prepare, variants
+from context_engine.core.query.prepare import MOST_EXPANSIONS
+from context_engine.core.query.refine import refined, unrefined
+from context_engine.errors import RefinerError
+
+ENTRIES = {"NPA": ["New Product Approval", "Non-Performing Asset"], "KYC": ["Know Your Customer"]}
+
+
+def test_everything_about_a_query() -> None:
+    asked = "  What does “material change” mean for NPA under section 4.2.1(b) of NPA\u2011001? Who signs the change? "
+    assert prepare(asked, entries=ENTRIES, expansion_weight=0.2, multi_query=True) == PreparedQuery(
+        original=asked,
+        text='What does "material change" mean for NPA under section 4.2.1(b) of NPA-001? Who signs the change?',
+        language="en",
+        codes=("NPA-001",),
+        references=("4.2.1(b)",),
+        phrases=("material change",),
+        expansions=(
+            Expansion("NPA", "New Product Approval", 0.2, "glossary"),
+            Expansion("NPA", "Non-Performing Asset", 0.2, "glossary"),
+        ),
+        sub_queries=(
+            'What does "material change" mean for NPA under section 4.2.1(b) of NPA-001',
+            "Who signs the change",
+        ),
+    )
+
+
+def test_without_a_glossary_and_parts_a_query_is_only_cleaned() -> None:
+    assert prepare("NPA criteria") == PreparedQuery(original="NPA criteria", text="NPA criteria", language="en")
+
+
+def test_a_name_the_query_has_already_is_no_expansion() -> None:
+    expansions = prepare("New Product Approval (NPA)", entries={"NPA": ["New Product Approval"]}).expansions
+    assert expansions == ()
+
+
+def test_no_weight_is_no_expansion() -> None:
+    assert prepare("NPA criteria", entries=ENTRIES, expansion_weight=0.0).expansions == ()
+
+
+def test_a_likely_spelling_is_offered_and_counts_half() -> None:
+    prepared = prepare("new prodcut approval", entries=ENTRIES, expansion_weight=0.2)
+    assert prepared.text == "new prodcut approval"
+    assert prepared.suggestions == (("new prodcut approval", "New Product Approval"),)
+    assert prepared.expansions == (
+        Expansion("new prodcut approval", "New Product Approval", 0.5 * 0.2, "spelling"),
+        Expansion("new prodcut approval", "NPA", 0.5 * 0.2, "spelling"),
+    )
+
+
+def test_expansions_are_bounded() -> None:
+    many = {"NPA": [f"name {place}" for place in range(40)]}
+    assert len(prepare("NPA", entries=many).expansions) == MOST_EXPANSIONS == 16
+
+
+def test_a_cut_query_says_so() -> None:
+    prepared = prepare("one two three", most_chars=8)
+    assert (prepared.text, prepared.notes) == ("one two", ("query_shortened: cut to 7 characters",))
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("criteria", ()),
+        ("NPA criteria", ("New Product Approval criteria", "Non-Performing Asset criteria")),
+        (
+            "NPA and know-your-customer, NPA-001",
+            ("New Product Approval and KYC, NPA-001", "Non-Performing Asset and KYC, NPA-001"),
+        ),
+    ],
+)
+def test_wordings(query: str, expected: tuple[str, ...]) -> None:
+    assert variants(prepare(query, entries=ENTRIES)) == expected
+
+
+class TestRefinement:
+    QUERY = prepare('sign-off of NPA-001 under 4.2.1(b), "material change"', entries={"NPA": ["x y"]})
+
+    def test_a_wording_is_searched_beside_and_concepts_count_less(self) -> None:
+        given = Refinement('Who approves a "material change" of NPA-001 under 4.2.1(b)?', ("approval authority", " "))
+        prepared = refined(self.QUERY, given, refiner="m", weight=0.2)
+        assert prepared.text == self.QUERY.text
+        assert prepared.sub_queries == (given.text,)
+        assert prepared.concepts == ("approval authority",)
+        assert prepared.expansions[-1] == Expansion("", "approval authority", 0.2 * 0.2, "refiner")
+        assert (prepared.refiner, prepared.notes) == ("m", ())
+
+    @pytest.mark.parametrize(
+        ("text", "lost"),
+        [
+            ('"material change" under 4.2.1(b)', "NPA-001"),
+            ('NPA-001 "material change" under 4.2.1', "4.2.1(b)"),
+            ("NPA-001 under 4.2.1(b), change that is material", "material change"),
+            ('NPA-0011 "material change" under 4.2.1(b)', "NPA-001"),
+        ],
+    )
+    def test_a_wording_that_lost_something_is_not_used(self, text: str, lost: str) -> None:
+        prepared = refined(self.QUERY, Refinement(text), refiner="m", weight=0.2)
+        assert prepared.sub_queries == ()
+        assert prepared.notes == (f"refiner m: its wording lost {lost} and is not used",)
+
+    @pytest.mark.parametrize("given", [None, "text", ("a", ("b",)), Refinement(None), Refinement("a", (1,))])  # type: ignore[arg-type]
+    def test_what_is_no_refinement(self, given: object) -> None:
+        with pytest.raises(RefinerError, match="m gave no wording that can be used"):
+            refined(self.QUERY, given, refiner="m", weight=0.2)
+
+    def test_the_same_words_again_add_nothing(self) -> None:
+        assert refined(self.QUERY, Refinement(self.QUERY.text.upper()), refiner="m", weight=0.2).sub_queries == ()
+
+    def test_a_failure_is_a_note(self) -> None:
+        prepared = unrefined(self.QUERY, "m gave nothing within 3 s", refiner="m")
+        assert prepared.notes == ("query not refined: m gave nothing within 3 s",)
+        assert prepared.text == self.QUERY.text

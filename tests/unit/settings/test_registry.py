@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from context_engine.core.models import Classification, SourceType, TrustClass
+from context_engine.errors import ConfigError, MissingVariable, UnknownDomain
+from context_engine.settings import find_config
+from context_engine.settings.registry import LoadedRegistry, load_registry, read_registry
+
+NPA = """
+version: 1
+domain: NPA
+title: New Product Approval
+timezone: Asia/Singapore
+sources:
+  - &sop
+    id: npa_sops
+    type: bank_sop
+    ttl_seconds: ${TTL:-86400}
+    connection: dify
+    dataset_ids: ["${SOP_DATASET:-d-1}"]
+    documents:
+      - {include: "sops/*.md", doc_type: sop_document, fields: [owner, desk]}
+  - <<: *sop
+    id: npa_web
+    type: general_web
+    classification: public
+settings:
+  stage2_top_k: 5
+  sources: [npa_sops]
+"""
+ONE = "version: 1\ndomain: {domain}\nsources:\n  - {{id: {source}, type: bank_sop{more}}}\n"
+
+
+def one(domain: str, source: str = "s", more: str = "") -> str:
+    return ONE.format(domain=domain, source=source, more=more)
+
+
+def load(folder: Path, files: Mapping[str, str], **env: str) -> LoadedRegistry:
+    (folder / "manifests").mkdir(exist_ok=True)
+    for name, text in files.items():
+        (folder / "manifests" / name).write_text(text, "utf-8")
+    paths = find_config(folder, env={}, cwd=folder)
+    return load_registry(paths, env=env, connections=["dify"], doc_types=["sop_document", "default"])
+
+
+def test_a_manifest(tmp_path: Path) -> None:
+    registry = load(tmp_path, {"npa.yaml": NPA})
+    spec = registry.domain("NPA")
+    sops, web = spec.sources
+    assert (registry.names, dict(registry.files)) == (("NPA",), {"NPA": "manifests/npa.yaml"})
+    assert (sops.type, sops.tier, sops.trust, sops.ttl_seconds) == (SourceType.BANK_SOP, 2, TrustClass.TRUSTED, 86400)
+    assert (sops.dataset_ids, sops.documents[0].doc_type) == (("d-1",), "sop_document")
+    assert sops.documents[0].fields == ("owner", "desk")
+    assert (web.tier, web.trust, web.classification) == (5, TrustClass.UNTRUSTED, Classification.PUBLIC)
+    assert spec.timezone == "Asia/Singapore"
+
+
+def test_no_manifest_is_no_domain(tmp_path: Path) -> None:
+    registry = load(tmp_path, {})
+    assert registry.names == ()
+    with pytest.raises(UnknownDomain, match="No domain is registered"):
+        registry.domain("NPA")
+
+
+def test_an_unknown_domain_lists_the_known_ones(tmp_path: Path) -> None:
+    registry = load(tmp_path, {"a.yaml": one("NPA", "a"), "b.yml": one("ORM", "b")})
+    with pytest.raises(UnknownDomain, match=r"unknown domain 'NPB'\. Registered: NPA, ORM\. Did you mean 'NPA'"):
+        registry.domain("NPB")
+
+
+def test_a_missing_variable_fails_only_its_domain_and_only_when_it_is_asked_for(tmp_path: Path) -> None:
+    files = {"a.yaml": one("NPA", "a", ", ttl_seconds: '${NONE}'"), "b.yaml": one("ORM", "b")}
+    registry = load(tmp_path, files)
+    assert registry.names == ("NPA", "ORM") and registry.domain("ORM").domain == "ORM"
+    for _ in range(2):
+        with pytest.raises(MissingVariable) as raised:
+            registry.domain("NPA")
+    assert (raised.value.file, raised.value.key) == ("manifests/a.yaml", "sources.a.ttl_seconds")
+    assert load(tmp_path, files, NONE="60").domain("NPA").sources[0].ttl_seconds == 60
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "problem"),
+    [
+        ("", None, "is empty"),
+        ("domain: NPA\n", "version", "is required"),
+        (one("NPA").replace("version: 1", "version: 2"), "version", "must be one of 1, got 2"),
+        ("version: 1\ndomain: NPA\nsources: []\n", "sources", "must hold at least 1"),
+        ("version: 1\ndomain: NPA\nsources: a\n", "sources", "must be a list, got 'a'"),
+        ("version: 1\ndomain: NPA\nsources: [a]\n", "sources.0", "must be a mapping of keys to values, got 'a'"),
+        (one("'N P A'"), "domain", "must be made of letters"),
+        (one("'${DOMAIN}'"), "domain", "must be written out"),
+        (one("12"), "domain", "must be text, got 12 (put it in quotes)"),
+        (one("NPA", "s", ", tittle: x"), "sources.s.tittle", "unknown key. Did you mean 'title'?"),
+        (
+            one("NPA", "s", ", documents: [{include: a, feilds: [desk]}]"),
+            "sources.s.documents.0.feilds",
+            "unknown key. Did you mean 'fields'?",
+        ),
+        (one("NPA") + "domian: X\n", "domian", "unknown key. Did you mean 'domain'?"),
+        (one("NPA") + "access: {allow: [all]}\n", "access", "this version does not enforce this key"),
+        (
+            one("NPA", "s", ", allowed_groups: [x]"),
+            "sources.s.allowed_groups",
+            "this version does not enforce this key",
+        ),
+        (one("NPA", "s", ", documents: [{include: x, acl: y}]"), "sources.s.documents.0.acl", "does not enforce"),
+        (one("NPA", "s", ", documents: [{doc_type: default}]"), "sources.s.documents.0.include", "is required"),
+        (
+            one("NPA", "s", ", documents: [{include: x, doc_type: sop_documents}]"),
+            "sources.s.documents.0.doc_type",
+            "unknown document type 'sop_documents'. Did you mean 'sop_document'?",
+        ),
+        (one("NPA").replace("bank_sop", "bank_sops"), "sources.s.type", "Did you mean 'bank_sop'?"),
+        (one("NPA", "s", ", tier: 1"), "sources.s", "type 'bank_sop' is tier 2, but tier 1 is given"),
+        (one("NPA", "s", ", tier: 9"), "sources.s", "but tier 9 is given"),
+        (one("NPA", "s", ", tier: 0"), "sources.s.tier", "must be a tier from 1 to 5, got 0"),
+        (one("NPA", "s", ", tier: true"), "sources.s.tier", "must be a tier from 1 to 5, got True"),
+        (one("NPA", "s", ", tier: two"), "sources.s.tier", "must be a whole number, got 'two'"),
+        (one("NPA", "s", ", ttl_seconds: -1"), "sources.s.ttl_seconds", "must be at least 0, got -1"),
+        (one("NPA", "s", ", ttl_seconds: true"), "sources.s.ttl_seconds", "must be a number, got True"),
+        (one("NPA", "s", ", trust_class: trusted"), "sources.s.trust_class", "must be one of TRUSTED, UNTRUSTED"),
+        (one("NPA", "s", ", dataset_ids: d-1"), "sources.s.dataset_ids", "must be a list, got 'd-1'"),
+        (one("NPA", "s", ", dataset_ids: [012]"), "sources.s.dataset_ids.0", "must be text, got 10 (put it in quotes)"),
+        (
+            one("NPA", "s", ", connection: difi"),
+            "sources.s.connection",
+            "unknown connection 'difi'. Did you mean 'dify'?",
+        ),
+        (one("NPA", "-bad-"), "sources.-bad-.id", "must be made of letters"),
+        (one("NPA") + "  - {id: s, type: general_web}\n", None, "source id 's' stands twice in domain 'NPA'"),
+        (one("NPA") + "timezone: Mars/Olympus\n", "timezone", "unknown time zone 'Mars/Olympus'"),
+        (one("NPA") + "settings: {min_chunk: 1}\n", "settings.min_chunk", "unknown key. Did you mean 'min_chunks'?"),
+        (
+            one("NPA") + "settings: {stage1_top_k: '5'}\n",
+            "settings.stage1_top_k",
+            "must be a whole number from 1 to 1000",
+        ),
+        (one("NPA") + "settings: {sources: [t]}\n", "settings.sources", "unknown source 't'. Valid: s."),
+        (one("NPA") + "settings: [1]\n", "settings", "must be a mapping of keys to values, got a list"),
+        (one("NPA") + "domain: ORM\n", None, "the key 'domain' stands twice"),
+    ],
+)
+def test_what_cannot_be_used_is_told_with_file_key_and_nearest_choice(
+    tmp_path: Path, text: str, key: str | None, problem: str
+) -> None:
+    with pytest.raises(ConfigError) as raised:
+        load(tmp_path, {"npa.yaml": text})
+    assert (raised.value.file, raised.value.key) == ("manifests/npa.yaml", key)
+    assert problem in str(raised.value)
+
+
+def test_a_domain_stands_in_one_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"manifests/b.yaml: domain: domain 'NPA' is in manifests/a.yaml too"):
+        load(tmp_path, {"a.yaml": one("NPA", "a"), "b.yaml": one("NPA", "b")})
+
+
+def test_a_source_may_serve_two_domains_if_it_is_the_same_in_both(tmp_path: Path) -> None:
+    registry = load(tmp_path, {"a.yaml": one("NPA", "notices"), "b.yaml": one("ORM", "notices")})
+    assert registry.domain("NPA").sources == registry.domain("ORM").sources
+    with pytest.raises(ConfigError, match=r"b.yaml: sources.notices: is in manifests/a.yaml too, with other values"):
+        load(tmp_path, {"b.yaml": one("ORM", "notices", ", ttl_seconds: 1")})
+
+
+def test_reading_goes_on_after_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "manifests").mkdir()
+    for name, text in {"a.yaml": "x", "b.yaml": one("NPA"), "c.yaml": one("ORM", "c", ", tier: 9, x: 1")}.items():
+        (tmp_path / "manifests" / name).write_text(text)
+    registry, problems = read_registry(find_config(tmp_path, env={}, cwd=tmp_path), env={})
+    assert registry.names == ("NPA",)
+    assert [(problem.file, problem.key) for problem in problems] == [
+        ("manifests/a.yaml", None),
+        ("manifests/c.yaml", "sources.c.x"),
+    ]
+
+
+def test_the_demo_s_manifests_can_be_used() -> None:
+    import context_engine
+
+    folder = Path(context_engine.__file__).parent / "demo"
+    paths = find_config(folder, env={}, cwd=folder)
+    assert load_registry(paths, env={}).names == ("DCE", "DESK", "NPA", "ORM")
+
+
+SECRET = "Wq7-never-to-be-shown-7qW"
+
+
+@pytest.mark.parametrize(
+    "form", ["${OTHER_SECRET}", "x ${OTHER_SECRET:-y}", "${file:secret.txt}", "${file:/etc/hostname}"]
+)
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("title: {}", "title"),
+        ("description: {}", "description"),
+        ("glossary: {{NPA: {}}}", "glossary.NPA"),
+        ("glossary: {{NPA: [a, {}]}}", "glossary.NPA.1"),
+        ("sources: [{{id: a, type: bank_sop, title: {}}}]", "sources.a.title"),
+        ("sources: [{{id: a, type: bank_sop, adapter: {}}}]", "sources.a.adapter"),
+        ("sources: [{{id: a, type: bank_sop, documents: [{{include: {}}}]}}]", "sources.a.documents.0.include"),
+    ],
+)
+def test_a_text_that_is_shown_takes_no_variable_and_no_file(tmp_path: Path, text: str, key: str, form: str) -> None:
+    head = "version: 1\ndomain: NPA\n"
+    if "sources" not in text:
+        head += "sources: [{id: a, type: bank_sop}]\n"
+    folder = tmp_path / "manifests"
+    folder.mkdir()
+    (folder / "secret.txt").write_text(SECRET)
+    (folder / "npa.yaml").write_text(head + text.format(f"'{form}'"))
+    paths = find_config(tmp_path, env={}, cwd=tmp_path)
+    with pytest.raises(ConfigError) as raised:
+        load_registry(paths, env={"OTHER_SECRET": SECRET})
+    assert raised.value.key == key
+    assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("ttl_seconds: '${file:secret.txt}'", "sources.a.ttl_seconds"),
+        ("dataset_ids: ['${file:secret.txt}']", "sources.a.dataset_ids.0"),
+        ("settings: {k: '${file:secret.txt}'}", "sources.a.settings.k"),
+    ],
+)
+def test_no_value_of_a_manifest_is_read_from_a_file(tmp_path: Path, text: str, key: str) -> None:
+    folder = tmp_path / "manifests"
+    folder.mkdir()
+    (folder / "npa.yaml").write_text(f"version: 1\ndomain: NPA\nsources: [{{id: a, type: bank_sop, {text}}}]\n")
+    with pytest.raises(ConfigError, match="a file is read for a value of a connection alone") as raised:
+        load_registry(find_config(tmp_path, env={}, cwd=tmp_path), env={})
+    assert raised.value.key == key
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "connection: '${OTHER_SECRET}'",
+        "type: bank_sop, tier: '${OTHER_SECRET}'",
+        "type: '${OTHER_SECRET}'",
+        "classification: '${OTHER_SECRET}'",
+        "timeout_s: '${OTHER_SECRET}'",
+    ],
+)
+def test_an_error_shows_the_expression_of_a_value_never_the_value(tmp_path: Path, text: str) -> None:
+    folder = tmp_path / "manifests"
+    folder.mkdir()
+    kind = "" if "type:" in text else "type: bank_sop, "
+    (folder / "npa.yaml").write_text(f"version: 1\ndomain: NPA\nsources: [{{id: a, {kind}{text}}}]\n")
+    with pytest.raises(ConfigError) as raised:
+        load_registry(find_config(tmp_path, env={}, cwd=tmp_path), env={"OTHER_SECRET": SECRET})
+    assert SECRET not in str(raised.value)
+    assert "${" in str(raised.value)
+
+
+def test_nor_does_that_of_a_time_zone(tmp_path: Path) -> None:
+    folder = tmp_path / "manifests"
+    folder.mkdir()
+    (folder / "npa.yaml").write_text(
+        "version: 1\ndomain: NPA\ntimezone: '${OTHER_SECRET}'\nsources: [{id: a, type: bank_sop}]\n"
+    )
+    with pytest.raises(ConfigError, match=r"unknown time zone '\$\{OTHER_SECRET\}'"):
+        load_registry(find_config(tmp_path, env={}, cwd=tmp_path), env={"OTHER_SECRET": SECRET})
+
+
+def test_a_literal_dollar_brace_may_stand_in_a_title(tmp_path: Path) -> None:
+    folder = tmp_path / "manifests"
+    folder.mkdir()
+    (folder / "npa.yaml").write_text(
+        "version: 1\ndomain: NPA\ntitle: 'Costs $${100}'\nsources: [{id: a, type: bank_sop}]\n"
+    )
+    registry = load_registry(find_config(tmp_path, env={}, cwd=tmp_path), env={})
+    assert registry.domain("NPA").title == "Costs ${100}"

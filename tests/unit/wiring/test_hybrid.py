@@ -1,0 +1,122 @@
+"""The embedder and the merge of the embedded base, from settings to a search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from context_engine.adapters.sources.factory import base_path, open_base
+from context_engine.core.engine import SystemClock
+from context_engine.core.models import EffectiveSettings, ScoreKind, SearchRequest, Settings
+from context_engine.errors import ConfigError, InvalidRequest
+from context_engine.settings import Setting
+from context_engine.settings.layers import with_layer
+from context_engine.testing.fakes import FakeEmbedder
+from context_engine.wiring import build_engine, load_setup
+from context_engine.wiring.hybrid import FIXED, hybrid
+
+MANIFEST = """
+version: 1
+domain: HANDBOOK
+sources:
+  - {id: rules, type: bank_sop}
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "manifests").mkdir()
+    (tmp_path / "manifests/handbook.yaml").write_text(MANIFEST)
+    (tmp_path / "config").mkdir()
+    return tmp_path
+
+
+@pytest.fixture
+def configured(home: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Writes rag-pipeline.json and makes FakeEmbedder the embedder called `fake`."""
+    monkeypatch.setattr("context_engine.wiring.models.find_adapter", lambda group, name, **_: name)
+    monkeypatch.setattr(
+        "context_engine.wiring.models.load_adapter", lambda name: lambda options, context: FakeEmbedder()
+    )
+
+    def write(text: str) -> Path:
+        (home / "config/rag-pipeline.json").write_text(text)
+        return home
+
+    return write
+
+
+def ask(home: Path, **overrides: Any) -> Any:
+    with build_engine(env={}, cwd=home, data_dir=home / "data") as engine:
+        return engine.search(SearchRequest(query="desk limit", domain="HANDBOOK", overrides=overrides))
+
+
+def fill(home: Path) -> None:
+    setup = load_setup(env={}, cwd=home)
+    settings, embedder = setup.resolver.base().values, setup.models(home / "data").embedder()
+    from context_engine.core.models import Chunk
+
+    with open_base(base_path(home / "data"), settings, embedder, SystemClock()) as base, base.writer() as writer:
+        writer.put("rules", "d", "", "h", [Chunk(content="limit of the desk"), Chunk(content="opening hours")])
+
+
+def test_a_configured_embedder_is_written_and_searched_with(configured: Callable[[str], Path]) -> None:
+    home = configured('{"embedder": "fake", "keyword_weight": 0.4, "vector_weight": 0.6}')
+    fill(home)
+    first = ask(home).chunks[0].chunk
+    assert first.content == "limit of the desk"
+    assert {score.kind for score in first.scores} == {ScoreKind.WEIGHTED, ScoreKind.COSINE, ScoreKind.BM25}
+
+
+def test_without_one_the_text_alone_is_searched(configured: Callable[[str], Path]) -> None:
+    home = configured("{}")
+    fill(home)
+    assert {score.kind for score in ask(home).chunks[0].chunk.scores} == {ScoreKind.BM25}
+
+
+def test_the_merge_is_the_engine_s_not_a_call_s(configured: Callable[[str], Path]) -> None:
+    home = configured('{"merge_method": "rrf"}')
+    fill(home)
+    with pytest.raises(InvalidRequest, match="merge_method is the same for all searches of an engine, here 'rrf'"):
+        ask(home, merge_method="weighted")
+
+
+def settings(**values: Any) -> EffectiveSettings:
+    return with_layer(EffectiveSettings(), {key: Setting(value, "file config") for key, value in values.items()})
+
+
+def test_a_domain_may_not_set_it_either() -> None:
+    with pytest.raises(ConfigError, match="file config: section_weight: section_weight is the same for all searches"):
+        hybrid(settings(), settings(section_weight=0.9), "limit", has_reranker=False)
+
+
+def test_every_fixed_key_is_a_setting() -> None:
+    assert set(FIXED) <= set(Settings.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("query", "reranks"),
+    [
+        ("What is the limit of the desk?", True),
+        ("NPA-001", True),
+        ("交易台的限额是多少", False),
+        ("Wie hoch ist das Limit für den Desk?", False),
+    ],
+)
+def test_rrf_rerank_goes_on_to_the_reranker_for_english(query: str, *, reranks: bool) -> None:
+    given = settings(merge_method="rrf_rerank", reranker="cross_encoder")
+    assert hybrid(given, given, query, has_reranker=True).values.reranking_enabled is reranks
+
+
+def test_other_methods_ask_the_reranker_in_any_language() -> None:
+    given = settings(merge_method="weighted", reranker="cross_encoder")
+    assert hybrid(given, given, "交易台的限额是多少", has_reranker=True).values.reranking_enabled
+
+
+def test_rrf_rerank_without_a_reranker_is_refused() -> None:
+    given = settings(merge_method="rrf_rerank")
+    with pytest.raises(ConfigError, match="'rrf_rerank' needs a reranker: name one as 'reranker', or take 'rrf'"):
+        hybrid(given, given, "limit", has_reranker=False)

@@ -1,0 +1,239 @@
+"""Embedders and rerankers as the configuration names them: opened once, their options checked, their failures borne."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import respx
+
+from context_engine.adapters.model_access import ModelContext
+from context_engine.adapters.rerankers import CallableReranker
+from context_engine.core.models import Decision, SearchRequest, Status
+from context_engine.errors import ConfigError, InvalidRequest
+from context_engine.settings import find_config
+from context_engine.testing import FakeEmbedder, FixedClock
+from context_engine.wiring import build_engine, check, load_setup
+from context_engine.wiring.adapters import EMBEDDERS, RERANKERS, find_adapter, installed
+from context_engine.wiring.models import open_embedder, open_reranker
+
+RERANK = "https://models.example/v1/rerank"
+CONNECTIONS = "models: {base_url: https://models.example}\n"
+MANIFEST = "version: 1\ndomain: NPA\nsources:\n  - {id: sops, type: bank_sop, adapter: local}\n"
+TEXTS = ("The approval limit is five.", "The approval limit of a new product.", "An approval limit is reviewed yearly.")
+
+Put = Callable[..., Path]
+
+
+@pytest.fixture
+def put(tmp_path: Path) -> Put:
+    """Writes a configuration and returns its folder."""
+
+    def made(pipeline: Mapping[str, Any], **files: str) -> Path:
+        contents = {
+            "config/rag-pipeline.json": json.dumps(pipeline),
+            "config/connections.yaml": CONNECTIONS,
+            "manifests/npa.yaml": MANIFEST,
+            **files,
+        }
+        for name, content in contents.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content, "utf-8")
+        return tmp_path
+
+    return made
+
+
+@pytest.fixture
+def api() -> Iterator[respx.MockRouter]:
+    with respx.mock(assert_all_called=False) as router:
+        yield router
+
+
+def search(cwd: Path, tmp_path: Path, **overrides: Any) -> Any:
+    """Ask for the approval limit in a base of three passages."""
+    from context_engine.adapters.sources.factory import base_path
+    from context_engine.adapters.sources.local import LocalBase
+    from context_engine.core.models import Chunk
+
+    base = LocalBase(base_path(tmp_path / "data"))
+    with base.writer() as writer:
+        for place, text in enumerate(TEXTS):
+            writer.put("sops", f"d{place}", "", str(place), [Chunk(content=text, chunk_id=f"c{place}")])
+        writer.commit()
+    base.close()
+    with build_engine(cwd=cwd, env={}, data_dir=tmp_path / "data") as engine:
+        return engine.search(SearchRequest(query="approval limit", domain="NPA", overrides=overrides))
+
+
+def test_every_name_of_this_package_opens_what_it_says() -> None:
+    assert set(installed(EMBEDDERS)) >= {"sentence_transformers", "onnx", "openai"}
+    assert set(installed(RERANKERS)) >= {
+        *("noop", "cross_encoder", "max_sim", "cohere", "jina", "tei", "llm", "ensemble", "adaptive")
+    }
+    for group in (EMBEDDERS, RERANKERS):
+        for name in installed(group):
+            assert callable(find_adapter(group, name).load())
+
+
+def test_a_reranker_behind_an_api_ranks_what_the_engine_found(put: Put, tmp_path: Path, api: respx.MockRouter) -> None:
+    def by_word(request: Any) -> Any:
+        import httpx
+
+        texts = json.loads(request.content)["documents"]
+        rows = [{"index": at, "relevance_score": float("yearly" in text)} for at, text in enumerate(texts)]
+        return httpx.Response(200, json={"results": rows})
+
+    api.post(RERANK).mock(side_effect=by_word)
+    cwd = put({"reranker": "jina", "reranker_options": {"connection": "models"}, "rerank_weight": 0.2})
+
+    result = search(cwd, tmp_path)
+
+    assert (result.status, result.decision) == (Status.COMPLETE, Decision.ANSWERED)
+    assert [chunk.rerank_score for chunk in result.chunks] == [1.0, 0.0, 0.0]
+    assert "yearly" in result.chunks[0].content
+
+
+def test_a_server_that_fails_leaves_the_first_stage_and_is_said(
+    put: Put, tmp_path: Path, api: respx.MockRouter
+) -> None:
+    api.post(RERANK).respond(500)
+    cwd = put({"reranker": "jina", "reranker_options": {"connection": "models", "attempts": 1}})
+
+    result, plain = search(cwd, tmp_path), search(cwd, tmp_path, reranking_enabled=False)
+
+    assert result.status is Status.DEGRADED
+    assert result.warnings == ("degraded: rerank: reranker jina: models.example failed (500): its log says why",)
+    assert [chunk.chunk_id for chunk in result.chunks] == [chunk.chunk_id for chunk in plain.chunks]
+    assert all(chunk.rerank_score is None for chunk in result.chunks)
+    assert plain.status is Status.COMPLETE
+
+
+def test_a_model_whose_files_are_not_there_leaves_the_first_stage_and_says_where_they_come_from(
+    put: Put, tmp_path: Path
+) -> None:
+    cwd = put({"reranker": "cross_encoder", "reranker_options": {"runtime": "onnx", "model": str(tmp_path / "none")}})
+
+    result = search(cwd, tmp_path)
+
+    assert result.status is Status.DEGRADED
+    assert result.chunks
+    assert "must hold model.onnx" in result.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "key", "words"),
+    [
+        ({"reranker": "bert"}, "reranker", "unknown reranker 'bert'. Installed: adaptive, cohere, cross_encoder"),
+        ({"reranker": "noop", "reranker_options": {}, "embedder": "word2vec"}, "embedder", "Installed: onnx, openai"),
+        ({"reranker": "jina"}, "reranker_options.connection", "is required"),
+        (
+            {"reranker": "jina", "reranker_options": {"connection": "models", "modle": "x"}},
+            "reranker_options.modle",
+            "Did you mean 'model'",
+        ),
+        (
+            {"reranker": "jina", "reranker_options": {"connection": "elsewhere"}},
+            "reranker_options",
+            "unknown connection",
+        ),
+        ({"reranker": "max_sim"}, "reranker_options", "needs an embedder, and none is configured"),
+        (
+            {"reranker": "adaptive", "reranker_options": {"reranker": "tei", "options": {"batch": 1}}},
+            "reranker_options.options.batch",
+            "Did you mean 'batch_size'",
+        ),
+        (
+            {"embedder": "openai", "embedder_options": {"connection": "models", "batch_size": 0}},
+            "embedder_options",
+            "at",
+        ),
+    ],
+)
+def test_what_cannot_be_opened_is_found_by_the_check_and_named(
+    put: Put, pipeline: Mapping[str, Any], key: str, words: str
+) -> None:
+    cwd = put(pipeline)
+
+    (problem,) = check(find_config(env={}, cwd=cwd), env={}).problems
+
+    assert words in problem.problem
+    assert problem.file == "config/rag-pipeline.json"
+    assert (problem.key or "").startswith(key)
+    if "reranker" in key:
+        with pytest.raises(ConfigError, match="reranker"):
+            build_engine(cwd=cwd, env={})
+
+
+def test_a_connection_of_a_model_counts_as_used(put: Put) -> None:
+    options = {"members": [{"reranker": "noop"}, {"reranker": "tei", "options": {"connection": "models"}}]}
+    used, unused = {"reranker": "ensemble", "reranker_options": options}, {"reranker": "noop"}
+
+    found = [check(find_config(env={}, cwd=put(pipeline)), env={}).warnings for pipeline in (used, unused)]
+
+    assert found == [(), ("connection 'models' is used by no source and no model",)]
+
+
+def test_options_of_a_call_cannot_change_the_engines_reranker(put: Put, tmp_path: Path, api: respx.MockRouter) -> None:
+    cwd = put({"reranker": "jina", "reranker_options": {"connection": "models"}})
+
+    with pytest.raises(InvalidRequest, match="opened with other options"):
+        search(cwd, tmp_path, reranker_options={"connection": "models", "model": "other"})
+    api.post(RERANK).respond(500)
+    assert search(cwd, tmp_path, reranker_options={"connection": "models"}).chunks
+
+
+def test_the_embedder_is_opened_once_for_all_who_use_it(put: Put) -> None:
+    cwd = put({"embedder": "openai", "embedder_options": {"connection": "models"}, "reranker": "noop"})
+    models = load_setup(env={}, cwd=cwd).models("data")
+
+    first = models.embedder()
+
+    assert first is not None
+    assert models.embedder() is first is models.context.embedder()
+    assert load_setup(env={}, cwd=put({})).models().embedder() is None
+
+
+def context() -> ModelContext:
+    return ModelContext(connection=lambda _name: None, clock=FixedClock())  # type: ignore[arg-type, return-value]
+
+
+def test_a_factory_without_arguments_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    def one() -> CallableReranker:
+        return CallableReranker(lambda _query, texts: [0.5 for _ in texts], "one")
+
+    monkeypatch.setattr("context_engine.wiring.models.load_adapter", lambda _point: one)
+
+    assert open_reranker("noop", {}, context()).name == "one"
+    with pytest.raises(ConfigError, match="takes no options: remove depth"):
+        open_reranker("noop", {"depth": 1}, context())
+
+
+def test_a_factory_is_given_options_and_context(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+
+    def make(options: Mapping[str, Any], context: ModelContext) -> FakeEmbedder:
+        given.extend([options, context])
+        return FakeEmbedder(options["dimension"])
+
+    monkeypatch.setattr("context_engine.wiring.models.load_adapter", lambda _point: make)
+    where = context()
+
+    assert open_embedder("openai", {"dimension": 8}, where).dimension == 8
+    assert given == [{"dimension": 8}, where]
+
+
+def test_a_set_up_without_models_brings_no_http_client() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, context_engine.wiring; print(sorted({'httpx', 'numpy', 'torch', 'tenacity'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"
