@@ -27,6 +27,7 @@ from context_engine.core.models.enums import (
 )
 from context_engine.core.models.filters import And, Condition, Filter, FilterOp, Not, Or, filter_to_dict
 from context_engine.core.models.ingest_settings import IngestSettings
+from context_engine.core.models.notice import Notice, NoticeCode
 from context_engine.core.models.query import Expansion, PreparedQuery, Refinement
 from context_engine.core.models.registry import DocumentRule, DomainSpec, Registry, SourceSpec
 from context_engine.core.models.request import (
@@ -78,6 +79,8 @@ __all__ = [
     "Key",
     "Member",
     "Not",
+    "Notice",
+    "NoticeCode",
     "Or",
     "Outcome",
     "PreparedQuery",
