@@ -17,7 +17,7 @@ from types import TracebackType
 
 from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.embedding import EmbeddingWriter
-from context_engine.adapters.sources.local.follower import Follower
+from context_engine.adapters.sources.local.index_sync import Follower
 from context_engine.adapters.sources.local.lock import WriterLock
 from context_engine.adapters.sources.local.records import encode
 from context_engine.core.models import Chunk
