@@ -22,7 +22,7 @@ from context_engine.errors import AllSourcesFailed, ConfigError, SourceError, So
 from context_engine.settings.connections import Connection
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument
 from context_engine.testing.fake_dify import FAULTS, Fault
-from context_engine.testing.fake_dify.app import Answer
+from context_engine.testing.fake_dify.app import AppResponse
 
 KEY = "dataset-Zq9wLk3vT0pSecret77"
 NAME = "rules"
@@ -34,7 +34,7 @@ ECHO = json.dumps(
 
 def echo() -> Fault:
     """Dify answers with the key in its message."""
-    return Fault(answer=Answer(400, ECHO.encode()))
+    return Fault(answer=AppResponse(400, ECHO.encode()))
 
 
 def everything(error: BaseException | None) -> Iterator[str]:

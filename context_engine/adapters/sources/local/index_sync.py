@@ -21,9 +21,9 @@ from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.attributes import Dictionary
 from context_engine.adapters.sources.local.damage import give_up
 from context_engine.adapters.sources.local.records import decode
-from context_engine.adapters.sources.local.schema import State
+from context_engine.adapters.sources.local.schema import BaseState
 
-__all__ = ["Follower"]
+__all__ = ["IndexSync"]
 
 _log = logging.getLogger(__name__)
 _HEAP_BYTES: Final = 100_000_000
@@ -34,7 +34,7 @@ AND rid NOT IN (SELECT value FROM json_each(?)) ORDER BY documents.doc_key, rid
 """
 
 
-class Follower:
+class IndexSync:
     """Keeps the index at the rows' generation. Only the holder of the writer's lock has one.
 
     Args:
@@ -56,7 +56,7 @@ class Follower:
         self.follow(self.state)
         self._clear_old(self.state.index_number)
 
-    def follow(self, state: State) -> None:
+    def follow(self, state: BaseState) -> None:
         """Bring the index up to a state whose rows are committed; after an error the next call tries again."""
         self.state = state
         if self._held < state.generation:
@@ -80,7 +80,7 @@ class Follower:
             except ValueError as error:
                 _log.warning("the index of %s was not closed in order: %s", self._root, error)
 
-    def _opened(self, rebuild: bool) -> tuple[State, int]:
+    def _opened(self, rebuild: bool) -> tuple[BaseState, int]:
         if not schema.exists(self._root):
             state = self._created()
         else:
@@ -92,7 +92,7 @@ class Follower:
             state = self._rebuilt(state)
         return state, state.generation
 
-    def _readable(self, state: State) -> int | None:
+    def _readable(self, state: BaseState) -> int | None:
         """Return the generation the index holds, None where it has to be rebuilt."""
         path = indexing.directory(self._root, state.index_number)
         try:
@@ -105,15 +105,15 @@ class Follower:
             return None
         return mark.generation
 
-    def _created(self) -> State:
-        state = State(uuid.uuid4().hex, 0, 1, indexing.INDEX_VERSION)
+    def _created(self) -> BaseState:
+        state = BaseState(uuid.uuid4().hex, 0, 1, indexing.INDEX_VERSION)
         self._clear_old(None)
         self._build(state, ())
         with schema.transaction(self._connection):
             schema.create(self._connection, state)
         return state
 
-    def _rebuilt(self, old: State) -> State:
+    def _rebuilt(self, old: BaseState) -> BaseState:
         """Build the index anew beside the old one, then point to it; readers use the old one until then.
 
         Rows that are not as they were written are left out.
@@ -127,7 +127,7 @@ class Follower:
             schema.write_state(self._connection, state)
         return state
 
-    def _build(self, state: State, documents: Iterable[tantivy.Document]) -> None:
+    def _build(self, state: BaseState, documents: Iterable[tantivy.Document]) -> None:
         writer = indexing.create(indexing.directory(self._root, state.index_number)).writer(_HEAP_BYTES, 1)
         for document in documents:
             writer.add_document(document)
@@ -135,7 +135,7 @@ class Follower:
         writer.commit()
         writer.wait_merging_threads()
 
-    def _stage(self, writer: tantivy.IndexWriter, state: State) -> None:
+    def _stage(self, writer: tantivy.IndexWriter, state: BaseState) -> None:
         """Hand the index what has changed since it was last committed."""
         gone = self._connection.execute("SELECT doc_key FROM documents WHERE removed > ?", (self._held,))
         for (doc_key,) in gone.fetchall():
@@ -152,7 +152,7 @@ class Follower:
             document = []
             for rid, _, _, indexed_at, *row in group:
                 chunk = decode((row[0], row[1], row[2]), indexed_at)
-                document.append(indexing.Row(rid, chunk, self._dictionary.numbers(chunk)))
+                document.append(indexing.IndexRow(rid, chunk, self._dictionary.numbers(chunk)))
             yield from indexing.documents(doc_key, source_key, document)
 
     def _open_writer(self) -> tantivy.IndexWriter:
