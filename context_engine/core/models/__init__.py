@@ -50,8 +50,8 @@ from context_engine.core.models.result import (
     Swap,
     canonical_json,
 )
+from context_engine.core.models.sanitize import is_sound_text, sound_id, sound_mapping, sound_text
 from context_engine.core.models.settings import AuthorityBoosts, EffectiveSettings, Settings
-from context_engine.core.models.sound import is_sound_text, sound_id, sound_mapping, sound_text
 
 __all__ = [
     "MAX_QUERY_CHARS",

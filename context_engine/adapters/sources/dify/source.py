@@ -22,7 +22,7 @@ from context_engine.adapters.sources.dify.shorten import MOST_CHARACTERS, shorte
 from context_engine.adapters.sources.dify.versions import drops_filters
 from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.core.models import Chunk, Filter, SourceAnswer, SourceQuery, SourceSpec, checked_query
-from context_engine.core.policy.effective import in_force
+from context_engine.core.policy.effective_dates import in_force
 from context_engine.core.policy.filters import chunk_fields, matches
 from context_engine.core.policy.trust import standing
 from context_engine.core.protocols import Clock

@@ -21,7 +21,7 @@ from context_engine.core.models import (
     SourceQuery,
     SourceSpec,
 )
-from context_engine.core.models.sound import MOST_DEPTH
+from context_engine.core.models.sanitize import MOST_DEPTH
 from context_engine.errors import AllSourcesFailed, SourceUnavailable
 from context_engine.rag import rerank, retrieve
 

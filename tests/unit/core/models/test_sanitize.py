@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.core.models import chunk_from_dict, is_sound_text, sound_id, sound_mapping, sound_text
-from context_engine.core.models.sound import MOST_DEPTH, MOST_VALUES
+from context_engine.core.models.sanitize import MOST_DEPTH, MOST_VALUES
 
 
 def nested(levels, inner="core"):

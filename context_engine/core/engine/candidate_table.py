@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from context_engine.core.engine.survivors import Survivor
+from context_engine.core.engine.stage_two_input import Survivor
 from context_engine.core.models import Fate, Key, Outcome, RawAnswer, ScoreKind, SourceSpec
 from context_engine.core.ranking.candidates import pool
 

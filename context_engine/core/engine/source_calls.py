@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import date
 from typing import NamedTuple
 
-from context_engine.core.engine.parts import one_answer
 from context_engine.core.engine.recall import Call, Lane, Reply, ask_all
+from context_engine.core.engine.subquery_fusion import one_answer
 from context_engine.core.models import PreparedQuery, SearchRequest, Settings, SourceQuery, SourceSpec
 from context_engine.core.protocols import Clock
 from context_engine.core.text import segmented

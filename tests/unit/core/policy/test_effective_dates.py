@@ -6,7 +6,7 @@ from itertools import permutations
 import pytest
 
 from context_engine.core.models import Chunk
-from context_engine.core.policy.effective import Removal, in_force, superseded
+from context_engine.core.policy.effective_dates import Removal, in_force, superseded
 
 DAY = date(2026, 3, 2)
 

@@ -8,7 +8,14 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from context_engine.core.engine.sound import beginning, is_scorer, name_of, sound_chunk, sound_note, with_sound_words
+from context_engine.core.engine.sanitize_chunk import (
+    beginning,
+    is_scorer,
+    name_of,
+    sound_chunk,
+    sound_note,
+    with_sound_words,
+)
 from context_engine.core.models import (
     NOTHING,
     TIERS,
