@@ -7,7 +7,7 @@ import time
 
 from context_engine.adapters.sources.dify.fair_queue import FairQueue
 from context_engine.adapters.sources.dify.fanout import Ticket, ask_each
-from context_engine.adapters.sources.dify.workers import Workers
+from context_engine.core.concurrency.executor import Workers
 from context_engine.errors import SourceError, SourceTimeout, SourceUnavailable
 
 

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
+from context_engine.core.concurrency.deadline import CallLane
 from context_engine.core.engine import SystemClock
-from context_engine.core.engine.waiting import CallLane
 from context_engine.errors import RefinerError, RerankerError
 
 
