@@ -107,8 +107,8 @@ def check_tags(reading: Reading, *, at: datetime) -> list[CheckedText]:
 
 
 def _failed(*problems: str) -> Finding:
-    told = "; ".join(problem for problem in problems if problem)
-    return Finding(State.FAILED, told) if told else Finding(State.OK)
+    message = "; ".join(problem for problem in problems if problem)
+    return Finding(State.FAILED, message) if message else Finding(State.OK)
 
 
 def _extra(tag: Mapping[str, Any]) -> Mapping[str, Any]:
