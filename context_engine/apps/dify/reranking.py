@@ -16,6 +16,7 @@ from context_engine.core.models import (
     Caller,
     Chunk,
     DomainSpec,
+    Notice,
     Registry,
     ScoreKind,
     SearchRequest,
@@ -37,11 +38,11 @@ class _Given:
 
     score_kinds = frozenset(ScoreKind)
 
-    def __init__(self, source_id: str, chunks: Sequence[Chunk], notes: tuple[str, ...], *, missing: bool) -> None:
+    def __init__(self, source_id: str, chunks: Sequence[Chunk], notices: tuple[Notice, ...], *, missing: bool) -> None:
         self.source_id = source_id
         failure = SourceUnavailable(_MISSING, source_id=source_id)
         self._failure = failure if missing and not chunks else None
-        self._answer = SourceAnswer(chunks=chunks, notes=notes, failures=(failure,) if missing else ())
+        self._answer = SourceAnswer(chunks=chunks, notes=notices, failures=(failure,) if missing else ())
 
     def search(self, query: SourceQuery) -> SourceAnswer:
         """Return what was given.
@@ -87,7 +88,7 @@ def rerank_passages(
     domain = _domain(setup.registry, name, passages)
     request = SearchRequest(query=query_field(fields), domain=domain.domain, caller=caller, overrides=overrides)
     given = {
-        spec.id: _Given(spec.id, chunks, _notes(place, passages), missing=spec.id in missing)
+        spec.id: _Given(spec.id, chunks, _notices(place, passages), missing=spec.id in missing)
         for place, (spec, chunks) in _placed(passages)
     }
     registry = Registry.model_construct(domains={domain.domain: domain})
@@ -121,6 +122,6 @@ def _placed(passages: Passages) -> Sequence[tuple[int, tuple[SourceSpec, tuple[C
     return list(enumerate(passages.sources))
 
 
-def _notes(place: int, passages: Passages) -> tuple[str, ...]:
-    """All notes stand with the last source: that of passages in no manifest comes last."""
-    return passages.notes if place == len(passages.sources) - 1 else ()
+def _notices(place: int, passages: Passages) -> tuple[Notice, ...]:
+    """All notices stand with the last source: that of passages in no manifest comes last."""
+    return passages.notices if place == len(passages.sources) - 1 else ()

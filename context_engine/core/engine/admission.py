@@ -10,10 +10,11 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.core.engine.sanitize_chunk import (
     beginning,
+    id_of,
     is_scorer,
     name_of,
     sound_chunk,
-    sound_note,
+    sound_notice,
     with_sound_words,
 )
 from context_engine.core.models import (
@@ -22,24 +23,27 @@ from context_engine.core.models import (
     Chunk,
     Classification,
     FetchedAtBasis,
+    Notice,
+    NoticeCode,
     Score,
     ScoreKind,
     SourceAnswer,
     SourceType,
     TrustClass,
+    about,
     usable_score,
 )
 from context_engine.errors import SourceError, SourceProtocolError
 
 __all__ = ["Admitted", "admit", "usable"]
 
-_MOST_NOTES: Final = 200
+_MOST_NOTICES: Final = 200
 _MOST_WHOLE: Final = 2**1023
 """A larger number is none of JSON, and Python refuses to write it."""
 
 
 class Admitted(NamedTuple):
-    """A checked answer: its chunks cut at top_k, how many were cut, how many were refused, and notes.
+    """A checked answer: its chunks cut at top_k, how many were cut, how many were refused, and notices.
 
     Attributes:
         retrieved_at: when the source says it answered, aware; None where it does not say.
@@ -50,7 +54,7 @@ class Admitted(NamedTuple):
     chunks: tuple[Chunk, ...]
     cut: int
     rejected: int
-    notes: tuple[str, ...]
+    notices: tuple[Notice, ...]
     retrieved_at: datetime | None = None
     failures: tuple[SourceError, ...] = ()
     by_keywords: bool = False
@@ -61,7 +65,7 @@ def admit(answer: Any, *, source_id: str, top_k: int) -> Admitted:
 
     Chunks past top_k are cut and counted, without looking at them. What is not a chunk with text is refused and
     counted. A field whose value is not what it should be counts as not known, a score that its kind cannot be as
-    absent; text is made valid, metadata bounded. All of it is noted.
+    absent; text is made valid, metadata bounded. A notice says each of it.
 
     Raises:
         SourceProtocolError: not a `SourceAnswer`, or its chunks are not a sequence.
@@ -77,35 +81,42 @@ def admit(answer: Any, *, source_id: str, top_k: int) -> Admitted:
         or not hasattr(given, "__iter__")
     ):
         raise SourceProtocolError(f"its chunks are {type(given).__name__} instead of a list", source_id=source_id)
-    notes = [sound_note(one) for one in answer.notes]
+    notices = [sound_notice(one, source_id) for one in answer.notes]
     kept: list[Chunk] = []
     rejected = 0
     for chunk in islice(given, top_k):
         if _is_chunk(chunk):
-            kept.append(usable(chunk, notes))
+            kept.append(usable(chunk, notices))
         else:
             rejected += 1
     if rejected:
-        notes.append(f"{rejected} chunk(s) without text were refused")
+        said = f"{rejected} chunk(s) without text were refused"
+        notices.append(Notice(NoticeCode.CHUNKS_REFUSED, source_id, said, {"count": rejected}))
     retrieved_at = answer.retrieved_at
     if retrieved_at is not None and not _is_aware(retrieved_at):
-        notes.append(f"retrieved_at {beginning(retrieved_at)} is not a moment with a time zone and counts as not known")
+        value = beginning(retrieved_at)
+        said = f"retrieved_at {value} is not a moment with a time zone and counts as not known"
+        detail = {"field": "retrieved_at", "value": value}
+        notices.append(Notice(NoticeCode.FIELD_UNUSABLE, source_id, said, detail))
         retrieved_at = None
     cut = answer.cut + max(len(given) - top_k, 0)
-    if len(notes) > _MOST_NOTES:
-        notes[_MOST_NOTES:] = [f"and {len(notes) - _MOST_NOTES} further notes"]
+    further = len(notices) - _MOST_NOTICES
+    if further > 0:
+        said = f"and {further} further notes"
+        notices[_MOST_NOTICES:] = [Notice(NoticeCode.NOTICES_LEFT_OUT, source_id, said, {"count": further})]
     failures = _failures(answer, source_id)
-    return Admitted(tuple(kept), cut, rejected, tuple(notes), retrieved_at, failures, answer.by_keywords is True)
+    known = about(source_id, notices)
+    return Admitted(tuple(kept), cut, rejected, known, retrieved_at, failures, answer.by_keywords is True)
 
 
-def usable(chunk: Chunk, notes: list[str]) -> Chunk:
+def usable(chunk: Chunk, notices: list[Notice]) -> Chunk:
     """Return what can be used of a chunk: typed fields, scores their kinds can be, valid text, bounded metadata.
 
     Args:
         chunk: with text.
-        notes: takes a sentence for whatever was changed.
+        notices: takes one for whatever was changed.
     """
-    return sound_chunk(_with_usable_scores(_with_usable_fields(chunk, notes), notes), notes)
+    return sound_chunk(_with_usable_scores(_with_usable_fields(chunk, notices), notices), notices)
 
 
 def _failures(answer: SourceAnswer, source_id: str) -> tuple[SourceError, ...]:
@@ -199,17 +210,19 @@ def _unsettled(types: tuple[type, ...]) -> tuple[_Field, ...]:
     )
 
 
-def _with_usable_fields(chunk: Chunk, notes: list[str]) -> Chunk:
+def _with_usable_fields(chunk: Chunk, notices: list[Notice]) -> Chunk:
     bad = {}
     for index, name, default, check in _unsettled(tuple(map(type, chunk))):
         value = chunk[index]
         if value is not default and not check(value):
             bad[name] = default
-            notes.append(f"chunk {name_of(chunk)}: {name} {beginning(value)} cannot be used and counts as not known")
+            said = f"chunk {name_of(chunk)}: {name} {beginning(value)} cannot be used and counts as not known"
+            detail = {"chunk_id": id_of(chunk), "field": name, "value": beginning(value)}
+            notices.append(Notice(NoticeCode.FIELD_UNUSABLE, "", said, detail))
     return chunk._replace(**bad) if bad else chunk
 
 
-def _with_usable_scores(chunk: Chunk, notes: list[str]) -> Chunk:
+def _with_usable_scores(chunk: Chunk, notices: list[Notice]) -> Chunk:
     """Numbers of other libraries become floats; what is no score, or one its kind cannot be, is left out."""
     kept = []
     changed = False
@@ -217,7 +230,9 @@ def _with_usable_scores(chunk: Chunk, notes: list[str]) -> Chunk:
         known = type(score) is Score and type(score.kind) is ScoreKind and is_scorer(score.scorer)
         value = usable_score(score.kind, score.value) if known else None
         if value is None:
-            notes.append(f"chunk {name_of(chunk)}: score {beginning(score)} counts as absent")
+            said = f"chunk {name_of(chunk)}: score {beginning(score)} counts as absent"
+            detail = {"chunk_id": id_of(chunk), "value": beginning(score)}
+            notices.append(Notice(NoticeCode.SCORE_UNUSABLE, "", said, detail))
         else:
             kept.append(score if value is score.value else score._replace(value=value))
         changed = changed or value is None or value is not score.value

@@ -12,6 +12,8 @@ from context_engine.core.engine.stage_two_input import Ranking, StageTwo
 from context_engine.core.models import (
     Decision,
     EffectiveSettings,
+    Notice,
+    NoticeCode,
     PreparedQuery,
     RawAnswer,
     SearchRequest,
@@ -19,6 +21,7 @@ from context_engine.core.models import (
     SourceSpec,
     SourceStatus,
     StageTrace,
+    distinct,
 )
 from context_engine.errors import SourceError
 
@@ -49,12 +52,12 @@ def _status(spec: SourceSpec, reply: Reply) -> SourceStatus:
         cut=admitted.cut if admitted else 0,
         rejected=admitted.rejected if admitted else 0,
         elapsed_ms=round(reply.elapsed_ms, 3),
-        error=_told(error, admitted.failures if admitted else ()),
-        notes=admitted.notes if admitted else (),
+        error=_published_error(error, admitted.failures if admitted else ()),
+        notices=admitted.notices if admitted else (),
     )
 
 
-def _told(error: SourceError | None, failures: Sequence[SourceError]) -> dict[str, Any] | None:
+def _published_error(error: SourceError | None, failures: Sequence[SourceError]) -> dict[str, Any] | None:
     """Return the error of a source, or of its parts: the first one's fields, the messages of all."""
     if error is not None or not failures:
         return None if error is None else error.to_dict()
@@ -124,9 +127,9 @@ def assemble(
         found=ranking.weighed,
         by_keywords=by_keywords,
     )
-    warnings = _warnings(statuses, ranking, missing)
+    notices = _notices(statuses, ranking, missing)
     if by_keywords and decision is Decision.NO_MATCH:
-        warnings += (_KEYWORDS_ALONE,)
+        notices += (Notice(NoticeCode.KEYWORDS_ONLY, "", _KEYWORDS_ALONE),)
     recalled = sum(status.chunks + status.cut + status.rejected for status in statuses)
     return SearchResult(
         query=request.query,
@@ -140,7 +143,7 @@ def assemble(
         sources=statuses,
         stages=(StageTrace("recall", recalled, len(ranking.fates), recall_ms), *ranking.stages),
         settings=settings,
-        warnings=(*(given.prepared.notes if given.prepared else ()), *warnings),
+        notices=(*(given.prepared.notices if given.prepared else ()), *notices),
         search_id=given.search_id,
         request_id=request.request_id,
         caller=request.caller,
@@ -155,22 +158,19 @@ def assemble(
     )
 
 
-def _warnings(statuses: Sequence[SourceStatus], ranking: Ranking, missing: Missing) -> tuple[str, ...]:
-    found = [f"source {status.source_id!r}: {note}" for status in statuses for note in status.notes]
-    found += ranking.warnings
-    found += [f"required tier {tier} gave nothing that is returned" for tier in missing.tiers]
-    found += [f"required source {source!r} gave nothing that is returned" for source in missing.sources]
-    return tuple(dict.fromkeys(found))
+def _notices(statuses: Sequence[SourceStatus], ranking: Ranking, missing: Missing) -> tuple[Notice, ...]:
+    found = [_of_source(status, notice) for status in statuses for notice in status.notices]
+    found += ranking.notices
+    for tier in missing.tiers:
+        said = f"required tier {tier} gave nothing that is returned"
+        found.append(Notice(NoticeCode.REQUIRED_TIER_MISSING, str(tier), said, {"tier": tier}))
+    for source in missing.sources:
+        said = f"required source {source!r} gave nothing that is returned"
+        found.append(Notice(NoticeCode.REQUIRED_SOURCE_MISSING, source, said))
+    return distinct(found)
 
 
-def _about_narrowing(request: SearchRequest, ranking: Ranking) -> list[str]:
-    """What a reader must know of an answer that was narrowed: it may be empty, or hold what nobody dated."""
-    notes = []
-    if request.filters is not None and not ranking.weighed:
-        notes.append("nothing passed the filter: check the names of its fields and its values")
-    undated = sum("effective_unknown" in chunk.flags for chunk in ranking.chunks)
-    if request.as_of is not None and undated:
-        notes.append(
-            f"{undated} of the chunks carry no dates: whether they were in force on {request.as_of} is not known"
-        )
-    return notes
+def _of_source(status: SourceStatus, notice: Notice) -> Notice:
+    """Return a notice of a source as one of the search: its sentence names the source."""
+    message = f"source {status.source_id!r}: {notice.message}"
+    return Notice(notice.code, notice.subject, message, notice.detail)

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from context_engine.core.engine.recall import Reply
 from context_engine.core.engine.stage_two_input import Ranking, StageTwo
-from context_engine.core.models import MAX_TOP_K, Fate, Settings
+from context_engine.core.models import MAX_TOP_K, Fate, Notice, NoticeCode, Settings
 from context_engine.core.protocols import Clock
 from context_engine.errors import SourceError
 
@@ -90,15 +90,18 @@ def _gave(reply: Reply) -> int:
 
 
 def _of_both(first: Reply, second: Reply | None) -> Reply:
-    """The second reply, with the time of both; where the source failed, the first with a note of that."""
+    """The second reply, with the time of both; where the source failed, the first with a notice of that."""
     if second is None:
         return first
     elapsed_ms = first.elapsed_ms + second.elapsed_ms
     failures = _failures(second)
     if first.admitted is None or not failures:
         return second._replace(elapsed_ms=elapsed_ms)
-    note = f"asked for more candidates, it failed: {'; '.join(map(str, failures))}"
-    return first._replace(admitted=first.admitted._replace(notes=(*first.admitted.notes, note)), elapsed_ms=elapsed_ms)
+    problem = "; ".join(map(str, failures))
+    said = f"asked for more candidates, it failed: {problem}"
+    notice = Notice(NoticeCode.REFILL_FAILED, failures[0].source_id, said, {"problem": problem})
+    admitted = first.admitted._replace(notices=(*first.admitted.notices, notice))
+    return first._replace(admitted=admitted, elapsed_ms=elapsed_ms)
 
 
 def _failures(reply: Reply) -> Sequence[SourceError]:

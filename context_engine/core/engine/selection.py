@@ -47,7 +47,7 @@ def select(columns: Columns, rows: Sequence[int], given: StageTwo) -> Selection:
         row = rows[one]
         columns.fates[row] = Fate(*columns.keys[row], Outcome.RETURNED, "select", "returned", finals[one])
         survivor = columns.survivor(row, boost[one], finals[one])
-        chunks.append(ranked_chunk(survivor, place, given, columns.warnings))
+        chunks.append(ranked_chunk(survivor, place, given, columns.notices))
     _pass_over(columns, [rows[one] for one in ranked], set(chosen), passed, settings.stage2_top_k)
     return Selection(tuple(chunks), tuple(found), count)
 

@@ -12,6 +12,7 @@ from context_engine.core.models import (
     Fate,
     Filter,
     Key,
+    Notice,
     PreparedQuery,
     RankedChunk,
     RawAnswer,
@@ -84,7 +85,7 @@ class Ranking:
     swaps: tuple[Swap, ...]
     swap_count: int
     stages: tuple[StageTrace, ...]
-    warnings: tuple[str, ...]
+    notices: tuple[Notice, ...]
     weighed: int
     in_scope: bool
     rerank_scores: Mapping[Key, float]

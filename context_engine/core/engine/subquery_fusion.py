@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from context_engine.core.engine.recall import Reply
-from context_engine.core.models import Chunk, Score, ScoreKind
+from context_engine.core.models import Chunk, Notice, NoticeCode, Score, ScoreKind, distinct
 from context_engine.core.ranking.fusion import reciprocal_rank_fusion
 
 __all__ = ["one_answer"]
@@ -31,11 +31,14 @@ def one_answer(replies: Sequence[Reply], *, source_id: str, top_k: int) -> Reply
     answered = [part.admitted for part in parts if part.admitted is not None]
     if whole.admitted is None or not parts:
         return whole
-    notes = [*whole.admitted.notes, *(note for one in answered for note in one.notes)]
-    if len(answered) < len(parts):
-        notes.append(f"{len(parts) - len(answered)} of {len(parts)} parts of the question got no answer")
+    notices = [*whole.admitted.notices, *(notice for one in answered for notice in one.notices)]
+    missing = len(parts) - len(answered)
+    if missing:
+        said = f"{missing} of {len(parts)} parts of the question got no answer"
+        detail = {"unanswered": missing, "parts": len(parts)}
+        notices.append(Notice(NoticeCode.SUB_QUERIES_UNANSWERED, source_id, said, detail))
     if not answered:
-        return whole._replace(admitted=whole.admitted._replace(notes=tuple(notes)))
+        return whole._replace(admitted=whole.admitted._replace(notices=tuple(notices)))
     lists = [whole.admitted.chunks, *(one.chunks for one in answered)]
     found = {_identity(chunk): chunk._replace(scores=()) for chunks in lists[1:] for chunk in chunks}
     found |= {_identity(chunk): chunk for chunk in whole.admitted.chunks}
@@ -50,7 +53,7 @@ def one_answer(replies: Sequence[Reply], *, source_id: str, top_k: int) -> Reply
         chunks=tuple(fused),
         cut=whole.admitted.cut + len(best) - len(fused),
         rejected=whole.admitted.rejected + sum(one.rejected for one in answered),
-        notes=tuple(dict.fromkeys(notes)),
+        notices=distinct(notices),
         failures=(*whole.admitted.failures, *(failure for one in answered for failure in one.failures)),
     )
     return whole._replace(admitted=admitted, elapsed_ms=max(reply.elapsed_ms for reply in replies))

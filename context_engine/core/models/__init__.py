@@ -8,6 +8,7 @@ from context_engine.core.models.chunk import (
     ProvenanceTag,
     RankedChunk,
     Score,
+    json_value,
     usable_score,
     utc_text,
 )
@@ -27,7 +28,7 @@ from context_engine.core.models.enums import (
 )
 from context_engine.core.models.filters import And, Condition, Filter, FilterOp, Not, Or, filter_to_dict
 from context_engine.core.models.ingest_settings import IngestSettings
-from context_engine.core.models.notice import Notice, NoticeCode
+from context_engine.core.models.notice import Notice, NoticeCode, about, distinct, messages
 from context_engine.core.models.query import Expansion, PreparedQuery, Refinement
 from context_engine.core.models.registry import DocumentRule, DomainSpec, Registry, SourceSpec
 from context_engine.core.models.request import (
@@ -103,13 +104,17 @@ __all__ = [
     "Status",
     "Swap",
     "TrustClass",
+    "about",
     "canonical_json",
     "checked_query",
     "checked_top_k",
     "chunk_from_dict",
     "default_trust",
+    "distinct",
     "filter_to_dict",
     "is_sound_text",
+    "json_value",
+    "messages",
     "sound_id",
     "sound_mapping",
     "sound_text",

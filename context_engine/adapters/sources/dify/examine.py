@@ -165,4 +165,6 @@ def _sampled(report: DatasetReport, source: DifySource, domain: str, sample: str
     except SourceError as error:
         return report._replace(problem=f"the sample query failed: {error}")
     problem = "; ".join(map(str, answer.failures)) or None
-    return report._replace(records=len(answer.chunks), problem=problem, warnings=(*report.warnings, *answer.notes))
+    return report._replace(
+        records=len(answer.chunks), problem=problem, warnings=(*report.warnings, *map(str, answer.notes))
+    )

@@ -171,7 +171,7 @@ class LocalBase:
         by_vector: bool = True,
         embed_within_s: float = 60.0,
     ) -> SourceAnswer:
-        """Return the best chunks of one source, and notes on the search: by BM25, with an embedder by both legs merged.
+        """Return the best chunks of one source, and notices of the search: by BM25, with an embedder both legs merged.
 
         Args:
             query_text: any text; its terms are searched for, nothing in it is syntax.

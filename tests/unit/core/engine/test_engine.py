@@ -130,7 +130,7 @@ def test_caller_and_request_id_are_carried_through(ask, chunk_of):
     given = {"principal": "u-17", "app": "desk", "conversation": "c-1", "message": "m-2"}
     assert published["caller"] == {**given, "on_behalf_of": None}
     assert published["request_id"] == "r-1"
-    assert published["schema_version"] == "1.0"
+    assert published["schema_version"] == "1.1"
 
 
 # -- sources that fail, evidence that is required ---------------------------------------------------------------------
