@@ -16,7 +16,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from context_engine.core.models import EffectiveSettings, IngestSettings, Settings
 from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, nearest
 from context_engine.settings.interpolate import FromVariable, Written
-from context_engine.settings.sentences import allowed_values, got, unknown_key
+from context_engine.settings.messages import allowed_values, got, unknown_key
 
 __all__ = [
     "ALIASES",

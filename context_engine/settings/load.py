@@ -24,8 +24,8 @@ from context_engine.settings.layers import (
 from context_engine.settings.paths import ConfigPaths
 from context_engine.settings.personas import persona_layers
 from context_engine.settings.resolver import SettingsResolver
-from context_engine.settings.sentences import unknown_key
-from context_engine.settings.stages import NO_STAGE, Stage, load_stage
+from context_engine.settings.messages import unknown_key
+from context_engine.settings.stage_overlay import NO_STAGE, Stage, load_stage
 
 __all__ = ["Config", "load_config", "read_config"]
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from context_engine.core.models import Settings
 from context_engine.errors import ConfigError
 from context_engine.settings.layers import Layer, config_layer
-from context_engine.settings.sentences import unknown_key
+from context_engine.settings.messages import unknown_key
 
 __all__ = ["PERSONA_KEYS", "persona_layers"]
 

@@ -15,8 +15,8 @@ from context_engine.settings.files import Location, dotted, read_yaml
 from context_engine.settings.interpolate import FromVariable, Interpolator
 from context_engine.settings.layers import config_layer
 from context_engine.settings.paths import ConfigPaths
-from context_engine.settings.sentences import config_error
-from context_engine.settings.stages import NO_STAGE, Stage
+from context_engine.settings.messages import config_error
+from context_engine.settings.stage_overlay import NO_STAGE, Stage
 
 __all__ = ["FIXED", "LoadedRegistry", "load_registry", "read_registry"]
 

@@ -13,7 +13,7 @@ from context_engine.core.models import IngestSettings
 from context_engine.settings import find_config, load_config
 from context_engine.settings.registry import load_registry
 from context_engine.settings.schemas import schemas, write_schemas
-from context_engine.settings.starter import starter_files
+from context_engine.settings.scaffold import starter_files
 from context_engine.wiring import load_setup
 
 ROOT = Path(__file__).parents[2]

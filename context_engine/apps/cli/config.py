@@ -134,7 +134,7 @@ def init(folder: str) -> None:
 
     Nothing is overwritten.
     """
-    from context_engine.settings.starter import write_starter
+    from context_engine.settings.scaffold import write_starter
 
     for path in write_starter(Path(folder)):
         show(out(), Text(str(path)))

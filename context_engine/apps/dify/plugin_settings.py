@@ -26,7 +26,7 @@ from context_engine.settings import Config, ConfigPaths, Setting, find_data_dir,
 from context_engine.settings.connections import read_fields
 from context_engine.settings.interpolate import Interpolator
 from context_engine.settings.registry import load_registry
-from context_engine.settings.stages import STAGE_VARIABLE
+from context_engine.settings.stage_overlay import STAGE_VARIABLE
 from context_engine.wiring import Setup
 
 __all__ = ["CONNECTION", "PluginSetup", "load_plugin"]

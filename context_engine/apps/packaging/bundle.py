@@ -22,7 +22,7 @@ from context_engine.errors import ConfigError, MissingVariable
 from context_engine.settings import ConfigPaths
 from context_engine.settings.files import read_json, read_yaml
 from context_engine.settings.paths import CONFIG_FILES
-from context_engine.settings.stages import Stage, load_stage
+from context_engine.settings.stage_overlay import Stage, load_stage
 from context_engine.wiring import check
 
 __all__ = ["Bundle", "read_bundle", "settings_line"]

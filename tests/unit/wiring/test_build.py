@@ -29,7 +29,7 @@ from context_engine.core.models import (
 from context_engine.errors import AllSourcesFailed, ConfigError, InvalidRequest, MissingVariable, UnknownDomain
 from context_engine.ingest.run import ingest
 from context_engine.settings import SettingsResolver, find_config
-from context_engine.settings.starter import write_starter
+from context_engine.settings.scaffold import write_starter
 from context_engine.wiring import (
     RERANKERS,
     SOURCES,

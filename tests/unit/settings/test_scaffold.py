@@ -9,7 +9,7 @@ import yaml
 
 from context_engine.errors import ConfigError
 from context_engine.settings import find_config
-from context_engine.settings.starter import starter_files, write_starter
+from context_engine.settings.scaffold import starter_files, write_starter
 from context_engine.wiring import check, load_setup
 
 
