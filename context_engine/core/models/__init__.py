@@ -12,6 +12,7 @@ from context_engine.core.models.chunk import (
     utc_text,
 )
 from context_engine.core.models.chunk_dict import chunk_from_dict, to_date, to_moment
+from context_engine.core.models.effective_settings import EffectiveSettings
 from context_engine.core.models.enums import (
     TIER_OF,
     TIERS,
@@ -50,10 +51,25 @@ from context_engine.core.models.result import (
     Swap,
     canonical_json,
 )
-from context_engine.core.models.settings import AuthorityBoosts, EffectiveSettings, Settings
+from context_engine.core.models.settings import (
+    GROUPS,
+    AuthorityBoosts,
+    DomainSettings,
+    IndexSettings,
+    LimitSettings,
+    ModelSettings,
+    RankingSettings,
+    ScoringSettings,
+    SearchSettings,
+    Settings,
+    SettingsGroup,
+    group_of,
+    lifetime,
+)
 from context_engine.core.models.sound import is_sound_text, sound_id, sound_mapping, sound_text
 
 __all__ = [
+    "GROUPS",
     "MAX_QUERY_CHARS",
     "MAX_TOP_K",
     "NOTHING",
@@ -68,6 +84,7 @@ __all__ = [
     "Condition",
     "Decision",
     "DocumentRule",
+    "DomainSettings",
     "DomainSpec",
     "EffectiveSettings",
     "Expansion",
@@ -75,9 +92,12 @@ __all__ = [
     "FetchedAtBasis",
     "Filter",
     "FilterOp",
+    "IndexSettings",
     "IngestSettings",
     "Key",
+    "LimitSettings",
     "Member",
+    "ModelSettings",
     "Not",
     "Notice",
     "NoticeCode",
@@ -86,14 +106,18 @@ __all__ = [
     "PreparedQuery",
     "ProvenanceTag",
     "RankedChunk",
+    "RankingSettings",
     "RawAnswer",
     "Refinement",
     "Registry",
     "Score",
     "ScoreKind",
+    "ScoringSettings",
     "SearchRequest",
     "SearchResult",
+    "SearchSettings",
     "Settings",
+    "SettingsGroup",
     "SourceAnswer",
     "SourceQuery",
     "SourceSpec",
@@ -109,7 +133,9 @@ __all__ = [
     "chunk_from_dict",
     "default_trust",
     "filter_to_dict",
+    "group_of",
     "is_sound_text",
+    "lifetime",
     "sound_id",
     "sound_mapping",
     "sound_text",
