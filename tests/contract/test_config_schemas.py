@@ -12,8 +12,8 @@ import yaml
 from context_engine.core.models import IngestSettings
 from context_engine.settings import find_config, load_config
 from context_engine.settings.registry import load_registry
+from context_engine.settings.scaffold import scaffold_files
 from context_engine.settings.schemas import schemas, write_schemas
-from context_engine.settings.starter import starter_files
 from context_engine.wiring import load_setup
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +27,7 @@ def samples() -> Iterator[tuple[str, Any, str]]:
     demo = ROOT / "context_engine/demo/manifests"
     texts |= {f"demo/{path.name}": path.read_text("utf-8") for path in demo.glob("*.yaml")}
     texts |= {
-        f"starter/{name}": content.decode() for name, content in starter_files().items() if "documents" not in name
+        f"starter/{name}": content.decode() for name, content in scaffold_files().items() if "documents" not in name
     }
     for name, text in texts.items():
         content = json.loads(text) if name.endswith(".json") else yaml.safe_load(text)

@@ -23,7 +23,7 @@ from context_engine.testing.fake_dify import Fault
 NAMES = ("alpha", "beta", "gamma", "delta", "epsilon")
 SECONDS = (0.2, 0.4, 0.6, 0.8, 1.0)
 MANY = 20
-SETTINGS = {"source_concurrency": 64, "deadline_s": 60.0, "source_timeout_s": 30.0, "min_relevance_score": 0.0}
+SETTINGS = {"deadline_s": 60.0, "source_timeout_s": 30.0, "min_relevance_score": 0.0}
 
 
 class StandingClock(SystemClock):

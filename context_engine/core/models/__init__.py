@@ -13,6 +13,7 @@ from context_engine.core.models.chunk import (
     utc_text,
 )
 from context_engine.core.models.chunk_dict import chunk_from_dict, to_date, to_moment
+from context_engine.core.models.effective_settings import EffectiveSettings
 from context_engine.core.models.enums import (
     TIER_OF,
     TIERS,
@@ -52,9 +53,24 @@ from context_engine.core.models.result import (
     canonical_json,
 )
 from context_engine.core.models.sanitize import is_sound_text, sound_id, sound_mapping, sound_text
-from context_engine.core.models.settings import AuthorityBoosts, EffectiveSettings, Settings
+from context_engine.core.models.settings import (
+    GROUPS,
+    AuthorityBoosts,
+    DomainSettings,
+    IndexSettings,
+    LimitSettings,
+    ModelSettings,
+    RankingSettings,
+    ScoringSettings,
+    SearchSettings,
+    Settings,
+    SettingsGroup,
+    group_of,
+    lifetime,
+)
 
 __all__ = [
+    "GROUPS",
     "MAX_QUERY_CHARS",
     "MAX_TOP_K",
     "NOTHING",
@@ -69,6 +85,7 @@ __all__ = [
     "Condition",
     "Decision",
     "DocumentRule",
+    "DomainSettings",
     "DomainSpec",
     "EffectiveSettings",
     "Expansion",
@@ -76,9 +93,12 @@ __all__ = [
     "FetchedAtBasis",
     "Filter",
     "FilterOp",
+    "IndexSettings",
     "IngestSettings",
     "Key",
+    "LimitSettings",
     "Member",
+    "ModelSettings",
     "Not",
     "Notice",
     "NoticeCode",
@@ -87,14 +107,18 @@ __all__ = [
     "PreparedQuery",
     "ProvenanceTag",
     "RankedChunk",
+    "RankingSettings",
     "RawAnswer",
     "Refinement",
     "Registry",
     "Score",
     "ScoreKind",
+    "ScoringSettings",
     "SearchRequest",
     "SearchResult",
+    "SearchSettings",
     "Settings",
+    "SettingsGroup",
     "SourceAnswer",
     "SourceQuery",
     "SourceSpec",
@@ -112,8 +136,10 @@ __all__ = [
     "default_trust",
     "distinct",
     "filter_to_dict",
+    "group_of",
     "is_sound_text",
     "json_value",
+    "lifetime",
     "messages",
     "sound_id",
     "sound_mapping",

@@ -780,7 +780,7 @@ def test_sixteen_threads_each_get_their_own_result(make_engine, chunk_of):
         start.wait(30)
         query = f"question {number}"
         for _ in range(3):
-            found.setdefault(number, []).append((query, engine.search(request(query, source_concurrency=16))))
+            found.setdefault(number, []).append((query, engine.search(request(query))))
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(16)]
     for thread in threads:

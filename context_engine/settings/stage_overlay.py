@@ -13,13 +13,13 @@ from context_engine.settings.files import read_yaml
 from context_engine.settings.interpolate import Interpolator
 from context_engine.settings.paths import ConfigPaths
 
-__all__ = ["NO_STAGE", "STAGE_VARIABLE", "Stage", "load_stage"]
+__all__ = ["NO_OVERLAY", "STAGE_VARIABLE", "StageOverlay", "load_overlay"]
 
 STAGE_VARIABLE: Final = "CONTEXT_ENGINE_STAGE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class StageOverlay:
     """What a stage changes.
 
     Attributes:
@@ -37,10 +37,10 @@ class Stage:
     filler: Interpolator | None = None
 
 
-NO_STAGE: Final = Stage()
+NO_OVERLAY: Final = StageOverlay()
 
 
-def load_stage(paths: ConfigPaths, *, env: Mapping[str, str], name: str | None = None) -> Stage:
+def load_overlay(paths: ConfigPaths, *, env: Mapping[str, str], name: str | None = None) -> StageOverlay:
     """Return the overlay of `name`, else of `CONTEXT_ENGINE_STAGE`, else one that changes nothing.
 
     Raises:
@@ -48,7 +48,7 @@ def load_stage(paths: ConfigPaths, *, env: Mapping[str, str], name: str | None =
     """
     wanted = name or env.get(STAGE_VARIABLE)
     if not wanted:
-        return NO_STAGE
+        return NO_OVERLAY
     stages = paths.stages()
     if wanted not in stages:
         hint = nearest(wanted, stages) or " There is none: write manifests/stages/<name>.yaml."
@@ -56,7 +56,7 @@ def load_stage(paths: ConfigPaths, *, env: Mapping[str, str], name: str | None =
     return _read(wanted, stages[wanted], paths.label(stages[wanted]), env)
 
 
-def _read(name: str, path: Path, label: str, env: Mapping[str, str]) -> Stage:
+def _read(name: str, path: Path, label: str, env: Mapping[str, str]) -> StageOverlay:
     data = read_yaml(path, label, may_be_empty=True)
     for key, value in data.items():
         if key not in ("connections", "dataset_ids"):
@@ -70,4 +70,4 @@ def _read(name: str, path: Path, label: str, env: Mapping[str, str]) -> Stage:
     filler = Interpolator(env, path.parent, label)
     of_connections = replace(filler, files=True)
     fields = read_fields(data.get("connections", {}), of_connections, below="connections")
-    return Stage(name=name, file=label, connections=fields, dataset_ids=ids, filler=filler)
+    return StageOverlay(name=name, file=label, connections=fields, dataset_ids=ids, filler=filler)

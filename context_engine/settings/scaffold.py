@@ -9,21 +9,21 @@ from pathlib import Path, PurePosixPath
 
 from context_engine.errors import ConfigError
 
-__all__ = ["starter_files", "write_starter"]
+__all__ = ["scaffold_files", "write_scaffold"]
 
 
-def starter_files() -> dict[str, bytes]:
+def scaffold_files() -> dict[str, bytes]:
     """Return the starter's files: path below the folder -> content, sorted."""
     return dict(sorted(_walk(files("context_engine.settings") / "templates", PurePosixPath())))
 
 
-def write_starter(folder: Path) -> list[Path]:
+def write_scaffold(folder: Path) -> list[Path]:
     """Write the starter into a folder, made if it is not there, and return the files written. Nothing is overwritten.
 
     Raises:
         ConfigError: a file of the starter is there already (nothing is written then), or the folder cannot be written.
     """
-    contents = {folder / name: content for name, content in starter_files().items()}
+    contents = {folder / name: content for name, content in scaffold_files().items()}
     there = [path.relative_to(folder).as_posix() for path in contents if path.exists() or path.is_symlink()]
     if there:
         raise ConfigError(f"{folder} already holds {', '.join(there)}: move them away, or name another folder")

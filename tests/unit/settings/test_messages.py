@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from context_engine.core.models import SourceSpec
-from context_engine.settings.sentences import allowed_values, got, unknown_key
+from context_engine.settings.messages import allowed_values, got, unknown_key
 
 
 @pytest.mark.parametrize(
