@@ -7,10 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
+from context_engine.adapters.http.transport import Call
 from context_engine.adapters.sources.dify import DifySource
 from context_engine.adapters.sources.dify.fanout import Ticket
 from context_engine.adapters.sources.dify.listing import list_datasets
-from context_engine.adapters.sources.dify.transport import Call
 from context_engine.adapters.sources.dify.versions import drops_filters, shortcomings, stated_version
 from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.core.engine.clock import SystemClock

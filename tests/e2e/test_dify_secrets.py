@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from context_engine.adapters.http.keys import ApiKey
 from context_engine.adapters.sources.dify import DifySource
-from context_engine.adapters.sources.dify.secret import ApiKey
 from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.core.engine import Engine
 from context_engine.core.engine.clock import SystemClock

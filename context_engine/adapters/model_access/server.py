@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 import httpx
 import tenacity
 
+from context_engine.adapters.http.tls import tls_context
 from context_engine.adapters.model_access.context import ModelContext
 from context_engine.core.concurrency.forking import forget_in_child
 from context_engine.errors import ContextEngineError
 from context_engine.settings.connections import Connection
-from context_engine.settings.tls import tls_context
 
 __all__ = ["ModelServer", "server_of"]
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from context_engine.adapters.http.keys import redacted
 from context_engine.adapters.sources.dify.keywords import keywords_of
 from context_engine.adapters.sources.dify.metadata import MARKS, UNFINISHED
-from context_engine.adapters.sources.dify.secret import redacted
 from context_engine.adapters.sources.dify.stored import Stored
 from context_engine.adapters.sources.dify.trail import with_trail
 from context_engine.adapters.sources.dify.writes import Writes

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
-from context_engine.adapters.sources.dify.secret import ApiKey
-from context_engine.adapters.sources.dify.transport import Response
+from context_engine.adapters.http.keys import ApiKey
+from context_engine.adapters.http.transport import Response
 from context_engine.errors import (
     SourceAuthError,
     SourceError,

@@ -8,7 +8,7 @@ from datetime import date
 from functools import partial
 from typing import Final, NamedTuple
 
-from context_engine.adapters.sources.dify.access import Access, Calls
+from context_engine.adapters.http.access import Access, Calls
 from context_engine.adapters.sources.dify.answer import Found, answered
 from context_engine.adapters.sources.dify.dataset import DatasetInfo
 from context_engine.adapters.sources.dify.fanout import Ticket, ask_each

@@ -11,16 +11,16 @@ from typing import Any, Final, NamedTuple, TypeVar
 import httpx
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-from context_engine.adapters.sources.dify.access import Access, Calls
+from context_engine.adapters.http.access import Access, Calls
+from context_engine.adapters.http.keys import ApiKey
+from context_engine.adapters.http.rate import shared_budget, shared_queue
+from context_engine.adapters.http.transport import Call, Response, make_client, send
 from context_engine.adapters.sources.dify.breaker import Breaker
 from context_engine.adapters.sources.dify.cache import AnswerCache, Kept
 from context_engine.adapters.sources.dify.dataset import DatasetInfo, read_info
 from context_engine.adapters.sources.dify.fanout import Ticket
-from context_engine.adapters.sources.dify.rate import shared_budget, shared_queue
 from context_engine.adapters.sources.dify.reading import Records, read_records
 from context_engine.adapters.sources.dify.refusals import refusal
-from context_engine.adapters.sources.dify.secret import ApiKey
-from context_engine.adapters.sources.dify.transport import Call, Response, make_client, send
 from context_engine.adapters.sources.dify.versions import stated_version
 from context_engine.core.concurrency.forking import forget_in_child
 from context_engine.core.protocols import Clock

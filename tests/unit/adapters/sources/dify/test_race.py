@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from context_engine.adapters.sources.dify.access import Access
+from context_engine.adapters.http.access import Access
+from context_engine.adapters.http.keys import ApiKey
+from context_engine.adapters.http.transport import Call, Response
 from context_engine.adapters.sources.dify.refusals import refusal
-from context_engine.adapters.sources.dify.secret import ApiKey
 from context_engine.adapters.sources.dify.sink import DifySink
-from context_engine.adapters.sources.dify.transport import Call, Response
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import Chunk, SourceSpec
 from context_engine.settings.connections import Connection

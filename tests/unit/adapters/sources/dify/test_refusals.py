@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 import pytest
 from pydantic import SecretStr
 
+from context_engine.adapters.http.keys import ApiKey
+from context_engine.adapters.http.transport import Response
 from context_engine.adapters.sources.dify.refusals import refusal
-from context_engine.adapters.sources.dify.secret import ApiKey
-from context_engine.adapters.sources.dify.transport import Response
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 KEY = ApiKey(SecretStr("dataset-0123456789"))

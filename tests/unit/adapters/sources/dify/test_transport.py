@@ -10,7 +10,7 @@ import httpx
 import pytest
 import respx
 
-from context_engine.adapters.sources.dify.transport import MOST_BYTES, make_client
+from context_engine.adapters.http.transport import MOST_BYTES, make_client
 from context_engine.core.engine.clock import SystemClock
 from context_engine.errors import (
     ConfigError,

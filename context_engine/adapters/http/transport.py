@@ -9,10 +9,10 @@ from typing import Any, Final, NamedTuple
 
 import httpx
 
-from context_engine.adapters.sources.dify.secret import ApiKey
+from context_engine.adapters.http.keys import ApiKey
+from context_engine.adapters.http.tls import tls_context
 from context_engine.errors import SourceError, SourceProtocolError, SourceTimeout, SourceUnavailable
 from context_engine.settings.connections import Connection
-from context_engine.settings.tls import tls_context
 
 __all__ = ["MOST_BYTES", "Call", "Response", "make_client", "send"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
-from context_engine.adapters.sources.dify.secret import ApiKey
+from context_engine.adapters.http.keys import ApiKey
 from context_engine.settings.connections import Connection
 
 __all__ = ["Access", "Calls"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from context_engine.adapters.sources.dify.rate import RateBudget, shared_budget, shared_queue
+from context_engine.adapters.http.rate import RateBudget, shared_budget, shared_queue
 from context_engine.errors import SourceRateLimited
 
 

@@ -1,0 +1,1 @@
+"""One way out: how every server is asked over HTTP."""
