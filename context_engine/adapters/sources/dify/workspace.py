@@ -20,7 +20,7 @@ from context_engine.adapters.sources.dify.cache import AnswerCache, Kept
 from context_engine.adapters.sources.dify.dataset import DatasetInfo, read_info
 from context_engine.adapters.sources.dify.fanout import Ticket
 from context_engine.adapters.sources.dify.reading import Records, read_records
-from context_engine.adapters.sources.dify.refusals import refusal
+from context_engine.adapters.sources.dify.api import refusal
 from context_engine.adapters.sources.dify.versions import stated_version
 from context_engine.core.concurrency.forking import forget_in_child
 from context_engine.core.protocols import Clock

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from context_engine.adapters.http.access import Access
 from context_engine.adapters.http.keys import ApiKey
 from context_engine.adapters.http.transport import Call, Response
-from context_engine.adapters.sources.dify.refusals import refusal
+from context_engine.adapters.sources.dify.api import refusal
 from context_engine.adapters.sources.dify.sink import DifySink
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import Chunk, SourceSpec

@@ -247,5 +247,5 @@ def test_difys_words_are_in_the_debug_log_alone(dify, quick, ask, caplog):
     assert "db.internal" not in str(raised.value)
     said = [record for record in caplog.records if "db.internal" in record.getMessage()]
     assert [(record.name, record.levelname) for record in said] == [
-        ("context_engine.adapters.sources.dify.refusals", "DEBUG")
+        ("context_engine.adapters.sources.dify.api", "DEBUG")
     ]

@@ -8,7 +8,7 @@ from pydantic import SecretStr
 
 from context_engine.adapters.http.keys import ApiKey
 from context_engine.adapters.http.transport import Response
-from context_engine.adapters.sources.dify.refusals import refusal
+from context_engine.adapters.sources.dify.api import refusal
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 KEY = ApiKey(SecretStr("dataset-0123456789"))
