@@ -4,40 +4,52 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator
+from dataclasses import dataclass
 from hashlib import sha256
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 import httpx
 from pydantic import SecretStr
 
 from context_engine.errors import ConfigError
 from context_engine.secrecy import MASK, keep_secret, redacted
+from context_engine.settings.connections import Connection
 
-__all__ = ["ApiKey", "redacted"]
+__all__ = ["BEARER", "Access", "ApiKey", "KeyHeader"]
 
 _SENDABLE: Final = re.compile(r"[\x21-\x7e]+")
+
+
+class KeyHeader(NamedTuple):
+    """Where a server wants the key: in a header, behind a word or by itself."""
+
+    name: str
+    scheme: str = ""
+
+
+BEARER: Final = KeyHeader("Authorization", "Bearer")
 
 
 class ApiKey(httpx.Auth):
     """Authorises requests; shows itself as a mask and can't be pickled.
 
     Raises:
-        ConfigError: there is no key, or one that cannot stand in a header.
+        ConfigError: the key cannot stand in a header.
     """
 
-    __slots__ = ("_secret",)
+    __slots__ = ("_header", "_secret")
 
-    def __init__(self, secret: SecretStr | None) -> None:
-        if secret is None:
-            raise ConfigError("the connection has no api_key: give it a dataset key ('dataset-…') of Dify")
+    def __init__(self, secret: SecretStr, header: KeyHeader = BEARER) -> None:
         if not _SENDABLE.fullmatch(secret.get_secret_value()):
-            raise ConfigError("api_key holds white space or characters that cannot be sent: copy it from Dify again")
-        self._secret = secret
+            raise ConfigError(
+                "api_key holds white space or characters that cannot be sent: copy it from its server again"
+            )
+        self._secret, self._header = secret, header
         keep_secret(secret.get_secret_value())
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         """Put the key on a request."""
-        request.headers["Authorization"] = f"Bearer {self._secret.get_secret_value()}"
+        request.headers[self._header.name] = f"{self._header.scheme} {self._secret.get_secret_value()}".lstrip()
         yield request
 
     @property
@@ -60,3 +72,33 @@ class ApiKey(httpx.Auth):
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an API key is not pickled: read it from its connection again")
+
+
+@dataclass(slots=True)
+class Access:
+    """A connection as it was read for one search or question; read again when its key is refused.
+
+    Attributes:
+        key: None where the server is asked without one.
+        since: monotonic seconds when it was read.
+    """
+
+    connection: Connection
+    key: ApiKey | None
+    since: float
+
+    @property
+    def server(self) -> str:
+        """The base URL without its version."""
+        return self.connection.base_url.removesuffix("/v1")
+
+    @property
+    def limit(self) -> int | None:
+        """Calls a minute that this process may make."""
+        rate = self.connection.rate_per_minute
+        return None if rate is None else max(int(rate * self.connection.rate_share), 1)
+
+    @property
+    def fingerprint(self) -> str:
+        """The key's, empty where there is none."""
+        return "" if self.key is None else self.key.fingerprint

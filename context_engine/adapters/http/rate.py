@@ -1,27 +1,22 @@
-"""Limits that hold for a whole process: parallel calls to a server, calls a minute with a key.
+"""The calls a minute that a plan allows, counted for a whole process.
 
-Dify's own limit counts refused calls too, in a sliding window of 60 s, so the one way out of it is to be silent.
+A server may count refused calls too, in a sliding window of 60 s: then the one way out of its limit is to be silent.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable
-from typing import Final, TypeVar
+from typing import Final
 
-from context_engine.adapters.sources.dify.fair_queue import FairQueue
 from context_engine.core.concurrency.forking import Lock
-from context_engine.errors import SourceRateLimited
 
-__all__ = ["RateBudget", "shared_budget", "shared_queue"]
+__all__ = ["WINDOW_S", "RateBudget", "shared_budget"]
 
 WINDOW_S: Final = 60.0
 
-T = TypeVar("T")
-
 
 class RateBudget:
-    """The calls of one key in the last 60 s."""
+    """The calls of one key in the last 60 s. Safe for several threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -36,17 +31,14 @@ class RateBudget:
             self._forget(now)
             return None if limit is None else max(limit - len(self._made), 0)
 
-    def take(self, limit: int | None, now: float, planned: float) -> None:
-        """Count a call before it is made.
+    def take(self, limit: int | None, now: float, planned: float) -> float:
+        """Count a call before it is made and return 0; or the seconds until it may be made, and it does not count.
 
         Args:
             limit: calls in 60 s that this process may make; None for no limit.
             now: seconds that never go back.
-            planned: when the search began that makes it. A refusal since then stops the searches after it: Dify alone
-                knows which of the calls of one search it has room for.
-
-        Raises:
-            SourceRateLimited: it may not be made now; says when.
+            planned: when the search began that makes it. A refusal since then stops the searches after it: the server
+                alone knows which of the calls of one search it has room for.
         """
         with self._lock:
             self._forget(now)
@@ -54,13 +46,13 @@ class RateBudget:
             if limit is not None and len(self._made) >= limit:
                 wait = max(wait, self._made[-limit] + WINDOW_S - now)
             if wait > 0:
-                problem = f"the budget of calls a minute is used up for another {wait:.0f} s, so Dify was not asked"
-                raise SourceRateLimited(problem, retryable=True, retry_after_s=round(wait, 3))
+                return wait
             if limit is not None:
                 self._made.append(now)
+            return 0.0
 
     def refused(self, now: float) -> None:
-        """Remember that Dify refused a call for its rate limit: the window has to pass in silence."""
+        """Remember that a call was refused for the rate limit: the window has to pass in silence."""
         with self._lock:
             self._refused = now
 
@@ -76,22 +68,10 @@ class RateBudget:
 
 
 _LOCK: Final = Lock()
-_QUEUES: Final[dict[Hashable, FairQueue]] = {}
-_BUDGETS: Final[dict[Hashable, RateBudget]] = {}
+_BUDGETS: Final[dict[tuple[str, str], RateBudget]] = {}
 
 
-def shared_queue(base_url: str) -> FairQueue:
-    """Return the queue before a server in this process."""
-    return _kept(_QUEUES, base_url, FairQueue)
-
-
-def shared_budget(base_url: str, fingerprint: str) -> RateBudget:
-    """Return the budget of a key in this process."""
-    return _kept(_BUDGETS, (base_url, fingerprint), RateBudget)
-
-
-def _kept(kept: dict[Hashable, T], key: Hashable, make: Callable[[], T]) -> T:
+def shared_budget(server: str, fingerprint: str) -> RateBudget:
+    """Return the budget of a key at a server, one in this process."""
     with _LOCK:
-        if key not in kept:
-            kept[key] = make()
-        return kept[key]
+        return _BUDGETS.setdefault((server, fingerprint), RateBudget())

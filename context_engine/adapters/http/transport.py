@@ -9,36 +9,40 @@ from typing import Any, Final, NamedTuple
 
 import httpx
 
+from context_engine.adapters.http.deadline import TimeLimit, keep_deadlines
 from context_engine.adapters.http.keys import ApiKey
 from context_engine.adapters.http.tls import tls_context
 from context_engine.errors import SourceError, SourceProtocolError, SourceTimeout, SourceUnavailable
 from context_engine.settings.connections import Connection
 
-__all__ = ["MOST_BYTES", "Call", "Response", "make_client", "send"]
+__all__ = ["HttpAnswer", "HttpCall", "make_client", "send"]
 
-MOST_BYTES: Final = 16 * 1024 * 1024
 _CONNECT_S: Final = 5.0
 _KEEP_ALIVE_S: Final = 5.0
 _MOST_IDLE: Final = 32
-"""Every call looks at every idle connection."""
+"""Every call goes through every idle connection."""
 
 _HEADERS: Final = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "context-engine"}
 
 
-class Call(NamedTuple):
-    """What is asked: a method, a path below the base URL, a JSON body or none."""
+class HttpCall(NamedTuple):
+    """What is asked: a method, a path below the API's root, a JSON body or none."""
 
     method: str
     path: str
     body: Mapping[str, Any] | None = None
 
 
-class Response(NamedTuple):
+class HttpAnswer(NamedTuple):
     """What came back; the names of headers are in lower case."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+    def __repr__(self) -> str:
+        """Return no word of it: a server may repeat the key."""
+        return f"HttpAnswer({self.status}, {len(self.body)} bytes)"
 
     def json(self) -> Any:
         """Return the parsed body.
@@ -56,8 +60,8 @@ class Response(NamedTuple):
             return value
         kind = self.headers.get("content-type", "").partition(";")[0] or "nothing"
         raise SourceProtocolError(
-            f"the answer is not JSON ({kind}, {len(self.body)} bytes): check that the connection's base_url is Dify's "
-            "API and that no proxy or sign-in page answers in its place"
+            f"the answer is not JSON ({kind}, {len(self.body)} bytes): check that the connection's base_url is the "
+            "API's and that no proxy or sign-in page answers in its place"
         )
 
 
@@ -84,94 +88,130 @@ class _Client(httpx.Client):
 _NO_COOKIES: Final = _NoCookies()
 
 
-def make_client(connection: Connection) -> httpx.Client:
-    """Return a client for a connection; the key is not in it, and how many calls run at once is not its business.
+def make_client(connection: Connection, *, most_at_once: int | None = None) -> httpx.Client:
+    """Return a client for a connection; the key is not in it.
+
+    Args:
+        connection: its certificates and its proxy.
+        most_at_once: parallel calls; None where something else bounds them.
 
     Raises:
         ConfigError: a certificate file that cannot be used.
     """
-    return _Client(
-        base_url=f"{connection.base_url.removesuffix('/v1')}/v1",
+    client = _Client(
         verify=tls_context(connection),
         proxy=connection.proxy.get_secret_value() if connection.proxy else None,
         limits=httpx.Limits(
-            max_connections=None,
+            max_connections=most_at_once,
             max_keepalive_connections=min(connection.max_connections, _MOST_IDLE),
             keepalive_expiry=_KEEP_ALIVE_S,
         ),
         follow_redirects=False,
     )
+    keep_deadlines(client)
+    return client
 
 
-def send(client: httpx.Client, call: Call, key: ApiKey, left: Callable[[], float], most_s: float) -> Response:
+def send(
+    client: httpx.Client,
+    url: str,
+    call: HttpCall,
+    key: ApiKey | None,
+    *,
+    left: Callable[[], float],
+    silence_s: float,
+    most_bytes: int,
+    name: str,
+) -> HttpAnswer:
     """Make one call and return the answer, whatever its status.
 
     Args:
         client: from `make_client`.
+        url: below which the call's path lies.
         call: what is asked.
         key: goes on the request.
-        left: seconds until the answer is of no use any more.
-        most_s: longest silence borne.
+        left: seconds until the answer is of no use any more, to its last byte.
+        silence_s: longest silence borne.
+        most_bytes: longest answer that is read.
+        name: what messages call the server.
 
     Raises:
         SourceTimeout, SourceUnavailable: no answer.
         SourceProtocolError: a redirect, a compressed or an overlong answer.
     """
-    patience = min(left(), most_s)
-    if patience <= 0:
+    if min(left(), silence_s) <= 0:
         raise SourceTimeout("no time was left to ask", retryable=True)
-    timeout = {"timeout": httpx.Timeout(patience, connect=min(patience, _CONNECT_S)).as_dict()}
-    url = _url(str(client.base_url), call.path)
-    failure: SourceError
+    answer = _exchanged(client, url, call, key, left, silence_s, most_bytes, name)
+    if isinstance(answer, SourceError):
+        raise answer  # not where it was found: the transport's error and its frames hold the request, and so the key
+    return answer
+
+
+def _exchanged(
+    client: httpx.Client,
+    url: str,
+    call: HttpCall,
+    key: ApiKey | None,
+    left: Callable[[], float],
+    silence_s: float,
+    most_bytes: int,
+    name: str,
+) -> HttpAnswer | SourceError:
+    limits = {part: TimeLimit(silence_s, left) for part in ("read", "write")}
+    limits["connect"] = TimeLimit(min(silence_s, _CONNECT_S), left)
+    timeout = {**limits, "pool": max(min(silence_s, left()), 0.0)}
     try:
-        request = httpx.Request(call.method, url, headers=_HEADERS, json=call.body, extensions=timeout)
+        whole = _url(f"{url}/{call.path}")
+        request = httpx.Request(call.method, whole, headers=_HEADERS, json=call.body, extensions={"timeout": timeout})
         response = client.send(request, stream=True, auth=key)
         try:
-            return _read(response, left)
+            return _read(response, left, most_bytes, name)
         finally:
             response.close()
-    except (httpx.TimeoutException, httpx.TransportError, httpx.InvalidURL, httpx.StreamError) as error:
-        failure = _failure(error)
-    raise failure  # outside the except: the transport's error holds the request, and with it the key
+    except (httpx.TransportError, httpx.InvalidURL, httpx.StreamError) as error:
+        return _failure(error, name, silence_s, left)
 
 
 @lru_cache(maxsize=1024)
-def _url(base: str, path: str) -> httpx.URL:
+def _url(text: str) -> httpx.URL:
     """Return the whole URL; reading one takes a tenth of a call."""
-    return httpx.URL(f"{base}{path}")
+    return httpx.URL(text)
 
 
-def _failure(error: Exception) -> SourceError:
-    name = type(error).__name__
+def _failure(error: Exception, name: str, silence_s: float, left: Callable[[], float]) -> SourceError:
+    kind = type(error).__name__
+    if isinstance(error, httpx.PoolTimeout):
+        problem = "all connections to {name} were in use: raise max_connections of the connection, or lower the load"
+        return SourceTimeout(problem.replace("{name}", name), retryable=True)
     if isinstance(error, httpx.ConnectTimeout | httpx.ConnectError | httpx.ProxyError):
         return SourceUnavailable(
-            f"Dify could not be reached ({name}): check base_url, proxy and network", retryable=True
+            f"{name} could not be reached ({kind}): check base_url, proxy and network", retryable=True
         )
     if isinstance(error, httpx.TimeoutException):
-        return SourceTimeout(f"Dify did not answer in time ({name})", retryable=True)
+        how = "the answer was not all there" if left() <= 0 else f"it was silent for {silence_s:g} s (timeout_s)"
+        return SourceTimeout(f"{name} did not answer in time ({kind}): {how}", retryable=True)
     if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol):
         return SourceUnavailable("the connection's base_url cannot be asked: correct it")
-    return SourceUnavailable(f"the connection to Dify broke ({name})", retryable=True)
+    return SourceUnavailable(f"the connection to {name} broke ({kind})", retryable=True)
 
 
-def _read(response: httpx.Response, left: Callable[[], float]) -> Response:
+def _read(
+    response: httpx.Response, left: Callable[[], float], most_bytes: int, name: str
+) -> HttpAnswer | SourceProtocolError | SourceTimeout:
     headers = {name.lower(): value for name, value in response.headers.items()}
     if response.is_redirect:
-        raise SourceProtocolError("Dify answers with a redirect, which is not followed: correct base_url")
+        return SourceProtocolError(f"{name} answers with a redirect, which is not followed: correct base_url")
     if headers.get("content-encoding", "identity") != "identity":
-        raise SourceProtocolError("the answer is compressed, which was not asked for: a proxy in between changes it")
+        return SourceProtocolError("the answer is compressed, which was not asked for: a proxy in between changes it")
+    too_long = SourceProtocolError(f"the answer is longer than {most_bytes // 1024 // 1024} MiB: ask for less at once")
     length = headers.get("content-length", "")
-    if length.isdecimal() and int(length) > MOST_BYTES:
-        raise _too_long()
+    if length.isdecimal() and float(length) > most_bytes:
+        return too_long
     body = bytearray()
     for part in response.iter_raw():
         body += part
-        if len(body) > MOST_BYTES:
-            raise _too_long()
+        if len(body) > most_bytes:
+            return too_long
         if left() <= 0:
-            raise SourceTimeout("the answer did not arrive in time", retryable=True)
-    return Response(response.status_code, headers, bytes(body))
-
-
-def _too_long() -> SourceProtocolError:
-    return SourceProtocolError(f"the answer is longer than {MOST_BYTES // 1024 // 1024} MiB")
+            return SourceTimeout(f"{name} did not answer in time: the answer was not all there", retryable=True)
+    return HttpAnswer(response.status_code, headers, bytes(body))
