@@ -8,13 +8,13 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.adapters.sources.dify.keywords import keywords_of
 from context_engine.adapters.sources.dify.metadata import MARKS, UNFINISHED
-from context_engine.adapters.sources.dify.secret import redacted
 from context_engine.adapters.sources.dify.stored import Stored
 from context_engine.adapters.sources.dify.trail import with_trail
 from context_engine.adapters.sources.dify.writes import Writes
 from context_engine.adapters.sources.dify.written import Key, Value, fields_of, marks_of
 from context_engine.core.models import Chunk
 from context_engine.errors import SourceNotFound, SourceProtocolError
+from context_engine.secrecy import redacted
 
 __all__ = ["Draft", "Lost", "Refusal", "Refused", "batches", "check", "checked", "fill", "wait"]
 

@@ -8,7 +8,7 @@ from datetime import date
 from functools import partial
 from typing import Final, NamedTuple
 
-from context_engine.adapters.sources.dify.access import Access, Calls
+from context_engine.adapters.http import Access, RetryBudget
 from context_engine.adapters.sources.dify.answer import Found, answered
 from context_engine.adapters.sources.dify.dataset import DatasetInfo
 from context_engine.adapters.sources.dify.fanout import Ticket, ask_each
@@ -61,7 +61,7 @@ class _Asked:
     query: SourceQuery
     text: str
     access: Access
-    calls: Calls
+    calls: RetryBudget
 
 
 class DifySource:
@@ -98,7 +98,7 @@ class DifySource:
         access = self._access()
         jobs, notices = self._planned(access)
         asked = jobs[: self.settings.max_calls]
-        calls = Calls(self.settings.max_calls - len(asked), self.settings.attempts)
+        calls = RetryBudget(self.settings.attempts, self.settings.max_calls - len(asked))
         search = _Asked(query, shortened(query.text), access, calls)
         if search.text != query.text:
             said = (

@@ -4,18 +4,15 @@ import json
 from datetime import UTC, datetime
 
 import pytest
-from pydantic import SecretStr
 
-from context_engine.adapters.sources.dify.refusals import refusal
-from context_engine.adapters.sources.dify.secret import ApiKey
-from context_engine.adapters.sources.dify.transport import Response
+from context_engine.adapters.http import HttpAnswer, refusal
+from context_engine.adapters.sources.dify.api import DIFY
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
-KEY = ApiKey(SecretStr("dataset-0123456789"))
 
 
 def refused(status, **body):
-    return refusal(Response(status, {}, json.dumps(body).encode()), KEY, NOW)
+    return refusal(HttpAnswer(status, {}, json.dumps(body).encode()), DIFY.statuses, name="Dify", now=NOW)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from context_engine.adapters.http.tls import tls_context
 from context_engine.errors import ConfigError
 from context_engine.settings.connections import Connection
-from context_engine.settings.tls import tls_context
 
 
 def test_without_a_bundle_certificates_are_checked_all_the_same() -> None:
