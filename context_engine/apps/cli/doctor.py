@@ -12,12 +12,12 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from context_engine.adapters.sources.dify.server_notes import DifyServer, server_notes, server_of
 from context_engine.apps.cli.app import FAILURE
 from context_engine.apps.cli.console import clean, out, print_json_line, show
-from context_engine.apps.cli.doctor_dify import DifyServer, server_notes, server_of
+from context_engine.apps.cli.context import Place, Workspace, open_workspace, placed
 from context_engine.apps.cli.doctor_external import external_is_good
 from context_engine.apps.cli.doctor_models import ModelReport, model_reports
-from context_engine.apps.cli.workspace import Place, Workspace, open_workspace, placed
 from context_engine.core.engine.recall import as_source_error
 from context_engine.core.models import DomainSpec, SourceQuery, SourceSpec
 from context_engine.core.protocols import Source

@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.console import clean, note, out, print_json_line, show
+from context_engine.apps.cli.context import Place, Workspace, open_workspace, placed
 from context_engine.apps.cli.words import tier_text
-from context_engine.apps.cli.workspace import Place, Workspace, open_workspace, placed
 from context_engine.core.models import DomainSpec, SourceSpec
 
 __all__ = ["domains"]

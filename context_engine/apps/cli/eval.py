@@ -12,6 +12,7 @@ from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED
 from context_engine.apps.cli.console import clean, note, out, show
+from context_engine.apps.cli.context import Place, placed
 from context_engine.apps.cli.eval_judge import judge
 from context_engine.apps.cli.eval_options import (
     PATH,
@@ -25,7 +26,6 @@ from context_engine.apps.cli.eval_options import (
 )
 from context_engine.apps.cli.eval_tune import scope, tune
 from context_engine.apps.cli.words import ms
-from context_engine.apps.cli.workspace import Place, placed
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:

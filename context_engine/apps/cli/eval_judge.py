@@ -12,10 +12,10 @@ import click
 from rich.text import Text
 
 from context_engine.apps.cli.console import clean, note, progress_console, show
+from context_engine.apps.cli.context import Place, open_workspace, placed
 from context_engine.apps.cli.eval_options import PATH, check_writable
 from context_engine.apps.cli.search import Day
 from context_engine.apps.cli.words import chunk_name, counted, heading, tier_text
-from context_engine.apps.cli.workspace import Place, open_workspace, placed
 from context_engine.core.models import SearchRequest
 from context_engine.core.models.request import checked_query
 

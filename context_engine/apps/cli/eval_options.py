@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from context_engine.apps.cli.console import note, print_json_line
+from context_engine.apps.cli.context import Place, Workspace, open_workspace
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.apps.cli.search import Day
-from context_engine.apps.cli.workspace import Place, Workspace, open_workspace
 from context_engine.errors import ConfigError, InvalidRequest
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED, FAILURE
 from context_engine.apps.cli.console import clean, error_line, note, out, show
+from context_engine.apps.cli.context import Place, Workspace, open_workspace, placed
 from context_engine.apps.cli.eval_options import (
     DEMO_DAY,
     PATH,
@@ -26,7 +27,6 @@ from context_engine.apps.cli.eval_options import (
     written,
 )
 from context_engine.apps.cli.search import Day
-from context_engine.apps.cli.workspace import Place, Workspace, open_workspace, placed
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from context_engine.apps.cli.console import clean, note
+from context_engine.apps.cli.context import Place, Workspace, open_workspace, placed
 from context_engine.apps.cli.words import counted
-from context_engine.apps.cli.workspace import Place, Workspace, open_workspace, placed
 
 if TYPE_CHECKING:
     from context_engine.core.models import DomainSpec, SourceSpec

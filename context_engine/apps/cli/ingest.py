@@ -15,10 +15,10 @@ import click
 
 from context_engine.apps.cli.app import DEGRADED
 from context_engine.apps.cli.console import error_line, note, out, print_json_line
+from context_engine.apps.cli.context import Place, Workspace, open_workspace, placed
 from context_engine.apps.cli.ingest_report import print_report
 from context_engine.apps.cli.ingest_target import TARGETS, dify_sink, local_sink, takers
 from context_engine.apps.cli.progress import progress_bar
-from context_engine.apps.cli.workspace import Place, Workspace, open_workspace, placed
 from context_engine.errors import ConfigError, InvalidRequest, SourceError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from context_engine.apps.cli.console import note
-from context_engine.apps.cli.workspace import Workspace
+from context_engine.apps.cli.context import Workspace
 from context_engine.core.models import Chunk, SourceSpec
 from context_engine.errors import ConfigError, InvalidRequest, StoreError, nearest
 

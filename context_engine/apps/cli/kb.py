@@ -15,9 +15,9 @@ from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
 from context_engine.apps.cli.console import clean, note, out, print_json_line, progress_console, show
+from context_engine.apps.cli.context import Place, open_workspace, placed
 from context_engine.apps.cli.glossary import glossary
 from context_engine.apps.cli.words import counted
-from context_engine.apps.cli.workspace import Place, open_workspace, placed
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local import BaseStats, LocalBase

@@ -12,7 +12,7 @@ import click
 
 from context_engine.apps.cli.app import DEGRADED, NOT_ANSWERED
 from context_engine.apps.cli.console import note, out, print_json_line, write_text
-from context_engine.apps.cli.workspace import Place, open_workspace, placed
+from context_engine.apps.cli.context import Place, open_workspace, placed
 from context_engine.core.models import And, Caller, Decision, Filter, SearchRequest, SearchResult, Status
 from context_engine.errors import InvalidFilter, InvalidRequest, RetrievalFailed
 

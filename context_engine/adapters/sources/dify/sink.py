@@ -15,14 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from context_engine.adapters.sources.dify.draft import Draft, Refusal, Refused, checked
+from context_engine.adapters.sources.dify.document_marks import Key, Row
 from context_engine.adapters.sources.dify.inventory import Inventory, as_written, holds, take_stock
 from context_engine.adapters.sources.dify.listing import list_datasets
-from context_engine.adapters.sources.dify.rounds import Rounds
 from context_engine.adapters.sources.dify.target import Target
+from context_engine.adapters.sources.dify.upload import Draft, Refusal, Refused, checked
+from context_engine.adapters.sources.dify.uploader import Rounds
 from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.adapters.sources.dify.writes import Writes
-from context_engine.adapters.sources.dify.written import Key, Row
 from context_engine.core.models import Chunk, SourceSpec
 from context_engine.core.protocols import Clock
 from context_engine.errors import InvalidRequest
