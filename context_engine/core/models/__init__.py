@@ -25,6 +25,7 @@ from context_engine.core.models.enums import (
     TrustClass,
     default_trust,
 )
+from context_engine.core.models.examination import Examination, ExaminationRequest, notices_about
 from context_engine.core.models.filters import And, Condition, Filter, FilterOp, Not, Or, filter_to_dict
 from context_engine.core.models.ingest_settings import IngestSettings
 from context_engine.core.models.notice import Notice, NoticeCode
@@ -70,6 +71,8 @@ __all__ = [
     "DocumentRule",
     "DomainSpec",
     "EffectiveSettings",
+    "Examination",
+    "ExaminationRequest",
     "Expansion",
     "Fate",
     "FetchedAtBasis",
@@ -110,6 +113,7 @@ __all__ = [
     "default_trust",
     "filter_to_dict",
     "is_sound_text",
+    "notices_about",
     "sound_id",
     "sound_mapping",
     "sound_text",
