@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from context_engine.adapters.sources.factory import SourceContext, SourceFactory
+from context_engine.adapters.sources.adapter import SourceContext, SourceFactory
 from context_engine.core.engine import Engine, SystemClock
 from context_engine.core.models import DomainSpec, EffectiveSettings, SearchRequest, SourceSpec
 from context_engine.core.protocols import Clock, Embedder, IdSource, QueryRefiner, Recorder, Reranker, Source
@@ -32,7 +32,7 @@ from context_engine.wiring.adapters import SOURCES, find_adapter, load_adapter
 from context_engine.wiring.hybrid import hybrid
 from context_engine.wiring.models import Models
 
-__all__ = ["RerankerChoice", "Setup", "build_engine", "load_setup", "source_opener"]
+__all__ = ["RerankerChoice", "Setup", "SourceOpener", "build_engine", "load_setup", "source_opener"]
 
 logger = logging.getLogger(__name__)
 
@@ -161,7 +161,7 @@ def build_engine(
     choice = RerankerChoice.of(loaded.resolver, reranker, models=models)
     return Engine(
         loaded.registry,
-        _Opener(loaded, factories, clock, data_dir, models.embedder).open,
+        SourceOpener(loaded, factories, clock, data_dir, models.embedder).open,
         resolve=choice.resolve,
         reranker=choice.reranker,
         refiner=refiner or models.refiner(),
@@ -172,15 +172,24 @@ def build_engine(
 
 
 def source_opener(
-    setup: Setup, *, data_dir: str | Path | None = None, clock: Clock | None = None
-) -> Callable[[DomainSpec, SourceSpec], Source]:
-    """Return what opens the sources of a configuration, for those who look at a source itself; each is to be closed.
+    setup: Setup,
+    *,
+    data_dir: str | Path | None = None,
+    clock: Clock | None = None,
+    embedder: Callable[[], Embedder | None] | None = None,
+) -> SourceOpener:
+    """Return what opens the sources of a configuration one by one; each is to be closed.
+
+    Args:
+        data_dir, clock: see `build_engine`.
+        embedder: returns the embedder of the sources; None: the one that the settings name.
 
     Raises:
-        ConfigError: an adapter that is not installed; what is returned raises it for a source that cannot be used.
+        ConfigError: an adapter that is not installed.
     """
     clock = clock or SystemClock()
-    return _Opener(setup, _factories(setup.registry), clock, data_dir, setup.models(data_dir, clock).embedder).open
+    embedder = embedder or setup.models(data_dir, clock).embedder
+    return SourceOpener(setup, _factories(setup.registry), clock, data_dir, embedder)
 
 
 def _factories(registry: LoadedRegistry) -> dict[str, Callable[[], SourceFactory]]:
@@ -195,21 +204,37 @@ def _factories(registry: LoadedRegistry) -> dict[str, Callable[[], SourceFactory
 
 
 @dataclass(slots=True)
-class _Opener:
+class SourceOpener:
     """Opens sources and keeps what they share."""
 
     setup: Setup
     factories: Mapping[str, Callable[[], SourceFactory]]
     clock: Clock
-    given_data_dir: str | Path | None
+    data_dir: str | Path | None
     embedder: Callable[[], Embedder | None]
     kept: dict[Hashable, Any] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def open(self, domain: DomainSpec, spec: SourceSpec) -> Source:
-        context = SourceContext(
+        """Open a source.
+
+        Raises:
+            ConfigError: the source cannot be used.
+            SourceError: it cannot be opened now.
+        """
+        file = self.setup.registry.files.get(domain.domain)
+        try:
+            return self.factories[spec.adapter]()(spec, self.context(domain))
+        except ConfigError as error:
+            if error.file is not None or file is None:
+                raise
+            raise ConfigError(error.problem, file=file, key=error.key or f"sources.{spec.id}") from error
+
+    def context(self, domain: DomainSpec) -> SourceContext:
+        """Return what the adapters of a domain may use."""
+        return SourceContext(
             domain=domain.domain,
-            data_dir=partial(self.setup.data_dir, self.given_data_dir),
+            data_dir=partial(self.setup.data_dir, self.data_dir),
             connection=self.setup.config.connections.get,
             clock=self.clock,
             shared=self.shared,
@@ -217,15 +242,9 @@ class _Opener:
             settings=self.setup.resolver.base().values,
             embedder=self.embedder,
         )
-        file = self.setup.registry.files.get(domain.domain)
-        try:
-            return self.factories[spec.adapter]()(spec, context)
-        except ConfigError as error:
-            if error.file is not None or file is None:
-                raise
-            raise ConfigError(error.problem, file=file, key=error.key or f"sources.{spec.id}") from error
 
     def shared(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Return what `make` returned for a key the first time."""
         with self.lock:
             if key not in self.kept:
                 self.kept[key] = make()

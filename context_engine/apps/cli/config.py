@@ -14,8 +14,8 @@ from rich.text import Text
 
 from context_engine.apps.cli.app import USAGE
 from context_engine.apps.cli.console import clean, note, out, print_json_line, show
+from context_engine.apps.cli.context import Place, placed
 from context_engine.apps.cli.words import counted
-from context_engine.apps.cli.workspace import Place, placed
 from context_engine.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -27,6 +27,7 @@ from context_engine.core.models.enums import (
     TrustClass,
     default_trust,
 )
+from context_engine.core.models.examination import Examination, ExaminationRequest, notices_about
 from context_engine.core.models.filters import And, Condition, Filter, FilterOp, Not, Or, filter_to_dict
 from context_engine.core.models.ingest_settings import IngestSettings
 from context_engine.core.models.notice import Notice, NoticeCode, about, distinct, messages
@@ -88,6 +89,8 @@ __all__ = [
     "DomainSettings",
     "DomainSpec",
     "EffectiveSettings",
+    "Examination",
+    "ExaminationRequest",
     "Expansion",
     "Fate",
     "FetchedAtBasis",
@@ -141,6 +144,7 @@ __all__ = [
     "json_value",
     "lifetime",
     "messages",
+    "notices_about",
     "sound_id",
     "sound_mapping",
     "sound_text",

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from context_engine.adapters.rerankers import CallableReranker
-from context_engine.adapters.sources.factory import SourceContext, base_path
+from context_engine.adapters.sources.adapter import SourceContext
+from context_engine.adapters.sources.factory import base_path
 from context_engine.adapters.sources.local import LocalBase
 from context_engine.core.chunking.strategy import DEFAULT_STRATEGIES
 from context_engine.core.models import (

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from context_engine.adapters.http import HttpAnswer, HttpCall
+from context_engine.adapters.sources.dify.document_marks import Row, read_row
 from context_engine.adapters.sources.dify.fanout import Ticket
 from context_engine.adapters.sources.dify.listing import list_datasets
 from context_engine.adapters.sources.dify.workspace import Workspace
-from context_engine.adapters.sources.dify.written import Row, read_row
 from context_engine.core.protocols import Clock
 from context_engine.errors import (
     SourceBusy,

@@ -21,7 +21,7 @@ from context_engine.adapters.sources.local.index_sync import IndexSync
 from context_engine.adapters.sources.local.lock import WriterLock
 from context_engine.adapters.sources.local.records import encode
 from context_engine.core.models import Chunk
-from context_engine.core.protocols import Embedder
+from context_engine.core.protocols import Embedder, SinkReport
 from context_engine.core.text import content_sha256
 from context_engine.errors import InvalidRequest, StoreError
 
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class BaseWriter:
-    """Writes documents to an embedded base; a `DocumentSink`. For one thread; readers go on reading.
+    """Writes documents to an embedded base; a `ReportingSink`. For one thread; readers go on reading.
 
     Opening one first finishes what an interrupted writer left, and rebuilds an index that is missing, damaged or of
     another analyser version. As a context manager it commits at the end, or rolls back on an error.
@@ -173,6 +173,10 @@ class BaseWriter:
         finally:
             self._connection.close()
             self._lock.release()
+
+    def report(self, written: int) -> SinkReport:
+        """Return where it wrote; the counts say the rest."""
+        return SinkReport(str(self._root))
 
     def __enter__(self) -> BaseWriter:
         return self

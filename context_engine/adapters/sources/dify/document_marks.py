@@ -13,8 +13,8 @@ from datetime import UTC, date, datetime, time
 from itertools import count
 from typing import Any, Final, NamedTuple
 
+from context_engine.adapters.sources.dify.content_digest import Stored
 from context_engine.adapters.sources.dify.metadata import CLAIMS, MARKED, MARKS
-from context_engine.adapters.sources.dify.stored import Stored
 from context_engine.core.models import Chunk, utc_text
 from context_engine.errors import SourceProtocolError
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from context_engine.wiring import Setup
     from context_engine.wiring.models import Models
 
-__all__ = ["Place", "Workspace", "open_workspace", "placed"]
+__all__ = ["CliContext", "Place", "open_context", "placed"]
 
 _NAMED: Final = ("--config-dir", "CONTEXT_ENGINE_CONFIG_DIR")
 DEMO_NOTE: Final = (
@@ -39,7 +39,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Workspace:
+class CliContext:
     """A loaded configuration with the folder of its data.
 
     Attributes:
@@ -93,7 +93,7 @@ def placed(command: F) -> F:
     return with_debug(gather)  # type: ignore[return-value]
 
 
-def open_workspace(place: Place, *, domain: str | None = None, build_demo: bool = True) -> Workspace:
+def open_context(place: Place, *, domain: str | None = None, build_demo: bool = True) -> CliContext:
     """Load the configuration; without any domain, and with no folder named, take the demo bank.
 
     Args:
@@ -112,7 +112,7 @@ def open_workspace(place: Place, *, domain: str | None = None, build_demo: bool 
     if paths.manifests() or paths.origin in _NAMED:
         setup = load_setup(config_dir=place.config_dir, stage=place.stage)
         _warn(setup)
-        return Workspace(setup, setup.data_dir(place.data_dir), demo=False)
+        return CliContext(setup, setup.data_dir(place.data_dir), demo=False)
     from context_engine import demo
     from context_engine.settings import find_data_dir
 
@@ -123,9 +123,9 @@ def open_workspace(place: Place, *, domain: str | None = None, build_demo: bool 
         setup.registry.domain(domain)
     folder = find_data_dir(place.data_dir, env=setup.env, cwd=setup.cwd)
     if not build_demo:
-        return Workspace(setup, demo.data_dir(folder), demo=True)
+        return CliContext(setup, demo.data_dir(folder), demo=True)
     with progress_bar("Building the demo bank's knowledge base (once) …") as progress:
-        return Workspace(setup, demo.ensure_base(folder, setup.registry, progress), demo=True)
+        return CliContext(setup, demo.ensure_base(folder, setup.registry, progress), demo=True)
 
 
 def _warn(setup: Setup) -> None:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from context_engine.adapters.sources.dify.breadcrumb import with_trail
+from context_engine.adapters.sources.dify.content_digest import Stored
+from context_engine.adapters.sources.dify.document_marks import Key, Value, fields_of, marks_of
 from context_engine.adapters.sources.dify.keywords import keywords_of
 from context_engine.adapters.sources.dify.metadata import MARKS, UNFINISHED
-from context_engine.adapters.sources.dify.stored import Stored
-from context_engine.adapters.sources.dify.trail import with_trail
 from context_engine.adapters.sources.dify.writes import Writes
-from context_engine.adapters.sources.dify.written import Key, Value, fields_of, marks_of
 from context_engine.core.models import Chunk
 from context_engine.errors import SourceNotFound, SourceProtocolError
 from context_engine.secrecy import redacted

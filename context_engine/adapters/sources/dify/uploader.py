@@ -9,11 +9,11 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from context_engine.adapters.sources.dify.draft import Draft, Lost, Refused, check, fill, wait
+from context_engine.adapters.sources.dify.document_marks import Row, free_name
 from context_engine.adapters.sources.dify.inventory import as_written
 from context_engine.adapters.sources.dify.target import Target
+from context_engine.adapters.sources.dify.upload import Draft, Lost, Refused, check, fill, wait
 from context_engine.adapters.sources.dify.writes import UNCLEAR, after
-from context_engine.adapters.sources.dify.written import Row, free_name
 from context_engine.core.protocols import Clock
 from context_engine.errors import SourceError, SourceNotFound, SourceProtocolError, SourceTimeout
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_engine.adapters.sources.dify.trail import placed, with_trail
+from context_engine.adapters.sources.dify.breadcrumb import placed, with_trail
 from context_engine.core.models import Chunk
 
 
