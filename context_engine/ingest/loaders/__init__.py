@@ -13,7 +13,8 @@ from typing import Final
 
 from context_engine.core.models import IngestSettings
 from context_engine.errors import MissingExtra
-from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.file_names import shown_name
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.csv_file import load_csv
 from context_engine.ingest.loaders.docx_file import load_docx
 from context_engine.ingest.loaders.eml_file import load_eml
@@ -29,7 +30,6 @@ from context_engine.ingest.loaders.rtf_file import load_rtf
 from context_engine.ingest.loaders.source_file import Loader, NoFile, SourceFile
 from context_engine.ingest.loaders.text_file import load_text
 from context_engine.ingest.loaders.xlsx_file import load_xlsx
-from context_engine.ingest.names import shown_name
 
 __all__ = ["LOADERS", "MOST_BYTES", "MOST_STREAMED_BYTES", "STREAMED", "Loader", "SourceFile", "load"]
 
