@@ -36,7 +36,7 @@ _OWN: Final = (
     ),
     EntryPoint("openai", "context_engine.adapters.refiners.openai:open_openai", REFINERS),
 )
-"""This package's own, found without its metadata too, and before those of others; a Dify plugin carries some of them."""
+"""This package's own, found without its metadata too; a Dify plugin carries some of them."""
 
 
 def installed(group: str) -> tuple[str, ...]:
