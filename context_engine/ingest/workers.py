@@ -6,6 +6,10 @@ in its pipe, so memory stays bounded however large the folder is; while the queu
 
 A file that goes over its time or memory, or that its process does not survive, is one line; a new process goes on
 behind it. What a file of records gave before is kept.
+
+`concurrent.futures.ProcessPoolExecutor` was tried on the same poison files: one that ended its process cost all ten
+files of the run (BrokenProcessPool), with `max_tasks_per_child=1` too. One that hung could not be cancelled, what it had
+given was lost and the program it had started lived on; and the pool starts again the script that uses it.
 """
 
 from __future__ import annotations
