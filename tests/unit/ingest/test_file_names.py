@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.ingest import FileMemory, IngestOptions, ingest, original_name, shown_name
-from context_engine.ingest.rules import matches
+from context_engine.ingest.assignment import matches
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only here is a name any bytes")
 

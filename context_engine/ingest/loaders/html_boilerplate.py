@@ -7,7 +7,7 @@ from html import unescape
 from typing import TYPE_CHECKING, Final
 
 from context_engine.ingest.loaders.markdown import one_line
-from context_engine.ingest.loaders.words import quoted
+from context_engine.ingest.loaders.text_overlap import quoted
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode

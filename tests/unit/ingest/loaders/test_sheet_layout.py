@@ -3,8 +3,8 @@
 import pytest
 
 from context_engine.ingest import LoadedDocument, Skipped
-from context_engine.ingest.loaders.layout import Place, Texts, laid_out
 from context_engine.ingest.loaders.records import Told
+from context_engine.ingest.loaders.sheet_layout import Place, Texts, laid_out
 from context_engine.ingest.loaders.table import Row
 
 HEAD = ("Desk", "Limit", "Head")

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from context_engine.core.models import DocumentRule, SourceSpec
-from context_engine.ingest.names import shown_name
+from context_engine.ingest.file_names import shown_name
 
 __all__ = ["Assigned", "assigned", "matches"]
 

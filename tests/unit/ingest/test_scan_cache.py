@@ -115,7 +115,7 @@ def test_a_name_that_is_taken_by_now_is_settled_as_without_a_memory(old, source,
 
 @pytest.mark.parametrize(("age", "read_again"), [(2.9, ["a.md", "b.md", "r.jsonl"]), (3.0, [])])
 def test_a_file_changed_just_now_is_not_trusted(old, source, sink, tmp_path, read, monkeypatch, age, read_again):
-    monkeypatch.setattr("context_engine.ingest.memory.time", SimpleNamespace(time=lambda: 1_700_000_000 + age))
+    monkeypatch.setattr("context_engine.ingest.scan_cache.time", SimpleNamespace(time=lambda: 1_700_000_000 + age))
     root, place = old(FILES), tmp_path / "files.json"
     ingest(root, source(RULES), sink, memory=FileMemory(place))
     del read[:]

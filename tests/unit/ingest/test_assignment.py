@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from context_engine.ingest import ingest
-from context_engine.ingest.rules import assigned, matches
+from context_engine.ingest.assignment import assigned, matches
 
 
 @pytest.mark.parametrize(

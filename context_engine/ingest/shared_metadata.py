@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from context_engine.core.chunking import Piece, field_spans
-from context_engine.ingest.claims import CLAIMS, ID_FIELDS, RECORD_CLAIMS, json_value
-from context_engine.ingest.loaded import LoadedDocument
+from context_engine.ingest.declared_fields import CLAIMS, ID_FIELDS, RECORD_CLAIMS, json_value
+from context_engine.ingest.loaded_document import LoadedDocument
 
 __all__ = ["Carried", "carried", "own_fields"]
 

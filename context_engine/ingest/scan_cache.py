@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.core.chunking import CHUNKER_VERSION, DEFAULT_STRATEGIES
 from context_engine.core.models import canonical_json
-from context_engine.ingest.names import shown_name
+from context_engine.ingest.file_names import shown_name
 from context_engine.ingest.reading import FileJob, IngestOptions, Known
 
 __all__ = ["FileMemory", "Held", "Remembered"]

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
 
-from context_engine.ingest.claims import ID_FIELDS
+from context_engine.ingest.declared_fields import ID_FIELDS
 from context_engine.ingest.header import header_fields
-from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.markdown import one_line
 from context_engine.ingest.loaders.records import Told
 from context_engine.ingest.loaders.table import (
