@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
@@ -18,10 +16,11 @@ from context_engine.apps.cli.doctor_dify import DifyServer, server_notes, server
 from context_engine.apps.cli.doctor_external import external_is_good
 from context_engine.apps.cli.doctor_models import ModelReport, model_reports
 from context_engine.apps.cli.workspace import Place, Workspace, open_workspace, placed
-from context_engine.core.engine.recall import as_source_error
+from context_engine.core.concurrency.deadline import DeadlineExceeded, call_within
+from context_engine.core.concurrency.executor import Busy
 from context_engine.core.models import DomainSpec, SourceQuery, SourceSpec
 from context_engine.core.protocols import Source
-from context_engine.errors import ContextEngineError, InvalidRequest
+from context_engine.errors import ContextEngineError, InvalidRequest, source_error_from
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.dify.examine import DatasetReport
@@ -153,7 +152,7 @@ class _Look(NamedTuple):
     def failed(self, error: BaseException) -> SourceReport:
         """Return the report of a source that raised; of a stranger's exception the type alone, as in a search."""
         known = isinstance(error, ContextEngineError)
-        return self.report(str(error if known else as_source_error(error, self.spec.id)))
+        return self.report(str(error if known else source_error_from(error, self.spec.id)))
 
 
 def _bounded(look: _Look) -> SourceReport:
@@ -164,23 +163,19 @@ def _bounded(look: _Look) -> SourceReport:
         return look.failed(error)
     asked_s = min(look.spec.timeout_s or values.source_timeout_s, values.deadline_s)
     limit = asked_s + (EXAMINE_S if look.spec.adapter == "dify" else 0.0)
-    reports: SimpleQueue[SourceReport] = SimpleQueue()
-
-    def run() -> None:
-        try:
-            reports.put(_report(look, asked_s))
-        except BaseException as error:  # noqa: BLE001  whatever an adapter raises is its own bad row
-            reports.put(look.failed(error))
-
-    threading.Thread(target=run, name=f"doctor-{look.spec.id}", daemon=True).start()
     try:
-        return reports.get(timeout=limit)
-    except Empty:
+        return call_within(limit, lambda: _report(look, asked_s), name=f"doctor-{look.spec.id}")
+    except DeadlineExceeded:
         return look.report(f"no answer within {limit:g} s")
+    except Busy as busy:
+        return look.report(str(busy))
 
 
 def _report(look: _Look, timeout_s: float) -> SourceReport:
-    source = look.open_source(look.domain, look.spec)
+    try:
+        source = look.open_source(look.domain, look.spec)
+    except BaseException as error:  # noqa: BLE001  whatever an adapter raises is its own bad row
+        return look.failed(error)
     try:
         report = _asked(look, source, timeout_s)
     except BaseException as error:  # noqa: BLE001  it is to be closed all the same

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from context_engine.core.engine.recall import Reply
+from context_engine.core.engine.recall import SourceReply as Reply
 from context_engine.core.engine.survivors import Ranking, StageTwo
 from context_engine.core.models import MAX_TOP_K, Fate, Settings
 from context_engine.core.protocols import Clock

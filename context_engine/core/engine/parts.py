@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from context_engine.core.engine.recall import Reply
+from context_engine.core.engine.recall import SourceReply as Reply
 from context_engine.core.models import Chunk, Score, ScoreKind
 from context_engine.core.ranking.fusion import reciprocal_rank_fusion
 

@@ -8,7 +8,8 @@ from datetime import UTC
 from context_engine.core.engine.clock import SystemClock, TimeSortedIds
 from context_engine.core.engine.outcome import assemble, stage_two
 from context_engine.core.engine.refining import prepared_query
-from context_engine.core.engine.reranking import RerankLane, rerank_step
+from context_engine.core.engine.reranking import TimedReranker as RerankLane
+from context_engine.core.engine.reranking import rerank_step
 from context_engine.core.engine.seam import usable
 from context_engine.core.engine.stage2 import rank
 from context_engine.core.models import (
