@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from context_engine.core.engine.decision import Missing, decide, missing_evidence, overall_status
 from context_engine.core.engine.recall import Reply
+from context_engine.core.engine.recall import SourceReply as Reply
 from context_engine.core.engine.stage_two_input import Ranking, StageTwo
 from context_engine.core.models import (
     Decision,

@@ -10,6 +10,7 @@ from context_engine.core.engine.assemble import assemble, stage_two
 from context_engine.core.engine.clock import SystemClock, TimeSortedIds
 from context_engine.core.engine.refining import prepared_query
 from context_engine.core.engine.reranking import RerankLane, rerank_step
+from context_engine.core.engine.reranking import TimedReranker as RerankLane
 from context_engine.core.engine.stage2 import rank
 from context_engine.core.models import (
     Chunk,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from context_engine.core.engine.recall import Reply
+from context_engine.core.engine.recall import SourceReply as Reply
 from context_engine.core.engine.stage_two_input import Ranking, StageTwo
 from context_engine.core.models import MAX_TOP_K, Fate, Notice, NoticeCode, Settings
 from context_engine.core.protocols import Clock

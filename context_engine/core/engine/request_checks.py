@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from context_engine.core.engine.recall import Lane
+from context_engine.core.engine.recall import SourceBulkhead as Lane
 from context_engine.core.models import DomainSpec, ScoreKind, SearchRequest, Settings, SourceSpec
 from context_engine.errors import InvalidRequest, nearest
 

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from datetime import date
 from typing import NamedTuple
 
-from context_engine.core.engine.recall import Call, Lane, Reply, ask_all
+from context_engine.core.engine.recall import Lane, Reply, SourceCall, call_sources
+from context_engine.core.engine.recall import SourceBulkhead as Lane
+from context_engine.core.engine.recall import SourceReply as Reply
 from context_engine.core.engine.subquery_fusion import one_answer
 from context_engine.core.models import PreparedQuery, SearchRequest, Settings, SourceQuery, SourceSpec
 from context_engine.core.protocols import Clock
@@ -42,13 +44,12 @@ def ask(question: Question, sources: Sequence[Asked], *, top_k: int, seconds: fl
     prepared, settings = question.prepared, question.settings
     texts = [(text, segmented(text, settings.word_segmenter)) for text in (prepared.text, *prepared.sub_queries)]
     calls = [
-        Call(lane, _query(question, spec, text, words, top_k, seconds))
+        SourceCall(lane, _query(question, spec, text, words, top_k, seconds))
         for spec, lane in sources
         if isinstance(lane, Lane)
         for text, words in texts
     ]
-    bounds = {call.lane.source_id: settings.source_concurrency for call in calls}
-    replies = iter(ask_all(calls, bounds=bounds, clock=clock))
+    replies = iter(call_sources(calls, limit=settings.source_concurrency, clock=clock))
     return [
         one_answer([next(replies) for _ in texts], source_id=lane.source_id, top_k=top_k)._replace(asked=top_k)
         if isinstance(lane, Lane)

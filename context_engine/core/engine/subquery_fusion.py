@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from context_engine.core.engine.recall import Reply
+from context_engine.core.engine.recall import SourceReply as Reply
 from context_engine.core.models import Chunk, Notice, NoticeCode, Score, ScoreKind, distinct
 from context_engine.core.ranking.fusion import reciprocal_rank_fusion
 

@@ -165,7 +165,7 @@ class DifySource:
             [partial(self._ask, *asked[place], search) for place in order],
             width=access.connection.max_connections,
             left=left,
-            asked=[asked[place][0] for place in order],
+            datasets=[asked[place][0] for place in order],
         )
         by_place = dict(zip(order, found, strict=True))
         return [by_place[place] for place in range(len(asked))]

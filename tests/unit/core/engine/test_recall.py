@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from context_engine.core.engine import SystemClock
-from context_engine.core.engine.recall import Call, Lane, ask_all
+from context_engine.core.engine.recall import SourceBulkhead, SourceCall, call_sources
 from context_engine.core.models import (
     Chunk,
     Decision,
@@ -203,7 +203,7 @@ def test_a_call_is_overdue_for_the_next_search_from_the_moment_it_was_given_up(h
             return SystemClock().now()
 
     clock = Steps()
-    lane = Lane("s", Plain(hang), clock)
+    lane = SourceBulkhead("s", Plain(hang), clock)
     query = SourceQuery(text="q", domain="NPA", top_k=1, timeout_s=0.05)
 
     class Late(Steps):
@@ -213,10 +213,10 @@ def test_a_call_is_overdue_for_the_next_search_from_the_moment_it_was_given_up(h
             self.at += 0.02
             return self.at
 
-    [reply] = ask_all([Call(lane, query)], bounds={"s": 8}, clock=Late())
+    [reply] = call_sources([SourceCall(lane, query)], limit=8, clock=Late())
     assert isinstance(reply.error, SourceTimeout)
     clock.at = 0.02 + 0.05  # the search's start and its limit, to the moment
-    [reply] = ask_all([Call(lane, query)], bounds={"s": 8}, clock=clock)
+    [reply] = call_sources([SourceCall(lane, query)], limit=8, clock=clock)
     assert isinstance(reply.error, SourceBusy)
 
 
