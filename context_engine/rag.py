@@ -92,7 +92,7 @@ def retrieve(query: str, domain: str = "NPA", options: Mapping[str, Any] | None 
         options: `adapter` (a function of query, domain, top_k that returns chunk dicts, asked instead of the domain's
             sources), `stage1_top_k`, `stage2_top_k`, `min_relevance`, `out_of_scope` (True: nothing is returned unless
             something reaches the scope threshold), `filters`, `as_of`, `persona`, `require_tiers`, `require_sources`,
-            `strict`, `caller`, `request_id` and every key of the configuration.
+            `strict`, `caller`, `request_id` and every key of the configuration that `config show` lists under "search".
 
     Returns:
         The chunks, best first, with `.result`. An unregistered domain gives an empty list and a warning.

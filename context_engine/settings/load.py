@@ -147,7 +147,7 @@ def _file_layer(paths: ConfigPaths, pipeline: Mapping[str, Any], env: Mapping[st
     upper = _authority(paths, env)
     for key in lower.keys() & upper.keys():
         name = "boosts" if key == "authority_boosts" else key
-        raise ConfigError(f"is given in {file} too: keep one of the two", file=upper[key].origin, key=name)
+        raise ConfigError(f"is also set in {file}: keep one of the two", file=upper[key].origin, key=name)
     return {**lower, **upper}
 
 
@@ -185,7 +185,7 @@ def _chunking(paths: ConfigPaths, in_pipeline: Any, env: Mapping[str, str]) -> M
     table, file = plain(dict(_json(paths, "chunking.json", env))), _name(paths, "chunking.json")
     pipeline = _name(paths, "rag-pipeline.json")
     if table and in_pipeline:
-        raise ConfigError(f"is given in {file} too: keep one of the two", file=pipeline, key="chunking_strategies")
+        raise ConfigError(f"is also set in {file}: keep one of the two", file=pipeline, key="chunking_strategies")
     if not isinstance(in_pipeline, dict):
         raise ConfigError("must be a mapping of document type to strategy", file=pipeline, key="chunking_strategies")
     if not table:

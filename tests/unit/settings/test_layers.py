@@ -137,7 +137,7 @@ def test_a_domain_sets_all_but_the_models(key: str) -> None:
         ),
         ({"search": {"stage2_topk": 5}}, "f: search.stage2_topk: unknown key. Did you mean 'stage2_top_k'?"),
         ({"search": {"stage2_top_k": 0}}, "f: search.stage2_top_k: must be a whole number from 1 to 1000, got 0"),
-        ({"limits": {"limits": {}}}, "f: limits.limits: is a group of rag-pipeline.json"),
+        ({"limits": {"limits": {}}}, "f: limits.limits: is a group of settings in rag-pipeline.json"),
         ({"limits": 5}, "f: limits: must be a mapping of keys to values, got 5"),
         ({"index": ["max_chunk_tokens"]}, "f: index: must be a mapping of keys to values, got a list"),
         (
@@ -149,6 +149,7 @@ def test_a_domain_sets_all_but_the_models(key: str) -> None:
             "f: stage2_top_k: sets the same as 'search.stage2_top_k': keep one of the two",
         ),
         ({"hidden_cells": "read"}, "f: hidden_cells: is a setting of reading files: set it in ingest.json or in "),
+        ({"x.stage2_top_k": 5}, "f: x.stage2_top_k: unknown key. Did you mean"),
         ({"serach": {"stage2_top_k": 5}}, "f: serach: unknown key. Did you mean 'search'?"),
     ],
 )
@@ -178,9 +179,13 @@ def test_a_limit_may_be_set_in_a_manifest_and_the_message_says_so() -> None:
 
 @pytest.mark.parametrize("group", ["search", "limits", "index", "models"])
 def test_groups_are_for_files_and_pipeline_configs(group: str) -> None:
-    with pytest.raises(InvalidRequest, match=f"option '{group}': is a group of rag-pipeline.json: set its keys here"):
+    with pytest.raises(
+        InvalidRequest, match=f"option '{group}': is a group of settings in rag-pipeline.json: set its keys here"
+    ):
         call_layer({group: {}})
-    with pytest.raises(ConfigError, match=f"settings.{group}: is a group of rag-pipeline.json: set its keys here"):
+    with pytest.raises(
+        ConfigError, match=f"settings.{group}: is a group of settings in rag-pipeline.json: set its keys here"
+    ):
         config_layer({group: {}}, "o", file="f", key="settings", model=DomainSettings)
 
 

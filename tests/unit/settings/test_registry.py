@@ -142,7 +142,7 @@ def test_a_missing_variable_fails_only_its_domain_and_only_when_it_is_asked_for(
         ),
         (one("NPA") + "settings: {sources: [t]}\n", "settings.sources", "unknown source 't'. Valid: s."),
         (one("NPA") + "settings: [1]\n", "settings", "must be a mapping of keys to values, got a list"),
-        (one("NPA") + "domain: ORM\n", None, "the key 'domain' stands twice"),
+        (one("NPA") + "domain: ORM\n", None, "the key 'domain' appears twice"),
     ],
 )
 def test_what_cannot_be_used_is_told_with_file_key_and_nearest_choice(
