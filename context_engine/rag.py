@@ -34,6 +34,7 @@ from context_engine.core.models import (
 from context_engine.core.policy.filters import parse_filter
 from context_engine.core.ranking.threshold import filter_by_similarity
 from context_engine.errors import DegradedRetrieval, InvalidRequest, UnknownDomain, nearest
+from context_engine.settings import config_layer
 from context_engine.settings.layers import check_names
 from context_engine.wiring import SPEAKS_FOR_ITSELF, FunctionEngines, RerankerChoice, Setup, build_engine, load_setup
 
@@ -161,6 +162,7 @@ class _Pipeline:
         config = dict(config)
         self._strategies = config.pop("chunking_strategies", None)
         self._overrides = config
+        self._pipeline_keys = config_layer(config, "pipeline config").keys()
         self._lock = Lock()
         self._setup: Setup | None = None
         self._engine: Engine | None = None
@@ -238,7 +240,7 @@ class _Pipeline:
         options = {key: value for key, value in options.items() if value is not None or key not in _REQUEST_OPTIONS}
         overrides = {key: value for key, value in options.items() if key not in _REQUEST_OPTIONS}
         check_names(overrides, beside=_REQUEST_OPTIONS)
-        if not _flag(options, "out_of_scope") and "scope_threshold" not in {**self._overrides, **overrides}:
+        if not _flag(options, "out_of_scope") and "scope_threshold" not in {*self._pipeline_keys, *overrides}:
             overrides["scope_threshold"] = 0.0
         return SearchRequest(
             query=query,

@@ -75,8 +75,8 @@ def call_layer(options: Mapping[str, Any]) -> Layer:
     """Return the layer of the options of one call.
 
     Raises:
-        InvalidRequest: an option that is not known, that a call cannot set, or that is there under both of its names; a
-            value out of range.
+        InvalidRequest: an option that is not known, that a call cannot set, that is out of range, or that has both of
+            its names.
     """
     return _layer(options, "call", _fail_call, SearchSettings, ALIASES)
 
@@ -96,9 +96,9 @@ def check_names(options: Iterable[str], *, beside: Iterable[str]) -> None:
         InvalidRequest: a name that is not known, or one that a call cannot set; the message says what to do instead.
     """
     known = [*SearchSettings.model_fields, *ALIASES]
-    for name in options:
+    for name in map(str, options):
         if name not in known:
-            raise _fail_call(name, misplaced(name, SearchSettings) or unknown_key(str(name), [*known, *beside]))
+            raise _fail_call(name, misplaced(name, SearchSettings) or unknown_key(name, [*known, *beside]))
 
 
 def config_layer(
