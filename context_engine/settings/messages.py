@@ -49,7 +49,7 @@ _NOT_ENFORCED: Final = frozenset(
 )
 """Keys of the field's vocabulary that promise something this version does not do."""
 
-_OTHER_WORDS: Final = {
+_SYNONYMS: Final = {
     "authority_tier": "tier",
     "level": "tier",
     "kind": "type",
@@ -62,7 +62,7 @@ _OTHER_WORDS: Final = {
     "key": "api_key",
     "token": "api_key",
 }
-"""What people write for a key whose name is not spelt like it."""
+"""What people write for a key of another spelling."""
 
 _HIDDEN: Final = object()
 
@@ -90,7 +90,7 @@ def unknown_key(key: str, known: Mapping[str, Any] | list[str]) -> str:
     """Return the sentence for a key that is not known here."""
     if key in _NOT_ENFORCED:
         return "this version does not enforce this key, so it is refused rather than ignored: remove it"
-    meant = _OTHER_WORDS.get(key.casefold(), key)
+    meant = _SYNONYMS.get(key.casefold(), key)
     return f"unknown key.{nearest(meant if meant in known else key, known)}"
 
 
@@ -183,7 +183,7 @@ def _of_kind(kind: str, context: Mapping[str, Any]) -> str:
         "too_short": "must hold at least {min_length}",
         "string_too_short": "must have at least {min_length} character",
         "string_too_long": "must have at most {max_length} characters",
-        "string_pattern_mismatch": "must be made of letters, digits and _ - (pattern {pattern})",
+        "string_pattern_mismatch": "must consist of letters, digits, _ and - (pattern {pattern})",
     }
     return fixed.get(kind) or bounds.get(kind, f"is not usable ({kind})").format(**context)
 
