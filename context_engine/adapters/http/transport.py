@@ -50,16 +50,15 @@ class HttpAnswer(NamedTuple):
         Raises:
             SourceProtocolError: it is not JSON.
         """
-        value: Any = None
         try:
-            value = json.loads(self.body)
-            readable = True
+            return json.loads(self.body)
         except (ValueError, RecursionError):
-            readable = False
-        if readable:
-            return value
+            problem = self._no_json
+        raise SourceProtocolError(problem())  # outside the except: the parser's error holds the body
+
+    def _no_json(self) -> str:
         kind = self.headers.get("content-type", "").partition(";")[0] or "nothing"
-        raise SourceProtocolError(
+        return (
             f"the answer is not JSON ({kind}, {len(self.body)} bytes): check that the connection's base_url is the "
             "API's and that no proxy or sign-in page answers in its place"
         )
