@@ -53,8 +53,8 @@ class HttpAnswer(NamedTuple):
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError):
-            problem = self._no_json
-        raise SourceProtocolError(problem())  # outside the except: the parser's error holds the body
+            pass  # raised below: the parser's error holds the body
+        raise SourceProtocolError(self._no_json())
 
     def _no_json(self) -> str:
         kind = self.headers.get("content-type", "").partition(";")[0] or "nothing"

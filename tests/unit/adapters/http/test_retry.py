@@ -54,9 +54,8 @@ class Asked:
 def test_pauses_double_with_at_most_the_first_on_top() -> None:
     asked = Asked(*[OUTAGE] * 4)
     assert asked() == "answer"
-    assert [low <= pause <= low + 0.5 for low, pause in zip((0.5, 1.0, 2.0, 4.0), asked.slept, strict=True)] == [
-        True
-    ] * 4
+    for least, pause in zip((0.5, 1.0, 2.0, 4.0), asked.slept, strict=True):
+        assert least <= pause <= least + 0.5
 
 
 def test_a_pause_that_is_asked_for_is_kept_and_never_shortened() -> None:
@@ -145,9 +144,10 @@ def test_retry_after_is_seconds_or_a_date_of_the_servers_clock(headers: dict[str
     assert retry_after(headers, NOW) == seconds
 
 
-@given(
-    given_text=st.text() | st.from_regex(r"\w{3}, \d{1,3} \w{3} \d{1,6} \d\d:\d\d:\d\d [+-]?\d{0,12}"), date=st.text()
-)
-def test_no_header_makes_it_fail_or_wait_more_than_a_day(given_text: str, date: str) -> None:
-    found: Any = retry_after({"retry-after": given_text, "date": date}, NOW)
+LIKE_A_DATE = st.from_regex(r"\A\w{3}, \d{1,3} (Jan|Mar) \d{1,6} \d\d:\d\d:\d\d [+-]?\d{0,12}\Z")
+
+
+@given(header=st.text() | LIKE_A_DATE, date=st.text() | LIKE_A_DATE)
+def test_no_header_makes_it_fail_or_wait_more_than_a_day(header: str, date: str) -> None:
+    found: Any = retry_after({"retry-after": header, "date": date}, NOW)
     assert found is None or 0.0 <= found <= 86_400.0
