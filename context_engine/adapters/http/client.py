@@ -28,9 +28,9 @@ from context_engine.errors import (
 from context_engine.secrecy import redacted
 from context_engine.settings.connections import Connection
 
-__all__ = ["ApiClient", "Turn"]
+__all__ = ["PHASES", "ApiClient", "Turn"]
 
-_PHASES: Final = 3
+PHASES: Final = 3
 """To connect, to wait, to read: each may take the longest silence borne, and all of them no longer than three."""
 
 Turn = Callable[[Callable[[], HttpAnswer]], HttpAnswer]
@@ -67,8 +67,8 @@ class ApiClient:
             ConfigError: it cannot be used.
         """
         connection = self._connect()
-        if connection.api_key is None and self.api.key_missing:
-            raise ConfigError(f"the connection has no api_key: {self.api.key_missing}")
+        if connection.api_key is None and self.api.key_required:
+            raise ConfigError(f"the connection has no api_key: {self.api.key_required}")
         key = None if connection.api_key is None else ApiKey(connection.api_key, self.api.key_header)
         return Access(connection, key, self._clock.monotonic())
 
@@ -89,7 +89,7 @@ class ApiClient:
 
         Args:
             call: what is asked.
-            access: as read for this search or question; a changed key stands in it afterwards.
+            access: as read for this search or question; it takes on a key that has changed.
             left: seconds until the answer is of no use any more.
             silence_s: the longest silence borne, where it is longer than the connection's own.
             turn: makes the call when its turn has come.
@@ -98,9 +98,9 @@ class ApiClient:
             SourceError: the server gave no good answer, or may not be asked yet.
         """
         used = access.key
-        found = self._asked(call, access, left, silence_s, turn)
+        found = self._exchange(call, access, left, silence_s, turn)
         if isinstance(found, SourceAuthError | SourceForbidden):
-            found = self._rotate(access, used, found) or self._asked(call, access, left, silence_s, turn)
+            found = self._rotate(access, used, found) or self._exchange(call, access, left, silence_s, turn)
         if isinstance(found, SourceError):
             raise found  # not where it was found: the frames there hold the answer, which may repeat the key
         return found
@@ -113,7 +113,7 @@ class ApiClient:
             client.close()
 
     def _rotate(self, access: Access, used: ApiKey | None, refused: SourceError) -> SourceError | None:
-        """Read the connection again after a refusal; return the refusal that stands, None where the key is another."""
+        """Read the connection again after a refusal; return it, or None where the key has changed."""
         try:
             fresh = self.access()
         except ConfigError as error:
@@ -123,17 +123,17 @@ class ApiClient:
         access.connection, access.key = fresh.connection, fresh.key
         return None
 
-    def _asked(
+    def _exchange(
         self, call: HttpCall, access: Access, left: Callable[[], float], silence_s: float, turn: Turn
     ) -> HttpAnswer | SourceError:
-        """Return the good answer of one call, or what another stands for."""
+        """Return the good answer of one call, or the error that any other is."""
         connection, key, name = access.connection, access.key, self._name(access.connection)
         longest_s = max(connection.timeout_s, silence_s)
         client, url = self._client(connection), self.api.root(connection.base_url)
 
         def make() -> HttpAnswer:
             self._take(call, access, left)
-            due = self._clock.monotonic() + _PHASES * longest_s
+            due = self._clock.monotonic() + PHASES * longest_s
             return send(
                 client,
                 url,
@@ -141,7 +141,7 @@ class ApiClient:
                 key,
                 left=lambda: min(left(), due - self._clock.monotonic()),
                 silence_s=longest_s,
-                most_bytes=self.api.most_bytes,
+                max_bytes=self.api.max_bytes,
                 name=name,
             )
 
@@ -150,17 +150,17 @@ class ApiClient:
             return answer
         hide = redacted if key is None else key.hide
         error = refusal(answer, self.api.statuses, name=name, now=self._clock.now(), hide=hide)
-        if isinstance(error, SourceRateLimited) and answer.status in self.api.counts_refused:
+        if isinstance(error, SourceRateLimited) and answer.status in self.api.counts_refusals:
             _budget(access).refused(self._clock.monotonic())
         return error
 
     def _take(self, call: HttpCall, access: Access, left: Callable[[], float]) -> None:
         """Count the call within the plan's rate; wait for it where the API's calls do."""
-        if call.method not in self.api.counted:
+        if call.method not in self.api.counted_methods:
             return
         budget = _budget(access)
         while wait := budget.take(access.limit, self._clock.monotonic(), access.since):
-            if not self.api.waits or wait >= left():
+            if not self.api.waits_for_rate or wait >= left():
                 raise SourceRateLimited(
                     f"the budget of calls a minute is used up for another {wait:.0f} s, so "
                     f"{self._name(access.connection)} was not asked",
@@ -174,9 +174,9 @@ class ApiClient:
         keyless = connection.model_copy(update={"api_key": None})
         with self._lock:
             if keyless not in self._clients:
-                most = None if self.api.queued else connection.max_connections
+                most = None if self.api.bounded_elsewhere else connection.max_connections
                 try:
-                    self._clients[keyless] = make_client(keyless, most_at_once=most)
+                    self._clients[keyless] = make_client(keyless, max_connections=most)
                 except ConfigError as error:
                     raise SourceUnavailable(f"its connection cannot be used: {error}") from None
             return self._clients[keyless]

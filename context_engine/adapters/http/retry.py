@@ -72,8 +72,8 @@ def retried(
 
     def pause(state: tenacity.RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None
-        asked = error.retry_after_s if isinstance(error, SourceError) else None
-        return max(asked or 0.0, grows(state))
+        requested = error.retry_after_s if isinstance(error, SourceError) else None
+        return max(requested or 0.0, grows(state))
 
     return tenacity.Retrying(
         retry=tenacity.retry_if_exception(lambda error: isinstance(error, OUTAGES) and error.retryable),
@@ -95,10 +95,10 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
         headers: of the answer, their names in lower case.
         now: our time, where the answer has no Date.
     """
-    given = headers.get("retry-after", "").strip()
-    if given.isdecimal():
-        return min(float(given), _LONGEST_S)
-    moment = _date(given)
+    value = headers.get("retry-after", "").strip()
+    if value.isdecimal():
+        return min(float(value), _LONGEST_S)
+    moment = _date(value)
     if moment is None:
         return None
     seconds = (moment - (_date(headers.get("date", "")) or now)).total_seconds()

@@ -87,12 +87,12 @@ class _Client(httpx.Client):
 _NO_COOKIES: Final = _NoCookies()
 
 
-def make_client(connection: Connection, *, most_at_once: int | None = None) -> httpx.Client:
+def make_client(connection: Connection, *, max_connections: int | None = None) -> httpx.Client:
     """Return a client for a connection; the key is not in it.
 
     Args:
         connection: its certificates and its proxy.
-        most_at_once: parallel calls; None where something else bounds them.
+        max_connections: parallel calls; None where something else bounds them.
 
     Raises:
         ConfigError: a certificate file that cannot be used.
@@ -101,7 +101,7 @@ def make_client(connection: Connection, *, most_at_once: int | None = None) -> h
         verify=tls_context(connection),
         proxy=connection.proxy.get_secret_value() if connection.proxy else None,
         limits=httpx.Limits(
-            max_connections=most_at_once,
+            max_connections=max_connections,
             max_keepalive_connections=min(connection.max_connections, _MOST_IDLE),
             keepalive_expiry=_KEEP_ALIVE_S,
         ),
@@ -119,7 +119,7 @@ def send(
     *,
     left: Callable[[], float],
     silence_s: float,
-    most_bytes: int,
+    max_bytes: int,
     name: str,
 ) -> HttpAnswer:
     """Make one call and return the answer, whatever its status.
@@ -131,7 +131,7 @@ def send(
         key: goes on the request.
         left: seconds until the answer is of no use any more, to its last byte.
         silence_s: longest silence borne.
-        most_bytes: longest answer that is read.
+        max_bytes: longest answer that is read.
         name: what messages call the server.
 
     Raises:
@@ -140,20 +140,20 @@ def send(
     """
     if min(left(), silence_s) <= 0:
         raise SourceTimeout("no time was left to ask", retryable=True)
-    answer = _exchanged(client, url, call, key, left, silence_s, most_bytes, name)
+    answer = _exchange(client, url, call, key, left, silence_s, max_bytes, name)
     if isinstance(answer, SourceError):
         raise answer  # not where it was found: the transport's error and its frames hold the request, and so the key
     return answer
 
 
-def _exchanged(
+def _exchange(
     client: httpx.Client,
     url: str,
     call: HttpCall,
     key: ApiKey | None,
     left: Callable[[], float],
     silence_s: float,
-    most_bytes: int,
+    max_bytes: int,
     name: str,
 ) -> HttpAnswer | SourceError:
     limits = {part: TimeLimit(silence_s, left) for part in ("read", "write")}
@@ -164,7 +164,7 @@ def _exchanged(
         request = httpx.Request(call.method, whole, headers=_HEADERS, json=call.body, extensions={"timeout": timeout})
         response = client.send(request, stream=True, auth=key)
         try:
-            return _read(response, left, most_bytes, name)
+            return _read(response, left, max_bytes, name)
         finally:
             response.close()
     except (httpx.TransportError, httpx.InvalidURL, httpx.StreamError) as error:
@@ -195,21 +195,21 @@ def _failure(error: Exception, name: str, silence_s: float, left: Callable[[], f
 
 
 def _read(
-    response: httpx.Response, left: Callable[[], float], most_bytes: int, name: str
+    response: httpx.Response, left: Callable[[], float], max_bytes: int, name: str
 ) -> HttpAnswer | SourceProtocolError | SourceTimeout:
     headers = {name.lower(): value for name, value in response.headers.items()}
     if response.is_redirect:
         return SourceProtocolError(f"{name} answers with a redirect, which is not followed: correct base_url")
     if headers.get("content-encoding", "identity") != "identity":
         return SourceProtocolError("the answer is compressed, which was not asked for: a proxy in between changes it")
-    too_long = SourceProtocolError(f"the answer is longer than {most_bytes // 1024 // 1024} MiB: ask for less at once")
+    too_long = SourceProtocolError(f"the answer is longer than {max_bytes // 1024 // 1024} MiB: ask for less at once")
     length = headers.get("content-length", "")
-    if length.isdecimal() and float(length) > most_bytes:
+    if length.isdecimal() and float(length) > max_bytes:
         return too_long
     body = bytearray()
     for part in response.iter_raw():
         body += part
-        if len(body) > most_bytes:
+        if len(body) > max_bytes:
             return too_long
         if left() <= 0:
             return SourceTimeout(f"{name} did not answer in time: the answer was not all there", retryable=True)

@@ -8,6 +8,7 @@ from typing import Any, Final
 from tenacity.nap import sleep as nap
 
 from context_engine.adapters.http import Api, ApiClient, Backoff, HttpCall, Meaning, RetryBudget, below_host, retried
+from context_engine.adapters.http.client import PHASES
 from context_engine.adapters.model_access.context import ModelContext
 from context_engine.core.protocols import Clock
 from context_engine.errors import (
@@ -24,8 +25,9 @@ from context_engine.settings.connections import Connection
 __all__ = ["ModelServer", "model_api", "open_server"]
 
 _BACKOFF: Final = Backoff(first_s=0.5, most_s=60.0)
-_PHASES: Final = 3
-_MOST_WAIT_S: Final = 60.0
+_PAUSE_S: Final = 60.0
+"""Allowed for the pause that goes with each attempt."""
+
 _ABOUT_THE_MODEL: Final = "check the model's name and options; the debug log holds its words"
 
 _STATUSES: Final = {
@@ -55,7 +57,7 @@ def model_api(prefix: str, **limits: Any) -> Api:
         prefix: of the API, where the connection's base URL is only a host.
         limits: further attributes of the `Api`.
     """
-    return Api(root=below_host(prefix), statuses=_STATUSES, waits=True, **limits)
+    return Api(root=below_host(prefix), statuses=_STATUSES, waits_for_rate=True, **limits)
 
 
 class ModelServer:
@@ -94,7 +96,7 @@ class ModelServer:
             ContextEngineError: the one that `error` makes; the server failed, refused or did not answer.
         """
         access = self._client.access()
-        due = self._clock.monotonic() + self._attempts * (_PHASES * access.connection.timeout_s + _MOST_WAIT_S)
+        due = self._clock.monotonic() + self._attempts * (PHASES * access.connection.timeout_s + _PAUSE_S)
 
         def left() -> float:
             return due - self._clock.monotonic()

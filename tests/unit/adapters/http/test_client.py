@@ -82,7 +82,7 @@ def test_a_longer_answer_than_the_api_gives_is_not_read(
 ) -> None:
     web.post(f"{BASE}/v1/ask").respond(**answer)
     with pytest.raises(SourceProtocolError, match="the answer is longer than 1 MiB: ask for less at once"):
-        ask(replace(api, most_bytes=MIB))
+        ask(replace(api, max_bytes=MIB))
 
 
 def test_a_compressed_answer_is_refused_for_nobody_asked_for_it(api: Api, ask: Ask, web: respx.MockRouter) -> None:
@@ -137,7 +137,7 @@ def test_without_a_key_none_is_sent_or_the_api_says_that_it_needs_one(
     api: Api, ask: Ask, web: respx.MockRouter
 ) -> None:
     route = web.post(f"{BASE}/v1/ask").respond(json={})
-    if api.key_missing:
+    if api.key_required:
         with pytest.raises(ConfigError, match="the connection has no api_key: give it"):
             ask(api, api_key=None)
     else:
@@ -256,7 +256,7 @@ def test_the_rate_of_a_plan_is_kept_by_all_clients_of_the_process(api: Api, web:
     for client in (first, second):
         client.call(HttpCall("POST", "ask"), client.access(), forever)
         clock.seconds += 1.0
-    if api.waits:
+    if api.waits_for_rate:
         first.call(HttpCall("POST", "ask"), first.access(), forever)
         assert slept == [58.0]  # the call at 0 leaves the window at 60
         with pytest.raises(SourceRateLimited):

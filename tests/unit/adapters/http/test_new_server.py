@@ -15,7 +15,7 @@ ATLAS = Api(
     name="Atlas",
     root=below_host("search/v3"),
     key_header=KeyHeader("Atlas-Key"),
-    most_bytes=1024 * 1024,
+    max_bytes=1024 * 1024,
     statuses={
         404: Meaning(SourceNotFound, "{name} has no such index", "create it, or correct the manifest"),
         420: Meaning(SourceRateLimited, "{name} is calm for a while", "lower the load", retryable=True, pause_s=30.0),

@@ -176,7 +176,7 @@ def test_an_error_of_the_model_holds_nothing_of_the_transport() -> None:
 
 def test_a_chat_answer_is_shorter_than_one_with_vectors_may_be() -> None:
     """Longest batches of vectors: 2048 texts * 1536 numbers * 20 characters = 60 MiB."""
-    assert 2048 * 1536 * 20 <= EMBEDDINGS_API.most_bytes == 64 * 1024 * 1024
+    assert 2048 * 1536 * 20 <= EMBEDDINGS_API.max_bytes == 64 * 1024 * 1024
     with respx.mock() as web:
         web.post(CHAT).respond(json={}, headers={"content-length": str(16 * 1024 * 1024 + 1)})
         with pytest.raises(EmbedderError, match="the answer is longer than 16 MiB"):
