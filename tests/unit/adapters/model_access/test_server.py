@@ -14,10 +14,11 @@ import pytest
 import respx
 
 from context_engine.adapters.embedders.openai import EMBEDDINGS_API
+from context_engine.adapters.model_access import ModelContext
 from context_engine.adapters.model_access.chat import CHAT_API
-from context_engine.adapters.model_access.server import ModelServer, model_api
+from context_engine.adapters.model_access.server import ModelServer, model_api, open_server
 from context_engine.core.engine.clock import SystemClock
-from context_engine.errors import ContextEngineError, EmbedderError
+from context_engine.errors import ConfigError, ContextEngineError, EmbedderError
 from context_engine.settings.connections import Connection
 from context_engine.testing import FixedClock
 
@@ -181,3 +182,20 @@ def test_a_chat_answer_is_shorter_than_one_with_vectors_may_be() -> None:
         web.post(CHAT).respond(json={}, headers={"content-length": str(16 * 1024 * 1024 + 1)})
         with pytest.raises(EmbedderError, match="the answer is longer than 16 MiB"):
             stepped(SteppedClock(), attempts=1).post("chat/completions", {})
+
+
+def test_a_connection_that_cannot_be_read_any_more_is_an_error_of_the_model() -> None:
+    def connect() -> Connection:
+        raise ConfigError("there is no file /run/secrets/models")
+
+    server = ModelServer(CHAT_API, connect, lambda problem, _later: EmbedderError(problem), clock=FixedClock())
+    with pytest.raises(EmbedderError, match=r"its connection cannot be used: there is no file /run/secrets/models$"):
+        server.post("chat/completions", {})
+
+
+@pytest.mark.parametrize("key", ["two words", "line\nbreak"])
+def test_a_key_that_cannot_be_sent_is_said_when_the_server_is_opened(key: str) -> None:
+    held = Connection.model_validate({"base_url": "https://models.example", "api_key": key})
+    context = ModelContext(connection=lambda _name: held, clock=FixedClock())
+    with pytest.raises(ConfigError, match="api_key holds white space"):
+        open_server(CHAT_API, context, "models", lambda problem, _later: EmbedderError(problem), attempts=1)
