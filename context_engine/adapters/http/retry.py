@@ -59,10 +59,19 @@ def retried(
     left: Callable[[], float],
     backoff: Backoff,
     sleep: Callable[[float], None] = nap,
+    outages: tuple[type[SourceError], ...] = OUTAGES,
 ) -> T:
     """Return what a call returns, made again through an outage while tries and time are left.
 
     A server that asks for a longer pause than there is time is not asked again: it would refuse.
+
+    Args:
+        call: made at least once.
+        budget: how often.
+        left: seconds until the answer is of no use any more.
+        backoff: pauses where the server asks for none, or for shorter ones.
+        sleep: waits.
+        outages: errors after which a call is made again, if they are retryable.
 
     Raises:
         SourceError: the last one.
@@ -76,7 +85,7 @@ def retried(
         return max(requested or 0.0, grows(state))
 
     return tenacity.Retrying(
-        retry=tenacity.retry_if_exception(lambda error: isinstance(error, OUTAGES) and error.retryable),
+        retry=tenacity.retry_if_exception(lambda error: isinstance(error, outages) and error.retryable),
         wait=pause,
         stop=lambda state: (
             tenacity.stop_after_attempt(budget.attempts)(state) or state.upcoming_sleep >= left() or not budget.more()

@@ -167,7 +167,7 @@ def _exchange(
             return _read(response, left, max_bytes, name)
         finally:
             response.close()
-    except (httpx.TransportError, httpx.InvalidURL, httpx.StreamError) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, RuntimeError) as error:  # the last: closed meanwhile, or no thread left
         return _failure(error, name, silence_s, left)
 
 

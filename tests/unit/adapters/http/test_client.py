@@ -272,3 +272,19 @@ def test_a_certificate_file_that_cannot_be_used_is_said(api: Api, tmp_path: Path
     (tmp_path / "ca.pem").write_text("no certificate")
     with pytest.raises(SourceUnavailable, match="its connection cannot be used: a certificate file"):
         ask(api, ca_bundle=tmp_path / "ca.pem")
+
+
+def test_a_client_that_is_closed_while_it_is_used_fails_as_any_other_and_opens_again(
+    api: Api, web: respx.MockRouter
+) -> None:
+    web.post(f"{BASE}/v1/ask").respond(json={})
+    client = ApiClient(api, lambda: Connection.model_validate({"base_url": BASE, "api_key": KEY}), SystemClock())
+    client.call(HttpCall("POST", "ask"), client.access(), forever)
+    for one in client._clients.values():
+        one.close()
+    with pytest.raises(SourceUnavailable, match=r"the connection to .* broke \(RuntimeError\)") as raised:
+        client.call(HttpCall("POST", "ask"), client.access(), forever)
+    assert raised.value.retryable
+    client.close()
+    assert client.call(HttpCall("POST", "ask"), client.access(), forever).status == 200
+    client.close()
