@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from context_engine.adapters.http.api import Api
+from context_engine.adapters.http.deadline import TimeLimit
 from context_engine.adapters.http.keys import Access, ApiKey
 from context_engine.adapters.http.rate import RateBudget, shared_budget
 from context_engine.adapters.http.statuses import refusal
@@ -134,16 +135,8 @@ class ApiClient:
         def make() -> HttpAnswer:
             self._take(call, access, left)
             due = self._clock.monotonic() + PHASES * longest_s
-            return send(
-                client,
-                url,
-                call,
-                key,
-                left=lambda: min(left(), due - self._clock.monotonic()),
-                silence_s=longest_s,
-                max_bytes=self.api.max_bytes,
-                name=name,
-            )
+            limit = TimeLimit(longest_s, lambda: min(left(), due - self._clock.monotonic()))
+            return send(client, url, call, key, limit=limit, max_bytes=self.api.max_bytes, name=name)
 
         answer = turn(make)
         if answer.status in self.api.good:

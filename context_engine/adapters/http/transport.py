@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -117,8 +117,7 @@ def send(
     call: HttpCall,
     key: ApiKey | None,
     *,
-    left: Callable[[], float],
-    silence_s: float,
+    limit: TimeLimit,
     max_bytes: int,
     name: str,
 ) -> HttpAnswer:
@@ -129,8 +128,7 @@ def send(
         url: below which the call's path lies.
         call: what is asked.
         key: goes on the request.
-        left: seconds until the answer is of no use any more, to its last byte.
-        silence_s: longest silence borne.
+        limit: the longest silence borne, and when the answer must be there to its last byte.
         max_bytes: longest answer that is read.
         name: what messages call the server.
 
@@ -138,9 +136,9 @@ def send(
         SourceTimeout, SourceUnavailable: no answer.
         SourceProtocolError: a redirect, a compressed or an overlong answer.
     """
-    if min(left(), silence_s) <= 0:
+    if min(limit.left(), limit) <= 0:
         raise SourceTimeout("no time was left to ask", retryable=True)
-    answer = _exchange(client, url, call, key, left, silence_s, max_bytes, name)
+    answer = _exchange(client, url, call, key, limit, max_bytes, name)
     if isinstance(answer, SourceError):
         raise answer  # not where it was found: the transport's error and its frames hold the request, and so the key
     return answer
@@ -151,24 +149,22 @@ def _exchange(
     url: str,
     call: HttpCall,
     key: ApiKey | None,
-    left: Callable[[], float],
-    silence_s: float,
+    limit: TimeLimit,
     max_bytes: int,
     name: str,
 ) -> HttpAnswer | SourceError:
-    limits = {part: TimeLimit(silence_s, left) for part in ("read", "write")}
-    limits["connect"] = TimeLimit(min(silence_s, _CONNECT_S), left)
-    timeout = {**limits, "pool": max(min(silence_s, left()), 0.0)}
+    connect, pool = TimeLimit(min(limit, _CONNECT_S), limit.left), max(min(limit, limit.left()), 0.0)
+    timeout = {"connect": connect, "read": limit, "write": limit, "pool": pool}
     try:
         whole = _url(f"{url}/{call.path}")
         request = httpx.Request(call.method, whole, headers=_HEADERS, json=call.body, extensions={"timeout": timeout})
         response = client.send(request, stream=True, auth=key)
         try:
-            return _read(response, left, max_bytes, name)
+            return _read(response, limit, max_bytes, name)
         finally:
             response.close()
     except (httpx.HTTPError, httpx.InvalidURL, RuntimeError) as error:  # the last: closed meanwhile, or no thread left
-        return _failure(error, name, silence_s, left)
+        return _failure(error, name, limit)
 
 
 @lru_cache(maxsize=1024)
@@ -177,27 +173,32 @@ def _url(text: str) -> httpx.URL:
     return httpx.URL(text)
 
 
-def _failure(error: Exception, name: str, silence_s: float, left: Callable[[], float]) -> SourceError:
+def _failure(error: Exception, name: str, limit: TimeLimit) -> SourceError:
     kind = type(error).__name__
     if isinstance(error, httpx.PoolTimeout):
-        problem = "all connections to {name} were in use: raise max_connections of the connection, or lower the load"
-        return SourceTimeout(problem.replace("{name}", name), retryable=True)
+        return SourceTimeout(
+            f"all connections to {name} were in use: raise max_connections, or lower the load", retryable=True
+        )
     if isinstance(error, httpx.ConnectTimeout | httpx.ConnectError | httpx.ProxyError):
         return SourceUnavailable(
             f"{name} could not be reached ({kind}): check base_url, proxy and network", retryable=True
         )
     if isinstance(error, httpx.TimeoutException):
-        how = "the answer was not all there" if left() <= 0 else f"it was silent for {silence_s:g} s (timeout_s)"
-        return SourceTimeout(f"{name} did not answer in time ({kind}): {how}", retryable=True)
+        if limit.left() <= 0:
+            return _late(name)
+        problem = f"{name} was silent for {limit:g} s ({kind}): lower its load, or raise timeout_s of the connection"
+        return SourceTimeout(problem, retryable=True)
     if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol):
         return SourceUnavailable("the connection's base_url cannot be asked: correct it")
     return SourceUnavailable(f"the connection to {name} broke ({kind})", retryable=True)
 
 
-def _read(
-    response: httpx.Response, left: Callable[[], float], max_bytes: int, name: str
-) -> HttpAnswer | SourceProtocolError | SourceTimeout:
-    headers = {name.lower(): value for name, value in response.headers.items()}
+def _late(name: str) -> SourceTimeout:
+    return SourceTimeout(f"{name} did not answer in time: the answer was not all there", retryable=True)
+
+
+def _read(response: httpx.Response, limit: TimeLimit, max_bytes: int, name: str) -> HttpAnswer | SourceError:
+    headers = {header.lower(): value for header, value in response.headers.items()}
     if response.is_redirect:
         return SourceProtocolError(f"{name} answers with a redirect, which is not followed: correct base_url")
     if headers.get("content-encoding", "identity") != "identity":
@@ -211,6 +212,6 @@ def _read(
         body += part
         if len(body) > max_bytes:
             return too_long
-        if left() <= 0:
-            return SourceTimeout(f"{name} did not answer in time: the answer was not all there", retryable=True)
+        if limit.left() <= 0:
+            return _late(name)
     return HttpAnswer(response.status_code, headers, bytes(body))

@@ -58,7 +58,7 @@ def test_an_answer_that_comes_byte_by_byte_has_an_end(
     api: Api, said: bytes, ask: Ask, loopback: Callable[..., Loopback]
 ) -> None:
     """A byte every 0.05 s never trips the 5 s of silence; the 0.4 s of the call do."""
-    with pytest.raises(SourceTimeout, match=r"did not answer in time.*: the answer was not all there"):
+    with pytest.raises(SourceTimeout, match="did not answer in time: the answer was not all there"):
         ask(api, loopback(said, drips=True).url, seconds=0.4, timeout_s=5)
 
 
@@ -70,7 +70,9 @@ def test_without_a_nearer_deadline_the_end_is_three_times_the_silence(
 
 
 def test_a_server_that_says_nothing_is_left(api: Api, ask: Ask, loopback: Callable[..., Loopback]) -> None:
-    with pytest.raises(SourceTimeout, match=r"\(ReadTimeout\): it was silent for 0\.1 s \(timeout_s\)"):
+    with pytest.raises(
+        SourceTimeout, match=r"was silent for 0\.1 s \(ReadTimeout\): lower its load, or raise timeout_s"
+    ):
         ask(api, loopback(b"").url, timeout_s=0.1)
 
 
