@@ -68,10 +68,7 @@ class ApiClient:
             ConfigError: it cannot be used.
         """
         connection = self._connect()
-        if connection.api_key is None and self.api.key_required:
-            raise ConfigError(f"the connection has no api_key: {self.api.key_required}")
-        key = None if connection.api_key is None else ApiKey(connection.api_key, self.api.key_header)
-        return Access(connection, key, self._clock.monotonic())
+        return Access(connection, self._key(connection), self._clock.monotonic())
 
     def free_calls(self, access: Access) -> int | None:
         """Return how many calls the plan's rate allows now; None: any number."""
@@ -112,6 +109,15 @@ class ApiClient:
             clients, self._clients = list(self._clients.values()), {}
         for client in clients:
             client.close()
+
+    def _key(self, connection: Connection) -> ApiKey | None:
+        if connection.api_key is None and self.api.key_required:
+            raise ConfigError(f"the connection to {connection.shown_url} has no api_key: {self.api.key_required}")
+        try:
+            return None if connection.api_key is None else ApiKey(connection.api_key, self.api.key_header)
+        except ConfigError as error:
+            problem = f"the connection to {connection.shown_url} cannot be used: {error.problem}"
+        raise ConfigError(problem)
 
     def _rotate(self, access: Access, used: ApiKey | None, refused: SourceError) -> SourceError | None:
         """Read the connection again after a refusal; return it, or None where the key has changed."""

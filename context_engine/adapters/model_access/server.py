@@ -112,7 +112,8 @@ class ModelServer:
         except ConfigError as error:
             failure = self._error(f"its connection cannot be used: {error}", False)
         except SourceError as error:
-            failure = self._error(str(error), error.retryable)
+            pause = f"; it asks for a pause of {error.retry_after_s:.0f} s" if error.retry_after_s else ""
+            failure = self._error(f"{error}{pause}", error.retryable)
         raise failure  # outside the except, so that it stands alone
 
     def access(self) -> Access:

@@ -127,7 +127,9 @@ def test_the_key_is_in_no_error_no_chain_and_no_log(
 
 @pytest.mark.parametrize("key", ["two words", "line\nbreak", "schlüssel-schlüssel"])
 def test_a_key_that_cannot_be_sent_is_not_sent(api: Api, key: str, ask: Ask, web: respx.MockRouter) -> None:
-    with pytest.raises(ConfigError, match="api_key holds white space or characters that cannot be sent") as raised:
+    with pytest.raises(
+        ConfigError, match=f"{BASE} cannot be used: api_key holds white space or characters that"
+    ) as raised:
         ask(api, api_key=key)
     assert key not in str(raised.value)
     assert not web.calls
@@ -138,7 +140,7 @@ def test_without_a_key_none_is_sent_or_the_api_says_that_it_needs_one(
 ) -> None:
     route = web.post(f"{BASE}/v1/ask").respond(json={})
     if api.key_required:
-        with pytest.raises(ConfigError, match="the connection has no api_key: give it"):
+        with pytest.raises(ConfigError, match=f"the connection to {BASE} has no api_key: give it"):
             ask(api, api_key=None)
     else:
         ask(api, api_key=None)

@@ -160,7 +160,7 @@ def test_a_pause_that_does_not_fit_is_not_waited_out() -> None:
     clock = SteppedClock()
     with respx.mock() as web:
         route = web.post(CHAT).respond(503, headers={"retry-after": "3600"})
-        with pytest.raises(EmbedderError, match=r"failed inside \(503\)"):
+        with pytest.raises(EmbedderError, match=r"failed inside \(503\).*; it asks for a pause of 3600 s$"):
             stepped(clock, attempts=5).post("chat/completions", {})
     assert (route.call_count, clock.slept) == (1, [])
 
