@@ -28,10 +28,10 @@ from context_engine.core.models import (
     sound_text,
 )
 from context_engine.core.protocols import TokenCounter
-from context_engine.ingest.carried import carried, own_fields
 from context_engine.ingest.chunk_fields import chunk_metadata, neighbours
-from context_engine.ingest.claims import ALIASES, CLAIMS, ID_FIELDS, Claims, json_value
-from context_engine.ingest.loaded import LoadedDocument, page_at
+from context_engine.ingest.declared_fields import ALIASES, CLAIMS, ID_FIELDS, Claims, json_value
+from context_engine.ingest.loaded_document import LoadedDocument, page_at
+from context_engine.ingest.shared_metadata import carried, own_fields
 
 __all__ = ["PreparedDocument", "chunks_of", "prepare"]
 

@@ -12,11 +12,11 @@ from context_engine.core.chunking import ChunkingStrategy
 from context_engine.core.context.tokens import ApproxTokenCounter
 from context_engine.core.models import Chunk, IngestSettings
 from context_engine.core.protocols import TokenCounter
+from context_engine.ingest.assignment import Assigned
 from context_engine.ingest.documents import PreparedDocument, chunks_of, prepare
 from context_engine.ingest.limits import most_chars, most_chunks, over
-from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders import MOST_BYTES, load
-from context_engine.ingest.rules import Assigned
 
 __all__ = [
     "CutDocument",

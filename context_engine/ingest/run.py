@@ -15,14 +15,14 @@ from context_engine.core.chunking import DEFAULT_STRATEGIES
 from context_engine.core.models import Chunk, SourceSpec
 from context_engine.core.protocols import Sink
 from context_engine.errors import InvalidRequest, nearest
+from context_engine.ingest.assignment import Assigned, assigned
 from context_engine.ingest.documents import PreparedDocument, chunks_of
+from context_engine.ingest.file_names import shown_name
 from context_engine.ingest.folder import files_of, names_of
-from context_engine.ingest.loaded import Skipped
-from context_engine.ingest.memory import FileMemory, Held, Remembered
-from context_engine.ingest.names import shown_name
+from context_engine.ingest.loaded_document import Skipped
 from context_engine.ingest.reading import CutDocument, FileJob, IngestOptions, prepared
 from context_engine.ingest.report import IngestReport, Refused, documents
-from context_engine.ingest.rules import Assigned, assigned
+from context_engine.ingest.scan_cache import FileMemory, Held, Remembered
 from context_engine.ingest.workers import Item, read_all
 
 __all__ = ["IngestOptions", "Progress", "RefusingSink", "ingest"]

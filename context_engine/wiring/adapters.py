@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from typing import Any, Final
 
 from context_engine.adapters.sources.adapter import SourceAdapter
@@ -39,7 +40,7 @@ _OWN: Final = (
     ),
     EntryPoint("openai", "context_engine.adapters.refiners.openai:open_openai", REFINERS),
 )
-"""This package's own, found without its metadata too: a Dify plugin carries the package as a plain folder."""
+"""This package's own, found without its metadata too; a Dify plugin carries some of them."""
 
 
 def installed(group: str) -> tuple[str, ...]:
@@ -74,7 +75,7 @@ def find_adapter(group: str, name: str, *, file: str | None = None, key: str | N
 
 def _points(group: str) -> list[EntryPoint]:
     """Return the entry points of a group: this package's own names win over whatever metadata says of them."""
-    own = [point for point in _OWN if point.group == group]
+    own = [point for point in _OWN if point.group == group and find_spec(point.module)]
     names = {point.name for point in own}
     return [*own, *(point for point in entry_points(group=group) if point.name not in names)]
 

@@ -253,13 +253,11 @@ class SourceOpener:
 
 @dataclass(frozen=True, slots=True)
 class RerankerChoice:
-    """The one reranker of an engine, and the settings of a search with a check that they ask for no other."""
+    """The one reranker of an engine, and what decides for each search whether it runs."""
 
     resolver: SettingsResolver
-    name: str
-    options: Mapping[str, Any]
     reranker: Reranker | None
-    given: bool
+    from_code: bool
 
     @classmethod
     def of(
@@ -271,40 +269,28 @@ class RerankerChoice:
             ConfigError: it is not installed, or its options cannot be used.
         """
         if given is not None:
-            return cls(resolver, given.name, {}, given, True)
-        reranker = models.reranker() if models else None
-        base = resolver.base().values
-        return cls(resolver, base.reranker if reranker else "noop", base.reranker_options, reranker, False)
+            return cls(resolver, given, True)
+        return cls(resolver, models.reranker() if models else None, False)
 
     def resolve(self, domain: DomainSpec | None, request: SearchRequest) -> EffectiveSettings:
         """Return the settings of a search.
 
         Raises:
-            InvalidRequest: an option that cannot be used, or another reranker than the engine's.
+            InvalidRequest: an option that cannot be used, or reranking by an engine that was built without it.
             ConfigError: the same of a file.
         """
-        asked = self.resolver.resolve(domain, request)
-        settings = hybrid(self.resolver.base(), asked, request.query, has_reranker=self.reranker is not None)
-        wanted, origin = settings.values.reranker, settings.origins.get("reranker", "default")
-        if self.given:
-            return with_layer(settings, {"reranker": Setting(self.name, "code")})
-        if not settings.values.reranking_enabled:
+        settings = self.resolver.resolve(domain, request)
+        settings = hybrid(settings, request.query, has_reranker=self.reranker is not None)
+        if self.from_code and self.reranker is not None:
+            return with_layer(settings, {"reranker": Setting(self.reranker.name, "code")})
+        if self.reranker is not None or not settings.values.reranking_enabled:
             return settings
-        if wanted == self.name:
-            return self._with_options(settings)
-        if wanted == "noop":
-            return with_layer(settings, {"reranking_enabled": Setting(False, origin)})
-        problem = (
-            f"this engine runs with reranker {self.name!r}, not {wanted!r}: name it in rag-pipeline.json, in "
-            "CONTEXT_ENGINE_RERANKER or in the pipeline config, and build a new engine"
-        )
-        raise InvalidRequest(problem) if origin == "call" else ConfigError(problem, file=origin, key="reranker")
-
-    def _with_options(self, settings: EffectiveSettings) -> EffectiveSettings:
-        """Return the settings, if they ask for the reranker as it was opened."""
-        origin = settings.origins.get("reranker_options", "default")
-        if settings.values.reranker_options == self.options:
-            return settings
-        problem = "this engine's reranker was opened with other options: name them in rag-pipeline.json or in the "
-        problem += "pipeline config, and build a new engine"
-        raise InvalidRequest(problem) if origin == "call" else ConfigError(problem, file=origin, key="reranker_options")
+        name = settings.values.reranker
+        if name == "noop":
+            return with_layer(
+                settings, {"reranking_enabled": Setting(False, settings.origins.get("reranker", "default"))}
+            )
+        problem = f"this engine was built with reranking_enabled false, so its reranker {name!r} is not open: "
+        problem += "set it to true in rag-pipeline.json, in CONTEXT_ENGINE_RERANKING_ENABLED or in the pipeline config"
+        origin, key = settings.origins.get("reranking_enabled", "default"), "reranking_enabled"
+        raise InvalidRequest(problem) if origin == "call" else ConfigError(problem, file=origin, key=key)

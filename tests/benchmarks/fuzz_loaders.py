@@ -35,8 +35,8 @@ from sample_files import MAKERS
 
 from context_engine.core.models import IngestSettings
 from context_engine.ingest import LOADERS, CutDocument, IngestOptions, process
+from context_engine.ingest.assignment import Assigned
 from context_engine.ingest.reading import FileJob
-from context_engine.ingest.rules import Assigned
 from context_engine.ingest.workers import read_all
 
 _BATCH: Final = 400

@@ -151,7 +151,7 @@ def _all_of(texts: Sequence[str]) -> Filter | None:
 def _overrides(options: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of this call under their own names, each given once."""
     from context_engine.settings import call_layer
-    from context_engine.settings.interpolate import Written
+    from context_engine.settings.interpolate import Unparsed
 
     given: dict[str, Any] = {}
     for text in options["settings"]:
@@ -160,7 +160,7 @@ def _overrides(options: dict[str, Any]) -> dict[str, Any]:
             raise click.UsageError(f"--set takes KEY=VALUE, got {text!r}")
         if name.strip() in given:
             raise click.UsageError(f"--set {name.strip()} is given twice")
-        given[name.strip()] = Written(value)
+        given[name.strip()] = Unparsed(value)
     options_of = {"top_k": "stage2_top_k", "min_relevance": "min_relevance_score", "budget": "context_max_tokens"}
     layer: Layer = call_layer(given)
     overrides = {key: setting.value for key, setting in layer.items()}

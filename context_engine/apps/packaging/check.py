@@ -53,7 +53,7 @@ def check(place: Path, *, sdk_python: Path | None = None) -> CheckResult:
     if place.is_dir():
         files = read_folder(place)
         if project is not None and "context_engine/__init__.py" not in files:
-            files |= vendor_project(project).files
+            files |= vendor_project(project, [files]).files
     elif place.is_file():
         files = read_package(place)
     else:

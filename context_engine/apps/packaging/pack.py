@@ -91,9 +91,11 @@ def pack(plugin_dir: Path, out: Path, options: PackOptions | None = None, *, env
     if project is None:
         problem = f"{plugin_dir} does not lie in a checkout of context_engine: run this in the checkout's root"
         raise ConfigError(problem, key="--plugin-dir")
-    own, included = vendor_project(project), [vendor_installed(name) for name in options.include]
+    plugin, included = read_folder(plugin_dir), [vendor_installed(name) for name in options.include]
+    carried = [one.files for one in included]
+    own = vendor_project(project, [plugin, *carried])
     files: dict[str, bytes] = {}
-    for part in (read_folder(plugin_dir), own.files, *(one.files for one in included)):
+    for part in (plugin, own.files, *carried):
         _refuse_overlap(files, part)
         files |= part
     files[REQUIREMENTS] = _required(files, [line for one in included for line in one.requires])

@@ -82,6 +82,6 @@ class Examination:
         return "empty" if self.documents == 0 else "ok"
 
 
-def notices_about(subject: str, *messages: str) -> tuple[Notice, ...]:
-    """Return sentences as notices about a source or a part of it."""
-    return tuple(Notice(NoticeCode.SOURCE_NOTE, subject, message) for message in messages)
+def notices_about(subject: str, *remarks: str | Notice) -> tuple[Notice, ...]:
+    """Return remarks as notices about a source or a part of it."""
+    return tuple(one if isinstance(one, Notice) else Notice(NoticeCode.SOURCE_NOTE, subject, one) for one in remarks)

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Final, TextIO
 
-from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.encoding import open_text
-from context_engine.ingest.loaders.layout import Place, Texts, laid_out
 from context_engine.ingest.loaders.records import LongLine, Told, bounded
+from context_engine.ingest.loaders.sheet_layout import Place, Texts, laid_out
 from context_engine.ingest.loaders.source_file import SourceFile
 from context_engine.ingest.loaders.table import Row
 

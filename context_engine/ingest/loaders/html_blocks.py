@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, cast
 
-from context_engine.ingest.loaders.html_aside import SetAside
+from context_engine.ingest.loaders.html_boilerplate import SetAside
 from context_engine.ingest.loaders.html_controls import CONTROLS, shown
 from context_engine.ingest.loaders.markdown import Block, heading, one_line, pipe_table, plain
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from context_engine.ingest.loaders.html_aside import SetAside
+from context_engine.ingest.loaders.html_boilerplate import SetAside
 from context_engine.ingest.loaders.markdown import one_line
 
 if TYPE_CHECKING:

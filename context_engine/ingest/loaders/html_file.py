@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from context_engine.errors import MissingExtra
 from context_engine.ingest.header import header_fields
-from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.encoding import Decoded, decoded
-from context_engine.ingest.loaders.html_aside import SetAside
 from context_engine.ingest.loaders.html_blocks import HtmlBlocks
+from context_engine.ingest.loaders.html_boilerplate import SetAside
 from context_engine.ingest.loaders.markdown import Block, heading, joined, one_line
 from context_engine.ingest.loaders.properties import moment, real_properties
 from context_engine.ingest.loaders.source_file import SourceFile
-from context_engine.ingest.loaders.words import missing
+from context_engine.ingest.loaders.text_overlap import missing
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TextIO
 
-from context_engine.ingest.claims import ID_FIELDS
-from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.declared_fields import ID_FIELDS
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.encoding import open_text
 from context_engine.ingest.loaders.json_stream import BLOCK, Broken, JsonStream, Unread
 from context_engine.ingest.loaders.json_text import JsonReader, TooDeep

@@ -16,7 +16,7 @@ from typing import Any, Final
 from zipfile import ZipFile
 
 from context_engine.ingest.header import header_fields
-from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.archive import check_archive
 from context_engine.ingest.loaders.docx_document import contents_left_out, is_page_number
 from context_engine.ingest.loaders.markdown import Block, joined, one_line

@@ -25,12 +25,12 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.errors import MissingExtra
 from context_engine.ingest.header import header_fields
-from context_engine.ingest.loaded import LoadedDocument, Skipped
-from context_engine.ingest.loaders.pdf_edges import without_repeats
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.pdf_guard import is_bomb
 from context_engine.ingest.loaders.pdf_layout import laid_out
 from context_engine.ingest.loaders.pdf_notes import opened_form
 from context_engine.ingest.loaders.pdf_page import PdfPage, read_page
+from context_engine.ingest.loaders.pdf_running_heads import without_repeats
 from context_engine.ingest.loaders.properties import labelled, real_properties
 from context_engine.ingest.loaders.source_file import SourceFile
 

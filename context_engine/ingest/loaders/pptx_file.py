@@ -15,7 +15,7 @@ from typing import Final
 from zipfile import ZipFile
 
 from context_engine.ingest.header import header_fields
-from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.archive import check_archive
 from context_engine.ingest.loaders.markdown import joined
 from context_engine.ingest.loaders.ooxml import REL, OoxmlPackage

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from context_engine.core.chunking import record_text
-from context_engine.ingest.claims import ID_FIELDS, RECORD_CLAIMS, json_value
-from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.declared_fields import ID_FIELDS, RECORD_CLAIMS, json_value
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 
 __all__ = ["MOST_LINE", "LongLine", "Told", "bounded", "record_document", "until_hopeless"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from context_engine.ingest.header import header_fields
-from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.docx_document import is_page_number
 from context_engine.ingest.loaders.markdown import Block, joined
 from context_engine.ingest.loaders.properties import labelled, real_properties

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from context_engine.core.models import IngestSettings
-from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 
 __all__ = ["Loader", "NoFile", "SourceFile", "kind_of"]
 

@@ -10,8 +10,8 @@ from datetime import date, datetime, time, timedelta
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from context_engine.ingest.claims import ALIASES, CLAIMS, ID_FIELDS
-from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.declared_fields import ALIASES, CLAIMS, ID_FIELDS
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.markdown import one_line
 from context_engine.ingest.loaders.records import record_document
 

@@ -16,11 +16,11 @@ from itertools import islice
 from typing import Final
 from zipfile import BadZipFile, ZipFile
 
-from context_engine.ingest.claims import ID_FIELDS
-from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.declared_fields import ID_FIELDS
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.archive import check_archive
-from context_engine.ingest.loaders.layout import Place, Texts, laid_out
 from context_engine.ingest.loaders.records import Told
+from context_engine.ingest.loaders.sheet_layout import Place, Texts, laid_out
 from context_engine.ingest.loaders.source_file import SourceFile
 from context_engine.ingest.loaders.table import Row, names_of
 from context_engine.ingest.loaders.xlsx_parts import Book, SheetPart, TooManyTexts, header_text

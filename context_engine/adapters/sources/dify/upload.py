@@ -11,10 +11,10 @@ from context_engine.adapters.sources.dify.content_digest import Stored
 from context_engine.adapters.sources.dify.document_marks import Key, Value, fields_of, marks_of
 from context_engine.adapters.sources.dify.keywords import keywords_of
 from context_engine.adapters.sources.dify.metadata import MARKS, UNFINISHED
-from context_engine.adapters.sources.dify.secret import redacted
 from context_engine.adapters.sources.dify.writes import Writes
 from context_engine.core.models import Chunk
 from context_engine.errors import SourceNotFound, SourceProtocolError
+from context_engine.secrecy import redacted
 
 __all__ = ["Draft", "Lost", "Refusal", "Refused", "batches", "check", "checked", "fill", "wait"]
 
