@@ -8,8 +8,8 @@ A file that goes over its time or memory, or that its process does not survive, 
 behind it. What a file of records gave before is kept.
 
 `concurrent.futures.ProcessPoolExecutor` was tried on the same poison files: one that ended its process cost all ten
-files of the run (BrokenProcessPool), with `max_tasks_per_child=1` too. One that hung could not be cancelled, what it had
-given was lost and the program it had started lived on; and the pool starts again the script that uses it.
+files of the run (BrokenProcessPool), with `max_tasks_per_child=1` too. One that hung could not be cancelled, what it
+had given before was lost, and the program that it had started lived on.
 """
 
 from __future__ import annotations

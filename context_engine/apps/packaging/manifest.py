@@ -7,16 +7,12 @@ from datetime import datetime
 from typing import Final
 
 from context_engine.apps.packaging.findings import Node, Report, open_yaml
+from context_engine.apps.packaging.requirements import is_version
 
 __all__ = ["MANIFEST", "PROVIDER_TAGS", "check_manifest"]
 
 MANIFEST: Final = "manifest.yaml"
 VERSION: Final = r"\d{1,4}(\.\d{1,4}){2}(-\w{1,16})?"
-_PEP440_SUFFIX: Final = r"-(?:(?:a|b|c|rc|alpha|beta|pre|preview|post|rev|r|dev)_?\d*|\d+)"
-_PEP440: Final = (
-    r"\d+(?:\.\d+)*(?:[-_.]?(?:a|b|c|rc|alpha|beta|pre|preview)[-_.]?\d*)?"
-    r"(?:[-_.]?(?:post|rev|r)[-_.]?\d*|-\d+)?(?:[-_.]?dev[-_.]?\d*)?"
-)
 _AUTHOR: Final = r"[a-z0-9_-]{1,64}"
 _NAME: Final = r"[a-z0-9_-]{1,128}"
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -84,7 +80,7 @@ def check_manifest(report: Report) -> Node | None:
 
 def _check_names(top: Node) -> None:
     version = top.at("version").text(pattern=VERSION, example="0.1.0")
-    if version and "-" in version and not re.fullmatch(_PEP440_SUFFIX, version[version.index("-") :].lower()):
+    if version and not is_version(version):
         top.at("version").fail("version", f"{version!r} is no Python version: Dify refuses it; 0.1.0-rc1 is one")
     top.at("type").choice(("plugin",))
     author = top.at("author").text(pattern=_AUTHOR)
@@ -172,7 +168,9 @@ def _check_meta(report: Report, meta: Node) -> None:
             meta.at("arch").fail("required", "must name amd64, arm64 or both")
         for arch in arches:
             arch.choice(("amd64", "arm64"))
-    meta.at("minimum_dify_version").text(required=False, pattern=_PEP440, example="1.10.0")
+    least = meta.at("minimum_dify_version")
+    if (text := least.text(required=False)) and not is_version(text):
+        least.fail("version", f"{text!r} is no version, e.g. 1.10.0")
     runner = meta.at("runner")
     if runner.mapping():
         runner.at("language").choice(("python",))

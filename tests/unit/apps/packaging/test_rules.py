@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from context_engine.apps.packaging import check_files
 from context_engine.apps.packaging.findings import Finding
 from context_engine.apps.packaging.vendor import Project
+from context_engine.errors import MissingExtra
 
 M, P, T = "manifest.yaml", "provider/context_engine.yaml", "tools/search.yaml"
 G, E = "group/retrieval.yaml", "endpoints/retrieval.yaml"
@@ -59,7 +62,7 @@ MANIFEST_ROWS = [
     ("language: python", "language: ruby", "meta.runner.language", "choice"),
     ('version: "3.12"', "version: 3.12", "meta.runner.version", "type"),
     ("entrypoint: main", "entrypoint: app", "meta.runner.entrypoint", "choice"),
-    ("minimum_dify_version: 1.10.0", "minimum_dify_version: newest", "meta.minimum_dify_version", "pattern"),
+    ("minimum_dify_version: 1.10.0", "minimum_dify_version: newest", "meta.minimum_dify_version", "version"),
     ("tags: [rag, search]", "tags: [rag, banking]", "tags.1", "choice"),
     ("privacy: PRIVACY.md", "privacy: PRIVATE.md", "privacy", "path"),
     ("repo: https://git", "repo: git", "repo", "pattern"),
@@ -345,6 +348,15 @@ def test_requirements_are_the_packages_own_and_the_sdk(staged: dict[str, bytes],
 def test_requirements_may_be_written_in_another_way(staged: dict[str, bytes]) -> None:
     text = "# the SDK\nDify-Plugin < 0.11, >= 0.10.0\n\nhttpx<1,>=0.28.0  # http\npyyaml>=6.0.2,<7\n"
     assert check_files({**staged, "requirements.txt": text.encode()}) == ()
+
+
+@pytest.mark.parametrize("module", ["packaging.requirements", "packaging.utils", "packaging.version"])
+def test_without_the_library_that_reads_requirements_the_extra_is_named(
+    staged: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtra, match=r"context-engine\[plugin\]"):
+        check_files(staged)
 
 
 def test_a_pyproject_in_the_plugin_says_the_same(staged: dict[str, bytes]) -> None:
