@@ -21,7 +21,6 @@ __all__ = [
     "canonical",
     "check_requirements",
     "check_versions",
-    "is_version",
     "package_version",
     "read_requirements",
 ]
@@ -49,23 +48,6 @@ def canonical(name: str) -> str:
     except ImportError as error:
         raise MissingExtra(_READING, _EXTRA) from error
     return canonicalize_name(name)
-
-
-def is_version(text: str) -> bool:
-    """Return whether Python's packaging reads a text as a version.
-
-    Raises:
-        MissingExtra: `packaging` is not installed.
-    """
-    try:
-        from packaging.version import InvalidVersion, Version
-    except ImportError as error:
-        raise MissingExtra(_READING, _EXTRA) from error
-    try:
-        Version(text)
-    except InvalidVersion:
-        return False
-    return True
 
 
 def read_requirements(lines: Iterable[str]) -> tuple[list[Requirement], list[str]]:
@@ -151,11 +133,17 @@ def _check_wheels(
     for name in sorted(set(wanted) - set(listed)):
         report.add(REQUIREMENTS, name, "requirements", f"is missing: no wheel of {wanted[name]} is listed")
     sdk = listed.get("dify-plugin", "")
-    version = f"{sdk}--".rsplit("/", 1)[-1].split("-")[1]
-    if sdk and not (is_version(version) and wanted["dify-plugin"].specifier.contains(version)):
+    if sdk and not _satisfies(sdk, wanted["dify-plugin"]):
         report.add(REQUIREMENTS, sdk, "requirements", f"is not {SDK}")
     if "pyproject.toml" in report.files:
         report.add("pyproject.toml", "", "requirements", "must not stand beside wheels: Dify would install from it")
+
+
+def _satisfies(wheel: str, requirement: Requirement) -> bool:
+    try:
+        return requirement.specifier.contains(f"{wheel}-".rsplit("/", 1)[-1].split("-")[1])
+    except ValueError:  # no version stands there
+        return False
 
 
 def _check_pyproject(report: Report, wanted: Mapping[str, Requirement]) -> None:
