@@ -29,9 +29,9 @@ from context_engine.core.models import (
 )
 from context_engine.core.protocols import TokenCounter
 from context_engine.ingest.chunk_fields import chunk_metadata, neighbours
-from context_engine.ingest.declared_fields import ALIASES, CLAIMS, ID_FIELDS, Claims, json_value
+from context_engine.ingest.declared_fields import ALIASES, DECLARED_FIELDS, ID_FIELDS, DeclaredFields, json_value
 from context_engine.ingest.loaded_document import LoadedDocument, page_at
-from context_engine.ingest.shared_metadata import carried, own_fields
+from context_engine.ingest.shared_metadata import piece_fields, shared_metadata
 
 __all__ = ["PreparedDocument", "chunks_of", "prepare"]
 
@@ -75,7 +75,7 @@ def prepare(
 ) -> PreparedDocument:
     """Return a document with its identity, claims and hash; nothing is cut yet.
 
-    Claims are kept as they are made: whether one may raise authority or lower a classification is decided when the
+    DeclaredFields are kept as they are made: whether one may raise authority or lower a classification is decided when the
     chunk is retrieved. The rule's classification is the least the document gets, the rule's tier the highest.
 
     Args:
@@ -91,12 +91,12 @@ def prepare(
     """
     loaded, said = _sound(loaded)
     fields = _fields(loaded)
-    claims = Claims(fields)
+    claims = DeclaredFields(fields)
     own_id = next((found for name in ID_FIELDS[loaded.record] if (found := claims.text(name))), None)
     identity = own_id or document_id or loaded.stem
     doc_type = _doc_type(loaded, rule, claims)
     strategy = _strategy(rule, doc_type, strategies, max_chunk_tokens)
-    shared = carried(loaded, fields, rule.fields if rule else ())
+    shared = shared_metadata(loaded, fields, rule.fields if rule else ())
     metadata, too_much = sound_mapping(shared.metadata)
     base = _base(loaded, rule, claims, identity, doc_type)._replace(metadata=metadata)
     return PreparedDocument(
@@ -129,7 +129,7 @@ def chunks_of(document: PreparedDocument, counter: TokenCounter, *, now: datetim
     """
     pieces = cut(document.loaded.text, document.strategy, counter.count)
     chunk_ids = _chunk_ids(document, pieces)
-    owns = own_fields(document.loaded, document.fields, pieces)
+    owns = piece_fields(document.loaded, document.fields, pieces)
     return [
         _chunk(document, piece, own, chunk_ids, counter.count(piece.content), now) for piece, own in zip(pieces, owns)
     ]
@@ -196,27 +196,29 @@ def _strategy(
 
 
 def _fields(loaded: LoadedDocument) -> dict[str, Any]:
-    """Return front matter over header, by the names of CLAIMS; a record's fields keep their names."""
+    """Return front matter over header, by the names of DECLARED_FIELDS; a record's fields keep their names."""
     if loaded.record:
         return dict(loaded.fields)
     named: dict[str, Any] = {}
     for key, value in loaded.fields.items():
         plain = key.strip().lower().replace(" ", "_").replace("-", "_")
         known = ALIASES.get(plain, plain)
-        name = known if known in CLAIMS else key
+        name = known if known in DECLARED_FIELDS else key
         if value is not None and (name == key or name not in loaded.fields):
             named[name] = value
     return {**loaded.header, **named}
 
 
-def _doc_type(loaded: LoadedDocument, rule: DocumentRule | None, claims: Claims) -> str:
+def _doc_type(loaded: LoadedDocument, rule: DocumentRule | None, claims: DeclaredFields) -> str:
     """Return the rule's type where it states one, else the document's own, else by the kind of file."""
     if rule is not None and "doc_type" in rule.model_fields_set:
         return rule.doc_type
     return claims.text("doc_type") or ("entity_record" if loaded.record else "default")
 
 
-def _base(loaded: LoadedDocument, rule: DocumentRule | None, claims: Claims, identity: str, doc_type: str) -> Chunk:
+def _base(
+    loaded: LoadedDocument, rule: DocumentRule | None, claims: DeclaredFields, identity: str, doc_type: str
+) -> Chunk:
     fetched_at = claims.moment("fetched_at")
     base = Chunk(
         content="",
@@ -240,13 +242,13 @@ def _base(loaded: LoadedDocument, rule: DocumentRule | None, claims: Claims, ide
     return base
 
 
-def _tier(rule: DocumentRule | None, claims: Claims) -> int | None:
+def _tier(rule: DocumentRule | None, claims: DeclaredFields) -> int | None:
     """Return the lower of what the rule and the document say: the higher number."""
     given = [claims.tier("authority_tier"), rule.tier if rule else None]
     return max((one for one in given if one), default=None)
 
 
-def _classification(rule: DocumentRule | None, claims: Claims) -> Classification | None:
+def _classification(rule: DocumentRule | None, claims: DeclaredFields) -> Classification | None:
     given = [claims.classification("classification"), rule.classification if rule else None]
     return max((one for one in given if one), key=lambda one: one.rank, default=None)
 

@@ -143,7 +143,7 @@ def _once(workspace: Workspace, order: _Order, *, as_json: bool) -> bool:
 
 def _run(workspace: Workspace, order: _Order, specs: Any, sink: DocumentSink) -> IngestReport:
     from context_engine.adapters.token_counters import open_counter
-    from context_engine.ingest import FileMemory, IngestOptions
+    from context_engine.ingest import IngestOptions, ScanCache
     from context_engine.ingest import ingest as run
 
     settings = workspace.setup.resolver.base(workspace.setup.registry.domain(order.domain)).values
@@ -159,7 +159,7 @@ def _run(workspace: Workspace, order: _Order, specs: Any, sink: DocumentSink) ->
             return run(
                 order.path, specs, sink,
                 source_id=order.source_id, options=options, prune=order.prune, dry_run=order.dry_run,
-                progress=progress, memory=FileMemory(workspace.data_dir / f"files-{order.to}.json", force=order.force),
+                progress=progress, memory=ScanCache(workspace.data_dir / f"files-{order.to}.json", force=order.force),
             )  # fmt: skip
     except SourceError:
         note("What was written stays: run the command again to go on.")
