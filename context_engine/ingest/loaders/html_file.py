@@ -4,8 +4,8 @@ Read: the main content (`<main>`, the only `<article>`, where hardly anything st
 headings, lists, tables (cells that span several rows repeated), definition lists, quotations and code; bold words as
 `**bold**`; what is filled in, ticked and chosen in forms; pictures by the text that stands for them. The encoding is
 the file's mark, UTF-8, the one its `<meta>` or XML declaration names, or a guess. Fields: title, author and dates of
-the page's head. Reported, with their words, not read: navigation, page heads and feet, asides, hidden elements, controls
-of forms, what is shown in place of something else (`<noscript>`, `<template>`), frames. Not read: scripts, styles,
+the page's head. Reported, with their words, not read: navigation, page heads and feet, asides, hidden elements,
+controls of forms, what is shown in place of something else (`<noscript>`, `<template>`), frames. Not read: scripts, styles,
 comments, links' targets; nothing is fetched. Refused: elements nested over 5,000 deep.
 """
 
