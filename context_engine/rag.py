@@ -24,6 +24,7 @@ from context_engine.core.concurrency.forking import Lock
 from context_engine.core.engine import Engine, SystemClock, rank_chunks
 from context_engine.core.models import (
     Caller,
+    Notice,
     SearchRequest,
     SearchResult,
     Status,
@@ -191,13 +192,13 @@ class _Pipeline:
     def rerank(self, query: str, chunks: Iterable[Mapping[str, Any]], top_k: int = 8) -> ChunkList:
         """See `context_engine.rag.rerank`."""
         checked_top_k(top_k, "top_k")
-        notes: list[str] = []
-        read = [chunk_from_dict(chunk, notes) for chunk in _several(chunks, "chunks")]
+        notices: list[Notice] = []
+        read = [chunk_from_dict(chunk, notices) for chunk in _several(chunks, "chunks")]
         domain = next((str(chunk.extra["domain"]) for chunk in read if chunk.extra.get("domain")), "NPA")
         request = self._request(query, domain, {"stage2_top_k": top_k})
         own, choice = SPEAKS_FOR_ITSELF, self._functions().choice
         settings = choice.resolve(None, request)
-        return _listed(rank_chunks(request, own, read, settings=settings, notes=notes, reranker=choice.reranker))
+        return _listed(rank_chunks(request, own, read, settings=settings, notices=notices, reranker=choice.reranker))
 
     def get_config(self) -> dict[str, Any]:
         """See `context_engine.rag.get_rag_config`."""

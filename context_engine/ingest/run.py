@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from context_engine.core.chunking import DEFAULT_STRATEGIES
 from context_engine.core.models import Chunk, SourceSpec
-from context_engine.core.protocols import DocumentSink
+from context_engine.core.protocols import Sink
 from context_engine.errors import InvalidRequest, nearest
 from context_engine.ingest.assignment import Assignment, assign
 from context_engine.ingest.documents import PreparedDocument, chunks_of
@@ -33,7 +33,7 @@ MOST_SAMPLES: Final = 5
 _NO_RULE: Final = "no rule of the sources given includes it"
 
 
-class RefusingSink(DocumentSink, Protocol):
+class RefusingSink(Sink, Protocol):
     """A sink that may refuse single documents; a refused document is as it was.
 
     Attributes:
@@ -50,7 +50,7 @@ Progress = Callable[[int, int, str], None]
 def ingest(
     path: str | os.PathLike[str],
     specs: SourceSpec | Sequence[SourceSpec],
-    sink: DocumentSink,
+    sink: Sink,
     *,
     source_id: str | None = None,
     options: IngestOptions | None = None,
@@ -140,7 +140,7 @@ class _Run:
     """The counts of one run, and what of each source was there before and has been seen since."""
 
     specs: Sequence[SourceSpec]
-    sink: DocumentSink
+    sink: Sink
     options: IngestOptions
     dry_run: bool
     documents: int = 0

@@ -25,7 +25,7 @@ from context_engine.errors import ConfigError, MissingVariable, nearest
 from context_engine.secrecy import MASK, hide_in_error, keep_secret
 from context_engine.settings.files import read_yaml
 from context_engine.settings.interpolate import FromVariable, Interpolator
-from context_engine.settings.sentences import config_error, unknown_key
+from context_engine.settings.messages import config_error, unknown_key
 
 __all__ = ["MASK", "Connection", "Connections", "read_fields"]
 

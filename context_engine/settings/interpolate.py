@@ -17,7 +17,7 @@ from context_engine.errors import ConfigError, MissingVariable
 from context_engine.secrecy import looks_like_key
 from context_engine.settings.files import Location, dotted
 
-__all__ = ["FromVariable", "Interpolator", "Written", "plain"]
+__all__ = ["FromVariable", "Interpolator", "Unparsed", "plain"]
 
 _FORM: Final = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
 _VARIABLE: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
@@ -35,14 +35,14 @@ _PASTED_PATH: Final = (
 )
 
 
-class Written(str):
-    """Text that is read by the type its key has, as it was typed on a command line."""
+class Unparsed(str):
+    """Text as it was typed on a command line: still to be parsed by the type of its key."""
 
     __slots__ = ()
 
 
-class FromVariable(Written):
-    """Text that came out of a `${...}`: read by the type its key has, and never shown: `written` is, the expression."""
+class FromVariable(Unparsed):
+    """Text that a `${...}` gave: parsed by the type of its key, and never shown; `written`, the expression, is."""
 
     __slots__ = ("written",)
     written: str

@@ -21,11 +21,11 @@ from context_engine.settings.layers import (
     ingest_layer,
     seed_layer,
 )
+from context_engine.settings.messages import unknown_key
 from context_engine.settings.paths import ConfigPaths
 from context_engine.settings.personas import persona_layers
 from context_engine.settings.resolver import SettingsResolver
-from context_engine.settings.sentences import unknown_key
-from context_engine.settings.stages import NO_STAGE, Stage, load_stage
+from context_engine.settings.stage_overlay import NO_OVERLAY, StageOverlay, load_overlay
 
 __all__ = ["Config", "load_config", "read_config"]
 
@@ -56,7 +56,7 @@ class Config:
     chunking: Mapping[str, ChunkingStrategy] = field(default_factory=lambda: DEFAULT_STRATEGIES)
     reading: Layer = field(default_factory=dict)
     connections: Connections = field(default_factory=Connections)
-    stage: Stage = NO_STAGE
+    stage: StageOverlay = NO_OVERLAY
     warnings: tuple[str, ...] = ()
 
     @property
@@ -102,7 +102,7 @@ def read_config(
 
     pipeline = attempt(lambda: _json(paths, "rag-pipeline.json", env), _EMPTY)
     strategies = plain(pipeline.get("chunking_strategies", {}))
-    overlay = attempt(lambda: load_stage(paths, env=env, name=stage), NO_STAGE)
+    overlay = attempt(lambda: load_overlay(paths, env=env, name=stage), NO_OVERLAY)
     connections = attempt(lambda: _connections(paths, env, overlay), Connections())
     config = Config(
         paths=paths,
@@ -198,7 +198,7 @@ def _chunking(paths: ConfigPaths, in_pipeline: Any, env: Mapping[str, str]) -> M
         ) from None
 
 
-def _connections(paths: ConfigPaths, env: Mapping[str, str], stage: Stage) -> Connections:
+def _connections(paths: ConfigPaths, env: Mapping[str, str], stage: StageOverlay) -> Connections:
     path = paths.config_file("connections.yaml")
     below = Connections() if path is None else read_connections(path, paths.label(path), env)
     connections = below.over(stage.connections)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from context_engine.core.models import DomainSpec, EffectiveSettings, SearchRequest
+from context_engine.core.models import DomainSettings, DomainSpec, EffectiveSettings, SearchRequest
 from context_engine.errors import InvalidRequest, nearest
 from context_engine.settings.layers import Layer, call_layer, config_layer, effective_settings, with_layer
 
@@ -110,4 +110,6 @@ class SettingsResolver:
     def _domain(self, domain: DomainSpec) -> Layer:
         file = self._domain_files.get(domain.domain)
         origin = f"domain {domain.domain} ({file})" if file else f"domain {domain.domain}"
-        return config_layer(domain.settings, origin, file=file or f"domain {domain.domain}", key="settings")
+        return config_layer(
+            domain.settings, origin, file=file or f"domain {domain.domain}", key="settings", model=DomainSettings
+        )

@@ -7,9 +7,13 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import Any, Final
 
+from context_engine.adapters.sources.adapter import SourceAdapter
+from context_engine.core.protocols import Source
 from context_engine.errors import ConfigError, nearest
 
-__all__ = ["EMBEDDERS", "REFINERS", "RERANKERS", "SOURCES", "find_adapter", "installed", "load_adapter"]
+__all__ = [
+    "EMBEDDERS", "REFINERS", "RERANKERS", "SOURCES", "find_adapter", "installed", "load_adapter", "load_source_adapter",
+]  # fmt: skip
 
 SOURCES: Final = "context_engine.sources"
 RERANKERS: Final = "context_engine.rerankers"
@@ -86,3 +90,12 @@ def load_adapter(point: EntryPoint) -> Any:
         return point.load()
     except (ImportError, AttributeError) as error:
         raise ConfigError(f"{point.name!r} ({point.value}) is installed but cannot be imported: {error}") from error
+
+
+def load_source_adapter(name: str, *, file: str | None = None, key: str | None = None) -> SourceAdapter[Source]:
+    """Return the adapter that a manifest's `adapter:` names.
+
+    Raises:
+        ConfigError: it is not installed, claimed by two packages, or cannot be imported.
+    """
+    return SourceAdapter.of(load_adapter(find_adapter(SOURCES, name, file=file, key=key)))

@@ -626,7 +626,7 @@ def test_what_is_no_list_of_chunks_is_refused(chunks):
         ({"caller": 5}, "must be a mapping"),
         ({"caller": {"principle": "x"}}, "Did you mean 'principal'"),
         ({"persona": "nobody"}, "persona"),
-        ({"reranker": "acme"}, "acme"),
+        ({"reranker": "acme"}, "in CONTEXT_ENGINE_RERANKER or in the pipeline config"),
         ("adapter", "must be a mapping"),
     ],
 )

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED
 from context_engine.apps.cli.console import clean, note, out, show
+from context_engine.apps.cli.context import Place, placed
 from context_engine.apps.cli.eval_judge import judge
 from context_engine.apps.cli.eval_options import (
     PATH,
@@ -25,7 +26,6 @@ from context_engine.apps.cli.eval_options import (
 )
 from context_engine.apps.cli.eval_tune import scope, tune
 from context_engine.apps.cli.words import ms
-from context_engine.apps.cli.workspace import Place, placed
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def run(place: Place, **options: Any) -> None:
     from context_engine.evaluation.variant import read_variant
 
     measures = read_measures(options["measures"] or DEFAULT_MEASURES)
-    workspace, session = opened(place, options)
+    context, session = opened(place, options)
     variant = read_variant(options["settings"], session.setup)
     with asking() as progress:
         compared = evaluate(
@@ -92,7 +92,7 @@ def run(place: Place, **options: Any) -> None:
 
         write_run(options["save_run"], compared.ours.places, compared.ours.name)
         note(f"written: {options['save_run']}")
-    _finish(compared, options, demo=workspace.demo)
+    _finish(compared, options, demo=context.demo)
 
 
 @eval_.command(epilog=COMPARE)
@@ -108,9 +108,9 @@ def compare(ours: Path, theirs: Path, place: Place, **options: Any) -> None:
     from context_engine.evaluation.metrics import DEFAULT_MEASURES, read_measures
 
     measures = read_measures(options["measures"] or DEFAULT_MEASURES)
-    workspace, session = opened(place, options, ours, theirs)
+    context, session = opened(place, options, ours, theirs)
     compared = compare_files(session, ours, theirs, measures=measures, by=options["by"])
-    _finish(compared, options, demo=workspace.demo)
+    _finish(compared, options, demo=context.demo)
 
 
 def _baseline(given: tuple[str, ...], session: Session) -> Variant | Path | None:

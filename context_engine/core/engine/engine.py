@@ -9,15 +9,15 @@ from typing import Self
 from zoneinfo import ZoneInfo
 
 from context_engine.core.concurrency.forking import Lock
-from context_engine.core.engine.asking import Asked, Question, ask
-from context_engine.core.engine.checks import check_threshold, chosen_sources
+from context_engine.core.engine.assemble import assemble, raw_answers, source_statuses, stage_two
 from context_engine.core.engine.clock import SystemClock, TimeSortedIds
-from context_engine.core.engine.deeper import Look, second_look
 from context_engine.core.engine.defaults import default_settings
-from context_engine.core.engine.outcome import assemble, raw_answers, source_statuses, stage_two
 from context_engine.core.engine.recall import Lane, Reply, as_source_error
+from context_engine.core.engine.refill import Look, second_look
 from context_engine.core.engine.refining import RefineLane, prepared_query
+from context_engine.core.engine.request_checks import check_threshold, chosen_sources
 from context_engine.core.engine.reranking import RerankLane, rerank_step
+from context_engine.core.engine.source_calls import Asked, Question, ask
 from context_engine.core.engine.stage2 import rank
 from context_engine.core.models import (
     Decision,

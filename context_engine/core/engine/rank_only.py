@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC
 
+from context_engine.core.engine.admission import usable
+from context_engine.core.engine.assemble import assemble, stage_two
 from context_engine.core.engine.clock import SystemClock, TimeSortedIds
-from context_engine.core.engine.outcome import assemble, stage_two
 from context_engine.core.engine.refining import prepared_query
 from context_engine.core.engine.reranking import RerankLane, rerank_step
-from context_engine.core.engine.seam import usable
 from context_engine.core.engine.stage2 import rank
 from context_engine.core.models import (
     Chunk,
     EffectiveSettings,
+    Notice,
     RawAnswer,
     SearchRequest,
     SearchResult,
     SourceSpec,
     SourceStatus,
+    about,
 )
 from context_engine.core.protocols import Clock, IdSource, Reranker
 
@@ -31,7 +33,7 @@ def rank_chunks(
     chunks: Sequence[Chunk],
     *,
     settings: EffectiveSettings,
-    notes: Sequence[str] = (),
+    notices: Sequence[Notice] = (),
     reranker: Reranker | None = None,
     clock: Clock | None = None,
     ids: IdSource | None = None,
@@ -43,12 +45,12 @@ def rank_chunks(
             says. Its filters, day and requirements apply.
         spec: the source they count as; with `trust_document_metadata` each chunk speaks for itself.
         chunks: each with text.
-        notes: what a reader should know about them.
+        notices: what a reader should know about them.
     """
     clock, ids = clock or SystemClock(), ids or TimeSortedIds()
     now = clock.now()
-    said = list(notes)
-    chunks = tuple(usable(chunk, said) for chunk in chunks)
+    found = list(notices)
+    chunks = tuple(usable(chunk, found) for chunk in chunks)
     raw = RawAnswer(source_id=spec.id, chunks=chunks, retrieved_at=now)
     status = SourceStatus(
         source_id=spec.id,
@@ -58,7 +60,7 @@ def rank_chunks(
         state="ok" if chunks else "empty",
         asked=len(chunks),
         chunks=len(chunks),
-        notes=tuple(said),
+        notices=about(spec.id, found),
     )
     day = now.astimezone(UTC).date()
     as_of = request.as_of or day

@@ -14,8 +14,8 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 from context_engine.core.concurrency.forking import forget_in_child
-from context_engine.core.engine.seam import Admitted, admit
-from context_engine.core.engine.sound import with_sound_words
+from context_engine.core.engine.admission import Admitted, admit
+from context_engine.core.engine.sanitize_chunk import with_sound_words
 from context_engine.core.models import SourceQuery
 from context_engine.core.protocols import Clock, Source
 from context_engine.errors import SourceBusy, SourceError, SourceTimeout, SourceUnavailable

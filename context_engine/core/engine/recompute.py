@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
-from context_engine.core.engine.outcome import assemble, stage_two
+from context_engine.core.engine.assemble import assemble, stage_two
 from context_engine.core.engine.stage2 import rank
-from context_engine.core.models import Chunk, Key, SearchResult, canonical_json
+from context_engine.core.models import Chunk, Key, NoticeCode, SearchResult, canonical_json
 from context_engine.errors import InvalidRequest, RerankerError
 
 __all__ = ["recompute", "stage_two_bytes"]
-
-_RERANK_FAILED: Final = "degraded: rerank: "
 
 
 def recompute(result: SearchResult) -> SearchResult:
@@ -36,11 +33,11 @@ def recompute(result: SearchResult) -> SearchResult:
         search_id=result.search_id,
         prepared=result.prepared,
     )
-    failure = next((text for text in result.warnings if text.startswith(_RERANK_FAILED)), None)
+    failure = next((notice for notice in result.notices if notice.code is NoticeCode.RERANK_FAILED), None)
 
     def recorded(_query: str, _pairs: Sequence[tuple[Key, Chunk]]) -> Mapping[Key, float]:
         if failure is not None:
-            raise RerankerError(failure.removeprefix(_RERANK_FAILED))
+            raise RerankerError(failure.detail["problem"])
         return result.rerank_scores
 
     return assemble(

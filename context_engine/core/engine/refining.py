@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from context_engine.core.engine.waiting import CallLane
+from context_engine.core.concurrency.deadline import CallLane
 from context_engine.core.models import PreparedQuery, Settings
 from context_engine.core.protocols import Clock, QueryRefiner
 from context_engine.core.query import prepare

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
-from context_engine.core.engine.columns import Columns
-from context_engine.core.engine.exactness import with_exact_names_first
-from context_engine.core.engine.survivors import StageTwo
+from context_engine.core.engine.candidate_table import Columns
+from context_engine.core.engine.exact_match import with_exact_names_first
+from context_engine.core.engine.stage_two_input import StageTwo
 from context_engine.core.engine.tagging import ranked_chunk
 from context_engine.core.models import TIERS, Fate, Outcome, RankedChunk, Settings, Swap
 from context_engine.core.ranking.authority import final_scores
@@ -47,7 +47,7 @@ def select(columns: Columns, rows: Sequence[int], given: StageTwo) -> Selection:
         row = rows[one]
         columns.fates[row] = Fate(*columns.keys[row], Outcome.RETURNED, "select", "returned", finals[one])
         survivor = columns.survivor(row, boost[one], finals[one])
-        chunks.append(ranked_chunk(survivor, place, given, columns.warnings))
+        chunks.append(ranked_chunk(survivor, place, given, columns.notices))
     _pass_over(columns, [rows[one] for one in ranked], set(chosen), passed, settings.stage2_top_k)
     return Selection(tuple(chunks), tuple(found), count)
 

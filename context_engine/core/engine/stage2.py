@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sized
 
-from context_engine.core.engine.columns import Columns
+from context_engine.core.engine.candidate_table import Columns
 from context_engine.core.engine.selection import select
-from context_engine.core.engine.survivors import Ranking, RerankStep, StageTwo
-from context_engine.core.models import Chunk, Fate, Outcome, Score, ScoreKind, StageTrace
-from context_engine.core.policy.effective import in_force, superseded
+from context_engine.core.engine.stage_two_input import Ranking, RerankStep, StageTwo
+from context_engine.core.models import Chunk, Fate, Notice, NoticeCode, Outcome, Score, ScoreKind, StageTrace, distinct
+from context_engine.core.policy.effective_dates import in_force, superseded
 from context_engine.core.policy.filters import chunk_fields, matches
 from context_engine.core.query import variants
 from context_engine.core.ranking.copies import best_of_lower_copies
@@ -72,7 +72,7 @@ class _StageTwoRun:
             swaps=selection.swaps,
             swap_count=selection.swap_count,
             stages=tuple(self.stages),
-            warnings=tuple(dict.fromkeys(self.columns.warnings)),
+            notices=distinct(self.columns.notices),
             weighed=self.weighed,
             in_scope=self.in_scope,
             rerank_scores=self.columns.rerank_scores,
@@ -199,9 +199,9 @@ class _StageTwoRun:
                 unmeasured += 1
             left.append(row)
         if unmeasured:
-            columns.warnings.append(
-                f"{unmeasured} candidate(s) have no {kind} score: similarity_threshold did not apply"
-            )
+            said = f"{unmeasured} candidate(s) have no {kind} score: similarity_threshold did not apply"
+            detail = {"count": unmeasured, "kind": str(kind)}
+            columns.notices.append(Notice(NoticeCode.THRESHOLD_NOT_APPLICABLE, "similarity_threshold", said, detail))
         return left
 
     def relevant(self, rows: list[int]) -> list[int]:
@@ -241,7 +241,8 @@ class _StageTwoRun:
             )
         except RerankerError as error:
             self.rerank_failed = str(error)
-            columns.warnings.append(f"degraded: rerank: {error}")
+            said, detail = f"degraded: rerank: {error}", {"problem": str(error)}
+            columns.notices.append(Notice(NoticeCode.RERANK_FAILED, "rerank", said, detail))
             return rows
         found = {row: (key, scores[key]) for key, row in zip(keys, asked) if scores and key in scores}
         if not found:

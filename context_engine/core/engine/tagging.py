@@ -5,22 +5,24 @@ from __future__ import annotations
 from itertools import starmap
 from typing import Any
 
-from context_engine.core.engine.survivors import StageTwo, Survivor
-from context_engine.core.models import Member, ProvenanceTag, RankedChunk, utc_text
+from context_engine.core.engine.stage_two_input import StageTwo, Survivor
+from context_engine.core.models import Member, Notice, NoticeCode, ProvenanceTag, RankedChunk, utc_text
 from context_engine.core.ranking.candidates import Candidate
 from context_engine.core.text import content_sha256
 
 __all__ = ["ranked_chunk"]
 
 
-def ranked_chunk(one: Survivor, place: int, given: StageTwo, warnings: list[str]) -> RankedChunk:
-    """Return a survivor as it is handed out, with its tag; a refused claim of authority becomes a warning."""
+def ranked_chunk(one: Survivor, place: int, given: StageTwo, notices: list[Notice]) -> RankedChunk:
+    """Return a survivor as it is handed out, with its tag; a refused claim of authority becomes a notice."""
     candidate = one.candidate
     standing = candidate.standing
     source_id, chunk_id = candidate.key
     if standing.claimed:
         claims = ", ".join(f"{name} {value!r}" for name, value in sorted(standing.claimed.items()))
-        warnings.append(f"chunk {chunk_id!r} of source {source_id!r} claims {claims}: above its manifest, refused")
+        said = f"chunk {chunk_id!r} of source {source_id!r} claims {claims}: above its manifest, refused"
+        detail = {"chunk_id": chunk_id, "claimed": dict(standing.claimed)}
+        notices.append(Notice(NoticeCode.CLAIM_REFUSED, source_id, said, detail))
     also_in = tuple(starmap(_member, one.members))
     flags = _flags(one)
     return RankedChunk(

@@ -10,6 +10,7 @@ from typing import Any, Final
 from context_engine.core.models.chunk import Chunk
 from context_engine.core.models.enums import TIERS
 from context_engine.core.models.filters import And, Condition, Filter, Not, Or
+from context_engine.core.models.notice import Notice
 from context_engine.core.models.query import Expansion
 from context_engine.errors import InvalidFilter, InvalidRequest, SourceError
 
@@ -154,9 +155,10 @@ class SourceQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceAnswer:
-    """A source's answer: chunks, best first, and what a reader should know about them (`query_shortened` ...).
+    """A source's answer: chunks, best first, and what a reader should know about them.
 
     Attributes:
+        notes: notices, the source as their subject; a text becomes a notice of code `source_note`.
         retrieved_at: when the source answered, aware; None means now.
         cut: chunks past top_k that the source itself left out.
         failures: what a source of several parts could not get, one error a part; the chunks are what the others gave.
@@ -164,7 +166,7 @@ class SourceAnswer:
     """
 
     chunks: Sequence[Chunk] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[str | Notice, ...] = ()
     retrieved_at: datetime | None = None
     cut: int = 0
     failures: tuple[SourceError, ...] = ()

@@ -5,8 +5,8 @@ headings, lists, tables (cells that span several rows repeated), definition list
 `**bold**`; what is filled in, ticked and chosen in forms; pictures by the text that stands for them. The encoding is
 the file's mark, UTF-8, the one its `<meta>` or XML declaration names, or a guess. Fields: title, author and dates of
 the page's head. Reported, with their words, not read: navigation, page heads and feet, asides, hidden elements,
-controls of forms, what is shown in place of something else (`<noscript>`, `<template>`), frames. Not read: scripts, styles,
-comments, links' targets; nothing is fetched. Refused: elements nested over 5,000 deep.
+controls of forms, what is shown in place of something else (`<noscript>`, `<template>`), frames. Not read: scripts,
+styles, comments, links' targets; nothing is fetched. Refused: elements nested over 5,000 deep.
 """
 
 from __future__ import annotations

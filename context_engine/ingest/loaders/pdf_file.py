@@ -8,11 +8,11 @@ values of its form fields ("Borrower: Harbour Ltd") and its annotations ("[Note:
 prints at the same place. Fields: the document properties a person wrote, and what heads and feet say as labels
 ("Version: 3.2").
 
-Left out, and told: page numbers; lines at the top or bottom of pages that come back, which stay where they first stand;
-hidden fields and annotations. Reported, too: pages that are pictures or damaged, and letters whose font does not say
-what they are. Not read: tables as tables (their cells follow each other in reading order), pictures, links, attachments,
-passwords in fields, XFA forms beyond their plain fields; scripts are not run. A document of nothing but pictures is an
-error. Refused: passwords, over 5,000 pages, streams that unpack to over 256 MB.
+Left out, and told: page numbers; lines at the top or bottom of pages that come back, which stay where they first
+stand; hidden fields and annotations. Reported, too: pages that are pictures or damaged, and letters whose font does
+not say what they are. Not read: tables as tables (their cells follow each other in reading order), pictures, links,
+attachments, passwords in fields, XFA forms beyond their plain fields; scripts are not run. A document of nothing but
+pictures is an error. Refused: passwords, over 5,000 pages, streams that unpack to over 256 MB.
 """
 
 from __future__ import annotations

@@ -8,14 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from context_engine.adapters.embedders.cache import CachedEmbedder
-from context_engine.core.models import Settings
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.evaluation import tune as tuning
 from context_engine.evaluation.account import Trouble
 from context_engine.evaluation.run import Depth
 from context_engine.evaluation.score import score_run
 from context_engine.evaluation.statistics import Paired
-from context_engine.evaluation.tune import STAGE_TWO, Fold, Tuned, candidates, chosen_by_folds, folds_of, tune
+from context_engine.evaluation.tune import Fold, Tuned, candidates, chosen_by_folds, folds_of, tune
 from context_engine.evaluation.tuned_report import evidence, merged_config, tuned_report
 from context_engine.evaluation.variant import Variant, read_variant
 from context_engine.testing.fakes import FakeEmbedder
@@ -187,8 +186,13 @@ def test_a_grid_that_cannot_be_used(small, grid, said):
     assert said in str(error.value)
 
 
-def test_settings_of_stage_two_are_settings():
-    assert set(Settings.model_fields) > STAGE_TWO
+def test_what_only_a_new_ingest_would_change_is_not_varied(small):
+    with pytest.raises(InvalidRequest) as error:
+        candidates({"max_chunk_tokens": ["128"]}, small)
+    assert str(error.value) == (
+        "setting max_chunk_tokens takes effect when documents are ingested, not at a search, and this ingests nothing: "
+        "ingest with it into another folder (--data-dir), and run this on that one"
+    )
 
 
 # -- what is written --------------------------------------------------------------------------------------------------

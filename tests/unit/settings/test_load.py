@@ -94,7 +94,7 @@ def test_authority_json(write: Write) -> None:
         ({"personas.json": {"p": {"max_results": 0}}}, "p.stage2_top_k: must be a whole number"),
         (
             {"personas.json": {"p": {"rerank": True, "reranking_enabled": True}}},
-            "p.reranking_enabled: says the same as another",
+            "p.reranking_enabled: sets the same as another",
         ),
         ({"personas.json": {"p": 3}}, "personas.json: p: must be a mapping"),
         (

@@ -10,7 +10,7 @@ from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
 from context_engine.adapters.sources.dify.fair_queue import Flow, Slot
-from context_engine.adapters.sources.dify.workers import WORKERS
+from context_engine.core.concurrency.executor import WORKERS
 from context_engine.core.engine.recall import as_source_error
 from context_engine.errors import SourceBusy, SourceError, SourceTimeout
 

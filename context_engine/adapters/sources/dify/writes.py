@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
+from context_engine.adapters.http import HttpAnswer, HttpCall
+from context_engine.adapters.sources.dify.document_marks import Row, read_row
 from context_engine.adapters.sources.dify.fanout import Ticket
 from context_engine.adapters.sources.dify.listing import list_datasets
-from context_engine.adapters.sources.dify.transport import Call, Response
 from context_engine.adapters.sources.dify.workspace import Workspace
-from context_engine.adapters.sources.dify.written import Row, read_row
 from context_engine.core.protocols import Clock
 from context_engine.errors import (
     SourceBusy,
@@ -221,7 +221,9 @@ class Writes:
             raise SourceProtocolError("Dify's answer cannot be read: its version may have changed its form")
         return value
 
-    def _asked(self, method: str, path: str, body: Mapping[str, Any] | None = None, *, again: bool = True) -> Response:
+    def _asked(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, again: bool = True
+    ) -> HttpAnswer:
         """Make a call; wait as long as the rate limit lasts, and repeat one that may be repeated through an outage."""
         attempt, patience = 1, _RATE_PATIENCE_S
         while True:
@@ -230,7 +232,7 @@ class Writes:
             self.calls += 1
             try:
                 access = self._workspace.access()
-                return self._workspace.ask(Call(method, path, body), access, ticket, most_s=_CALL_S)
+                return self._workspace.ask(HttpCall(method, path, body), access, ticket, most_s=_CALL_S)
             except SourceRateLimited as error:
                 wait_s = (error.retry_after_s or 1.0) + 0.1
                 patience -= wait_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from context_engine.core.engine.waiting import CallLane
+from context_engine.core.concurrency.deadline import CallLane
 from context_engine.core.protocols import Clock, Embedder
 from context_engine.errors import EmbedderError
 

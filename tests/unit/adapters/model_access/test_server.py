@@ -11,7 +11,8 @@ from contextlib import suppress
 
 import pytest
 
-from context_engine.adapters.model_access.server import ModelServer
+from context_engine.adapters.model_access.server import ModelServer, model_api
+from context_engine.core.engine.clock import SystemClock
 from context_engine.errors import ContextEngineError, EmbedderError
 from context_engine.settings.connections import Connection
 
@@ -80,21 +81,23 @@ def serve() -> Iterator[Callable[..., Server]]:
         server.close()
 
 
-def client(server: Server, *, attempts: int = 1) -> ModelServer:
-    connection = Connection(base_url=server.url, api_key=KEY, timeout_s=0.2)  # type: ignore[arg-type]
+def client(server: Server, *, attempts: int = 1, timeout_s: float = 0.2) -> ModelServer:
+    connection = Connection(base_url=server.url, api_key=KEY, timeout_s=timeout_s)  # type: ignore[arg-type]
 
     def error(problem: str, later: bool) -> ContextEngineError:
         return EmbedderError(problem, retryable=later)
 
-    return ModelServer(lambda: connection, error, attempts=attempts, sleep=lambda _: None)
+    return ModelServer(
+        model_api("v1"), lambda: connection, error, clock=SystemClock(), attempts=attempts, sleep=lambda _: None
+    )
 
 
 @pytest.mark.parametrize("at_once", [HEAD + b"\r\n", HEAD + b"X-Long: "], ids=["body", "head"])
 def test_an_answer_that_comes_byte_by_byte_has_an_end(serve: Callable[..., Server], at_once: bytes) -> None:
     """A byte every 0.05 s never trips the 0.2 s of silence; 3 * 0.2 s in all do."""
     asked = client(serve(at_once))
-    with pytest.raises(EmbedderError, match=r"127\.0\.0\.1 did not answer \(") as failed:
-        asked.post("v1", "embeddings", {"input": ["text"]})
+    with pytest.raises(EmbedderError, match=r"127\.0\.0\.1 did not answer in time") as failed:
+        asked.post("embeddings", {"input": ["text"]})
     assert KEY not in repr(failed.value) + str(failed.value)
     assert failed.value.__context__ is None or KEY not in repr(failed.value.__context__)
     asked.close()
@@ -104,6 +107,6 @@ def test_an_answer_that_comes_byte_by_byte_has_an_end(serve: Callable[..., Serve
 def test_the_next_attempt_does_not_wait_for_the_one_before(serve: Callable[..., Server], at_once: bytes) -> None:
     server = serve(at_once, dripping=1)
     asked = client(server, attempts=2)
-    assert asked.post("v1", "embeddings", {"input": ["text"]}) == {"data": 1}
+    assert asked.post("embeddings", {"input": ["text"]}) == {"data": 1}
     assert server.calls == 2
     asked.close()

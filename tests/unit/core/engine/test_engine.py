@@ -130,7 +130,7 @@ def test_caller_and_request_id_are_carried_through(ask, chunk_of):
     given = {"principal": "u-17", "app": "desk", "conversation": "c-1", "message": "m-2"}
     assert published["caller"] == {**given, "on_behalf_of": None}
     assert published["request_id"] == "r-1"
-    assert published["schema_version"] == "1.0"
+    assert published["schema_version"] == "1.1"
 
 
 # -- sources that fail, evidence that is required ---------------------------------------------------------------------
@@ -780,7 +780,7 @@ def test_sixteen_threads_each_get_their_own_result(make_engine, chunk_of):
         start.wait(30)
         query = f"question {number}"
         for _ in range(3):
-            found.setdefault(number, []).append((query, engine.search(request(query, source_concurrency=16))))
+            found.setdefault(number, []).append((query, engine.search(request(query))))
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(16)]
     for thread in threads:

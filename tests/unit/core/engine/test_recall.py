@@ -172,16 +172,15 @@ def test_at_its_bound_a_source_is_busy_at_once(make_engine, chunk_of):
         release.wait(30)
         return [chunk_of("b", 0.5)]
 
-    engine = make_engine([(1, [chunk_of("a", 0.9)]), (2, slow)])
+    three = {"settings": {"source_concurrency": 3}}
+    engine = make_engine([(1, [chunk_of("a", 0.9)]), (2, slow)], domain_fields=three)
     results = []
-    threads = [
-        threading.Thread(target=lambda: results.append(engine.search(request(source_concurrency=3)))) for _ in range(3)
-    ]
+    threads = [threading.Thread(target=lambda: results.append(engine.search(request()))) for _ in range(3)]
     for thread in threads:
         thread.start()
     for _ in threads:
         assert inside.acquire(timeout=10)
-    refused = engine.search(request(source_concurrency=3))
+    refused = engine.search(request())
     assert status(refused).error["message"] == "source 't2': 3 calls are under way"
     assert status(refused).error["code"] == "busy"
     assert [chunk.chunk_id for chunk in refused.chunks] == ["a"]
@@ -453,8 +452,7 @@ registry = Registry(domains={{"NPA": DomainSpec(version=1, domain="NPA", sources
 engine = Engine(registry, lambda domain, spec: CallableSource(adapters[spec.id], spec.id))
 
 def ask(query):
-    overrides = {{"source_timeout_s": 20.0, "source_concurrency": 64}}
-    return engine.search(SearchRequest(query=query, domain="NPA", overrides=overrides))
+    return engine.search(SearchRequest(query=query, domain="NPA", overrides={{"source_timeout_s": 20.0}}))
 
 first = ask("first")
 assert [source.error and source.error["code"] for source in first.sources] == [None, "timeout"], first.sources

@@ -10,7 +10,8 @@ import httpx
 import pytest
 import respx
 
-from context_engine.adapters.sources.dify.transport import MOST_BYTES, make_client
+from context_engine.adapters.http.api import MOST_BYTES
+from context_engine.adapters.http.transport import make_client
 from context_engine.core.engine.clock import SystemClock
 from context_engine.errors import (
     ConfigError,
@@ -246,6 +247,4 @@ def test_difys_words_are_in_the_debug_log_alone(dify, quick, ask, caplog):
         ask(quick(attempts=1))
     assert "db.internal" not in str(raised.value)
     said = [record for record in caplog.records if "db.internal" in record.getMessage()]
-    assert [(record.name, record.levelname) for record in said] == [
-        ("context_engine.adapters.sources.dify.refusals", "DEBUG")
-    ]
+    assert [(record.name, record.levelname) for record in said] == [("context_engine.adapters.http.statuses", "DEBUG")]
