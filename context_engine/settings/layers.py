@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, get_origin
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from context_engine.core.models import EffectiveSettings, IngestSettings, Settings
-from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, nearest
+from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, closest
 from context_engine.settings.interpolate import FromVariable, Written
 from context_engine.settings.sentences import allowed_values, got, unknown_key
 
@@ -140,9 +140,9 @@ def environment_layer(env: Mapping[str, str], model: type[BaseModel] = Settings)
     found = {name.removeprefix(PREFIX): text for name, text in env.items() if name.startswith(PREFIX) and text}
     known = {key.upper() for key in _FIELDS}
     for name in sorted(found.keys() - known - _RESERVED):
-        hint = nearest(name, known | _RESERVED)
-        if "Did you mean" in hint:
-            raise ConfigError(f"unknown setting.{hint.replace(chr(39), chr(39) + PREFIX, 1)}", key=PREFIX + name)
+        close = closest(name, known | _RESERVED)
+        if close is not None:
+            raise ConfigError(f"unknown setting. Did you mean {PREFIX + close!r}?", key=PREFIX + name)
     return {
         name.lower(): Setting(_parsed(name.lower(), text, PREFIX + name), PREFIX + name)
         for name, text in found.items()

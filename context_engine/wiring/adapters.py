@@ -6,7 +6,7 @@ import re
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
-from context_engine.errors import ConfigError, nearest
+from context_engine.errors import ConfigError, did_you_mean
 
 __all__ = ["EMBEDDERS", "REFINERS", "RERANKERS", "SOURCES", "find_adapter", "installed", "load_adapter"]
 
@@ -56,8 +56,7 @@ def find_adapter(group: str, name: str, *, file: str | None = None, key: str | N
     found = {point.value: point for point in _points(group) if point.name == name}
     if not found:
         names = installed(group)
-        close = nearest(name, names) if names else ""
-        hint = close if "Did you mean" in close else ""
+        hint = did_you_mean(name, names)
         raise ConfigError(
             f"unknown {what} {name!r}. Installed: {', '.join(names) or 'none'}.{hint}", file=file, key=key
         )

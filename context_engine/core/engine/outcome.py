@@ -40,6 +40,7 @@ def source_statuses(specs: Sequence[SourceSpec], replies: Sequence[Reply]) -> tu
 
 def _status(spec: SourceSpec, reply: Reply) -> SourceStatus:
     admitted, error = reply.admitted, reply.error
+    failures = [error] if error is not None else admitted.failures if admitted is not None else ()
     state = "failed" if admitted is None else "partial" if admitted.failures else "ok" if admitted.chunks else "empty"
     return SourceStatus(
         source_id=spec.id,
@@ -52,16 +53,17 @@ def _status(spec: SourceSpec, reply: Reply) -> SourceStatus:
         cut=admitted.cut if admitted else 0,
         rejected=admitted.rejected if admitted else 0,
         elapsed_ms=round(reply.elapsed_ms, 3),
-        error=_published_error(error, admitted.failures if admitted else ()),
+        error=_published_error(failures),
+        problem="; ".join(dict.fromkeys(failure.problem for failure in failures)),
         notices=admitted.notices if admitted else (),
     )
 
 
-def _published_error(error: SourceError | None, failures: Sequence[SourceError]) -> dict[str, Any] | None:
+def _published_error(failures: Sequence[SourceError]) -> dict[str, Any] | None:
     """Return the error of a source, or of its parts: the first one's fields, the messages of all."""
-    if error is not None or not failures:
-        return None if error is None else error.to_dict()
-    return {**failures[0].to_dict(), "message": "; ".join(dict.fromkeys(str(one) for one in failures))}
+    if not failures:
+        return None
+    return {**failures[0].to_dict(), "message": "; ".join(dict.fromkeys(map(str, failures)))}
 
 
 def raw_answers(specs: Sequence[SourceSpec], replies: Sequence[Reply]) -> list[RawAnswer]:

@@ -107,7 +107,9 @@ def test_a_server_that_fails_leaves_the_first_stage_and_is_said(
     result, plain = search(cwd, tmp_path), search(cwd, tmp_path, reranking_enabled=False)
 
     assert result.status is Status.DEGRADED
-    assert result.warnings == ("degraded: rerank: reranker jina: models.example failed (500): its log says why",)
+    (notice,) = result.notices
+    assert notice.code is NoticeCode.RERANK_FAILED
+    assert notice.detail == {"problem": "reranker jina: models.example failed (500): its log says why"}
     assert [chunk.chunk_id for chunk in result.chunks] == [chunk.chunk_id for chunk in plain.chunks]
     assert all(chunk.rerank_score is None for chunk in result.chunks)
     assert plain.status is Status.COMPLETE
@@ -122,7 +124,7 @@ def test_a_model_whose_files_are_not_there_leaves_the_first_stage_and_says_where
 
     assert result.status is Status.DEGRADED
     assert result.chunks
-    assert "must hold model.onnx" in result.warnings[0]
+    assert "must hold model.onnx" in result.notices[0].detail["problem"]
 
 
 @pytest.mark.parametrize(

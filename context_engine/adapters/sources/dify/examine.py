@@ -11,7 +11,7 @@ from context_engine.adapters.sources.dify.metadata import MARKED
 from context_engine.adapters.sources.dify.method import choose
 from context_engine.adapters.sources.dify.source import EXTERNAL, DifySource
 from context_engine.adapters.sources.dify.writes import Writes
-from context_engine.core.models import SourceQuery
+from context_engine.core.models import SourceQuery, messages
 from context_engine.errors import SourceAuthError, SourceError, SourceForbidden, SourceNotFound
 
 __all__ = ["STORES_QUERIES", "DatasetReport", "examine"]
@@ -166,5 +166,5 @@ def _sampled(report: DatasetReport, source: DifySource, domain: str, sample: str
         return report._replace(problem=f"the sample query failed: {error}")
     problem = "; ".join(map(str, answer.failures)) or None
     return report._replace(
-        records=len(answer.chunks), problem=problem, warnings=(*report.warnings, *map(str, answer.notes))
+        records=len(answer.chunks), problem=problem, warnings=(*report.warnings, *messages(answer.notices))
     )

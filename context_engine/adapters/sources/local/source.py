@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from context_engine.adapters.sources.local.base import LocalBase
 from context_engine.adapters.sources.local.search import Scope
-from context_engine.core.models import Chunk, Notice, NoticeCode, ScoreKind, SourceAnswer, SourceQuery, SourceSpec
+from context_engine.core.models import Chunk, NoticeCode, ScoreKind, SourceAnswer, SourceQuery, SourceSpec
 from context_engine.core.policy.trust import standing
 from context_engine.errors import EmbedderError, SourceNotFound, SourceUnavailable, StoreError
 
@@ -49,7 +49,7 @@ class LocalSource:
         except StoreError as error:
             kind = SourceUnavailable if self._base.exists() else SourceNotFound
             raise kind(str(error), source_id=self.source_id) from error
-        if any(isinstance(note, Notice) and note.code is NoticeCode.SOURCE_UNKNOWN for note in answer.notes):
+        if any(notice.code is NoticeCode.SOURCE_UNKNOWN for notice in answer.notices):
             raise SourceNotFound(
                 f"nothing was ingested for it into {self._base.path}: run 'context-engine ingest PATH'",
                 source_id=self.source_id,
