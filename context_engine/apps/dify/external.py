@@ -22,7 +22,7 @@ from context_engine.apps.dify.node_output import (
     node_scores,
     notice_metadata,
 )
-from context_engine.apps.dify.notices import missing_sources, sources_notice
+from context_engine.apps.dify.missing_knowledge import missing_sources, sources_notice
 from context_engine.apps.dify.plain import plain, plain_text, unusable
 from context_engine.apps.dify.size import fitted
 from context_engine.core.models import Decision, Filter, SearchResult, SourceStatus
