@@ -19,7 +19,7 @@ from context_engine.core.models import (
     Settings,
     SettingsGroup,
 )
-from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, nearest
+from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, closest
 from context_engine.settings.messages import got, unknown_key
 from context_engine.settings.placement import PREFIX, misplaced
 from context_engine.settings.values import FIELDS, FLAG_WORDS, parse, read
@@ -146,9 +146,9 @@ def environment_layer(env: Mapping[str, str], model: type[BaseModel] = Settings)
     found = {name.removeprefix(PREFIX): text for name, text in env.items() if name.startswith(PREFIX) and text}
     known = {key.upper() for key in FIELDS}
     for name in sorted(found.keys() - known - _RESERVED):
-        hint = nearest(name, known | _RESERVED)
-        if "Did you mean" in hint:
-            raise ConfigError(f"unknown setting.{hint.replace(chr(39), chr(39) + PREFIX, 1)}", key=PREFIX + name)
+        close = closest(name, known | _RESERVED)
+        if close is not None:
+            raise ConfigError(f"unknown setting. Did you mean {PREFIX + close!r}?", key=PREFIX + name)
     return {
         name.lower(): Setting(_parsed(name.lower(), text, PREFIX + name), PREFIX + name)
         for name, text in found.items()

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from context_engine.errors import ConfigError, nearest
+from context_engine.errors import ConfigError, did_you_mean, nearest
 from context_engine.settings.files import Location, dotted
 from context_engine.settings.interpolate import FromVariable
 
@@ -189,8 +189,7 @@ def _of_kind(kind: str, context: Mapping[str, Any]) -> str:
 
 
 def _close(value: Any, choices: list[str]) -> str:
-    hint = nearest(str(value), choices)
-    return hint if "Did you mean" in hint else ""
+    return did_you_mean(str(value), choices)
 
 
 def _model_at(model: type[BaseModel], location: Location) -> type[BaseModel]:

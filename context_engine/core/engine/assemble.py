@@ -7,8 +7,7 @@ from datetime import date, datetime
 from typing import Any, Final
 
 from context_engine.core.engine.decision import Missing, decide, missing_evidence, overall_status
-from context_engine.core.engine.recall import Reply
-from context_engine.core.engine.recall import SourceReply as Reply
+from context_engine.core.engine.recall import SourceReply
 from context_engine.core.engine.stage_two_input import Ranking, StageTwo
 from context_engine.core.models import (
     Decision,
@@ -34,13 +33,14 @@ _KEYWORDS_ALONE: Final = (
 )
 
 
-def source_statuses(specs: Sequence[SourceSpec], replies: Sequence[Reply]) -> tuple[SourceStatus, ...]:
+def source_statuses(specs: Sequence[SourceSpec], replies: Sequence[SourceReply]) -> tuple[SourceStatus, ...]:
     """Return one status per source, in the order of the manifest."""
     return tuple(_status(spec, reply) for spec, reply in zip(specs, replies, strict=True))
 
 
-def _status(spec: SourceSpec, reply: Reply) -> SourceStatus:
+def _status(spec: SourceSpec, reply: SourceReply) -> SourceStatus:
     admitted, error = reply.admitted, reply.error
+    failures = [error] if error is not None else admitted.failures if admitted is not None else ()
     state = "failed" if admitted is None else "partial" if admitted.failures else "ok" if admitted.chunks else "empty"
     return SourceStatus(
         source_id=spec.id,
@@ -53,19 +53,20 @@ def _status(spec: SourceSpec, reply: Reply) -> SourceStatus:
         cut=admitted.cut if admitted else 0,
         rejected=admitted.rejected if admitted else 0,
         elapsed_ms=round(reply.elapsed_ms, 3),
-        error=_published_error(error, admitted.failures if admitted else ()),
+        error=_published_error(failures),
+        problem="; ".join(dict.fromkeys(failure.problem for failure in failures)),
         notices=admitted.notices if admitted else (),
     )
 
 
-def _published_error(error: SourceError | None, failures: Sequence[SourceError]) -> dict[str, Any] | None:
+def _published_error(failures: Sequence[SourceError]) -> dict[str, Any] | None:
     """Return the error of a source, or of its parts: the first one's fields, the messages of all."""
-    if error is not None or not failures:
-        return None if error is None else error.to_dict()
-    return {**failures[0].to_dict(), "message": "; ".join(dict.fromkeys(str(one) for one in failures))}
+    if not failures:
+        return None
+    return {**failures[0].to_dict(), "message": "; ".join(dict.fromkeys(map(str, failures)))}
 
 
-def raw_answers(specs: Sequence[SourceSpec], replies: Sequence[Reply]) -> list[RawAnswer]:
+def raw_answers(specs: Sequence[SourceSpec], replies: Sequence[SourceReply]) -> list[RawAnswer]:
     """Return the answers of the sources that gave one, as they go into stage 2."""
     return [
         RawAnswer(

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from context_engine.core.engine.recall import Reply
-from context_engine.core.engine.recall import SourceReply as Reply
+from context_engine.core.engine.recall import SourceReply
 from context_engine.core.engine.stage_two_input import Ranking, StageTwo
 from context_engine.core.models import MAX_TOP_K, Fate, Notice, NoticeCode, Settings
 from context_engine.core.protocols import Clock
@@ -34,7 +33,7 @@ class Look(NamedTuple):
         recall_ms: the time of stage 1.
     """
 
-    replies: Sequence[Reply]
+    replies: Sequence[SourceReply]
     given: StageTwo
     ranking: Ranking
     recall_ms: float
@@ -43,8 +42,8 @@ class Look(NamedTuple):
 def second_look(
     first: Look,
     settings: Settings,
-    ask_again: Callable[[Sequence[int], int], Sequence[Reply]],
-    ranked: Callable[[Sequence[Reply], float], Look],
+    ask_again: Callable[[Sequence[int], int], Sequence[SourceReply]],
+    ranked: Callable[[Sequence[SourceReply], float], Look],
     clock: Clock,
 ) -> Look:
     """Return the first look, or where its answer was cut short a second, deeper one.
@@ -85,12 +84,12 @@ def _taken_away(fate: Fate) -> bool:
     return fate.stage in _NOT_FOR_RELEVANCE or fate.reason == "document_limit"
 
 
-def _gave(reply: Reply) -> int:
+def _gave(reply: SourceReply) -> int:
     admitted = reply.admitted
     return 0 if admitted is None else len(admitted.chunks) + admitted.cut + admitted.rejected
 
 
-def _of_both(first: Reply, second: Reply | None) -> Reply:
+def _of_both(first: SourceReply, second: SourceReply | None) -> SourceReply:
     """The second reply, with the time of both; where the source failed, the first with a notice of that."""
     if second is None:
         return first
@@ -105,7 +104,7 @@ def _of_both(first: Reply, second: Reply | None) -> Reply:
     return first._replace(admitted=admitted, elapsed_ms=elapsed_ms)
 
 
-def _failures(reply: Reply) -> Sequence[SourceError]:
+def _failures(reply: SourceReply) -> Sequence[SourceError]:
     if reply.error is not None:
         return (reply.error,)
     return () if reply.admitted is None else reply.admitted.failures

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from context_engine.core.engine.recall import SourceBulkhead as Lane
+from context_engine.core.engine.recall import SourceBulkhead
 from context_engine.core.models import DomainSpec, ScoreKind, SearchRequest, Settings, SourceSpec
 from context_engine.errors import InvalidRequest, nearest
 
@@ -24,7 +24,7 @@ def chosen_sources(domain: DomainSpec, settings: Settings, request: SearchReques
     return [source for source in domain.sources if source.id in settings.sources]
 
 
-def check_threshold(lanes: Sequence[Lane], settings: Settings) -> None:
+def check_threshold(lanes: Sequence[SourceBulkhead], settings: Settings) -> None:
     """Refuse a threshold that no source (or, strictly, that some source) can be tested on."""
     if settings.similarity_threshold is None or not lanes:
         return

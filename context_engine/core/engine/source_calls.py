@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from datetime import date
 from typing import NamedTuple
 
-from context_engine.core.engine.recall import Lane, Reply, SourceCall, call_sources
-from context_engine.core.engine.recall import SourceBulkhead as Lane
-from context_engine.core.engine.recall import SourceReply as Reply
+from context_engine.core.engine.recall import SourceBulkhead, SourceCall, SourceReply, call_sources
 from context_engine.core.engine.subquery_fusion import one_answer
 from context_engine.core.models import PreparedQuery, SearchRequest, Settings, SourceQuery, SourceSpec
 from context_engine.core.protocols import Clock
@@ -17,7 +15,7 @@ from context_engine.errors import SourceError
 
 __all__ = ["Asked", "Question", "ask"]
 
-Asked = tuple[SourceSpec, Lane | SourceError]
+Asked = tuple[SourceSpec, SourceBulkhead | SourceError]
 """A source with its lane, or why it could not be opened."""
 
 
@@ -32,7 +30,7 @@ class Question(NamedTuple):
     search_id: str
 
 
-def ask(question: Question, sources: Sequence[Asked], *, top_k: int, seconds: float, clock: Clock) -> list[Reply]:
+def ask(question: Question, sources: Sequence[Asked], *, top_k: int, seconds: float, clock: Clock) -> list[SourceReply]:
     """Return one reply per source.
 
     Args:
@@ -46,14 +44,14 @@ def ask(question: Question, sources: Sequence[Asked], *, top_k: int, seconds: fl
     calls = [
         SourceCall(lane, _query(question, spec, text, words, top_k, seconds))
         for spec, lane in sources
-        if isinstance(lane, Lane)
+        if isinstance(lane, SourceBulkhead)
         for text, words in texts
     ]
     replies = iter(call_sources(calls, limit=settings.source_concurrency, clock=clock))
     return [
         one_answer([next(replies) for _ in texts], source_id=lane.source_id, top_k=top_k)._replace(asked=top_k)
-        if isinstance(lane, Lane)
-        else Reply(None, lane, 0.0)
+        if isinstance(lane, SourceBulkhead)
+        else SourceReply(None, lane, 0.0)
         for _, lane in sources
     ]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from context_engine.core.engine.recall import Reply
-from context_engine.core.engine.recall import SourceReply as Reply
+from context_engine.core.engine.recall import SourceReply
 from context_engine.core.models import Chunk, Notice, NoticeCode, Score, ScoreKind, distinct
 from context_engine.core.ranking.fusion import reciprocal_rank_fusion
 
@@ -17,7 +16,7 @@ _K: Final = 10
 more of the order at the top."""
 
 
-def one_answer(replies: Sequence[Reply], *, source_id: str, top_k: int) -> Reply:
+def one_answer(replies: Sequence[SourceReply], *, source_id: str, top_k: int) -> SourceReply:
     """Return the reply to the whole question, joined with those to its parts by reciprocal rank fusion.
 
     The whole question counts as much as all its parts together. A chunk that only a part found keeps no score: what it

@@ -10,7 +10,7 @@ from typing import Any, Final
 from context_engine.core.models.chunk import Chunk
 from context_engine.core.models.enums import TIERS
 from context_engine.core.models.filters import And, Condition, Filter, Not, Or
-from context_engine.core.models.notice import Notice
+from context_engine.core.models.notice import Notice, NoticeCode
 from context_engine.core.models.query import Expansion
 from context_engine.errors import InvalidFilter, InvalidRequest, SourceError
 
@@ -171,3 +171,10 @@ class SourceAnswer:
     cut: int = 0
     failures: tuple[SourceError, ...] = ()
     by_keywords: bool = False
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """The notes, each text as a notice of code `source_note`."""
+        return tuple(
+            note if isinstance(note, Notice) else Notice(NoticeCode.SOURCE_NOTE, "", note) for note in self.notes
+        )

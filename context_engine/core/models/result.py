@@ -90,6 +90,7 @@ class SourceStatus:
         chunks: how many entered stage 1, after the cut at that number; `cut` is how many were cut.
         rejected: chunks refused at the seam (no content, not a chunk).
         error: {"code", "message", "retryable", "retry_after_s"} where state is failed or partial.
+        problem: the error's message without the name of the source.
     """
 
     source_id: str
@@ -103,6 +104,7 @@ class SourceStatus:
     rejected: int = 0
     elapsed_ms: float = 0.0
     error: Mapping[str, Any] | None = None
+    problem: str = ""
     notices: tuple[Notice, ...] = ()
 
     @property
@@ -112,7 +114,7 @@ class SourceStatus:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the published form: the notices as sentences, `notes`."""
-        published = ("notes" if one.name == "notices" else one.name for one in fields(self))
+        published = ("notes" if one.name == "notices" else one.name for one in fields(self) if one.name != "problem")
         return {name: getattr(self, name) for name in published}
 
 

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Any, Final, NamedTuple, TypeVar
 
-from context_engine.adapters.http import HttpAnswer, HttpCall
-from context_engine.adapters.sources.dify.document_marks import Row, read_row
 from context_engine.adapters.http import Backoff, HttpAnswer, HttpCall, RetryBudget, retried
+from context_engine.adapters.sources.dify.document_marks import Row, read_row
 from context_engine.adapters.sources.dify.fanout import Ticket
 from context_engine.adapters.sources.dify.listing import list_datasets
 from context_engine.adapters.sources.dify.workspace import Workspace

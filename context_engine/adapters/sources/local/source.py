@@ -14,7 +14,6 @@ from context_engine.core.models import (
     Chunk,
     Examination,
     ExaminationRequest,
-    Notice,
     NoticeCode,
     ScoreKind,
     SourceAnswer,
@@ -60,7 +59,7 @@ class LocalSource:
         except StoreError as error:
             kind = SourceUnavailable if self._base.exists() else SourceNotFound
             raise kind(str(error), source_id=self.source_id) from error
-        if any(isinstance(note, Notice) and note.code is NoticeCode.SOURCE_UNKNOWN for note in answer.notes):
+        if any(notice.code is NoticeCode.SOURCE_UNKNOWN for notice in answer.notices):
             raise SourceNotFound(
                 f"nothing was ingested for it into {self._base.path}: run 'context-engine ingest PATH'",
                 source_id=self.source_id,
