@@ -9,7 +9,7 @@ from pathlib import Path
 from context_engine.adapters.sources.factory import base_path
 from context_engine.adapters.sources.local import LocalBase
 from context_engine.core.models import Chunk, SourceSpec
-from context_engine.core.policy.trust import standing
+from context_engine.core.policy.trust import effective_authority
 from context_engine.core.protocols import TokenCounter
 from context_engine.evaluation.gold import Identity, identity_of
 from context_engine.wiring import Setup
@@ -64,4 +64,4 @@ def read_corpus(setup: Setup, data_dir: Path, domains: Iterable[str], counter: T
 
 
 def _identity(spec: SourceSpec, chunk: Chunk) -> Identity:
-    return identity_of(spec.id, chunk.chunk_id, chunk, standing(chunk, spec).tier)
+    return identity_of(spec.id, chunk.chunk_id, chunk, effective_authority(chunk, spec).tier)

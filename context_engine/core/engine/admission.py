@@ -1,4 +1,4 @@
-"""What a source gave, checked before anything trusts it."""
+"""Admission: a source's answer is validated before anything trusts it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from context_engine.core.engine.sanitize_chunk import (
-    beginning,
-    is_scorer,
-    name_of,
-    sound_chunk,
-    sound_note,
-    with_sound_words,
+    chunk_label,
+    excerpt,
+    is_valid_scorer,
+    sanitized_chunk,
+    sanitized_error,
+    sanitized_note,
 )
 from context_engine.core.models import (
     NOTHING,
@@ -31,17 +31,19 @@ from context_engine.core.models import (
 )
 from context_engine.errors import SourceError, SourceProtocolError
 
-__all__ = ["Admitted", "admit", "usable"]
+__all__ = ["ValidatedAnswer", "valid_chunk", "validate_answer"]
 
 _MOST_NOTES: Final = 200
 _MOST_WHOLE: Final = 2**1023
-"""A larger number is none of JSON, and Python refuses to write it."""
+"""A larger number is not valid JSON, and Python refuses to write it."""
 
 
-class Admitted(NamedTuple):
-    """A checked answer: its chunks cut at top_k, how many were cut, how many were refused, and notes.
+class ValidatedAnswer(NamedTuple):
+    """A validated answer: its chunks, notes on what was changed, and counts.
 
     Attributes:
+        cut: chunks past top_k that were left out.
+        rejected: what was refused: not a chunk, or without text.
         retrieved_at: when the source says it answered, aware; None where it does not say.
         failures: what parts of the source could not get.
         by_keywords: as in `SourceAnswer`.
@@ -56,7 +58,7 @@ class Admitted(NamedTuple):
     by_keywords: bool = False
 
 
-def admit(answer: Any, *, source_id: str, top_k: int) -> Admitted:
+def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnswer:
     """Return the usable part of an answer.
 
     Chunks past top_k are cut and counted, without looking at them. What is not a chunk with text is refused and
@@ -70,42 +72,42 @@ def admit(answer: Any, *, source_id: str, top_k: int) -> Admitted:
         raise SourceProtocolError(
             f"search() returned {type(answer).__name__} instead of a SourceAnswer", source_id=source_id
         )
-    given: Any = answer.chunks
+    chunks: Any = answer.chunks
     if (
-        isinstance(given, str | bytes | Mapping | Set)
-        or not hasattr(given, "__len__")
-        or not hasattr(given, "__iter__")
+        isinstance(chunks, str | bytes | Mapping | Set)
+        or not hasattr(chunks, "__len__")
+        or not hasattr(chunks, "__iter__")
     ):
-        raise SourceProtocolError(f"its chunks are {type(given).__name__} instead of a list", source_id=source_id)
-    notes = [sound_note(one) for one in answer.notes]
+        raise SourceProtocolError(f"its chunks are {type(chunks).__name__} instead of a list", source_id=source_id)
+    notes = [sanitized_note(note) for note in answer.notes]
     kept: list[Chunk] = []
     rejected = 0
-    for chunk in islice(given, top_k):
+    for chunk in islice(chunks, top_k):
         if _is_chunk(chunk):
-            kept.append(usable(chunk, notes))
+            kept.append(valid_chunk(chunk, notes))
         else:
             rejected += 1
     if rejected:
         notes.append(f"{rejected} chunk(s) without text were refused")
     retrieved_at = answer.retrieved_at
     if retrieved_at is not None and not _is_aware(retrieved_at):
-        notes.append(f"retrieved_at {beginning(retrieved_at)} is not a moment with a time zone and counts as not known")
+        notes.append(f"retrieved_at {excerpt(retrieved_at)} is not a moment with a time zone and counts as not known")
         retrieved_at = None
-    cut = answer.cut + max(len(given) - top_k, 0)
+    cut = answer.cut + max(len(chunks) - top_k, 0)
     if len(notes) > _MOST_NOTES:
         notes[_MOST_NOTES:] = [f"and {len(notes) - _MOST_NOTES} further notes"]
     failures = _failures(answer, source_id)
-    return Admitted(tuple(kept), cut, rejected, tuple(notes), retrieved_at, failures, answer.by_keywords is True)
+    return ValidatedAnswer(tuple(kept), cut, rejected, tuple(notes), retrieved_at, failures, answer.by_keywords is True)
 
 
-def usable(chunk: Chunk, notes: list[str]) -> Chunk:
+def valid_chunk(chunk: Chunk, notes: list[str]) -> Chunk:
     """Return what can be used of a chunk: typed fields, scores their kinds can be, valid text, bounded metadata.
 
     Args:
         chunk: with text.
         notes: takes a sentence for whatever was changed.
     """
-    return sound_chunk(_with_usable_scores(_with_usable_fields(chunk, notes), notes), notes)
+    return sanitized_chunk(_with_valid_scores(_with_valid_fields(chunk, notes), notes), notes)
 
 
 def _failures(answer: SourceAnswer, source_id: str) -> tuple[SourceError, ...]:
@@ -114,7 +116,7 @@ def _failures(answer: SourceAnswer, source_id: str) -> tuple[SourceError, ...]:
             name = type(error).__name__
             raise SourceProtocolError(f"its failures hold a {name} instead of a SourceError", source_id=source_id)
         error.source_id = error.source_id or source_id
-        with_sound_words(error)
+        sanitized_error(error)
     return tuple(answer.failures)
 
 
@@ -174,7 +176,7 @@ _FIELDS: Final[tuple[_Field, ...]] = tuple(
 )
 
 
-_SETTLED: Final[Mapping[str, tuple[type, ...]]] = {
+_VALID_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     **{name: (str,) for name, check in _CHECKS.items() if check is _is_text},
     "source_type": (SourceType,),
     "trust_class": (TrustClass,),
@@ -186,38 +188,38 @@ _SETTLED: Final[Mapping[str, tuple[type, ...]]] = {
     "metadata": (dict, type(NOTHING)),
     "extra": (dict, type(NOTHING)),
 }
-"""Types that answer a field's check alone."""
+"""Types that pass a field's check whatever the value."""
 
 
 @lru_cache(maxsize=1024)
-def _unsettled(types: tuple[type, ...]) -> tuple[_Field, ...]:
-    """Return the fields that have to be looked at where a chunk's values have these types; a source's are alike."""
+def _fields_to_check(types: tuple[type, ...]) -> tuple[_Field, ...]:
+    """Return the fields whose values must be checked where a chunk's values have these types; a source's are alike."""
     return tuple(
         (index, name, default, check)
         for index, name, default, check in _FIELDS
-        if types[index] not in _SETTLED.get(name, ()) and (default is not None or types[index] is not type(None))
+        if types[index] not in _VALID_TYPES.get(name, ()) and (default is not None or types[index] is not type(None))
     )
 
 
-def _with_usable_fields(chunk: Chunk, notes: list[str]) -> Chunk:
+def _with_valid_fields(chunk: Chunk, notes: list[str]) -> Chunk:
     bad = {}
-    for index, name, default, check in _unsettled(tuple(map(type, chunk))):
+    for index, name, default, check in _fields_to_check(tuple(map(type, chunk))):
         value = chunk[index]
         if value is not default and not check(value):
             bad[name] = default
-            notes.append(f"chunk {name_of(chunk)}: {name} {beginning(value)} cannot be used and counts as not known")
+            notes.append(f"chunk {chunk_label(chunk)}: {name} {excerpt(value)} cannot be used and counts as not known")
     return chunk._replace(**bad) if bad else chunk
 
 
-def _with_usable_scores(chunk: Chunk, notes: list[str]) -> Chunk:
+def _with_valid_scores(chunk: Chunk, notes: list[str]) -> Chunk:
     """Numbers of other libraries become floats; what is no score, or one its kind cannot be, is left out."""
     kept = []
     changed = False
     for score in chunk.scores:
-        known = type(score) is Score and type(score.kind) is ScoreKind and is_scorer(score.scorer)
+        known = type(score) is Score and type(score.kind) is ScoreKind and is_valid_scorer(score.scorer)
         value = usable_score(score.kind, score.value) if known else None
         if value is None:
-            notes.append(f"chunk {name_of(chunk)}: score {beginning(score)} counts as absent")
+            notes.append(f"chunk {chunk_label(chunk)}: score {excerpt(score)} counts as absent")
         else:
             kept.append(score if value is score.value else score._replace(value=value))
         changed = changed or value is None or value is not score.value

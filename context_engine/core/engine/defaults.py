@@ -21,12 +21,12 @@ def default_settings(domain: DomainSpec, request: SearchRequest) -> EffectiveSet
     try:
         values = Settings.model_validate({**domain.settings, **request.overrides})
     except ValidationError as error:
-        raise InvalidRequest(_told(error)) from None
+        raise InvalidRequest(_message(error)) from None
     origins = {**dict.fromkeys(domain.settings, "domain"), **dict.fromkeys(request.overrides, "call")}
     return EffectiveSettings(values=values, origins=origins)
 
 
-def _told(error: ValidationError) -> str:
+def _message(error: ValidationError) -> str:
     """Return the first problem as a sentence; one of several settings together names them itself."""
     first = error.errors(include_url=False)[0]
     key = ".".join(map(str, first["loc"]))

@@ -14,8 +14,8 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 from context_engine.core.concurrency.forking import forget_in_child
-from context_engine.core.engine.admission import Admitted, admit
-from context_engine.core.engine.sanitize_chunk import with_sound_words
+from context_engine.core.engine.admission import ValidatedAnswer, validate_answer
+from context_engine.core.engine.sanitize_chunk import sanitized_error
 from context_engine.core.models import SourceQuery
 from context_engine.core.protocols import Clock, Source
 from context_engine.errors import SourceBusy, SourceError, SourceTimeout, SourceUnavailable
@@ -26,13 +26,13 @@ logger = logging.getLogger(__name__)
 
 
 class Reply(NamedTuple):
-    """What came of one call for `asked` candidates: an admitted answer or an error, never both."""
+    """What came of one call for `requested_top_k` candidates: a validated answer or an error, never both."""
 
-    admitted: Admitted | None
+    answer: ValidatedAnswer | None
     error: SourceError | None
     elapsed_ms: float
     retrieved_at: Any = None
-    asked: int = 0
+    requested_top_k: int = 0
 
 
 Replies = SimpleQueue[tuple[object, Reply]]
@@ -96,8 +96,8 @@ class Lane:
         started = self._clock.monotonic()
         try:
             answer = self.source.search(query)
-            admitted = admit(answer, source_id=self.source_id, top_k=query.top_k)
-            reply = Reply(admitted, None, self._ms(started), admitted.retrieved_at or self._clock.now())
+            valid = validate_answer(answer, source_id=self.source_id, top_k=query.top_k)
+            reply = Reply(valid, None, self._ms(started), valid.retrieved_at or self._clock.now())
         except BaseException as error:  # noqa: BLE001  a source's thread must always leave its lane
             reply = Reply(None, as_source_error(error, self.source_id), self._ms(started))
         finally:
@@ -113,7 +113,7 @@ def as_source_error(error: BaseException, source_id: str) -> SourceError:
     """An adapter's own exception may hold secrets: its type is shown, its text goes to the debug log."""
     if isinstance(error, SourceError):
         error.source_id = error.source_id or source_id
-        return with_sound_words(error)
+        return sanitized_error(error)
     logger.debug("source %s raised", source_id, exc_info=error)
     name = type(error).__name__
     return SourceUnavailable(f"failed with {name} (its text is in the debug log)", source_id=source_id)

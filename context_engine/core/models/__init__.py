@@ -50,7 +50,7 @@ from context_engine.core.models.result import (
     Swap,
     canonical_json,
 )
-from context_engine.core.models.sanitize import is_sound_text, sound_id, sound_mapping, sound_text
+from context_engine.core.models.sanitize import is_valid_text, sanitized_id, sanitized_mapping, sanitized_text
 from context_engine.core.models.settings import AuthorityBoosts, EffectiveSettings, Settings
 
 __all__ = [
@@ -109,10 +109,10 @@ __all__ = [
     "chunk_from_dict",
     "default_trust",
     "filter_to_dict",
-    "is_sound_text",
-    "sound_id",
-    "sound_mapping",
-    "sound_text",
+    "is_valid_text",
+    "sanitized_id",
+    "sanitized_mapping",
+    "sanitized_text",
     "to_date",
     "to_moment",
     "usable_score",

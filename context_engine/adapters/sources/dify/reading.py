@@ -9,7 +9,7 @@ from context_engine.adapters.sources.dify.metadata import MARKED, MARKS, Metadat
 from context_engine.adapters.sources.dify.method import SearchMethod
 from context_engine.adapters.sources.dify.names import readable_name
 from context_engine.adapters.sources.dify.trail import placed
-from context_engine.core.models import NOTHING, Chunk, FetchedAtBasis, sound_mapping, to_moment
+from context_engine.core.models import NOTHING, Chunk, FetchedAtBasis, sanitized_mapping, to_moment
 from context_engine.errors import SourceProtocolError
 
 __all__ = ["Records", "read_chunks", "read_records"]
@@ -88,7 +88,7 @@ def _chunk(
     notes: list[str],
 ) -> Chunk:
     document = segment["document"]
-    sound, said = sound_mapping(document.get("doc_metadata") or {})
+    sound, said = sanitized_mapping(document.get("doc_metadata") or {})
     notes += [f"segment {segment['id'][:64]}: doc_metadata {one}" for one in said]
     metadata = dict(sound)
     if isinstance(metadata.get(_BUILT_IN_NAME), str):

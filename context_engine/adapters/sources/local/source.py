@@ -11,7 +11,7 @@ from typing import Any, Final
 from context_engine.adapters.sources.local.base import LocalBase
 from context_engine.adapters.sources.local.search import Scope
 from context_engine.core.models import Chunk, ScoreKind, SourceAnswer, SourceQuery, SourceSpec
-from context_engine.core.policy.trust import standing
+from context_engine.core.policy.trust import effective_authority
 from context_engine.errors import EmbedderError, SourceNotFound, SourceUnavailable, StoreError
 
 __all__ = ["LocalSource"]
@@ -87,7 +87,7 @@ class LocalSource:
 
     def _standing(self, chunk: Chunk) -> Mapping[str, Any]:
         assert self._spec is not None
-        held = standing(chunk, self._spec)
+        held = effective_authority(chunk, self._spec)
         return {
             "source_type": str(held.source_type),
             "tier": held.tier,
