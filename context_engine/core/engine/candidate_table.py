@@ -74,7 +74,7 @@ class CandidateTable:
         Args:
             rows: in survivor order.
             matches: of each row, an index into `rows`; None where it matches no row before it.
-            limit: the similarity that was asked for.
+            limit: the least similarity of a near-duplicate.
         """
         relevance, absolute, left = self.relevance.copy(), self.absolute.copy(), []
         for row, match in zip(rows, matches):

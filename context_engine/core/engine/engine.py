@@ -11,7 +11,6 @@ from zoneinfo import ZoneInfo
 from context_engine.core.engine.clock import SystemClock, TimeSortedIds
 from context_engine.core.engine.defaults import default_settings
 from context_engine.core.engine.pipeline import SearchPipeline
-from context_engine.core.engine.recall import Lane
 from context_engine.core.engine.refining import RefineLane, prepared_query
 from context_engine.core.engine.request_checks import check_similarity_threshold, sources_to_search
 from context_engine.core.engine.reranking import RerankLane, rerank_step
@@ -104,13 +103,13 @@ class Engine:
         domain = self.registry.domain(request.domain)
         plan = self._plan(domain, request)
         sources = [(spec, self._sources.get(domain, spec)) for spec in plan.specs]
-        check_similarity_threshold([lane for _, lane in sources if isinstance(lane, Lane)], plan.settings)
+        check_similarity_threshold((source for _, source in sources), plan.settings)
         result = self._pipeline(plan, sources, started).run(plan)
         self._report(result)
         return _answered(result)
 
     def _plan(self, domain: DomainSpec, request: SearchRequest) -> SearchPlan:
-        """Settle what the search runs with; a query refiner is asked here."""
+        """Settle what the search runs with; a query refiner is called here."""
         effective = self._resolve(domain, request)
         specs = sources_to_search(domain, effective.values, request)
         now = self._clock.now()
@@ -127,7 +126,7 @@ class Engine:
         """Return the pipeline over live sources and the live reranker, all of it due at the search's deadline."""
         clock, settings = self._clock, plan.settings
         due = started + settings.deadline_s
-        # Preparing takes nothing from the sources' time, but for a refiner.
+        # Without a refiner the sources have all the time there is, however long they took to open.
         seconds = settings.deadline_s if self._refine_lane is None else due - clock.monotonic()
         calls = SourceCalls(sources, clock, started=started, due=due, seconds=seconds)
         step = rerank_step(self._rerank_lane, settings, lambda: due - clock.monotonic())

@@ -1,8 +1,8 @@
 """The refill: an answer that is short for another reason than relevance, where sources had more to give.
 
 A limit per document, merged copies, replaced versions and filters that a source cannot apply take candidates away.
-Where those alone keep the answer from being full, the sources that gave as many as they were asked for are asked for
-more.
+Where those alone keep the answer from being full, the sources that gave as many candidates as were requested are
+called again for more.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Pass(NamedTuple):
 
 
 def sources_to_refill(first: Pass, settings: Settings) -> list[int]:
-    """Return the places of the sources to ask for more; none where the answer is full, or short for its relevance."""
+    """Return the places of the sources to call for more; none where the answer is full, or short for its relevance."""
     missing = settings.stage2_top_k - len(first.output.chunks)
     if not 0 < missing <= sum(map(_taken_away, first.output.fates)) or refill_top_k(settings) == settings.stage1_top_k:
         return []
@@ -39,7 +39,7 @@ def sources_to_refill(first: Pass, settings: Settings) -> list[int]:
 
 
 def refill_top_k(settings: Settings) -> int:
-    """Return how many candidates a source is asked for the second time."""
+    """Return how many candidates are requested of a source the second time."""
     return min(_FACTOR * settings.stage1_top_k, MAX_TOP_K)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from context_engine.core.engine.recall import Lane
 from context_engine.core.models import DomainSpec, ScoreKind, SearchRequest, Settings, SourceSpec
-from context_engine.errors import InvalidRequest, nearest
+from context_engine.errors import InvalidRequest, SourceError, nearest
 
 __all__ = ["check_similarity_threshold", "sources_to_search"]
 
@@ -28,17 +28,18 @@ def sources_to_search(domain: DomainSpec, settings: Settings, request: SearchReq
     return tuple(source for source in domain.sources if source.id in settings.sources)
 
 
-def check_similarity_threshold(lanes: Sequence[Lane], settings: Settings) -> None:
-    """Refuse a threshold that no source (or, strictly, that some source) can be tested on.
+def check_similarity_threshold(sources: Iterable[Lane | SourceError], settings: Settings) -> None:
+    """Refuse a threshold that no opened source (or, strictly, that some of them) can be tested on.
 
     Raises:
         InvalidRequest: such a threshold.
     """
-    if settings.similarity_threshold is None or not lanes:
+    opened = [source for source in sources if isinstance(source, Lane)]
+    if settings.similarity_threshold is None or not opened:
         return
     kind = ScoreKind(settings.similarity_kind)
-    without = [lane.source_id for lane in lanes if kind not in lane.source.score_kinds]
-    if len(without) == len(lanes) or (without and settings.strict_thresholds):
+    without = [source.source_id for source in opened if kind not in source.source.score_kinds]
+    if len(without) == len(opened) or (without and settings.strict_thresholds):
         raise InvalidRequest(
             f"similarity_threshold is a {kind} threshold, and source(s) {', '.join(without)} give no {kind} score: "
             "set similarity_kind to a kind they give, or leave the threshold out and use min_relevance_score"

@@ -48,8 +48,8 @@ class Retriever(Protocol):
         Args:
             plan: of the search.
             first: stage 1 so far.
-            places: of the sources to ask again, in the order of the manifest.
-            top_k: candidates asked of each.
+            places: of the sources to call again, in the order of the manifest.
+            top_k: candidates requested of each.
         """
         ...
 

@@ -63,18 +63,18 @@ class SourceCalls:
         texts = (prepared.text, *prepared.sub_queries) if prepared else (plan.request.query,)
         words = [(text, segmented(text, settings.word_segmenter)) for text in texts]
         calls = [
-            Call(lane, _query(plan, spec, text, terms, top_k, seconds))
-            for spec, lane in sources
-            if isinstance(lane, Lane)
+            Call(source, _query(plan, spec, text, terms, top_k, seconds))
+            for spec, source in sources
+            if isinstance(source, Lane)
             for text, terms in words
         ]
         bounds = {call.lane.source_id: settings.source_concurrency for call in calls}
         replies = iter(ask_all(calls, bounds=bounds, clock=self._clock))
         return [
             fused_reply([next(replies) for _ in texts], source_id=spec.id, top_k=top_k)._replace(requested_top_k=top_k)
-            if isinstance(lane, Lane)
-            else Reply(None, lane, 0.0)
-            for spec, lane in sources
+            if isinstance(source, Lane)
+            else Reply(None, source, 0.0)
+            for spec, source in sources
         ]
 
     def _ms_since(self, moment: float) -> float:

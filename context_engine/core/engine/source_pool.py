@@ -28,7 +28,7 @@ class SourcePool:
 
     def __init__(self, open_source: OpenSource, clock: Clock) -> None:
         self._open_source, self._clock = open_source, clock
-        self._lanes: dict[tuple[str, str], Lane] = {}
+        self._opened: dict[tuple[str, str], Lane] = {}
         self._lock = Lock()
         self._opening: dict[tuple[str, str], Lock] = {}
         self._closed = False
@@ -46,29 +46,29 @@ class SourcePool:
                 raise _closed()
             opening = self._opening.setdefault(key, Lock())
         with opening:
-            if (lane := self._lanes.get(key)) is not None:
-                return lane
+            if (source := self._opened.get(key)) is not None:
+                return source
             try:
-                lane = Lane(spec.id, self._open_source(domain, spec), self._clock)
+                source = Lane(spec.id, self._open_source(domain, spec), self._clock)
             except ConfigError:
                 raise
             except Exception as error:  # noqa: BLE001  one source that cannot be opened never takes the others down
                 return as_source_error(error, spec.id)
-            return self._kept(key, lane)
+            return self._keep(key, source)
 
     def close(self) -> None:
         """Close every source that was opened; may be called twice."""
         with self._lock:
-            lanes, self._lanes, self._closed = list(self._lanes.values()), {}, True
-        for lane in lanes:
-            _close(lane)
+            sources, self._opened, self._closed = list(self._opened.values()), {}, True
+        for source in sources:
+            _close(source)
 
-    def _kept(self, key: tuple[str, str], lane: Lane) -> Lane:
+    def _keep(self, key: tuple[str, str], source: Lane) -> Lane:
         with self._lock:
             if not self._closed:
-                self._lanes[key] = lane
-                return lane
-        _close(lane)
+                self._opened[key] = source
+                return source
+        _close(source)
         raise _closed()
 
 
@@ -76,8 +76,8 @@ def _closed() -> ContextEngineError:
     return ContextEngineError("the engine is closed: make a new one")
 
 
-def _close(lane: Lane) -> None:
+def _close(source: Lane) -> None:
     try:
-        lane.source.close()
+        source.source.close()
     except Exception:
-        logger.exception("source %s could not be closed", lane.source_id)
+        logger.exception("source %s could not be closed", source.source_id)

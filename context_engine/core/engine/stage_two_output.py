@@ -18,7 +18,7 @@ class StageTwoOutput:
         scope_tested: candidates that were tested against the scope threshold.
         in_scope: whether the best of them reached it.
         rerank_scores: the model reranker's scores by identity.
-        rerank_failed: the reranker's failure, None where it ran or was not asked.
+        rerank_failed: the reranker's failure, None where it ran or was not called.
     """
 
     chunks: tuple[RankedChunk, ...]
