@@ -14,7 +14,7 @@ from context_engine.core.models.enums import Classification, FetchedAtBasis, Sco
 __all__ = ["NOTHING", "Chunk", "Key", "Member", "ProvenanceTag", "RankedChunk", "Score", "usable_score", "utc_text"]
 
 
-class _Nothing(dict[str, Any]):
+class _EmptyMapping(dict[str, Any]):
     """An empty mapping that stays empty: the default of a field that holds a mapping."""
 
     def __setitem__(self, key: str, value: Any) -> None:
@@ -26,7 +26,7 @@ class _Nothing(dict[str, Any]):
         return "NOTHING"
 
 
-NOTHING: Final[Mapping[str, Any]] = _Nothing()
+NOTHING: Final[Mapping[str, Any]] = _EmptyMapping()
 
 Key = tuple[str, str]
 """A candidate's identity: (source_id, chunk_id)."""

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.core.text import terms
 from context_engine.testing.fake_dify.data import Model
-from context_engine.testing.fake_dify.payload import SearchPlan
+from context_engine.testing.fake_dify.payload import RetrievePlan
 from context_engine.testing.fake_dify.refusals import Refusal, invalid_param, no_vector_table
 from context_engine.testing.fake_dify.stored import StoredDataset, Unit, vector_of
 
@@ -42,7 +42,7 @@ class _NoSuchModel(Exception):
     """A reranker or weights that cannot be used."""
 
 
-def vector_search(stored: StoredDataset, asked: SearchPlan, documents: set[str] | None, models: Models) -> list[Hit]:
+def vector_search(stored: StoredDataset, asked: RetrievePlan, documents: set[str] | None, models: Models) -> list[Hit]:
     """Return what a semantic, full-text or hybrid search finds, best first.
 
     Hybrid search with a reranker that does not work finds nothing, as in Dify, where the error stays in a thread.
@@ -105,7 +105,7 @@ def _full_text(units: Sequence[Unit], query: str, top_k: int) -> list[Hit]:
     return _sorted(hits)[:top_k]
 
 
-def _single(hits: list[Hit], asked: SearchPlan, threshold: float, models: Models) -> list[Hit]:
+def _single(hits: list[Hit], asked: RetrievePlan, threshold: float, models: Models) -> list[Hit]:
     reranker = _named(asked.reranking_model)
     if reranker is None or not hits:
         return hits
@@ -115,7 +115,7 @@ def _single(hits: list[Hit], asked: SearchPlan, threshold: float, models: Models
         raise invalid_param(str(error)) from None
 
 
-def _hybrid(hits: list[Hit], asked: SearchPlan, threshold: float, models: Models) -> list[Hit]:
+def _hybrid(hits: list[Hit], asked: RetrievePlan, threshold: float, models: Models) -> list[Hit]:
     """Return the union of both legs; without a reranker it is neither cut at top_k nor brought to one scale."""
     best: dict[tuple[str, int | None], Hit] = {}
     for hit in _sorted(hits):
@@ -148,7 +148,7 @@ def _reranked(hits: Sequence[Hit], query: str, reranker: Model, models: Models, 
     return _sorted([hit for hit in scored if hit.score >= threshold])
 
 
-def _weighted(hits: Sequence[Hit], asked: SearchPlan, threshold: float, models: Models) -> list[Hit]:
+def _weighted(hits: Sequence[Hit], asked: RetrievePlan, threshold: float, models: Models) -> list[Hit]:
     """Weigh a hit's score, of whichever leg it came, against the overlap of its words with the query's."""
     try:
         vector, keyword = asked.weights["vector_setting"], asked.weights["keyword_setting"]
