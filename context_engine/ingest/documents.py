@@ -24,8 +24,8 @@ from context_engine.core.models import (
     DocumentRule,
     FetchedAtBasis,
     canonical_json,
-    sound_mapping,
-    sound_text,
+    sanitized_mapping,
+    sanitized_text,
 )
 from context_engine.core.protocols import TokenCounter
 from context_engine.ingest.chunk_fields import chunk_metadata, neighbours
@@ -97,7 +97,7 @@ def prepare(
     doc_type = _doc_type(loaded, rule, declared)
     strategy = _strategy(rule, doc_type, strategies, max_chunk_tokens)
     shared = shared_metadata(loaded, fields, rule.fields if rule else ())
-    metadata, too_much = sound_mapping(shared.metadata)
+    metadata, too_much = sanitized_mapping(shared.metadata)
     base = _base(loaded, rule, declared, identity, doc_type)._replace(metadata=metadata)
     return PreparedDocument(
         loaded=loaded,
@@ -137,8 +137,8 @@ def chunks_of(document: PreparedDocument, counter: TokenCounter, *, now: datetim
 
 def _sound(loaded: LoadedDocument) -> tuple[LoadedDocument, tuple[str, ...]]:
     """Return a document whose text and fields every output can hold, and what was changed; no field is too many."""
-    text = sound_text(loaded.text)
-    fields, said = sound_mapping(loaded.fields, most_values=_ANY, most_characters=_ANY)
+    text = sanitized_text(loaded.text)
+    fields, said = sanitized_mapping(loaded.fields, most_values=_ANY, most_characters=_ANY)
     if text is loaded.text and fields is loaded.fields:
         return loaded, ()
     of_text = () if text is loaded.text else (_INVALID,)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import yaml
 
-from context_engine.core.models import is_sound_text
+from context_engine.core.models import is_valid_text
 from context_engine.errors import ConfigError
 
 __all__ = ["Location", "dotted", "read_json", "read_yaml", "unreadable"]
@@ -156,7 +156,7 @@ def _check_shape(top: dict[str, Any], label: str) -> None:
                         f"the key {key!r} is not text: put it in quotes", file=label, key=dotted(location, top) or None
                     )
             pending.extend(((*location, key), child) for key, child in value.items())
-        elif isinstance(value, str) and not is_sound_text(value):
+        elif isinstance(value, str) and not is_valid_text(value):
             problem = "holds NUL or half a surrogate pair (\\ud800-\\udfff), which is no character: take it out"
             raise ConfigError(problem, file=label, key=dotted(location, top))
         elif isinstance(value, list):

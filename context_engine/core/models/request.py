@@ -1,4 +1,4 @@
-"""What is asked: of the engine by a caller, of a source by the engine, and the source's answer."""
+"""Requests: of a caller to the engine, of the engine to a source; and the source's answer."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class SearchRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceQuery:
-    """What the engine asks one source.
+    """What the engine searches one source for.
 
     Attributes:
         text: the query.

@@ -35,7 +35,7 @@ from context_engine.core.models import (
 )
 from context_engine.core.policy.effective_dates import in_force
 from context_engine.core.policy.filters import chunk_fields, matches
-from context_engine.core.policy.trust import standing
+from context_engine.core.policy.trust import effective_authority
 from context_engine.core.protocols import Clock
 from context_engine.errors import (
     ConfigError,
@@ -259,7 +259,7 @@ class DifySource:
     def _passes(self, chunk: Chunk, filters: Filter | None, domain: str) -> bool:
         if filters is None:
             return True
-        held = standing(chunk, self.spec)
+        held = effective_authority(chunk, self.spec)
         fields = chunk_fields(
             chunk,
             source_id=self.source_id,

@@ -21,7 +21,7 @@ from context_engine.core.models import (
     SourceSpec,
     notices_about,
 )
-from context_engine.core.policy.trust import standing
+from context_engine.core.policy.trust import effective_authority
 from context_engine.errors import EmbedderError, SourceNotFound, SourceUnavailable, StoreError
 
 __all__ = ["LocalSource"]
@@ -120,7 +120,7 @@ class LocalSource:
 
     def _standing(self, chunk: Chunk) -> Mapping[str, Any]:
         assert self._spec is not None
-        held = standing(chunk, self._spec)
+        held = effective_authority(chunk, self._spec)
         return {
             "source_type": str(held.source_type),
             "tier": held.tier,

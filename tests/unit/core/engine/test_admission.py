@@ -124,7 +124,7 @@ def test_what_a_source_gives_is_bounded_and_valid_and_that_is_said(
     assert len(json.dumps(out)) < 3_000_000
 
 
-def test_sound_chunks_are_the_same_objects_and_nothing_is_said() -> None:
+def test_valid_chunks_stay_the_same_objects_without_a_note() -> None:
     metadata = {"page": 4, "tags": ["a"], "audience": None}
     result = searched(Given(answer(metadata=metadata, title="Größe 审批")))
     assert result.chunks[0].chunk.metadata is metadata
