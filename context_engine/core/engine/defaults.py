@@ -35,19 +35,19 @@ def default_settings(domain: DomainSpec, request: SearchRequest) -> EffectiveSet
     try:
         values = Settings.model_validate({**domain.settings, **request.overrides})
     except ValidationError as error:
-        raise InvalidRequest(_problem(error)) from None
+        raise InvalidRequest(_message(error)) from None
     origins = {**dict.fromkeys(domain.settings, "domain"), **dict.fromkeys(request.overrides, "call")}
     return EffectiveSettings(values=values, origins=origins)
 
 
 def _check_keys(keys: Iterable[str], allowed: type[SettingsGroup]) -> None:
-    """Refuse settings that another group holds than those allowed; unknown ones are found when they are read."""
+    """Refuse settings of other groups than those allowed; unknown ones are found when they are validated."""
     for key in keys:
         if key in Settings.model_fields and key not in allowed.model_fields:
             raise InvalidRequest(f"setting {key} {lifetime(key)}: give the engine a `resolve` that sets it")
 
 
-def _problem(error: ValidationError) -> str:
+def _message(error: ValidationError) -> str:
     """Return the first problem as a sentence; one of several settings together names them itself."""
     first = error.errors(include_url=False)[0]
     key = ".".join(map(str, first["loc"]))
