@@ -169,7 +169,7 @@ def test_what_sources_share_is_made_once_an_engine(folder: Put) -> None:
     assert second.shared("key", object) is thing and other.shared("key", object) is not thing
 
 
-def test_the_starter_can_be_ingested_and_searched(tmp_path: Path) -> None:
+def test_the_first_configuration_can_be_ingested_and_searched(tmp_path: Path) -> None:
     write_scaffold(tmp_path)
     setup = load_setup(env={}, cwd=tmp_path)
     specs = setup.registry.domain("HANDBOOK").sources
