@@ -45,7 +45,7 @@ def all_headings(rows: Sequence[TextLine], marked: Mapping[int, Heading], *, wea
     series = _series(list(found.values()), rows[-1].end if rows else 0, weak=weak)
     ahead = _ahead([one for one in found.values() if one.title and one.label.text.isdecimal()])
     out: list[Heading] = []
-    state = _State()
+    state = _HeadingHistory()
     for row in rows:
         heading = marked.get(row.start)
         one = found.get(row.start)
@@ -61,7 +61,7 @@ def all_headings(rows: Sequence[TextLine], marked: Mapping[int, Heading], *, wea
     return out
 
 
-class _State:
+class _HeadingHistory:
     """What the headings so far say about the next."""
 
     def __init__(self) -> None:
@@ -143,7 +143,9 @@ def _ahead(found: Sequence[_Candidate]) -> dict[int, int]:
     return {one.row.start: int(after.label.text) for one, after in pairwise(found)}
 
 
-def _heading(one: _Candidate, state: _State, series: set[int], ahead: int | None, *, weak: bool) -> Heading | None:
+def _heading(
+    one: _Candidate, state: _HeadingHistory, series: set[int], ahead: int | None, *, weak: bool
+) -> Heading | None:
     """Return the heading that a line is, if it is one.
 
     Strong: a number of two or more parts before a capital letter, also where the paragraph goes on. Weak: a single

@@ -9,12 +9,13 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from context_engine.core.engine.sanitize_chunk import (
+    chunk_id_of,
     chunk_label,
     excerpt,
     is_valid_scorer,
     sanitized_chunk,
     sanitized_error,
-    sanitized_note,
+    sanitized_notice,
 )
 from context_engine.core.models import (
     NOTHING,
@@ -22,24 +23,27 @@ from context_engine.core.models import (
     Chunk,
     Classification,
     FetchedAtBasis,
+    Notice,
+    NoticeCode,
     Score,
     ScoreKind,
     SourceAnswer,
     SourceType,
     TrustClass,
+    about,
     usable_score,
 )
 from context_engine.errors import SourceError, SourceProtocolError
 
 __all__ = ["ValidatedAnswer", "valid_chunk", "validate_answer"]
 
-_MOST_NOTES: Final = 200
+_MOST_NOTICES: Final = 200
 _MOST_WHOLE: Final = 2**1023
 """A larger number is not valid JSON, and Python refuses to write it."""
 
 
 class ValidatedAnswer(NamedTuple):
-    """A validated answer: its chunks, notes on what was changed, and counts.
+    """A checked answer: its chunks cut at top_k, how many were cut, how many were refused, and notices.
 
     Attributes:
         cut: chunks past top_k that were left out.
@@ -52,7 +56,7 @@ class ValidatedAnswer(NamedTuple):
     chunks: tuple[Chunk, ...]
     cut: int
     rejected: int
-    notes: tuple[str, ...]
+    notices: tuple[Notice, ...]
     retrieved_at: datetime | None = None
     failures: tuple[SourceError, ...] = ()
     by_keywords: bool = False
@@ -63,7 +67,7 @@ def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnsw
 
     Chunks past top_k are cut and counted, without looking at them. What is not a chunk with text is refused and
     counted. A field whose value is not what it should be counts as not known, a score that its kind cannot be as
-    absent; text is made valid, metadata bounded. All of it is noted.
+    absent; text is made valid, metadata bounded. A notice says each of it.
 
     Raises:
         SourceProtocolError: not a `SourceAnswer`, or its chunks are not a sequence.
@@ -79,35 +83,42 @@ def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnsw
         or not hasattr(chunks, "__iter__")
     ):
         raise SourceProtocolError(f"its chunks are {type(chunks).__name__} instead of a list", source_id=source_id)
-    notes = [sanitized_note(note) for note in answer.notes]
+    notices = [sanitized_notice(one, source_id) for one in answer.notes]
     kept: list[Chunk] = []
     rejected = 0
     for chunk in islice(chunks, top_k):
         if _is_chunk(chunk):
-            kept.append(valid_chunk(chunk, notes))
+            kept.append(valid_chunk(chunk, notices))
         else:
             rejected += 1
     if rejected:
-        notes.append(f"{rejected} chunk(s) without text were refused")
+        said = f"{rejected} chunk(s) without text were refused"
+        notices.append(Notice(NoticeCode.CHUNKS_REFUSED, source_id, said, {"count": rejected}))
     retrieved_at = answer.retrieved_at
     if retrieved_at is not None and not _is_aware(retrieved_at):
-        notes.append(f"retrieved_at {excerpt(retrieved_at)} is not a moment with a time zone and counts as not known")
+        value = excerpt(retrieved_at)
+        said = f"retrieved_at {value} is not a moment with a time zone and counts as not known"
+        detail = {"field": "retrieved_at", "value": value}
+        notices.append(Notice(NoticeCode.FIELD_UNUSABLE, source_id, said, detail))
         retrieved_at = None
     cut = answer.cut + max(len(chunks) - top_k, 0)
-    if len(notes) > _MOST_NOTES:
-        notes[_MOST_NOTES:] = [f"and {len(notes) - _MOST_NOTES} further notes"]
+    further = len(notices) - _MOST_NOTICES
+    if further > 0:
+        said = f"and {further} further notes"
+        notices[_MOST_NOTICES:] = [Notice(NoticeCode.NOTICES_LEFT_OUT, source_id, said, {"count": further})]
     failures = _failures(answer, source_id)
-    return ValidatedAnswer(tuple(kept), cut, rejected, tuple(notes), retrieved_at, failures, answer.by_keywords is True)
+    known = about(source_id, notices)
+    return ValidatedAnswer(tuple(kept), cut, rejected, known, retrieved_at, failures, answer.by_keywords is True)
 
 
-def valid_chunk(chunk: Chunk, notes: list[str]) -> Chunk:
+def valid_chunk(chunk: Chunk, notices: list[Notice]) -> Chunk:
     """Return what can be used of a chunk: typed fields, scores their kinds can be, valid text, bounded metadata.
 
     Args:
         chunk: with text.
-        notes: takes a sentence for whatever was changed.
+        notices: takes one for whatever was changed.
     """
-    return sanitized_chunk(_with_valid_scores(_with_valid_fields(chunk, notes), notes), notes)
+    return sanitized_chunk(_with_valid_scores(_with_valid_fields(chunk, notices), notices), notices)
 
 
 def _failures(answer: SourceAnswer, source_id: str) -> tuple[SourceError, ...]:
@@ -201,17 +212,19 @@ def _fields_to_check(types: tuple[type, ...]) -> tuple[_Field, ...]:
     )
 
 
-def _with_valid_fields(chunk: Chunk, notes: list[str]) -> Chunk:
+def _with_valid_fields(chunk: Chunk, notices: list[Notice]) -> Chunk:
     bad = {}
     for index, name, default, check in _fields_to_check(tuple(map(type, chunk))):
         value = chunk[index]
         if value is not default and not check(value):
             bad[name] = default
-            notes.append(f"chunk {chunk_label(chunk)}: {name} {excerpt(value)} cannot be used and counts as not known")
+            said = f"chunk {chunk_label(chunk)}: {name} {excerpt(value)} cannot be used and counts as not known"
+            detail = {"chunk_id": chunk_id_of(chunk), "field": name, "value": excerpt(value)}
+            notices.append(Notice(NoticeCode.FIELD_UNUSABLE, "", said, detail))
     return chunk._replace(**bad) if bad else chunk
 
 
-def _with_valid_scores(chunk: Chunk, notes: list[str]) -> Chunk:
+def _with_valid_scores(chunk: Chunk, notices: list[Notice]) -> Chunk:
     """Numbers of other libraries become floats; what is no score, or one its kind cannot be, is left out."""
     kept = []
     changed = False
@@ -219,7 +232,9 @@ def _with_valid_scores(chunk: Chunk, notes: list[str]) -> Chunk:
         known = type(score) is Score and type(score.kind) is ScoreKind and is_valid_scorer(score.scorer)
         value = usable_score(score.kind, score.value) if known else None
         if value is None:
-            notes.append(f"chunk {chunk_label(chunk)}: score {excerpt(score)} counts as absent")
+            said = f"chunk {chunk_label(chunk)}: score {excerpt(score)} counts as absent"
+            detail = {"chunk_id": chunk_id_of(chunk), "value": excerpt(score)}
+            notices.append(Notice(NoticeCode.SCORE_UNUSABLE, "", said, detail))
         else:
             kept.append(score if value is score.value else score._replace(value=value))
         changed = changed or value is None or value is not score.value

@@ -9,7 +9,7 @@ from context_engine.core.engine.decision import MissingEvidence, conclude
 from context_engine.core.engine.retriever import Recalled
 from context_engine.core.engine.search_plan import SearchPlan
 from context_engine.core.engine.stage_two_output import StageTwoOutput
-from context_engine.core.models import Decision, SearchResult, SourceStatus, StageTrace
+from context_engine.core.models import Decision, Notice, NoticeCode, SearchResult, SourceStatus, StageTrace, distinct
 
 __all__ = ["assemble"]
 
@@ -23,9 +23,9 @@ def assemble(plan: SearchPlan, recalled: Recalled, output: StageTwoOutput) -> Se
     """Return the result of a search: status and decision from what the sources did and stage 2 found."""
     request, statuses = plan.request, recalled.statuses
     conclusion = conclude(request, recalled, output)
-    warnings = _warnings(statuses, output, conclusion.missing)
+    notices = _notices(statuses, output, conclusion.missing)
     if conclusion.by_keywords and conclusion.decision is Decision.NO_MATCH:
-        warnings += (_KEYWORDS_ALONE,)
+        notices += (Notice(NoticeCode.KEYWORDS_ONLY, "", _KEYWORDS_ALONE),)
     return SearchResult(
         query=request.query,
         domain=request.domain,
@@ -38,7 +38,7 @@ def assemble(plan: SearchPlan, recalled: Recalled, output: StageTwoOutput) -> Se
         sources=statuses,
         stages=(_recall_trace(recalled, len(output.fates)), *output.stages),
         settings=plan.effective,
-        warnings=(*(plan.prepared.notes if plan.prepared else ()), *warnings),
+        notices=(*(plan.prepared.notices if plan.prepared else ()), *notices),
         search_id=plan.search_id,
         request_id=request.request_id,
         caller=request.caller,
@@ -58,9 +58,19 @@ def _recall_trace(recalled: Recalled, candidates: int) -> StageTrace:
     return StageTrace("recall", received, candidates, recalled.elapsed_ms)
 
 
-def _warnings(statuses: Sequence[SourceStatus], output: StageTwoOutput, missing: MissingEvidence) -> tuple[str, ...]:
-    found = [f"source {status.source_id!r}: {note}" for status in statuses for note in status.notes]
-    found += output.warnings
-    found += [f"required tier {tier} gave nothing that is returned" for tier in missing.tiers]
-    found += [f"required source {source!r} gave nothing that is returned" for source in missing.sources]
-    return tuple(dict.fromkeys(found))
+def _notices(statuses: Sequence[SourceStatus], output: StageTwoOutput, missing: MissingEvidence) -> tuple[Notice, ...]:
+    found = [_of_search(status, notice) for status in statuses for notice in status.notices]
+    found += output.notices
+    for tier in missing.tiers:
+        message = f"required tier {tier} gave nothing that is returned"
+        found.append(Notice(NoticeCode.REQUIRED_TIER_MISSING, str(tier), message, {"tier": tier}))
+    for source in missing.sources:
+        message = f"required source {source!r} gave nothing that is returned"
+        found.append(Notice(NoticeCode.REQUIRED_SOURCE_MISSING, source, message))
+    return distinct(found)
+
+
+def _of_search(status: SourceStatus, notice: Notice) -> Notice:
+    """Return a notice of a source as one of the search: its sentence names the source."""
+    message = f"source {status.source_id!r}: {notice.message}"
+    return Notice(notice.code, notice.subject, message, notice.detail)

@@ -41,13 +41,14 @@ class CandidateTable:
         tiers: the tier each row ranks by: its source's, 5 where it was demoted.
         relevance, absolute: of each row; 0 until they are measured, a cluster's best once texts are merged.
         flags: what the steps noted, by row.
+        notices: what a reader should know of the ranking.
         members: the rows merged into a row, each with its similarity to it.
         rerank_scores: the model reranker's, by identity.
         fates: what became of a row.
     """
 
     def __init__(self, answers: Sequence[tuple[SourceSpec, RawAnswer]]) -> None:
-        self.candidates, self.warnings = pool(answers)
+        self.candidates, self.notices = pool(answers)
         self.keys = [candidate.key for candidate in self.candidates]
         self.chunks = [candidate.chunk for candidate in self.candidates]
         self.tiers = [candidate.authority.tier for candidate in self.candidates]

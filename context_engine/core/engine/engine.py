@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 from context_engine.core.engine.clock import SystemClock, TimeSortedIds
 from context_engine.core.engine.defaults import default_settings
 from context_engine.core.engine.pipeline import SearchPipeline
-from context_engine.core.engine.refining import RefineLane, prepared_query
-from context_engine.core.engine.reranking import RerankLane, rerank_step
+from context_engine.core.engine.refining import TimedRefiner, prepared_query
+from context_engine.core.engine.reranking import TimedReranker, rerank_step
 from context_engine.core.engine.search_plan import ClockReading, SearchPlan
 from context_engine.core.engine.source_calls import SourceCalls
 from context_engine.core.engine.source_pool import OpenedSource, OpenSource, SourcePool
@@ -65,8 +65,8 @@ class Engine:
         self._clock: Clock = clock or SystemClock()
         self._ids: IdSource = ids or TimeSortedIds()
         self._pool = SourcePool(open_source, self._clock)
-        self._timed_reranker = None if reranker is None else RerankLane(reranker, self._clock)
-        self._timed_refiner = None if refiner is None else RefineLane(refiner, self._clock)
+        self._timed_reranker = None if reranker is None else TimedReranker(reranker, self._clock)
+        self._timed_refiner = None if refiner is None else TimedRefiner(refiner, self._clock)
 
     def __enter__(self) -> Self:
         return self

@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from context_engine.core.engine.admission import ValidatedAnswer, valid_chunk
 from context_engine.core.engine.clock import SystemClock, TimeSortedIds
 from context_engine.core.engine.pipeline import SearchPipeline
-from context_engine.core.engine.recall import Reply
+from context_engine.core.engine.recall import SourceReply
 from context_engine.core.engine.refining import prepared_query
-from context_engine.core.engine.reranking import RerankLane, rerank_step
+from context_engine.core.engine.reranking import TimedReranker, rerank_step
 from context_engine.core.engine.retriever import FixedAnswers, SourceOutcome
 from context_engine.core.engine.search_plan import ClockReading, SearchPlan
 from context_engine.core.engine.source_outcome import source_outcome
-from context_engine.core.models import Chunk, EffectiveSettings, SearchRequest, SearchResult, SourceSpec
+from context_engine.core.models import Chunk, EffectiveSettings, Notice, SearchRequest, SearchResult, SourceSpec, about
 from context_engine.core.protocols import Clock, IdSource, Reranker
 
 __all__ = ["rank_chunks"]
@@ -26,7 +26,7 @@ def rank_chunks(
     chunks: Sequence[Chunk],
     *,
     settings: EffectiveSettings,
-    notes: Sequence[str] = (),
+    notices: Sequence[Notice] = (),
     reranker: Reranker | None = None,
     clock: Clock | None = None,
     ids: IdSource | None = None,
@@ -38,7 +38,7 @@ def rank_chunks(
             says. Its filters, day and requirements apply.
         spec: the source they count as; with `trust_document_metadata` each chunk speaks for itself.
         chunks: each with text.
-        notes: what a reader should know about them.
+        notices: what a reader should know about them.
     """
     clock, ids = clock or SystemClock(), ids or TimeSortedIds()
     now = clock.now()
@@ -50,14 +50,14 @@ def rank_chunks(
         clock=ClockReading.at(now, UTC, request.as_of),
         search_id=ids.new(now),
     )
-    timed_reranker = None if reranker is None else RerankLane(reranker, clock)
+    timed_reranker = None if reranker is None else TimedReranker(reranker, clock)
     step = rerank_step(timed_reranker, settings.values, lambda: settings.values.deadline_s)
-    return SearchPipeline(FixedAnswers([_outcome(spec, chunks, notes, now)]), step, clock.monotonic).run(plan)
+    return SearchPipeline(FixedAnswers([_outcome(spec, chunks, notices, now)]), step, clock.monotonic).run(plan)
 
 
-def _outcome(spec: SourceSpec, chunks: Sequence[Chunk], notes: Sequence[str], now: datetime) -> SourceOutcome:
+def _outcome(spec: SourceSpec, chunks: Sequence[Chunk], notices: Sequence[Notice], now: datetime) -> SourceOutcome:
     """What a source would have done that answered with these chunks."""
-    remarks = list(notes)
-    valid = tuple(valid_chunk(chunk, remarks) for chunk in chunks)
-    answer = ValidatedAnswer(valid, cut=0, rejected=0, notes=tuple(remarks))
-    return source_outcome(spec, Reply(answer, None, 0.0, retrieved_at=now, requested_top_k=len(valid)))
+    found = list(notices)
+    valid = tuple(valid_chunk(chunk, found) for chunk in chunks)
+    answer = ValidatedAnswer(valid, cut=0, rejected=0, notices=about(spec.id, found))
+    return source_outcome(spec, SourceReply(answer, None, 0.0, retrieved_at=now, requested_top_k=len(valid)))

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from context_engine.core.engine.pipeline import SearchPipeline
 from context_engine.core.engine.retriever import FixedAnswers, SourceOutcome
 from context_engine.core.engine.search_plan import ClockReading, SearchPlan
-from context_engine.core.models import Chunk, Key, SearchResult, canonical_json
+from context_engine.core.models import Chunk, Key, NoticeCode, SearchResult, canonical_json
 from context_engine.errors import InvalidRequest, RerankerError
 
 __all__ = ["recompute", "stage_two_bytes"]
-
-_RERANK_FAILED: Final = "degraded: rerank: "
 
 
 def recompute(result: SearchResult) -> SearchResult:
@@ -25,10 +22,8 @@ def recompute(result: SearchResult) -> SearchResult:
     Raises:
         InvalidRequest: the result does not hold its request.
     """
-    failure = next((text for text in result.warnings if text.startswith(_RERANK_FAILED)), None)
-    reranking = _RecordedReranking(
-        result.rerank_scores, None if failure is None else failure.removeprefix(_RERANK_FAILED)
-    )
+    failures = [notice.detail["problem"] for notice in result.notices if notice.code is NoticeCode.RERANK_FAILED]
+    reranking = _RecordedReranking(result.rerank_scores, next(iter(failures), None))
     return SearchPipeline(FixedAnswers(_recorded_outcomes(result)), reranking).run(_recorded_plan(result))
 
 

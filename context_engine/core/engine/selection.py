@@ -45,7 +45,7 @@ def select(table: CandidateTable, rows: Sequence[int], plan: SearchPlan) -> Rank
     for rank, place in enumerate(chosen, start=1):
         index = ranked[place]
         selected = table.selected(rows[index], boost[index], finals[index])
-        chunks.append(ranked_chunk(selected, rank, plan, table.warnings))
+        chunks.append(ranked_chunk(selected, rank, plan, table.notices))
     _drop_passed_over(table, [rows[index] for index in ranked], set(chosen), passed, settings.stage2_top_k)
     return RankedList(tuple(chunks), tuple(turned), count)
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from context_engine.core.engine.recall import Call, Lane, Reply, ask_all
+from context_engine.core.engine.recall import SourceBulkhead, SourceCall, SourceReply, call_sources
 from context_engine.core.engine.retriever import Recalled, RefillRequest, SourceOutcome
 from context_engine.core.engine.search_plan import SearchPlan
 from context_engine.core.engine.source_outcome import source_outcome
 from context_engine.core.engine.source_pool import OpenedSource
 from context_engine.core.engine.subquery_fusion import fused_reply
-from context_engine.core.models import SourceQuery, SourceSpec
+from context_engine.core.models import Notice, NoticeCode, SourceQuery, SourceSpec
 from context_engine.core.protocols import Clock
 from context_engine.core.text import segmented
-from context_engine.errors import SourceError
 
 __all__ = ["SourceCalls"]
 
@@ -55,23 +54,24 @@ class SourceCalls:
         )
         return Recalled(outcomes, first.elapsed_ms + self._ms_since(begun))
 
-    def _replies(self, plan: SearchPlan, sources: Sequence[OpenedSource], top_k: int, seconds: float) -> list[Reply]:
+    def _replies(
+        self, plan: SearchPlan, sources: Sequence[OpenedSource], top_k: int, seconds: float
+    ) -> list[SourceReply]:
         """Return one reply per source."""
         prepared, settings = plan.prepared, plan.settings
         texts = (prepared.text, *prepared.sub_queries) if prepared else (plan.request.query,)
         words = [(text, segmented(text, settings.word_segmenter)) for text in texts]
         calls = [
-            Call(source, _query(plan, spec, text, terms, top_k, seconds))
+            SourceCall(source, _query(plan, spec, text, terms, top_k, seconds))
             for spec, source in sources
-            if isinstance(source, Lane)
+            if isinstance(source, SourceBulkhead)
             for text, terms in words
         ]
-        bounds = {call.lane.source_id: settings.source_concurrency for call in calls}
-        replies = iter(ask_all(calls, bounds=bounds, clock=self._clock))
+        replies = iter(call_sources(calls, limit=settings.source_concurrency, clock=self._clock))
         return [
             fused_reply([next(replies) for _ in texts], source_id=spec.id, top_k=top_k)._replace(requested_top_k=top_k)
-            if isinstance(source, Lane)
-            else Reply(None, source, 0.0)
+            if isinstance(source, SourceBulkhead)
+            else SourceReply(None, source, 0.0)
             for spec, source in sources
         ]
 
@@ -95,18 +95,13 @@ def _query(plan: SearchPlan, spec: SourceSpec, text: str, words: str, top_k: int
     )
 
 
-def _refilled(spec: SourceSpec, first: SourceOutcome, second: Reply) -> SourceOutcome:
-    """The second outcome, with the time of both calls; where the source failed, the first with a note of that."""
+def _refilled(spec: SourceSpec, first: SourceOutcome, second: SourceReply) -> SourceOutcome:
+    """The second outcome, with the time of both calls; where the source failed, the first with a notice of that."""
     outcome = source_outcome(spec, second)
     elapsed_ms = round(first.status.elapsed_ms + second.elapsed_ms, 3)
-    failures = _failures(second)
-    if not failures:
+    if not second.failures:
         return outcome._replace(status=replace(outcome.status, elapsed_ms=elapsed_ms))
-    note = f"asked for more candidates, it failed: {'; '.join(map(str, failures))}"
-    return first._replace(status=replace(first.status, notes=(*first.status.notes, note), elapsed_ms=elapsed_ms))
-
-
-def _failures(reply: Reply) -> Sequence[SourceError]:
-    if reply.error is not None:
-        return (reply.error,)
-    return () if reply.answer is None else reply.answer.failures
+    problem = "; ".join(map(str, second.failures))
+    message = f"asked for more candidates, it failed: {problem}"
+    notice = Notice(NoticeCode.REFILL_FAILED, spec.id, message, {"problem": problem})
+    return first._replace(status=replace(first.status, notices=(*first.status.notices, notice), elapsed_ms=elapsed_ms))

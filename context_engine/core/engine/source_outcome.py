@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from context_engine.core.engine.recall import Reply
+from context_engine.core.engine.recall import SourceReply
 from context_engine.core.engine.retriever import SourceOutcome
 from context_engine.core.models import RawAnswer, SourceSpec, SourceStatus
 from context_engine.errors import SourceError
@@ -13,12 +13,12 @@ from context_engine.errors import SourceError
 __all__ = ["source_outcome"]
 
 
-def source_outcome(spec: SourceSpec, reply: Reply) -> SourceOutcome:
+def source_outcome(spec: SourceSpec, reply: SourceReply) -> SourceOutcome:
     """Return what a source did and what it answered."""
     return SourceOutcome(_status(spec, reply), _answer(spec, reply))
 
 
-def _answer(spec: SourceSpec, reply: Reply) -> RawAnswer | None:
+def _answer(spec: SourceSpec, reply: SourceReply) -> RawAnswer | None:
     if reply.answer is None:
         return None
     return RawAnswer(
@@ -29,8 +29,8 @@ def _answer(spec: SourceSpec, reply: Reply) -> RawAnswer | None:
     )
 
 
-def _status(spec: SourceSpec, reply: Reply) -> SourceStatus:
-    answer, error = reply.answer, reply.error
+def _status(spec: SourceSpec, reply: SourceReply) -> SourceStatus:
+    answer, failures = reply.answer, reply.failures
     return SourceStatus(
         source_id=spec.id,
         title=spec.title,
@@ -42,12 +42,13 @@ def _status(spec: SourceSpec, reply: Reply) -> SourceStatus:
         cut=answer.cut if answer else 0,
         rejected=answer.rejected if answer else 0,
         elapsed_ms=round(reply.elapsed_ms, 3),
-        error=_error(error, answer.failures if answer else ()),
-        notes=answer.notes if answer else (),
+        error=_error(failures),
+        problem="; ".join(dict.fromkeys(failure.problem for failure in failures)),
+        notices=answer.notices if answer else (),
     )
 
 
-def _state(reply: Reply) -> str:
+def _state(reply: SourceReply) -> str:
     if reply.answer is None:
         return "failed"
     if reply.answer.failures:
@@ -55,8 +56,8 @@ def _state(reply: Reply) -> str:
     return "ok" if reply.answer.chunks else "empty"
 
 
-def _error(error: SourceError | None, failures: Sequence[SourceError]) -> dict[str, Any] | None:
+def _error(failures: Sequence[SourceError]) -> dict[str, Any] | None:
     """Return the error of a source, or of its parts: the first one's fields, the messages of all."""
-    if error is not None or not failures:
-        return None if error is None else error.to_dict()
-    return {**failures[0].to_dict(), "message": "; ".join(dict.fromkeys(str(one) for one in failures))}
+    if not failures:
+        return None
+    return {**failures[0].to_dict(), "message": "; ".join(dict.fromkeys(map(str, failures)))}

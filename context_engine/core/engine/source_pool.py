@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from context_engine.core.concurrency.forking import Lock
-from context_engine.core.engine.recall import Lane, as_source_error
+from context_engine.core.engine.recall import SourceBulkhead, as_source_error
 from context_engine.core.models import DomainSpec, ScoreKind, SearchRequest, Settings, SourceSpec
 from context_engine.core.protocols import Clock, Source
 from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, SourceError, nearest
@@ -16,7 +16,7 @@ __all__ = ["OpenSource", "OpenedSource", "SourcePool"]
 logger = logging.getLogger(__name__)
 
 OpenSource = Callable[[DomainSpec, SourceSpec], Source]
-OpenedSource = tuple[SourceSpec, Lane | SourceError]
+OpenedSource = tuple[SourceSpec, SourceBulkhead | SourceError]
 """A source ready to be called, or why it could not be opened."""
 
 
@@ -30,7 +30,7 @@ class SourcePool:
 
     def __init__(self, open_source: OpenSource, clock: Clock) -> None:
         self._open_source, self._clock = open_source, clock
-        self._opened: dict[tuple[str, str], Lane] = {}
+        self._opened: dict[tuple[str, str], SourceBulkhead] = {}
         self._lock = Lock()
         self._opening: dict[tuple[str, str], Lock] = {}
         self._closed = False
@@ -46,7 +46,7 @@ class SourcePool:
             InvalidRequest: a source that the domain does not have, or a threshold that no source can be tested on.
         """
         sources = [(spec, self._source(domain, spec)) for spec in _chosen(domain, settings, request)]
-        _check_threshold([source for _, source in sources if isinstance(source, Lane)], settings)
+        _check_threshold([source for _, source in sources if isinstance(source, SourceBulkhead)], settings)
         return sources
 
     def close(self) -> None:
@@ -56,7 +56,7 @@ class SourcePool:
         for source in sources:
             _close(source)
 
-    def _source(self, domain: DomainSpec, spec: SourceSpec) -> Lane | SourceError:
+    def _source(self, domain: DomainSpec, spec: SourceSpec) -> SourceBulkhead | SourceError:
         key = (domain.domain, spec.id)
         with self._lock:
             if self._closed:
@@ -66,14 +66,14 @@ class SourcePool:
             if (source := self._opened.get(key)) is not None:
                 return source
             try:
-                source = Lane(spec.id, self._open_source(domain, spec), self._clock)
+                source = SourceBulkhead(spec.id, self._open_source(domain, spec), self._clock)
             except ConfigError:
                 raise
             except Exception as error:  # noqa: BLE001  one source that cannot be opened never takes the others down
                 return as_source_error(error, spec.id)
             return self._keep(key, source)
 
-    def _keep(self, key: tuple[str, str], source: Lane) -> Lane:
+    def _keep(self, key: tuple[str, str], source: SourceBulkhead) -> SourceBulkhead:
         with self._lock:
             if not self._closed:
                 self._opened[key] = source
@@ -95,7 +95,7 @@ def _chosen(domain: DomainSpec, settings: Settings, request: SearchRequest) -> t
     return tuple(source for source in domain.sources if source.id in settings.sources)
 
 
-def _check_threshold(opened: Sequence[Lane], settings: Settings) -> None:
+def _check_threshold(opened: Sequence[SourceBulkhead], settings: Settings) -> None:
     """Refuse a threshold that no source (or, strictly, that some source) can be tested on."""
     if settings.similarity_threshold is None or not opened:
         return
@@ -112,7 +112,7 @@ def _closed() -> ContextEngineError:
     return ContextEngineError("the engine is closed: make a new one")
 
 
-def _close(source: Lane) -> None:
+def _close(source: SourceBulkhead) -> None:
     try:
         source.source.close()
     except Exception:

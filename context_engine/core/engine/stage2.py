@@ -12,7 +12,7 @@ from context_engine.core.engine.candidate_table import CandidateTable
 from context_engine.core.engine.selection import select
 from context_engine.core.engine.stage_two_input import RerankStep, StageTwoInput
 from context_engine.core.engine.stage_two_output import StageTwoOutput
-from context_engine.core.models import Chunk, Score, ScoreKind, StageTrace
+from context_engine.core.models import Chunk, Notice, NoticeCode, Score, ScoreKind, StageTrace, distinct
 from context_engine.core.policy.effective_dates import in_force, superseded
 from context_engine.core.policy.filters import chunk_fields, matches
 from context_engine.core.query import variants
@@ -74,7 +74,7 @@ class _StageTwo:
             swaps=selection.swaps,
             swap_count=selection.swap_count,
             stages=tuple(self.stages),
-            warnings=tuple(dict.fromkeys(self.table.warnings)),
+            notices=distinct(self.table.notices),
             scope_tested=self.scope_tested,
             in_scope=self.in_scope,
             rerank_scores=self.table.rerank_scores,
@@ -188,7 +188,9 @@ class _StageTwo:
                 unmeasured += 1
             left.append(row)
         if unmeasured:
-            table.warnings.append(f"{unmeasured} candidate(s) have no {kind} score: similarity_threshold did not apply")
+            message = f"{unmeasured} candidate(s) have no {kind} score: similarity_threshold did not apply"
+            detail = {"count": unmeasured, "kind": str(kind)}
+            table.notices.append(Notice(NoticeCode.THRESHOLD_NOT_APPLICABLE, "similarity_threshold", message, detail))
         return left
 
     def relevant_enough(self, rows: list[int]) -> list[int]:
@@ -225,7 +227,8 @@ class _StageTwo:
             scores = self.rerank(self.plan.request.query, candidates)
         except RerankerError as error:
             self.rerank_failed = str(error)
-            table.warnings.append(f"degraded: rerank: {error}")
+            message, detail = f"degraded: rerank: {error}", {"problem": str(error)}
+            table.notices.append(Notice(NoticeCode.RERANK_FAILED, "rerank", message, detail))
             return rows
         table.rerank_scores.update({key: scores[key] for key, _ in candidates if scores and key in scores})
         if table.rerank_scores:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from context_engine.core.models import Fate, Key, RankedChunk, StageTrace, Swap
+from context_engine.core.models import Fate, Key, Notice, RankedChunk, StageTrace, Swap
 
 __all__ = ["StageTwoOutput"]
 
@@ -26,7 +26,7 @@ class StageTwoOutput:
     swaps: tuple[Swap, ...]
     swap_count: int
     stages: tuple[StageTrace, ...]
-    warnings: tuple[str, ...]
+    notices: tuple[Notice, ...]
     scope_tested: int
     in_scope: bool
     rerank_scores: Mapping[Key, float]

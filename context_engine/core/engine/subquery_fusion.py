@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from context_engine.core.engine.recall import Reply
-from context_engine.core.models import Chunk, Score, ScoreKind
+from context_engine.core.engine.recall import SourceReply
+from context_engine.core.models import Chunk, Notice, NoticeCode, Score, ScoreKind, distinct
 from context_engine.core.ranking.fusion import reciprocal_rank_fusion
 
 __all__ = ["fused_reply"]
@@ -16,7 +16,7 @@ _K: Final = 10
 more of the order at the top."""
 
 
-def fused_reply(replies: Sequence[Reply], *, source_id: str, top_k: int) -> Reply:
+def fused_reply(replies: Sequence[SourceReply], *, source_id: str, top_k: int) -> SourceReply:
     """Return the reply to the whole query, fused with those to its sub-queries by reciprocal rank fusion.
 
     The whole query counts as much as all its sub-queries together. A chunk that only a sub-query found keeps no score:
@@ -31,17 +31,20 @@ def fused_reply(replies: Sequence[Reply], *, source_id: str, top_k: int) -> Repl
     answered = [part.answer for part in parts if part.answer is not None]
     if whole.answer is None or not parts:
         return whole
-    notes = [*whole.answer.notes, *(note for answer in answered for note in answer.notes)]
-    if len(answered) < len(parts):
-        notes.append(f"{len(parts) - len(answered)} of {len(parts)} parts of the question got no answer")
+    notices = [*whole.answer.notices, *(notice for answer in answered for notice in answer.notices)]
+    missing = len(parts) - len(answered)
+    if missing:
+        message = f"{missing} of {len(parts)} parts of the question got no answer"
+        detail = {"unanswered": missing, "parts": len(parts)}
+        notices.append(Notice(NoticeCode.SUB_QUERIES_UNANSWERED, source_id, message, detail))
     if not answered:
-        return whole._replace(answer=whole.answer._replace(notes=tuple(notes)))
+        return whole._replace(answer=whole.answer._replace(notices=tuple(notices)))
     chunks, dropped = _fused([whole.answer.chunks, *(answer.chunks for answer in answered)], source_id, top_k)
     answer = whole.answer._replace(
         chunks=chunks,
         cut=whole.answer.cut + dropped,
         rejected=whole.answer.rejected + sum(answer.rejected for answer in answered),
-        notes=tuple(dict.fromkeys(notes)),
+        notices=distinct(notices),
         failures=(*whole.answer.failures, *(failure for answer in answered for failure in answer.failures)),
     )
     return whole._replace(answer=answer, elapsed_ms=max(reply.elapsed_ms for reply in replies))

@@ -7,21 +7,23 @@ from typing import Any
 
 from context_engine.core.engine.candidate_table import SelectedCandidate
 from context_engine.core.engine.search_plan import SearchPlan
-from context_engine.core.models import Member, ProvenanceTag, RankedChunk, utc_text
+from context_engine.core.models import Member, Notice, NoticeCode, ProvenanceTag, RankedChunk, utc_text
 from context_engine.core.ranking.candidates import Candidate
 from context_engine.core.text import content_sha256
 
 __all__ = ["ranked_chunk"]
 
 
-def ranked_chunk(selected: SelectedCandidate, rank: int, plan: SearchPlan, warnings: list[str]) -> RankedChunk:
-    """Return a selected candidate as it is returned, with its tag; a refused claim of authority becomes a warning."""
+def ranked_chunk(selected: SelectedCandidate, rank: int, plan: SearchPlan, notices: list[Notice]) -> RankedChunk:
+    """Return a selected candidate as it is returned, with its tag; a refused claim of authority becomes a notice."""
     candidate = selected.candidate
     authority = candidate.authority
     source_id, chunk_id = candidate.key
     if authority.claimed:
         claims = ", ".join(f"{name} {value!r}" for name, value in sorted(authority.claimed.items()))
-        warnings.append(f"chunk {chunk_id!r} of source {source_id!r} claims {claims}: above its manifest, refused")
+        message = f"chunk {chunk_id!r} of source {source_id!r} claims {claims}: above its manifest, refused"
+        detail = {"chunk_id": chunk_id, "claimed": dict(authority.claimed)}
+        notices.append(Notice(NoticeCode.CLAIM_REFUSED, source_id, message, detail))
     also_in = tuple(starmap(_member, selected.members))
     flags = _flags(selected)
     return RankedChunk(

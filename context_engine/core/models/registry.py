@@ -121,7 +121,9 @@ class DomainSpec(_FrozenModel):
         default_factory=dict,
         description="Terms and what else they are called, e.g. {NPA: New Product Approval}; searches look for both.",
     )
-    settings: Mapping[str, Any] = Field(default_factory=dict, description="Pipeline settings for this domain.")
+    settings: Mapping[str, Any] = Field(
+        default_factory=dict, description="Pipeline settings for this domain; those of the models excepted."
+    )
 
     @model_validator(mode="after")
     def _unique(self) -> DomainSpec:

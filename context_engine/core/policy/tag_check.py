@@ -107,8 +107,8 @@ def check_tags(reading: Reading, *, at: datetime) -> list[CheckedText]:
 
 
 def _failed(*problems: str) -> TagFinding:
-    told = "; ".join(problem for problem in problems if problem)
-    return TagFinding(CheckState.FAILED, told) if told else TagFinding(CheckState.OK)
+    message = "; ".join(problem for problem in problems if problem)
+    return TagFinding(CheckState.FAILED, message) if message else TagFinding(CheckState.OK)
 
 
 def _extra(tag: Mapping[str, Any]) -> Mapping[str, Any]:

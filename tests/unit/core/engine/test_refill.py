@@ -6,7 +6,7 @@ import pytest
 
 from context_engine.adapters.rerankers import CallableReranker
 from context_engine.core.engine import recompute, stage_two_bytes
-from context_engine.core.models import Chunk, Outcome
+from context_engine.core.models import Chunk, NoticeCode, Outcome
 from context_engine.errors import RerankerError, SourceUnavailable
 
 COMMON = {"stage1_top_k": 4, "stage2_top_k": 3}
@@ -89,7 +89,9 @@ def test_a_source_that_fails_the_second_time_keeps_its_first_answer_and_says_so(
     shelf = Shelf(books(chunk_of, *"AAAAAB"), fails_when_called_again=True)
     result = ask([(2, shelf)], **FEW)
     assert ids(result) == ["A0"] and result.sources[0].state == "ok"
-    assert "source 't2': asked for more candidates, it failed: source 't2': HTTP 503" in result.warnings
+    (notice,) = result.notices
+    assert (notice.code, notice.subject) == (NoticeCode.REFILL_FAILED, "t2")
+    assert notice.detail == {"problem": "source 't2': HTTP 503"}
 
 
 def test_a_second_pass_that_gives_fewer_is_not_taken(ask, chunk_of):
@@ -114,7 +116,7 @@ def test_a_reranking_that_only_the_first_pass_got_is_kept(ask, chunk_of):
     engine = {"reranker": CallableReranker(reversed_once)}
     result = ask([(2, shelf)], **FEW, rerank_weight=0.0, engine=engine)
     assert calls == [4, 6] and ids(result) == ["B3", "A2"]
-    assert not any(warning.startswith("degraded") for warning in result.warnings)
+    assert NoticeCode.RERANK_FAILED not in {notice.code for notice in result.notices}
 
 
 def test_the_most_that_can_be_requested_is_never_exceeded(ask, chunk_of):

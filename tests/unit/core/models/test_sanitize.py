@@ -136,10 +136,11 @@ def test_whatever_is_given_can_be_written_and_is_sound_at_once(data, most_values
     ],
 )
 def test_a_chunk_dict_of_any_content_is_read_and_can_be_written(awkward):
-    notes = []
-    chunk = chunk_from_dict({"content": "text", "chunk_id": "c", **awkward}, notes)
+    notices = []
+    chunk = chunk_from_dict({"content": "text", "chunk_id": "c", **awkward}, notices)
     json.dumps(chunk.to_dict(), ensure_ascii=False).encode()
-    assert all(is_valid_text(note) for note in notes)
+    assert all(is_valid_text(notice.message) for notice in notices)
+    json.dumps([notice.to_dict() for notice in notices], ensure_ascii=False, allow_nan=False).encode()
 
 
 def test_chunk_ids_that_are_no_text_stay_apart():
