@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from context_engine.core.engine.assemble import assemble
-from context_engine.core.engine.refill import Pass, better_pass, refill_top_k, sources_to_refill
+from context_engine.core.engine.refill import Pass, better_pass, refill_request
 from context_engine.core.engine.retriever import Recalled, Retriever
 from context_engine.core.engine.search_plan import SearchPlan
 from context_engine.core.engine.stage2 import rank
@@ -41,8 +41,6 @@ class SearchPipeline:
 
     def _refilled(self, plan: SearchPlan, first: Pass) -> Pass:
         """Return the first pass, or where its answer was cut short a second one over more candidates."""
-        places = sources_to_refill(first, plan.settings)
-        if not places:
-            return first
-        more = self.retriever.recall_more(plan, first.recalled, places, refill_top_k(plan.settings))
+        refill = refill_request(first, plan.settings)
+        more = None if refill is None else self.retriever.recall_more(plan, first.recalled, refill)
         return first if more is None else better_pass(first, self._ranked(plan, more))
