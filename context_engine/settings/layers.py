@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from context_engine.core.models import EffectiveSettings, IngestSettings, Settings
+from context_engine.core.models import EffectiveSettings, IngestSettings, Notice, NoticeCode, Settings
 from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, closest
 from context_engine.settings.interpolate import FromVariable, Written
 from context_engine.settings.sentences import allowed_values, got, unknown_key
@@ -27,7 +27,7 @@ __all__ = [
     "config_layer",
     "effective_settings",
     "environment_layer",
-    "environment_warnings",
+    "environment_notices",
     "ingest_layer",
     "seed_layer",
 ]
@@ -168,17 +168,26 @@ def seed_layer(env: Mapping[str, str]) -> Layer:
     return layer
 
 
-def environment_warnings(env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return a sentence for each variable that looks like ours and changes nothing."""
+def environment_notices(env: Mapping[str, str]) -> tuple[Notice, ...]:
+    """Return a notice for each variable that looks like ours and changes nothing."""
     known = {key.upper() for key in _FIELDS} | _RESERVED
     unknown = sorted(name for name in env if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in known)
     return (
         *(
-            f"{name} is set, but this version has nothing it could switch"
+            Notice(
+                NoticeCode.VARIABLE_WITHOUT_EFFECT, name, f"{name} is set, but this version has nothing it could switch"
+            )
             for name in _SEED_WITHOUT_EFFECT
             if name in env
         ),
-        *(f"{name} is set, but is no setting; it has an effect only where a ${{{name}}} names it" for name in unknown),
+        *(
+            Notice(
+                NoticeCode.VARIABLE_UNKNOWN,
+                name,
+                f"{name} is set, but is no setting; it has an effect only where a ${{{name}}} names it",
+            )
+            for name in unknown
+        ),
     )
 
 

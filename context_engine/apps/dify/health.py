@@ -56,9 +56,9 @@ def refuse_unhealthy(opened: OpenEngine) -> None:
     failed = [one for one in found if one.state == "failed"]
     if not (broken or failed):
         return
-    told = broken or [f"{place}: {problem}" for problem, place in _grouped(failed).items()]
+    reasons = broken or [f"{place}: {problem}" for problem, place in _grouped(failed).items()]
     many = f"{len(failed)} of {len(found)} sources cannot be searched. " if failed else ""
-    raise ConfigError(many + " | ".join(told))
+    raise ConfigError(many + " | ".join(reasons))
 
 
 def health(opened: OpenEngine, domains: Iterable[str] | None = None, *, timeout_s: float = _TIMEOUT_S) -> list[Health]:
@@ -104,8 +104,8 @@ def _searched(opened: OpenEngine, domain: DomainSpec, source: SourceSpec, blank:
     try:
         opened.engine.search(request)
     except AllSourcesFailed as error:
-        told = error.statuses[0].error if error.statuses else None
-        return blank._replace(problem=str(told["message"]) if told else str(error))
+        failed = error.statuses[0].error if error.statuses else None
+        return blank._replace(problem=str(failed["message"]) if failed else str(error))
     except ContextEngineError as error:
         return _failed(blank, error)
     return blank._replace(state="ok")
@@ -131,25 +131,24 @@ def _described(setup: Setup, source: SourceSpec, blank: Health, ticket: Ticket) 
     return _judged(blank, info, settings.indexing_technique is not None)
 
 
-def _judged(blank: Health, info: DatasetInfo, told_technique: bool) -> Health:
+def _judged(blank: Health, info: DatasetInfo, technique_declared: bool) -> Health:
     known = blank._replace(name=info.name or None, documents=info.documents)
     if info.external:
         return known._replace(problem=EXTERNAL)
     if not info.api_enabled:
         return known._replace(problem="API access is switched off: switch it on in the dataset's settings")
-    if info.documents == 0 or (info.technique is None and not told_technique):
+    if info.documents == 0 or (info.technique is None and not technique_declared):
         return known._replace(state="empty")
     return known._replace(state="ok")
 
 
 def _failed(blank: Health, error: ContextEngineError) -> Health:
-    text = str(error)
-    prefix = f"source {blank.source_id!r}: "
-    return blank._replace(state="failed", problem=text.removeprefix(prefix))
+    problem = error.problem if isinstance(error, SourceError) else str(error)
+    return blank._replace(state="failed", problem=problem)
 
 
 def _grouped(failed: Sequence[Health]) -> dict[str, str]:
-    """Return {problem: the places that have it}, so that one wrong key is told once."""
+    """Return {problem: the places that have it}, so that one wrong key is named once."""
     places: dict[str, list[str]] = {}
     for one in failed:
         place = f"{one.domain}/{one.source_id}" + (f" (dataset {one.dataset_id})" if one.dataset_id else "")

@@ -147,12 +147,15 @@ def _found_wrong(dataset_id: str, source: DifySource) -> list[str]:
         found = take_stock(writes.all_documents(dataset_id), lambda row: row.as_written)
     except SourceError as error:
         return [f"its documents could not be listed: {error}"]
-    told = [
+    found_wrong = [
         f"{len(names)} document{'s' * (len(names) != 1)} {what} ({', '.join(map(repr, names[:_MOST_NAMED]))}"
         f"{', …' * (len(names) > _MOST_NAMED)})"
         for what, names in problems(found).items()
     ]
-    return [f"{one}: mend it with 'context-engine ingest DOCUMENTS --domain NAME --to dify --repair'" for one in told]
+    return [
+        f"{one}: mend it with 'context-engine ingest DOCUMENTS --domain NAME --to dify --repair'"
+        for one in found_problems
+    ]
 
 
 def _sampled(report: DatasetReport, source: DifySource, domain: str, sample: str) -> DatasetReport:
