@@ -153,8 +153,7 @@ def _found_wrong(dataset_id: str, source: DifySource) -> list[str]:
         for what, names in problems(found).items()
     ]
     return [
-        f"{one}: mend it with 'context-engine ingest DOCUMENTS --domain NAME --to dify --repair'"
-        for one in found_problems
+        f"{one}: mend it with 'context-engine ingest DOCUMENTS --domain NAME --to dify --repair'" for one in found_wrong
     ]
 
 
