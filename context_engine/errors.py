@@ -32,6 +32,7 @@ DegradedRetrieval (a warning): the answer is there, but a source or a stage is m
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, ClassVar
@@ -69,7 +70,10 @@ __all__ = [
     "closest",
     "did_you_mean",
     "nearest",
+    "source_error_from",
 ]
+
+logger = logging.getLogger(__name__)
 
 
 def closest(word: str, valid: Iterable[str]) -> str | None:
@@ -255,6 +259,19 @@ class SourceProtocolError(SourceError):
     """An answer that does not keep the contract."""
 
     code = "protocol"
+
+
+def source_error_from(error: BaseException, source_id: str = "") -> SourceError:
+    """Return a source's error as it is, and for any other exception one that shows its type alone.
+
+    The text of an exception that is not ours may hold secrets: it goes to the debug log.
+    """
+    if isinstance(error, SourceError):
+        error.source_id = error.source_id or source_id
+        return error
+    logger.debug("source %s raised", source_id, exc_info=error)
+    name = type(error).__name__
+    return SourceUnavailable(f"failed with {name} (its text is in the debug log)", source_id=source_id)
 
 
 class RetrievalFailed(ContextEngineError):

@@ -52,9 +52,9 @@ def read_yaml(path: Path, label: str, *, may_be_empty: bool = False) -> dict[str
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise ConfigError(f"is not usable YAML: {error.problem}{where}", file=label) from None
+        raise ConfigError(f"is not valid YAML: {error.problem}{where}", file=label) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigError(f"is not usable YAML: {str(error).splitlines()[0]}", file=label) from None
+        raise ConfigError(f"is not valid YAML: {str(error).splitlines()[0]}", file=label) from None
     return _mapping({} if value is None and may_be_empty else value, label)
 
 
@@ -104,7 +104,7 @@ def _object(pairs: Sequence[tuple[str, Any]], label: str) -> dict[str, Any]:
         if key.startswith("//") or key == "$schema":
             continue
         if key in out:
-            raise ConfigError("stands twice: keep one", file=label, key=key)
+            raise ConfigError("appears twice: keep one", file=label, key=key)
         out[key] = value
     return out
 
@@ -126,7 +126,7 @@ class _Loader(yaml.SafeLoader):
             if isinstance(key, yaml.ScalarNode):
                 if (key.tag, key.value) in seen:
                     raise yaml.MarkedYAMLError(
-                        problem=f"the key {key.value!r} stands twice", problem_mark=key.start_mark
+                        problem=f"the key {key.value!r} appears twice", problem_mark=key.start_mark
                     )
                 seen.add((key.tag, key.value))
         return node

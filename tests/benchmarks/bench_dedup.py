@@ -23,7 +23,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from context_engine.core.engine.stage2 import rank
-from context_engine.core.engine.survivors import StageTwo
+from context_engine.core.engine.stage_two_input import StageTwo
 from context_engine.core.models import Chunk, RawAnswer, Settings, SourceSpec, SourceType
 from context_engine.core.ranking.dedup import deduplicate
 

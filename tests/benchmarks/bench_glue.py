@@ -55,7 +55,7 @@ def made_texts() -> list[str]:
 
 def ours(texts: list[str]) -> Callable[[], object]:
     from context_engine.core.engine.stage2 import rank
-    from context_engine.core.engine.survivors import StageTwo
+    from context_engine.core.engine.stage_two_input import StageTwo
     from context_engine.core.models import Chunk, RawAnswer, Score, ScoreKind, Settings, SourceSpec, SourceType
 
     specs = [SourceSpec(id=f"s{number}", type=kind) for number, kind in enumerate(SourceType)]

@@ -7,10 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
+from context_engine.adapters.http import HttpCall
 from context_engine.adapters.sources.dify import DifySource
 from context_engine.adapters.sources.dify.fanout import Ticket
 from context_engine.adapters.sources.dify.listing import list_datasets
-from context_engine.adapters.sources.dify.transport import Call
 from context_engine.adapters.sources.dify.versions import drops_filters, shortcomings, stated_version
 from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.core.engine.clock import SystemClock
@@ -92,7 +92,7 @@ def test_a_deletion_is_a_real_204_since_1_14_and_good_in_both(version: str) -> N
     with FakeDify([KINDS], version=version) as dify:
         source = opened(dify, "Kinds")
         workspace, identity = source.workspace, dify.documents("Kinds")[0].id
-        call = Call("DELETE", f"datasets/{dify.dataset_id('Kinds')}/documents/{identity}")
+        call = HttpCall("DELETE", f"datasets/{dify.dataset_id('Kinds')}/documents/{identity}")
         response = workspace.ask(call, workspace.access(), Ticket(lambda: 10.0))
         source.close()
         assert response.status == (204 if version >= "1.14" else 200)

@@ -381,6 +381,13 @@ def test_A23_scope_applies_where_asked_for():
     assert retrieve(QUERY, options=weak | {"out_of_scope": True, "scope_threshold": 0.15}) == []
 
 
+@pytest.mark.parametrize("config", [{"scope_threshold": 0.9}, {"search": {"scope_threshold": 0.9}}])
+def test_A23_a_scope_threshold_of_a_pipeline_holds_flat_or_in_its_group(config):
+    adapter = adapter_of(chunk("c", 0.5))
+    assert ids(retrieve(QUERY, options={"adapter": adapter})) == ["c"]
+    assert create_rag_pipeline(config)["retrieve"](QUERY, options={"adapter": adapter}) == []
+
+
 def test_A24_rerank_alone_runs_all_of_stage_2():
     chunks = [
         chunk("web", 0.82, 5, content=RULE),
@@ -627,7 +634,7 @@ def test_what_is_no_list_of_chunks_is_refused(chunks):
         ({"caller": 5}, "must be a mapping"),
         ({"caller": {"principle": "x"}}, "Did you mean 'principal'"),
         ({"persona": "nobody"}, "persona"),
-        ({"reranker": "acme"}, "acme"),
+        ({"reranker": "acme"}, "in CONTEXT_ENGINE_RERANKER or in the pipeline config"),
         ("adapter", "must be a mapping"),
     ],
 )

@@ -231,12 +231,11 @@ def _age(own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reader(spec: SourceSpec) -> MetadataReader:
-    if spec.adapter == "dify":
-        try:
-            return MetadataReader(check_dify(spec))
-        except ConfigError:
-            pass
-    return MetadataReader(DifySettings(metadata=_NAMES))
+    """Return what reads a document's metadata by the manifest's names, where the source has settings for Dify."""
+    try:
+        return MetadataReader(check_dify(spec))
+    except ConfigError:
+        return MetadataReader(DifySettings(metadata=_NAMES))
 
 
 def _unfenced(content: str, own: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from context_engine.apps.dify.engines import OpenEngine
@@ -16,6 +17,7 @@ from context_engine.core.models import (
     Caller,
     Chunk,
     DomainSpec,
+    EffectiveSettings,
     Notice,
     Registry,
     ScoreKind,
@@ -26,6 +28,8 @@ from context_engine.core.models import (
     SourceSpec,
 )
 from context_engine.errors import SourceUnavailable
+from context_engine.settings import Setting, SettingsResolver
+from context_engine.settings.layers import with_layer
 
 __all__ = ["rerank_passages"]
 
@@ -83,8 +87,6 @@ def rerank_passages(
     reranker = None if model is None else ModelReranker(model, ask)
     overrides: dict[str, Any] = {"stage1_top_k": MOST_PASSAGES, **whole_fields(fields)}
     overrides["sources"] = tuple(spec.id for spec, _ in passages.sources)
-    if reranker is not None:
-        overrides |= {"reranker": reranker.name, "reranking_enabled": True}
     domain = _domain(setup.registry, name, passages)
     request = SearchRequest(query=query_field(fields), domain=domain.domain, caller=caller, overrides=overrides)
     given = {
@@ -93,10 +95,21 @@ def rerank_passages(
     }
     registry = Registry.model_construct(domains={domain.domain: domain})
     form = context_form(fields)
-    with Engine(
-        registry, lambda _domain, spec: given[spec.id], resolve=setup.resolver.resolve, reranker=reranker
-    ) as engine:
+    resolve = partial(_resolve, setup.resolver, reranker)
+    with Engine(registry, lambda _domain, spec: given[spec.id], resolve=resolve, reranker=reranker) as engine:
         return engine.search(request), form
+
+
+def _resolve(
+    resolver: SettingsResolver, reranker: ModelReranker | None, domain: DomainSpec, request: SearchRequest
+) -> EffectiveSettings:
+    """Return the settings of a ranking; the form's rerank model is the reranker, and it runs."""
+    settings = resolver.resolve(domain, request)
+    if reranker is None:
+        return settings
+    return with_layer(
+        settings, {"reranker": Setting(reranker.name, "call"), "reranking_enabled": Setting(True, "call")}
+    )
 
 
 def _with_missing(passages: Passages, missing: Mapping[str, SourceSpec]) -> Passages:

@@ -9,15 +9,15 @@ from typing import Self
 from zoneinfo import ZoneInfo
 
 from context_engine.core.concurrency.forking import Lock
-from context_engine.core.engine.asking import Asked, Question, ask
-from context_engine.core.engine.checks import check_threshold, chosen_sources
+from context_engine.core.engine.assemble import assemble, raw_answers, source_statuses, stage_two
 from context_engine.core.engine.clock import SystemClock, TimeSortedIds
-from context_engine.core.engine.deeper import Look, second_look
 from context_engine.core.engine.defaults import default_settings
-from context_engine.core.engine.outcome import assemble, raw_answers, source_statuses, stage_two
-from context_engine.core.engine.recall import Lane, Reply, as_source_error
-from context_engine.core.engine.refining import RefineLane, prepared_query
-from context_engine.core.engine.reranking import RerankLane, rerank_step
+from context_engine.core.engine.recall import SourceBulkhead, SourceReply, as_source_error
+from context_engine.core.engine.refill import Look, second_look
+from context_engine.core.engine.refining import TimedRefiner, prepared_query
+from context_engine.core.engine.request_checks import check_threshold, chosen_sources
+from context_engine.core.engine.reranking import TimedReranker, rerank_step
+from context_engine.core.engine.source_calls import Asked, Question, ask
 from context_engine.core.engine.stage2 import rank
 from context_engine.core.models import (
     Decision,
@@ -76,10 +76,10 @@ class Engine:
         self._open_source, self._resolve = open_source, resolve
         self._reranker, self._recorder = reranker, recorder
         self._clock: Clock = clock or SystemClock()
-        self._rerank_lane = None if reranker is None else RerankLane(reranker, self._clock)
-        self._refine_lane = None if refiner is None else RefineLane(refiner, self._clock)
+        self._rerank_lane = None if reranker is None else TimedReranker(reranker, self._clock)
+        self._refine_lane = None if refiner is None else TimedRefiner(refiner, self._clock)
         self._ids: IdSource = ids or TimeSortedIds()
-        self._lanes: dict[tuple[str, str], Lane] = {}
+        self._lanes: dict[tuple[str, str], SourceBulkhead] = {}
         self._lock = Lock()
         self._opening: dict[tuple[str, str], Lock] = {}
         self._closed = False
@@ -128,9 +128,9 @@ class Engine:
         due = started + effective.values.deadline_s
         prepared = prepared_query(request.query, domain.glossary, effective.values, self._refine_lane)
         sources = [(spec, self._lane(domain, spec)) for spec in specs]
-        check_threshold([lane for _, lane in sources if isinstance(lane, Lane)], effective.values)
+        check_threshold([lane for _, lane in sources if isinstance(lane, SourceBulkhead)], effective.values)
 
-        def ranked(replies: Sequence[Reply], recall_ms: float) -> Look:
+        def ranked(replies: Sequence[SourceReply], recall_ms: float) -> Look:
             given = stage_two(
                 request,
                 effective,
@@ -163,7 +163,7 @@ class Engine:
         self,
         question: Question,
         sources: Sequence[Asked],
-        ranked: Callable[[Sequence[Reply], float], Look],
+        ranked: Callable[[Sequence[SourceReply], float], Look],
         *,
         started: float,
         due: float,
@@ -176,13 +176,13 @@ class Engine:
         if clock.monotonic() >= due:
             return first
 
-        def again(places: Sequence[int], top_k: int) -> list[Reply]:
+        def again(places: Sequence[int], top_k: int) -> list[SourceReply]:
             left = due - clock.monotonic()
             return ask(question, [sources[place] for place in places], top_k=top_k, seconds=left, clock=clock)
 
         return second_look(first, settings, again, ranked, clock)
 
-    def _lane(self, domain: DomainSpec, spec: SourceSpec) -> Lane | SourceError:
+    def _lane(self, domain: DomainSpec, spec: SourceSpec) -> SourceBulkhead | SourceError:
         """Return the source's lane, opening it on first use; one that cannot be opened is tried again next time."""
         key = (domain.domain, spec.id)
         with self._lock:
@@ -194,7 +194,7 @@ class Engine:
             if lane is not None:
                 return lane
             try:
-                lane = Lane(spec.id, self._open_source(domain, spec), self._clock)
+                lane = SourceBulkhead(spec.id, self._open_source(domain, spec), self._clock)
             except ConfigError:
                 raise
             except Exception as error:  # noqa: BLE001  one source that cannot be opened never takes the others down
@@ -234,7 +234,7 @@ def _closed() -> ContextEngineError:
     return ContextEngineError("the engine is closed: make a new one")
 
 
-def _close(lane: Lane) -> None:
+def _close(lane: SourceBulkhead) -> None:
     try:
         lane.source.close()
     except Exception:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC
 
+from context_engine.core.engine.admission import usable
+from context_engine.core.engine.assemble import assemble, stage_two
 from context_engine.core.engine.clock import SystemClock, TimeSortedIds
-from context_engine.core.engine.outcome import assemble, stage_two
 from context_engine.core.engine.refining import prepared_query
-from context_engine.core.engine.reranking import RerankLane, rerank_step
-from context_engine.core.engine.seam import usable
+from context_engine.core.engine.reranking import TimedReranker, rerank_step
 from context_engine.core.engine.stage2 import rank
 from context_engine.core.models import (
     Chunk,
@@ -75,7 +75,7 @@ def rank_chunks(
         search_id=ids.new(now),
         prepared=prepared_query(request.query, {}, settings.values, None),
     )
-    lane = None if reranker is None else RerankLane(reranker, clock)
+    lane = None if reranker is None else TimedReranker(reranker, clock)
     step = rerank_step(lane, settings.values, lambda: settings.values.deadline_s)
     return assemble(
         given,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from context_engine.core.engine.outcome import assemble, stage_two
+from context_engine.core.engine.assemble import assemble, stage_two
 from context_engine.core.engine.stage2 import rank
 from context_engine.core.models import Chunk, Key, NoticeCode, SearchResult, canonical_json
 from context_engine.errors import InvalidRequest, RerankerError

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
-from context_engine.core.engine.columns import Columns
-from context_engine.core.engine.exactness import with_exact_names_first
-from context_engine.core.engine.survivors import StageTwo
+from context_engine.core.engine.candidate_table import Columns
+from context_engine.core.engine.exact_match import with_exact_names_first
+from context_engine.core.engine.stage_two_input import StageTwo
 from context_engine.core.engine.tagging import ranked_chunk
 from context_engine.core.models import TIERS, Fate, Outcome, RankedChunk, Settings, Swap
 from context_engine.core.ranking.authority import final_scores

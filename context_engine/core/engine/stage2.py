@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sized
 
-from context_engine.core.engine.columns import Columns
+from context_engine.core.engine.candidate_table import Columns
 from context_engine.core.engine.selection import select
-from context_engine.core.engine.survivors import Ranking, RerankStep, StageTwo
+from context_engine.core.engine.stage_two_input import Ranking, RerankStep, StageTwo
 from context_engine.core.models import Chunk, Fate, Notice, NoticeCode, Outcome, Score, ScoreKind, StageTrace, distinct
-from context_engine.core.policy.effective import in_force, superseded
+from context_engine.core.policy.effective_dates import in_force, superseded
 from context_engine.core.policy.filters import chunk_fields, matches
 from context_engine.core.query import variants
 from context_engine.core.ranking.copies import best_of_lower_copies

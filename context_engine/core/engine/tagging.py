@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import starmap
 from typing import Any
 
-from context_engine.core.engine.survivors import StageTwo, Survivor
+from context_engine.core.engine.stage_two_input import StageTwo, Survivor
 from context_engine.core.models import Member, Notice, NoticeCode, ProvenanceTag, RankedChunk, utc_text
 from context_engine.core.ranking.candidates import Candidate
 from context_engine.core.text import content_sha256

@@ -13,6 +13,7 @@ from context_engine.core.models.chunk import (
     utc_text,
 )
 from context_engine.core.models.chunk_dict import chunk_from_dict, to_date, to_moment
+from context_engine.core.models.effective_settings import EffectiveSettings
 from context_engine.core.models.enums import (
     TIER_OF,
     TIERS,
@@ -26,6 +27,7 @@ from context_engine.core.models.enums import (
     TrustClass,
     default_trust,
 )
+from context_engine.core.models.examination import Examination, ExaminationRequest, notices_about
 from context_engine.core.models.filters import And, Condition, Filter, FilterOp, Not, Or, filter_to_dict
 from context_engine.core.models.ingest_settings import IngestSettings
 from context_engine.core.models.notice import Notice, NoticeCode, about, distinct, messages
@@ -51,10 +53,25 @@ from context_engine.core.models.result import (
     Swap,
     canonical_json,
 )
-from context_engine.core.models.settings import AuthorityBoosts, EffectiveSettings, Settings
-from context_engine.core.models.sound import is_sound_text, sound_id, sound_mapping, sound_text
+from context_engine.core.models.sanitize import is_sound_text, sound_id, sound_mapping, sound_text
+from context_engine.core.models.settings import (
+    GROUPS,
+    AuthorityBoosts,
+    DomainSettings,
+    IndexSettings,
+    LimitSettings,
+    ModelSettings,
+    RankingSettings,
+    ScoringSettings,
+    SearchSettings,
+    Settings,
+    SettingsGroup,
+    group_of,
+    lifetime,
+)
 
 __all__ = [
+    "GROUPS",
     "MAX_QUERY_CHARS",
     "MAX_TOP_K",
     "NOTHING",
@@ -69,16 +86,22 @@ __all__ = [
     "Condition",
     "Decision",
     "DocumentRule",
+    "DomainSettings",
     "DomainSpec",
     "EffectiveSettings",
+    "Examination",
+    "ExaminationRequest",
     "Expansion",
     "Fate",
     "FetchedAtBasis",
     "Filter",
     "FilterOp",
+    "IndexSettings",
     "IngestSettings",
     "Key",
+    "LimitSettings",
     "Member",
+    "ModelSettings",
     "Not",
     "Notice",
     "NoticeCode",
@@ -87,14 +110,18 @@ __all__ = [
     "PreparedQuery",
     "ProvenanceTag",
     "RankedChunk",
+    "RankingSettings",
     "RawAnswer",
     "Refinement",
     "Registry",
     "Score",
     "ScoreKind",
+    "ScoringSettings",
     "SearchRequest",
     "SearchResult",
+    "SearchSettings",
     "Settings",
+    "SettingsGroup",
     "SourceAnswer",
     "SourceQuery",
     "SourceSpec",
@@ -112,9 +139,12 @@ __all__ = [
     "default_trust",
     "distinct",
     "filter_to_dict",
+    "group_of",
     "is_sound_text",
     "json_value",
+    "lifetime",
     "messages",
+    "notices_about",
     "sound_id",
     "sound_mapping",
     "sound_text",

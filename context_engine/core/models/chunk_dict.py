@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from context_engine.core.models.chunk import NOTHING, Chunk, Score, usable_score
 from context_engine.core.models.enums import TIERS, Classification, FetchedAtBasis, ScoreKind, SourceType, TrustClass
 from context_engine.core.models.notice import Notice, NoticeCode
-from context_engine.core.models.sound import sound_id, sound_mapping
+from context_engine.core.models.sanitize import sound_id, sound_mapping
 from context_engine.errors import InvalidRequest, nearest
 
 __all__ = ["chunk_from_dict", "to_date", "to_moment"]

@@ -33,11 +33,11 @@ Names = Annotated[Listed, BeforeValidator(_names, json_schema_input_type=Name | 
 SourceId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$")]
 
 
-class _Frozen(BaseModel):
+class _FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class DocumentRule(_Frozen):
+class DocumentRule(_FrozenModel):
     """Which files belong to a source, and how they are cut."""
 
     include: str = Field(description="Glob relative to the folder that is ingested, e.g. 'sops/**/*.md'.")
@@ -61,7 +61,7 @@ class DocumentRule(_Frozen):
         return self
 
 
-class SourceSpec(_Frozen):
+class SourceSpec(_FrozenModel):
     """One source of a domain. Its tier, trust class and classification are a ceiling for what documents claim."""
 
     id: SourceId = Field(description="Unique in the registry; stands in every provenance tag.")
@@ -106,7 +106,7 @@ class SourceSpec(_Frozen):
         return self.trust_class or default_trust(self.tier)
 
 
-class DomainSpec(_Frozen):
+class DomainSpec(_FrozenModel):
     """A business domain: its sources and its own settings."""
 
     version: Literal[1] = Field(description="Version of the manifest format.")
@@ -119,7 +119,9 @@ class DomainSpec(_Frozen):
         default_factory=dict,
         description="Terms and what else they are called, e.g. {NPA: New Product Approval}; searches look for both.",
     )
-    settings: Mapping[str, Any] = Field(default_factory=dict, description="Pipeline settings for this domain.")
+    settings: Mapping[str, Any] = Field(
+        default_factory=dict, description="Pipeline settings for this domain; those of the models excepted."
+    )
 
     @model_validator(mode="after")
     def _unique(self) -> DomainSpec:
@@ -134,7 +136,7 @@ class DomainSpec(_Frozen):
         return next((source for source in self.sources if source.id == source_id), None)
 
 
-class Registry(_Frozen):
+class Registry(_FrozenModel):
     """All domains by name."""
 
     domains: Mapping[str, DomainSpec] = Field(default_factory=dict)

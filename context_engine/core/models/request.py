@@ -87,7 +87,7 @@ class SearchRequest:
         as_of: the day the answer must be true for; None is today in the domain's time zone.
         filters: conditions every returned chunk keeps.
         persona: name of a profile of settings.
-        overrides: settings for this call alone; keys of `Settings`.
+        overrides: settings for this call alone; keys of `SearchSettings`.
         require_tiers, require_sources: without a chunk from each the decision is `incomplete`.
         strict: raise `EvidenceIncomplete` instead.
 

@@ -9,13 +9,13 @@ from datetime import date, datetime
 from typing import Any, Final, NamedTuple
 
 from context_engine.core.models.chunk import Chunk, Key, RankedChunk, utc_text
+from context_engine.core.models.effective_settings import EffectiveSettings
 from context_engine.core.models.enums import Decision, Outcome, Status
 from context_engine.core.models.filters import filter_to_dict
 from context_engine.core.models.notice import Notice, messages
 from context_engine.core.models.query import PreparedQuery
 from context_engine.core.models.registry import SourceSpec
 from context_engine.core.models.request import Caller, SearchRequest
-from context_engine.core.models.settings import EffectiveSettings
 
 __all__ = [
     "SCHEMA_VERSION",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from context_engine.adapters.sources.dify.breadcrumb import placed
 from context_engine.adapters.sources.dify.metadata import MARKED, MARKS, MetadataReader
 from context_engine.adapters.sources.dify.method import SearchMethod
 from context_engine.adapters.sources.dify.names import readable_name
-from context_engine.adapters.sources.dify.trail import placed
 from context_engine.core.models import NOTHING, Chunk, FetchedAtBasis, Notice, NoticeCode, sound_mapping, to_moment
 from context_engine.errors import SourceProtocolError
 

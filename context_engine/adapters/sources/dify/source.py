@@ -8,9 +8,10 @@ from datetime import date
 from functools import partial
 from typing import Final, NamedTuple
 
-from context_engine.adapters.sources.dify.access import Access, Calls
+from context_engine.adapters.http import Access, RetryBudget
 from context_engine.adapters.sources.dify.answer import Found, answered
 from context_engine.adapters.sources.dify.dataset import DatasetInfo
+from context_engine.adapters.sources.dify.examine import EXTERNAL, DatasetExaminer, DifyExamination
 from context_engine.adapters.sources.dify.fanout import Ticket, ask_each
 from context_engine.adapters.sources.dify.filters import Pushed, push_down
 from context_engine.adapters.sources.dify.merge import Part
@@ -23,6 +24,7 @@ from context_engine.adapters.sources.dify.versions import drops_filters
 from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.core.models import (
     Chunk,
+    ExaminationRequest,
     Filter,
     Notice,
     NoticeCode,
@@ -31,7 +33,7 @@ from context_engine.core.models import (
     SourceSpec,
     checked_query,
 )
-from context_engine.core.policy.effective import in_force
+from context_engine.core.policy.effective_dates import in_force
 from context_engine.core.policy.filters import chunk_fields, matches
 from context_engine.core.policy.trust import standing
 from context_engine.core.protocols import Clock
@@ -44,12 +46,8 @@ from context_engine.errors import (
     SourceUnavailable,
 )
 
-__all__ = ["EXTERNAL", "DifySource"]
+__all__ = ["DifySource"]
 
-EXTERNAL: Final = (
-    "its knowledge lies outside Dify (provider 'external'), where Dify's API never searches: connect the engine to "
-    "that knowledge itself"
-)
 _WIDE: Final = 100
 _WIDER: Final = 500
 
@@ -61,11 +59,11 @@ class _Asked:
     query: SourceQuery
     text: str
     access: Access
-    calls: Calls
+    calls: RetryBudget
 
 
 class DifySource:
-    """Answers from datasets of one workspace, all asked at once; a `Source`.
+    """Answers from datasets of one workspace, all asked at once; a `Source` that is `Examinable`.
 
     Args:
         spec: the manifest's source.
@@ -81,6 +79,7 @@ class DifySource:
         self.source_id, self.score_kinds = spec.id, possible_kinds(self.settings)
         self.dataset_ids = tuple(dict.fromkeys(one.lower() for one in spec.dataset_ids))
         self.spec, self.workspace, self.clock = spec, workspace, clock
+        self._timezone = timezone
         self._claims = MetadataReader(self.settings, timezone)
 
     def __repr__(self) -> str:
@@ -98,7 +97,7 @@ class DifySource:
         access = self._access()
         jobs, notices = self._planned(access)
         asked = jobs[: self.settings.max_calls]
-        calls = Calls(self.settings.max_calls - len(asked), self.settings.attempts)
+        calls = RetryBudget(self.settings.attempts, self.settings.max_calls - len(asked))
         search = _Asked(query, shortened(query.text), access, calls)
         if search.text != query.text:
             said = (
@@ -111,6 +110,22 @@ class DifySource:
         problem = f"not asked: a search makes at most {self.settings.max_calls} calls (max_calls)"
         results += [SourceBusy(problem) for _ in jobs[len(asked) :]]
         return answered(query, self.source_id, [dataset for dataset, _ in jobs], results, notices)
+
+    def examine(self, request: ExaminationRequest) -> DifyExamination:
+        """Return what was found out about each dataset, and about the server.
+
+        Raises:
+            ConfigError: the connection cannot be used.
+        """
+        examiner = DatasetExaminer(
+            workspace=self.workspace, clock=self.clock, settings=self.settings, search=self._search_alone
+        )
+        return examiner.examine(self.dataset_ids, self.spec.connection or "dify", request)
+
+    def _search_alone(self, dataset_id: str, query: SourceQuery) -> SourceAnswer:
+        """Search one dataset as if the source had no other."""
+        spec = self.spec.model_copy(update={"dataset_ids": (dataset_id,)})
+        return DifySource(spec, self.workspace, self.clock, self._timezone).search(query)
 
     def close(self) -> None:
         """Let the connections go; a later search opens them again."""
@@ -150,7 +165,7 @@ class DifySource:
             [partial(self._ask, *asked[place], search) for place in order],
             width=access.connection.max_connections,
             left=left,
-            asked=[asked[place][0] for place in order],
+            datasets=[asked[place][0] for place in order],
         )
         by_place = dict(zip(order, found, strict=True))
         return [by_place[place] for place in range(len(asked))]

@@ -11,7 +11,7 @@ from typing import Any, Final
 from tantivy import Occur, Query
 
 from context_engine.adapters.sources.local import index as indexing
-from context_engine.adapters.sources.local.candidates import Question, Scoped, candidates
+from context_engine.adapters.sources.local.candidates import LocalQuery, SearchScope, candidates
 from context_engine.adapters.sources.local.pushdown import ENGINE_FIELDS, Pushdown, Standing, in_force, relaxed
 from context_engine.adapters.sources.local.queries import constant
 from context_engine.adapters.sources.local.reader import View
@@ -45,7 +45,7 @@ class Scope:
     standing: Standing | None = None
 
 
-def answer(view: View, question: Question, top_k: int, scope: Scope) -> SourceAnswer:
+def answer(view: View, question: LocalQuery, top_k: int, scope: Scope) -> SourceAnswer:
     """Return the best chunks for a question, and notices of the search (see `LocalBase.answer`)."""
     notices = [Notice(code, scope.source_id, str(code)) for code in _notices(view, question)]
     found = view.connection.execute("SELECT source_key FROM sources WHERE source_id = ?", (scope.source_id,)).fetchone()
@@ -57,7 +57,7 @@ def answer(view: View, question: Question, top_k: int, scope: Scope) -> SourceAn
     clauses = [(Occur.Must, constant(Query.term_query(indexing.SCHEMA, "source", key), 0.0))]
     clauses += in_force(scope.as_of) if scope.as_of is not None else []
     test = _filtered(view, scope, clauses) if scope.filters is not None else None
-    scoped = Scoped(Query.boolean_query(clauses), key, scope.filters is not None)
+    scoped = SearchScope(Query.boolean_query(clauses), key, scope.filters is not None)
     return SourceAnswer(chunks=_found(view, question, scoped, test, top_k), notes=tuple(notices))
 
 
@@ -65,7 +65,7 @@ def _nothing(notices: Sequence[Notice], why: NoticeCode, scope: Scope) -> Source
     return SourceAnswer(notes=(*notices, Notice(why, scope.source_id, str(why))))
 
 
-def _notices(view: View, question: Question) -> Iterator[NoticeCode]:
+def _notices(view: View, question: LocalQuery) -> Iterator[NoticeCode]:
     if view.held < view.state.generation:
         yield NoticeCode.INDEX_LAG
     if question.query is not None and question.query.shortened:
@@ -91,7 +91,7 @@ def _filtered(view: View, scope: Scope, clauses: list[tuple[Occur, Query]]) -> C
 
 
 def _found(
-    view: View, question: Question, scope: Scoped, test: Callable[[Chunk], bool] | None, top_k: int
+    view: View, question: LocalQuery, scope: SearchScope, test: Callable[[Chunk], bool] | None, top_k: int
 ) -> list[Chunk]:
     """Return the best top_k chunks; asks for more while rows are gone or fail the test."""
     limit, known = max(top_k, question.options.depth), dict[int, Chunk | None]()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,17 @@ from typing import Any, Final
 
 from context_engine.adapters.sources.local.base import LocalBase
 from context_engine.adapters.sources.local.search import Scope
-from context_engine.core.models import Chunk, NoticeCode, ScoreKind, SourceAnswer, SourceQuery, SourceSpec
+from context_engine.core.models import (
+    Chunk,
+    Examination,
+    ExaminationRequest,
+    NoticeCode,
+    ScoreKind,
+    SourceAnswer,
+    SourceQuery,
+    SourceSpec,
+    notices_about,
+)
 from context_engine.core.policy.trust import standing
 from context_engine.errors import EmbedderError, SourceNotFound, SourceUnavailable, StoreError
 
@@ -21,7 +31,7 @@ _EMBEDDING_SHARE: Final = 0.8
 
 
 class LocalSource:
-    """Answers from one source of an embedded base; a `Source`.
+    """Answers from one source of an embedded base; a `Source` that is `Examinable` and `Listable`.
 
     Args:
         base: the base, shared by all its sources, or its folder. It need not exist yet.
@@ -55,6 +65,30 @@ class LocalSource:
                 source_id=self.source_id,
             )
         return answer
+
+    def examine(self, request: ExaminationRequest) -> Examination:
+        """Return whether it answers the sample query; without one nothing is asked.
+
+        Raises:
+            SourceNotFound, SourceUnavailable: as in `search`.
+        """
+        if request.query is None:
+            return Examination()
+        answer = self.search(
+            SourceQuery(text=request.query, domain=request.domain, top_k=5, timeout_s=request.search_timeout_s)
+        )
+        return Examination(
+            records=len(answer.chunks),
+            problems=notices_about(self.source_id, *(failure.problem for failure in answer.failures)),
+        )
+
+    def list_chunks(self) -> Iterator[Chunk]:
+        """Yield every chunk, as they stood at one moment; none of a source the base does not hold.
+
+        Raises:
+            StoreError: there is no base, or it cannot be read.
+        """
+        return self._base.chunks(self.source_id)
 
     def _answer(self, query: SourceQuery) -> SourceAnswer:
         ask = partial(

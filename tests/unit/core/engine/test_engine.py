@@ -776,6 +776,17 @@ def test_C13_log_line_tells_of_fallback(make_engine, chunk_of, caplog):
     assert LOG.match(line).group(1, 6) == ("None", "True")
 
 
+def test_a_call_sets_settings_of_a_search_and_a_domain_those_of_ingest_and_limits_too(make_engine, chunk_of):
+    domain = {"settings": {"source_concurrency": 3, "stage2_top_k": 1}}
+    engine = make_engine([(1, [chunk_of("a", 0.9), chunk_of("b", 0.8)])], domain_fields=domain)
+    assert len(engine.search(request()).chunks) == 1
+    assert len(engine.search(request(stage2_top_k=2)).chunks) == 2
+    with pytest.raises(InvalidRequest, match="setting source_concurrency is a limit that holds for all searches"):
+        engine.search(request(source_concurrency=4))
+    with pytest.raises(InvalidRequest, match="setting rrf_k is the same for all searches of an engine"):
+        make_engine([(1, [])], domain_fields={"settings": {"rrf_k": 10}}).search(request())
+
+
 def test_sixteen_threads_each_get_their_own_result(make_engine, chunk_of):
     def adapter(query, _domain, _top_k):
         return [chunk_of(f"{query}/{number}", 0.9 - number / 10, f"Text {number} about {query}") for number in range(5)]
@@ -788,7 +799,7 @@ def test_sixteen_threads_each_get_their_own_result(make_engine, chunk_of):
         start.wait(30)
         query = f"question {number}"
         for _ in range(3):
-            found.setdefault(number, []).append((query, engine.search(request(query, source_concurrency=16))))
+            found.setdefault(number, []).append((query, engine.search(request(query))))
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(16)]
     for thread in threads:

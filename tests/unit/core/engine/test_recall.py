@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from context_engine.core.engine import SystemClock
-from context_engine.core.engine.recall import Call, Lane, ask_all
+from context_engine.core.engine.recall import SourceBulkhead, SourceCall, call_sources
 from context_engine.core.models import (
     Chunk,
     Decision,
@@ -173,16 +173,15 @@ def test_at_its_bound_a_source_is_busy_at_once(make_engine, chunk_of):
         release.wait(30)
         return [chunk_of("b", 0.5)]
 
-    engine = make_engine([(1, [chunk_of("a", 0.9)]), (2, slow)])
+    three = {"settings": {"source_concurrency": 3}}
+    engine = make_engine([(1, [chunk_of("a", 0.9)]), (2, slow)], domain_fields=three)
     results = []
-    threads = [
-        threading.Thread(target=lambda: results.append(engine.search(request(source_concurrency=3)))) for _ in range(3)
-    ]
+    threads = [threading.Thread(target=lambda: results.append(engine.search(request()))) for _ in range(3)]
     for thread in threads:
         thread.start()
     for _ in threads:
         assert inside.acquire(timeout=10)
-    refused = engine.search(request(source_concurrency=3))
+    refused = engine.search(request())
     assert status(refused).error["message"] == "source 't2': 3 calls are under way"
     assert status(refused).error["code"] == "busy"
     assert [chunk.chunk_id for chunk in refused.chunks] == ["a"]
@@ -205,7 +204,7 @@ def test_a_call_is_overdue_for_the_next_search_from_the_moment_it_was_given_up(h
             return SystemClock().now()
 
     clock = Steps()
-    lane = Lane("s", Plain(hang), clock)
+    lane = SourceBulkhead("s", Plain(hang), clock)
     query = SourceQuery(text="q", domain="NPA", top_k=1, timeout_s=0.05)
 
     class Late(Steps):
@@ -215,10 +214,10 @@ def test_a_call_is_overdue_for_the_next_search_from_the_moment_it_was_given_up(h
             self.at += 0.02
             return self.at
 
-    [reply] = ask_all([Call(lane, query)], bounds={"s": 8}, clock=Late())
+    [reply] = call_sources([SourceCall(lane, query)], limit=8, clock=Late())
     assert isinstance(reply.error, SourceTimeout)
     clock.at = 0.02 + 0.05  # the search's start and its limit, to the moment
-    [reply] = ask_all([Call(lane, query)], bounds={"s": 8}, clock=clock)
+    [reply] = call_sources([SourceCall(lane, query)], limit=8, clock=clock)
     assert isinstance(reply.error, SourceBusy)
 
 
@@ -468,8 +467,7 @@ registry = Registry(domains={{"NPA": DomainSpec(version=1, domain="NPA", sources
 engine = Engine(registry, lambda domain, spec: CallableSource(adapters[spec.id], spec.id))
 
 def ask(query):
-    overrides = {{"source_timeout_s": 20.0, "source_concurrency": 64}}
-    return engine.search(SearchRequest(query=query, domain="NPA", overrides=overrides))
+    return engine.search(SearchRequest(query=query, domain="NPA", overrides={{"source_timeout_s": 20.0}}))
 
 first = ask("first")
 assert [source.error and source.error["code"] for source in first.sources] == [None, "timeout"], first.sources
