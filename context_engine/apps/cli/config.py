@@ -87,16 +87,17 @@ def check_command(place: Place, as_json: bool) -> None:
     report = check(paths, env=os.environ, stage=place.stage)
     if as_json:
         problems = [problem.to_dict() for problem in report.problems]
+        warnings = [notice.message for notice in report.notices]
         found = {"ok": report.ok, "files": report.files, "domains": report.domains, "unusable": report.unusable}
-        print_json_line(json.dumps({**found, "problems": problems, "warnings": report.warnings}, ensure_ascii=False))
+        print_json_line(json.dumps({**found, "problems": problems, "warnings": warnings}, ensure_ascii=False))
     else:
         console = out()
         show(console, _where(paths))
         for file in report.files:
             bad = any(problem.file == file for problem in report.problems)
             show(console, Text("  ✗ " if bad else "  ✓ ", "red" if bad else "green").append(clean(file), ""))
-        for warning in report.warnings:
-            show(console, Text(f"warning: {clean(warning)}", "yellow"))
+        for notice in report.notices:
+            show(console, Text(f"warning: {clean(notice.message)}", "yellow"))
         for problem in report.problems:
             show(console, Text(f"error: {clean(str(problem))}", "red"))
         count = len(report.domains)

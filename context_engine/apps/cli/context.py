@@ -129,5 +129,5 @@ def open_context(place: Place, *, domain: str | None = None, build_demo: bool = 
 
 
 def _warn(setup: Setup) -> None:
-    for warning in setup.config.warnings:
-        note(f"warning: {warning}", style="yellow")
+    for notice in setup.config.notices:
+        note(f"warning: {notice.message}", style="yellow")

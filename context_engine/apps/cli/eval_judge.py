@@ -67,8 +67,8 @@ def judge(query: str, place: Place, **options: Any) -> None:
         result = engine.search(request)
     waiting = to_judge(path, question, result)
     note(f"question {question}: {counted(len(waiting), 'chunk')} to judge, {len(result.chunks) - len(waiting)} judged")
-    for name, problem in troubles_in(result):
-        note(f"{name} did not do its part: {problem}", style="yellow")
+    for trouble in troubles_in(result):
+        note(f"{trouble.subject} did not do its part: {trouble.message}", style="yellow")
     if not result.chunks:
         note(f"The search returned nothing ({result.decision}); 'context-engine search --explain' shows why.")
     grades: Counter[int] = Counter()

@@ -133,8 +133,8 @@ def opened(place: Place, options: dict[str, Any], *inputs: Path) -> tuple[CliCon
     session = open_session(
         context.setup, context.data_dir, queries=queries, qrels=qrels, domain=options["domain"], as_of=as_of
     )
-    for text in session.notes:
-        note(text)
+    for notice in session.notices:
+        note(notice.message)
     return context, session
 
 

@@ -27,6 +27,7 @@ from context_engine.apps.cli.eval_options import (
     written,
 )
 from context_engine.apps.cli.search import Day
+from context_engine.core.models import Notice, NoticeCode, messages
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -168,13 +169,15 @@ def scope(place: Place, **options: Any) -> None:
     check_outputs(options)
     context = open_context(place)
     inside, outside = _questions(context, options)
-    current, notes = _in_force(context, sorted({domain for _, domain in inside}))
+    current, notices = _in_force(context, sorted({domain for _, domain in inside}))
     as_of = options["as_of"] or (DEMO_DAY if context.demo else None)
     with asking() as progress:
         signals = [_signals(context, some, as_of, progress) for some in (inside, outside)]
     found = calibrate(signals[0], signals[1], current=current, keep=options["keep"])
     texts = {question.id: question.text for question, _ in (*inside, *outside)}
-    write_reports(scope_report(found, title=options["title"] or "Scope threshold", texts=texts, notes=notes), options)
+    write_reports(
+        scope_report(found, title=options["title"] or "Scope threshold", texts=texts, notes=messages(notices)), options
+    )
     if options["as_json"]:
         write_json(found.to_dict(), demo=context.demo)
     else:
@@ -209,7 +212,7 @@ def _questions(
     return inside, turn
 
 
-def _in_force(context: CliContext, domains: Sequence[str]) -> tuple[float, list[str]]:
+def _in_force(context: CliContext, domains: Sequence[str]) -> tuple[float, list[Notice]]:
     """Return the threshold in force, and what to say where domains differ in it: then it is that of the first."""
     resolver, registry = context.setup.resolver, context.setup.registry
     held = {name: resolver.base(registry.domain(name)).values.scope for name in domains}
@@ -219,7 +222,8 @@ def _in_force(context: CliContext, domains: Sequence[str]) -> tuple[float, list[
     named = ", ".join(f"{name} {value:.2f}" for name, value in held.items())
     said = f"domains differ in the threshold in force ({named}): shown is that of {domains[0]}; ask one at a time"
     note(said, style="yellow")
-    return current, [said]
+    detail = {"thresholds": held, "shown": domains[0]}
+    return current, [Notice(NoticeCode.THRESHOLDS_DIFFER, "scope_threshold", said, detail)]
 
 
 def _print_scope(found: Calibration) -> None:

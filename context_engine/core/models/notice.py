@@ -93,6 +93,30 @@ class NoticeCode(StrEnum):
         "origins",
     )
 
+    # Writing to a Dify dataset; the subject is the source
+    DOCUMENT_DISABLED = "document_disabled", "A document is disabled or archived in Dify.", "document"
+    DOCUMENT_NOT_DELETED = "document_not_deleted", "Dify did not delete a document.", "document_id problem"
+    DOCUMENTS_UNFINISHED = (
+        "documents_unfinished",
+        "Documents are being written by another run, or their writing was broken off.",
+        "count",
+    )
+    DOCUMENTS_OF_EARLIER_RELEASE = (
+        "documents_of_earlier_release",
+        "Documents were written by an earlier release: they are written once more.",
+        "count dataset_id",
+    )
+    METADATA_VALUE_LEFT_OUT = (
+        "metadata_value_left_out",
+        "A value of metadata does not fit its field in Dify and was left out.",
+        "metadata kind",
+    )
+    METADATA_FIELD_LEFT_OUT = (
+        "metadata_field_left_out",
+        "A field of metadata was left out: Dify takes no more, or none of such a name.",
+        "metadata fields",
+    )
+
     # Ranking
     CHUNK_ID_REUSED = "chunk_id_reused", "A source gave one chunk id to several texts: all are kept.", "chunk_id texts"
     CLAIM_REFUSED = "claim_refused", "A document claims more authority than its manifest grants.", "chunk_id claimed"
@@ -105,6 +129,37 @@ class NoticeCode(StrEnum):
     REQUIRED_TIER_MISSING = "required_tier_missing", "A required tier gave nothing that is returned.", "tier"
     REQUIRED_SOURCE_MISSING = "required_source_missing", "A required source gave nothing that is returned."
     KEYWORDS_ONLY = "keywords_only", "Only sources searched by a few keywords of each chunk were asked."
+
+    # A configuration; the subject is the variable, the connection, the file or the source
+    VARIABLE_WITHOUT_EFFECT = "variable_without_effect", "A variable is set that switches nothing in this version."
+    VARIABLE_UNKNOWN = "variable_unknown", "A variable looks like one of ours, but is not known."
+    API_KEY_UNENCRYPTED = "api_key_unencrypted", "A connection sends its key over plain http."
+    API_KEY_IN_FILE = "api_key_in_file", "A key stands itself in a file, where a variable should."
+    CONNECTION_UNUSED = "connection_unused", "A connection is used by no source and no model."
+    NO_DOMAIN = "no_domain", "No domain is registered."
+    SOURCE_SHARED = "source_shared", "Domains have a source of one id, and share its documents.", "domains"
+    FILE_PASSED_OVER = "file_passed_over", "A file cannot be used and may be another program's.", "problem"
+
+    # A plugin package; the subject is the key that names a file, or the platform
+    FILE_NEEDED = "file_needed", "A file must be there where the plugin runs.", "path"
+    PLATFORM_BOUND = "platform_bound", "The package holds wheels of one platform and installs nowhere else."
+
+    # An evaluation
+    SOURCE_FAILED = "source_failed", "A source did not answer, or not in full.", "code problem"
+    ALL_SOURCES_FAILED = "all_sources_failed", "No source answered."
+    QUESTIONS_NOT_ASKED = "questions_not_asked", "Judged questions are not in the file of questions.", "count"
+    QUESTIONS_WITHOUT_ANSWER = "questions_without_answer", "Questions without a relevant answer are left out.", "count"
+    QUESTIONS_NOT_JUDGED = "questions_not_judged", "Questions that were never judged are left out.", "count"
+    GOLD_NOT_CHECKED = (
+        "gold_not_checked",
+        "Gold ids could not be looked up, as a source cannot be listed.",
+        "ids sources",
+    )
+    THRESHOLDS_DIFFER = (
+        "thresholds_differ",
+        "Domains differ in the threshold in force: one is shown.",
+        "thresholds shown",
+    )
 
 
 class Notice(NamedTuple):

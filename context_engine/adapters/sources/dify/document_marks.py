@@ -87,8 +87,8 @@ def document_name(key: Key, title: str | None, number: int = 1) -> str:
     identity = " ".join(" ".join(part for part in (document_id, version) if part).split())
     shown = " ".join((title or "").split())
     alone = not shown or title == document_id
-    told = "; ".join([*([] if alone else [identity]), *([str(number)] if number > 1 else [])])
-    end = f" ({told})" if told else ""
+    suffix = "; ".join([*([] if alone else [identity]), *([str(number)] if number > 1 else [])])
+    end = f" ({suffix})" if suffix else ""
     if len(end) > MOST_NAME // 2:
         end = f" (…{end[-MOST_NAME // 2 :]}"
     start = identity if alone else shown

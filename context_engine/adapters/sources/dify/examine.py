@@ -127,11 +127,11 @@ class DatasetExaminer:
         try:
             answer = self.search(part.id, query)
         except SourceError as error:
-            return replace(part, problems=notices_about(part.id, f"the sample query failed: {error}"))
+            return replace(part, problems=notices_about(part.id, f"the sample query failed: {error.problem}"))
         return replace(
             part,
             records=len(answer.chunks),
-            problems=notices_about(part.id, *map(str, answer.failures)),
+            problems=notices_about(part.id, *(failure.problem for failure in answer.failures)),
             warnings=(*part.warnings, *notices_about(part.id, *answer.notes)),
         )
 
@@ -165,7 +165,7 @@ def _unknown(dataset_id: str, error: SourceError | None) -> Examination:
     key_valid = not isinstance(error, SourceAuthError) if answered else None
     return Examination(
         id=dataset_id,
-        problems=notices_about(dataset_id, str(error) if error is not None else "Dify did not describe it"),
+        problems=notices_about(dataset_id, error.problem if error is not None else "Dify did not describe it"),
         details=_details(
             reachable=answered,
             key_valid=key_valid,

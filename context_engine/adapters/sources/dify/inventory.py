@@ -87,10 +87,10 @@ def _choose(found: Inventory, key: Key, newest_first: list[Row], sound: Callable
 
 def problems(found: Inventory) -> Mapping[str, list[str]]:
     """Return what is wrong, {what: names of documents}; nothing where nothing is."""
-    told = {
+    named = {
         "written twice": [found.held[key].name for key in found.doubled],
         "that lacks chunks, or holds others than were written to it": [row.name for row in found.damaged.values()],
         "unfinished": [row.name for row in found.unfinished],
         "empty and without metadata": [row.name for row in found.empty],
     }
-    return {what: names for what, names in told.items() if names}
+    return {what: names for what, names in named.items() if names}

@@ -24,7 +24,7 @@ from context_engine.adapters.sources.dify.upload import Draft, Refusal, Refused,
 from context_engine.adapters.sources.dify.uploader import Rounds
 from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.adapters.sources.dify.writes import Writes
-from context_engine.core.models import Chunk, SourceSpec
+from context_engine.core.models import Chunk, Notice, NoticeCode, SourceSpec, messages
 from context_engine.core.protocols import Clock, SinkReport
 from context_engine.errors import InvalidRequest
 
@@ -157,8 +157,16 @@ class DifySink:
                     self._compare(key, row, found)
             unfinished = [row.name for row in found.unfinished if row.key is None or self._is_ours(row.key)]
             if unfinished:
-                told = f"unfinished: {', '.join(map(repr, unfinished[:_MOST_NAMED]))}, {len(unfinished)} in all"
-                target.notes[f"{told}. Another run writes them, or was broken off: the next one removes them"] = None
+                said = (
+                    f"unfinished: {', '.join(map(repr, unfinished[:_MOST_NAMED]))}, {len(unfinished)} in all. Another "
+                    "run writes them, or was broken off: the next one removes them"
+                )
+                target.notice(NoticeCode.DOCUMENTS_UNFINISHED, said, count=len(unfinished))
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """What a reader should know of what was written."""
+        return tuple(notice for target in self._targets.values() for notice in target.notices)
 
     def summary(self) -> dict[str, Any]:
         """Return what Dify accepted, ready for JSON."""
@@ -178,7 +186,7 @@ class DifySink:
                 for key, reason in self._damaged.items()
             ],
             "refused": [refusal._asdict() for refusal in self.refusals],
-            "notes": [note for target in self._targets.values() for note in target.notes],
+            "notes": list(messages(self.notices)),
             "calls": sum(writes.calls for writes in self._writes.values()),
             "waited_s": round(sum(writes.waited_s for writes in self._writes.values()), 3),
         }
@@ -208,10 +216,14 @@ class DifySink:
             good = key not in found.damaged and key not in found.old
             self._held[key] = row if good else row._replace(content_hash="")
             if row.hidden:
-                target.notes[f"document {row.name!r} is disabled or archived in Dify"] = None
+                said = f"document {row.name!r} is disabled or archived in Dify"
+                target.notice(NoticeCode.DOCUMENT_DISABLED, said, document=row.name)
         if old := sum(map(self._is_ours, found.old)):
-            told = f"{old} documents of dataset {dataset_id} were written by an earlier release"
-            target.notes[f"{told}: those that the folder holds are written once more"] = None
+            said = (
+                f"{old} documents of dataset {dataset_id} were written by an earlier release: those that the folder "
+                "holds are written once more"
+            )
+            target.notice(NoticeCode.DOCUMENTS_OF_EARLIER_RELEASE, said, count=old, dataset_id=dataset_id)
         self._damaged |= {key: _DAMAGED for key in found.damaged if self._is_ours(key)}
         certain = {key for key in found.doubled if key not in found.damaged and key not in found.old}
         self._doubled |= {key: rows for key, rows in found.doubled.items() if key not in certain}
