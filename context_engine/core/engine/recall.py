@@ -101,8 +101,7 @@ def call_sources(calls: Sequence[SourceCall], *, limit: int, clock: Clock) -> li
     replies = [call.source.submit(call.query, of_call, limit) for call, of_call in zip(calls, left, strict=True)]
     in_time = wait_all(replies, [of_call() for of_call in left])
     return [
-        reply.result() if done else _timed_out(call)
-        for call, reply, done in zip(calls, replies, in_time, strict=True)
+        reply.result() if done else _timed_out(call) for call, reply, done in zip(calls, replies, in_time, strict=True)
     ]
 
 
