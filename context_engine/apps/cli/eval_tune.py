@@ -12,7 +12,7 @@ from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED, FAILURE
 from context_engine.apps.cli.console import clean, error_line, note, out, show
-from context_engine.apps.cli.context import CliContext, Place, open_context, placed
+from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
 from context_engine.apps.cli.eval_options import (
     DEMO_DAY,
     PATH,
@@ -61,8 +61,8 @@ Examples:
 @click.option("--write", type=PATH, metavar="FILE", help="Write the best settings into this rag-pipeline.json.")
 @click.option("--force", is_flag=True, help="Write them even if they are not better beyond noise.")
 @reported
-@placed
-def tune(place: Place, **options: Any) -> None:
+@with_location
+def tune(location: ConfigLocation, **options: Any) -> None:
     """Search settings by cross-validation over the questions; write a configuration with its evidence.
 
     Every combination of the grid is measured; where settings concern stage 2 alone the sources are asked only once. A
@@ -76,7 +76,7 @@ def tune(place: Place, **options: Any) -> None:
     measure = read_measures([options["measure"]])[0]
     if options["write"] is not None:
         held_config(options["write"])
-    context, session = opened(place, options)
+    context, session = opened(location, options)
     found_candidates = candidates(_grid(options["grid"]), session)
     with asking("Searching …") as progress:
         found = search(
@@ -157,8 +157,8 @@ def _write(path: Path, found: Tuned, *, force: bool) -> None:
     "--keep", type=float, default=0.98, show_default=True, metavar="SHARE", help="Least share in scope to keep."
 )
 @reported
-@placed
-def scope(place: Place, **options: Any) -> None:
+@with_location
+def scope(location: ConfigLocation, **options: Any) -> None:
     """Show what each scope threshold would keep and turn away.
 
     A question is out of scope where the best absolute relevance among its candidates is below scope_threshold.
@@ -167,7 +167,7 @@ def scope(place: Place, **options: Any) -> None:
     from context_engine.evaluation.scope import calibrate, scope_report
 
     check_outputs(options)
-    context = open_context(place)
+    context = open_context(location)
     inside, outside = _questions(context, options)
     current, notices = _in_force(context, sorted({domain for _, domain in inside}))
     as_of = options["as_of"] or (DEMO_DAY if context.demo else None)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from context_engine.adapters.http import Access
 from context_engine.adapters.sources.dify.dataset import DatasetInfo
 from context_engine.adapters.sources.dify.fanout import Ticket, ask_each
-from context_engine.adapters.sources.dify.inventory import problems, take_stock
+from context_engine.adapters.sources.dify.inventory import problems, take_inventory
 from context_engine.adapters.sources.dify.metadata import MARKED
 from context_engine.adapters.sources.dify.method import choose
 from context_engine.adapters.sources.dify.settings import DifySettings
@@ -109,7 +109,7 @@ class DatasetExaminer:
         """Name the documents that an ingest left in a state to be mended, by Dify's list alone."""
         writes = Writes(self.workspace, self.clock)
         try:
-            found = take_stock(writes.all_documents(dataset_id), lambda row: row.as_written)
+            found = take_inventory(writes.all_documents(dataset_id), lambda row: row.as_written)
         except SourceError as error:
             return [f"its documents could not be listed: {error}"]
         counts = [

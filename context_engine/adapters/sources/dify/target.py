@@ -11,7 +11,7 @@ from context_engine.adapters.sources.dify.writes import Field, Writes
 from context_engine.core.models import Notice, NoticeCode, SourceSpec
 from context_engine.errors import ConfigError, SourceForbidden, SourceNotFound, SourceProtocolError
 
-__all__ = ["Target"]
+__all__ = ["TargetDataset"]
 
 MOST_DATASET_NAME: Final = 40
 MOST_FIELD_NAME: Final = 255
@@ -19,7 +19,7 @@ MOST_FIELDS: Final = 100
 """Metadata fields of a dataset up to which new ones are made."""
 
 
-class Target:
+class TargetDataset:
     """The dataset of a source.
 
     Args:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from context_engine.adapters.sources.dify.content_digest import Stored
+from context_engine.adapters.sources.dify.content_digest import ContentDigest
 from context_engine.adapters.sources.dify.sink import DifySink
 from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.core.engine import SystemClock
@@ -94,7 +94,7 @@ def test_chunks_are_written_as_they_are(dify: FakeDify, sink: Opener) -> None:
         "ce_document_id": "SOP-1",
         "ce_version": "1",
         "ce_title": "New products",
-        "ce_stored": str(Stored.of(texts)),
+        "ce_stored": str(ContentDigest.of(texts)),
         "ce_hash": "0123456789abcdef",
     }
     assert (opened.summary()["documents"], opened.summary()["segments"], opened.refusals) == (1, 3, [])
@@ -168,8 +168,8 @@ def test_a_run_that_stops_anywhere_leaves_the_old_one_and_the_next_mends_it(
 
 def marked(*texts: str, **marks: str) -> dict[str, Any]:
     """The metadata of a document that was written with these chunks."""
-    told = {"ce_source": "sops", "ce_document_id": "SOP-1", "ce_version": "1", "ce_stored": str(Stored.of(texts))}
-    return {**told, **marks}
+    digest = str(ContentDigest.of(texts))
+    return {"ce_source": "sops", "ce_document_id": "SOP-1", "ce_version": "1", "ce_stored": digest, **marks}
 
 
 def test_a_copy_is_removed_and_the_newest_kept_that_holds_what_was_written(dify: FakeDify, sink: Opener) -> None:
