@@ -76,8 +76,16 @@ def test_progress_ends_at_the_total(folder, source, sink):
 def test_files_without_a_rule_are_skipped_and_said(folder, source, sink):
     report = ingest(folder({**FILES, "notes.md": "x", "sops/a.pdf": "x"}), source(RULES), sink)
     assert [(one.path, one.reason, one.error) for one in report.skipped] == [
-        ("notes.md", "no rule of the sources given includes it", False),
-        ("sops/a.pdf", "no rule of the sources given includes it", False),
+        (
+            "notes.md",
+            "no rule of a source includes it: add one to the source's documents, or name the source (--source)",
+            False,
+        ),
+        (
+            "sops/a.pdf",
+            "no rule of a source includes it: add one to the source's documents, or name the source (--source)",
+            False,
+        ),
     ]
     assert report.errors == ()
 
@@ -263,7 +271,12 @@ def test_the_report_as_a_dict(folder, source, sink):
         "chunks": 2,
         "refused": [],
         "skipped": [
-            {"path": "x.md", "reason": "no rule of the sources given includes it", "line": None, "error": False}
+            {
+                "path": "x.md",
+                "reason": "no rule of a source includes it: add one to the source's documents, or name the source (--source)",
+                "line": None,
+                "error": False,
+            }
         ],
         "warnings": [],
         "samples": [],

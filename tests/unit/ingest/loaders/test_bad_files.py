@@ -123,7 +123,9 @@ def test_too_many_parts(refused, shipped, zipped):
 def test_xml_that_is_none(refused, shipped, zipped):
     broken = zipped(shipped(WORD), {"word/document.xml": lambda xml: xml[:500]})
     reason = refused(broken, "a.docx")
-    assert reason.startswith("has no text: it holds pictures, or nothing; word/document.xml is damaged (line ")
+    assert reason.startswith(
+        "has no text: if it holds pictures of pages, run a text recognition (OCR) over it first; word/document.xml is damaged (line "
+    )
 
 
 def test_external_references_are_not_followed(one, saved, monkeypatch):

@@ -265,4 +265,7 @@ def test_bold_words_are_marked_and_a_bold_paragraph_is_not(text):
 
 
 def test_a_document_of_nothing(refused, saved):
-    assert refused(saved(docx.Document()), "a.docx") == "has no text: it holds pictures, or nothing"
+    assert (
+        refused(saved(docx.Document()), "a.docx")
+        == "has no text: if it holds pictures of pages, run a text recognition (OCR) over it first"
+    )

@@ -104,7 +104,10 @@ def test_a_slide_that_is_missing_is_said_and_the_others_are_read(one, saved, zip
 
 
 def test_macros_passwords_and_nothing(refused, saved, zipped, deck):
-    assert refused(saved(deck), "a.pptx") == "has no text: it holds pictures, or nothing"
+    assert (
+        refused(saved(deck), "a.pptx")
+        == "has no text: if it holds pictures of pages, run a text recognition (OCR) over it first"
+    )
     slide(deck, 5, "Title")
     macros = zipped(saved(deck), added={"ppt/vbaProject.bin": b"x"})
     assert refused(macros, "a.pptx") == "holds macros: save it without them"

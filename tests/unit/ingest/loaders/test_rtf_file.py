@@ -87,4 +87,7 @@ def test_properties_and_a_file_that_is_cut_off(one):
 
 def test_groups_without_end_and_without_text(refused):
     assert refused(b"{\\rtf1" + b"{" * 200_000, "a.rtf").endswith("groups nested too deep")
-    assert refused(b"{\\rtf1{\\pict 00}}", "a.rtf") == "has no text: it holds pictures, or nothing"
+    assert (
+        refused(b"{\\rtf1{\\pict 00}}", "a.rtf")
+        == "has no text: if it holds pictures of pages, run a text recognition (OCR) over it first"
+    )
