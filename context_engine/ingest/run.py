@@ -30,7 +30,7 @@ __all__ = ["IngestOptions", "Progress", "RefusingSink", "ingest"]
 logger = logging.getLogger(__name__)
 
 MOST_SAMPLES: Final = 5
-_NO_RULE: Final = "no rule of a source includes it: add one to the source's documents, or name the source (--source)"
+_NO_RULE: Final = "no rule includes it: add one to a source's documents, or name the source (--source)"
 
 
 class RefusingSink(Sink, Protocol):

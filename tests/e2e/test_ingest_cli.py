@@ -89,7 +89,7 @@ def test_the_report_says_what_dify_took_and_how_to_search_it(bank: Path, dify: F
     assert "Dify took 2 documents with 2 chunks" in result.stderr
     assert "1 skipped" not in result.stdout
     assert (
-        "note.md skipped: no rule of a source includes it: add one to the source's documents, or name the source (--source)"
+        "note.md skipped: no rule includes it: add one to a source's documents, or name the source (--source)"
         in result.stdout
     )
     (bank / "manifests/bank.yaml").write_text(

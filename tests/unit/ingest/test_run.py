@@ -9,6 +9,8 @@ from context_engine.errors import InvalidRequest
 from context_engine.ingest import IngestOptions, ingest
 from context_engine.ingest.loaded_document import Skipped
 
+NO_RULE = "no rule includes it: add one to a source's documents, or name the source (--source)"
+
 RULE = "The first rule binds all staff of the bank, wherever they work."
 A = f"---\ndocument_id: A\nversion: '1'\n---\n# A\n\n## 1 One\n\n{RULE}\n\n## 2 Two\n\nText two.\n"
 B = "# B\n\nText of b.\n"
@@ -78,12 +80,12 @@ def test_files_without_a_rule_are_skipped_and_said(folder, source, sink):
     assert [(one.path, one.reason, one.error) for one in report.skipped] == [
         (
             "notes.md",
-            "no rule of a source includes it: add one to the source's documents, or name the source (--source)",
+            NO_RULE,
             False,
         ),
         (
             "sops/a.pdf",
-            "no rule of a source includes it: add one to the source's documents, or name the source (--source)",
+            NO_RULE,
             False,
         ),
     ]
@@ -273,7 +275,7 @@ def test_the_report_as_a_dict(folder, source, sink):
         "skipped": [
             {
                 "path": "x.md",
-                "reason": "no rule of a source includes it: add one to the source's documents, or name the source (--source)",
+                "reason": NO_RULE,
                 "line": None,
                 "error": False,
             }
