@@ -161,6 +161,37 @@ class NoticeCode(StrEnum):
         "thresholds shown",
     )
 
+    # A file that is ingested; the subject is the file, a record in it, or a source
+    ENCODING_GUESSED = "encoding_guessed", "A file is not UTF-8: its encoding was guessed.", "encoding line"
+    PART_DAMAGED = "part_damaged", "A part of a file is damaged or missing: the rest was read."
+    HIDDEN_LEFT_OUT = "hidden_left_out", "Hidden text, cells, slides or fields of a file were left out.", "count"
+    EMBEDDED_NOT_READ = "embedded_not_read", "Files inside a file or beside it were not read.", "names"
+    PAGES_NOT_READ = "pages_not_read", "Pages are pictures without text, or damaged: they were not read.", "pages"
+    LETTERS_UNMAPPED = "letters_unmapped", "A font does not say what its letters are: the text may be wrong.", "count"
+    SYMBOLS_LEFT_OUT = "symbols_left_out", "Symbols of a font without letters were left out.", "count"
+    CONTENTS_LEFT_OUT = "contents_left_out", "A table of contents was left out.", "lines"
+    RUNNING_HEADS_LEFT_OUT = "running_heads_left_out", "Running headers and footers were kept once.", "count"
+    PAGE_NUMBERS_LEFT_OUT = "page_numbers_left_out", "Page numbers were left out of the text."
+    BOILERPLATE_LEFT_OUT = "boilerplate_left_out", "What of a page is not its content was left out.", "kind"
+    CELLS_NOT_READ = "cells_not_read", "Cells beyond the last column were not read.", "count"
+    FORMULA_WITHOUT_VALUE = "formula_without_value", "Formulas without a saved value stand as they are.", "count"
+    HEADER_ROW_ASSUMED = "header_row_assumed", "A row was taken for the names of the columns."
+    ID_REPEATED = "id_repeated", "A record has the id of another one: it is known by its row."
+    RECORD_REPAIRED = "record_repaired", "A line or record that is not well-formed was read as it stands."
+    DOCUMENT_REPAIRED = "document_repaired", "Text or metadata of a document was not valid: repaired."
+    FURTHER_NOTICES = "further_notices", "A file gave more notices than are kept.", "count"
+    DECLARED_FIELD_UNUSABLE = (
+        "declared_field_unusable",
+        "What a document says about itself cannot be used as it is.",
+        "field value",
+    )
+    NEVER_IN_FORCE = "never_in_force", "A document's effective dates leave no day on which it is in force."
+    FIELDS_NOT_CARRIED = "fields_not_carried", "Fields are too long for the metadata of every chunk.", "fields"
+    DOC_TYPE_UNKNOWN = "doc_type_unknown", "A document's type has no row in the chunking table.", "doc_type"
+    DOC_TYPE_ASSUMED = "doc_type_assumed", "No rule gives documents a type: they were cut as 'default'.", "count"
+    RULE_OTHERWISE = "rule_otherwise", "Documents were taken by the rule for what no other rule includes.", "count"
+    NOT_PRUNED = "not_pruned", "Documents that the folder does not hold were kept: it may not be whole.", "count"
+
 
 class Notice(NamedTuple):
     """One thing a reader should know.
