@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_engine.core.ranking.dedup import Match, deduplicate
+from context_engine.core.ranking import dedup
+from context_engine.core.ranking.analysed import AnalysedText
+from context_engine.core.ranking.dedup import Match
 from context_engine.core.ranking.guard import allows
 from context_engine.core.text import normalize
 
@@ -22,6 +25,11 @@ text = st.one_of(
     st.lists(words, min_size=30, max_size=60, unique=False).map(" ".join),
     st.text(max_size=80),
 )
+
+
+def deduplicate(texts: Sequence[str], **how: Any) -> list[Match | None]:
+    """Dedup of plain texts."""
+    return dedup.deduplicate([AnalysedText(text) for text in texts], **how)
 
 
 @st.composite

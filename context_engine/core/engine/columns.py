@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from context_engine.core.engine.survivors import Survivor
 from context_engine.core.models import Fate, Key, Outcome, RawAnswer, ScoreKind, SourceSpec
+from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.candidates import pool
 
 __all__ = ["Columns"]
@@ -16,6 +17,7 @@ class Columns:
 
     Args:
         answers: stage 1, each with the source's declaration.
+        analysed: gives a text its analysis.
 
     Attributes:
         tiers: the tier each row ranks by: its source's, 5 where it was demoted.
@@ -26,8 +28,10 @@ class Columns:
         fates: what became of a row.
     """
 
-    def __init__(self, answers: Sequence[tuple[SourceSpec, RawAnswer]]) -> None:
-        self.candidates, self.warnings = pool(answers)
+    def __init__(
+        self, answers: Sequence[tuple[SourceSpec, RawAnswer]], analysed: Callable[[str], AnalysedText]
+    ) -> None:
+        self.candidates, self.warnings = pool(answers, analysed)
         self.keys = [candidate.key for candidate in self.candidates]
         self.chunks = [candidate.chunk for candidate in self.candidates]
         self.tiers = [candidate.standing.tier for candidate in self.candidates]

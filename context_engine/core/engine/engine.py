@@ -19,6 +19,7 @@ from context_engine.core.engine.recall import Lane, Reply, as_source_error
 from context_engine.core.engine.refining import RefineLane, prepared_query
 from context_engine.core.engine.reranking import RerankLane, rerank_step
 from context_engine.core.engine.stage2 import rank
+from context_engine.core.engine.text_cache import TextCache
 from context_engine.core.models import (
     Decision,
     DomainSpec,
@@ -79,6 +80,7 @@ class Engine:
         self._rerank_lane = None if reranker is None else RerankLane(reranker, self._clock)
         self._refine_lane = None if refiner is None else RefineLane(refiner, self._clock)
         self._ids: IdSource = ids or TimeSortedIds()
+        self._texts = TextCache()
         self._lanes: dict[tuple[str, str], Lane] = {}
         self._lock = Lock()
         self._opening: dict[tuple[str, str], Lock] = {}
@@ -143,7 +145,7 @@ class Engine:
                 prepared=prepared,
             )
             step = rerank_step(self._rerank_lane, effective.values, lambda: due - self._clock.monotonic())
-            return Look(replies, given, rank(given, step, self._clock.monotonic), recall_ms)
+            return Look(replies, given, rank(given, step, self._clock.monotonic, self._texts.analysed), recall_ms)
 
         question = Question(domain.domain, request, prepared, effective.values, as_of, search_id)
         look = self._looked(question, sources, ranked, started=started, due=due)

@@ -61,7 +61,7 @@ def _chosen(columns: Columns, ranked: Sequence[int], finals: Sequence[float], se
     return choose(
         finals,
         documents,
-        [chunk.content for chunk in chunks],
+        [columns.candidates[row].text for row in ranked],
         top_k=settings.stage2_top_k,
         max_per_document=settings.max_per_document,
         mmr_lambda=settings.mmr_lambda,

@@ -15,6 +15,7 @@ from context_engine.core.models import Chunk, Fate, Outcome, Score, ScoreKind, S
 from context_engine.core.policy.effective import in_force, superseded
 from context_engine.core.policy.filters import chunk_fields, matches
 from context_engine.core.query import variants
+from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.copies import best_of_lower_copies
 from context_engine.core.ranking.dedup import deduplicate
 from context_engine.core.ranking.relevance import measure
@@ -24,24 +25,36 @@ from context_engine.errors import RerankerError
 __all__ = ["rank"]
 
 
-def rank(given: StageTwo, rerank: RerankStep | None = None, tick: Callable[[], float] = float) -> Ranking:
+def rank(
+    given: StageTwo,
+    rerank: RerankStep | None = None,
+    tick: Callable[[], float] = float,
+    analysed: Callable[[str], AnalysedText] = AnalysedText,
+) -> Ranking:
     """Rank the answers of stage 1.
 
     Args:
         given: the inputs.
         rerank: the model reranker's scores, or a function that looks up recorded ones.
         tick: seconds for the stage times; the default measures nothing.
+        analysed: gives a text its analysis; an engine's cache of them, or each anew.
     """
-    return _StageTwoRun(given, rerank, tick).run()
+    return _StageTwoRun(given, rerank, tick, analysed).run()
 
 
 class _StageTwoRun:
     """One pass through the steps; each takes the rows that are left and returns fewer."""
 
-    def __init__(self, given: StageTwo, rerank: RerankStep | None, tick: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        given: StageTwo,
+        rerank: RerankStep | None,
+        tick: Callable[[], float],
+        analysed: Callable[[str], AnalysedText],
+    ) -> None:
         self.given, self.settings, self.tick = given, given.settings, tick
         self.rerank_step = rerank
-        self.columns = Columns(given.answers)
+        self.columns = Columns(given.answers, analysed)
         self.stages: list[StageTrace] = []
         self.rerank_failed: str | None = None
         self.weighed, self.in_scope = 0, True
@@ -160,7 +173,7 @@ class _StageTwoRun:
         columns = self.columns
         limit, method = self.settings.dedup_threshold, self.settings.dedup_method
         rows = sorted(sorted(rows, key=columns.relevance.__getitem__, reverse=True), key=columns.tiers.__getitem__)
-        texts = [columns.chunks[row].content for row in rows]
+        texts = [columns.candidates[row].text for row in rows]
         found = deduplicate(texts, method="exact" if method == "off" else method, threshold=limit)
         if method == "off":
             for column in (columns.relevance, columns.absolute):

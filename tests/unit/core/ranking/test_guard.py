@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
-from context_engine.core.ranking.dedup import deduplicate
+from context_engine.core.ranking import dedup
+from context_engine.core.ranking.analysed import AnalysedText
+from context_engine.core.ranking.dedup import Match
 from context_engine.core.ranking.guard import allows
 
 FRAME = (
@@ -118,6 +123,11 @@ ALLOWED = [
         "Hedges are not counted. A trader must report the excess. The limit is 5 %.",
     ),
 ]
+
+
+def deduplicate(texts: Sequence[str], **how: Any) -> list[Match | None]:
+    """Dedup of plain texts."""
+    return dedup.deduplicate([AnalysedText(text) for text in texts], **how)
 
 
 @pytest.mark.parametrize(("first", "second"), [pair[1:] for pair in FORBIDDEN], ids=[pair[0] for pair in FORBIDDEN])
