@@ -9,7 +9,7 @@ embedded base by each checkout and eight chunks are asked of each of five source
 
 cold     each question by a new engine, which has seen no text yet
 session  all questions in random order by one engine: popular passages come again, as they do in a bank
-again    each question of the session a second time, by the same engine
+again    each question of the session a second time, right after the first
 
 In each the texts are new strings, as a source gives them, and the memos that a process has of words are warm. Times are
 CPU of the whole process, all threads; a round is one process of each checkout in turn. Printed are the medians, their
@@ -125,7 +125,6 @@ def side() -> None:
             times["session"].append(took)
             for name, part in stages.items():
                 parts[name].append(part)
-        for line in lines:
             times["again"].append(engine.ask(line)[0])
     print(json.dumps({**times, "parts": {name: mean(values) for name, values in parts.items()}}))
 

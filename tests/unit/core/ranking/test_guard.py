@@ -94,6 +94,8 @@ FORBIDDEN = [
     ("name", "The ceiling is that of the Rates desk.", "The ceiling is that of the Equity desk."),
     ("less-than sign", "A score < 5 closes the case.", "A score > 5 closes the case."),
     ("minus sign", "The floor of the rate is -5 points.", "The floor of the rate is 5 points."),
+    ("rating sign before a point", "The desk buys bonds rated AA-.", "The desk buys bonds rated AA."),
+    ("rating sign in quotes", 'It buys bonds rated "BBB-" alone.', 'It buys bonds rated "BBB" alone.'),
     ("rating sign", "The issuer holds the rating AA- today.", "The issuer holds the rating AA+ today."),
     ("Chinese negation", "交易员得在假期前持有隔夜头寸。", "交易员不得在假期前持有隔夜头寸。"),
     ("Chinese modal", "交易员必须在收市前报告超限。", "交易员可以在收市前报告超限。"),
