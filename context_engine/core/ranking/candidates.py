@@ -66,8 +66,8 @@ def pool(
         for chunk in answer.chunks:
             source_id = chunk.source_id if chunk.source_id and spec.trust_document_metadata else own
             key = (source_id, chunk.chunk_id or content_sha256(chunk.content)[:32])
-            texts = analysed(chunk.content), analysed(label_of(chunk))
-            candidate = Candidate(key, chunk, *texts, spec, standing(chunk, spec, silent), answer.retrieved_at)
+            text, label = analysed(chunk.content), analysed(label_of(chunk))
+            candidate = Candidate(key, chunk, text, label, spec, standing(chunk, spec, silent), answer.retrieved_at)
             if found.setdefault(candidate.key, candidate) is not candidate:
                 again.setdefault(candidate.key, [found[candidate.key]]).append(candidate)
     warnings: list[str] = []

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import compress, count
+from itertools import chain, compress, count
 from math import log
 from typing import Final, NamedTuple
 
@@ -79,11 +80,8 @@ def lexical_scores(query: str, texts: Sequence[AnalysedText], labels: Sequence[A
 
 def _idf(weights: Mapping[str, float], found: Sequence[dict[str, int]]) -> dict[str, float]:
     """Return each name's weight times its idf over the pool."""
-    total = len(found)
-    return {
-        name: weight * log(1 + total / max(sum(name in counts for counts in found), 1))
-        for name, weight in weights.items()
-    }
+    holders = Counter(chain.from_iterable(found))
+    return {name: weight * log(1 + len(found) / max(holders[name], 1)) for name, weight in weights.items()}
 
 
 def _counts(text: AnalysedText, singles: Mapping[str, float], pairs: Mapping[str, float]) -> dict[str, int]:
