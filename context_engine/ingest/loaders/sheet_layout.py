@@ -303,12 +303,8 @@ class _Layout:
         if table.unused:
             table.unused -= set(filled_columns(row))
         place, names = self._place, table.names
-        if (
-            names
-            and len(row.cells) > len(names)
-            and place.row == "line"
-            and (last := filled_columns(row)[-1]) >= len(names)
-        ):
+        last = max(filled_columns(row), default=-1)
+        if names and place.row == "line" and last >= len(names):
             problem = (
                 f"{place.at(row.number)} has {last + 1} cells, the head has {len(names)}: the others go by their "
                 "letters; a separator or quote may be amiss"
