@@ -5,7 +5,7 @@ from context_engine.ingest.file_names import original_name, shown_name
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders import LOADERS, MOST_BYTES, load
 from context_engine.ingest.reading import CutDocument, IngestOptions
-from context_engine.ingest.report import IngestReport, Refused
+from context_engine.ingest.report import IngestReport, RefusedDocument
 from context_engine.ingest.run import Progress, RefusingSink, ingest
 from context_engine.ingest.scan_cache import ScanCache
 from context_engine.ingest.workers import read_one
@@ -19,7 +19,7 @@ __all__ = [
     "LoadedDocument",
     "PreparedDocument",
     "Progress",
-    "Refused",
+    "RefusedDocument",
     "RefusingSink",
     "ScanCache",
     "Skipped",

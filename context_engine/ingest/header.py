@@ -76,7 +76,7 @@ class FrontMatter(NamedTuple):
     end: int
 
 
-class _Loader(yaml.SafeLoader):
+class _FrontMatterLoader(yaml.SafeLoader):
     """The safe loader without aliases: a few of them can describe gigabytes."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
@@ -107,7 +107,7 @@ def front_matter(text: str) -> FrontMatter:
 
 def _mapping(source: str) -> dict[str, Any]:
     try:
-        loader = _Loader(source)
+        loader = _FrontMatterLoader(source)
         node = loader.get_single_node()
         fields = None if node is None else loader.construct_document(node)
         json.dumps(json_value(fields), ensure_ascii=False).encode()

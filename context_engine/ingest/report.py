@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from context_engine.core.models import Chunk, Notice
 from context_engine.ingest.loaded_document import Skipped
 
-__all__ = ["IngestReport", "Refused", "documents"]
+__all__ = ["IngestReport", "RefusedDocument", "documents"]
 
 
 def documents(count: int) -> str:
@@ -20,7 +20,7 @@ def documents(count: int) -> str:
     return "1 document" if count == 1 else f"{count:,} documents"
 
 
-class Refused(NamedTuple):
+class RefusedDocument(NamedTuple):
     """A document that the target did not take, and why; what it held of it before is still there."""
 
     source_id: str
@@ -59,7 +59,7 @@ class IngestReport:
     skipped: tuple[Skipped, ...]
     notices: tuple[Notice, ...]
     elapsed_s: float
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedDocument, ...] = ()
     samples: tuple[Chunk, ...] = ()
     dry_run: bool = False
 

@@ -21,7 +21,7 @@ from context_engine.ingest.file_names import shown_name
 from context_engine.ingest.folder import files_of, names_of
 from context_engine.ingest.loaded_document import Skipped
 from context_engine.ingest.reading import CutDocument, FileJob, IngestOptions, prepared
-from context_engine.ingest.report import IngestReport, Refused, documents
+from context_engine.ingest.report import IngestReport, RefusedDocument, documents
 from context_engine.ingest.scan_cache import ScanCache, ScannedDocument, ScannedFile
 from context_engine.ingest.workers import Item, read_all
 
@@ -88,18 +88,7 @@ def ingest(
     root = place if place.is_dir() else place.resolve().parent
     files = list(files_of(place, run.unread, run.linked)) if place.is_dir() else [place]
     jobs = [_job(file, root, wanted, source_id, alone=not place.is_dir()) for file in files]
-    run.look(sorted({taker.source_id for job in jobs for taker in job.takers}))
-    known = [memory.recall(job, run.options, run.before) if memory else None for job in jobs]
-    reading = read_all([job for job, kept in zip(jobs, known, strict=True) if kept is None], run.options, run.before)
-    for number, (job, kept) in enumerate(zip(jobs, known, strict=True)):
-        if progress:
-            progress(number, len(jobs), job.names[0])
-        if kept is not None and run.keep(kept):
-            continue
-        made = run.file(job, next(reading)[1] if kept is None else _alone(job, run))
-        if memory:
-            memory.learn(job, made)
-    next(reading, None)  # lets the processes go
+    _read_files(jobs, run, memory, progress or _no_progress)
     run.commit()
     if prune:
         run.prune(wanted if source_id is None else [spec for spec in wanted if spec.id == source_id])
@@ -109,6 +98,25 @@ def ingest(
     if progress:
         progress(len(files), len(files), "")
     return run.report(len(files), time.monotonic() - started)
+
+
+def _read_files(jobs: Sequence[FileJob], run: _Run, memory: ScanCache | None, progress: Progress) -> None:
+    """Read the files that changed, and count the others."""
+    run.read_sources(sorted({taker.source_id for job in jobs for taker in job.takers}))
+    known = [memory.recall(job, run.options, run.before) if memory else None for job in jobs]
+    reading = read_all([job for job, kept in zip(jobs, known, strict=True) if kept is None], run.options, run.before)
+    for number, (job, kept) in enumerate(zip(jobs, known, strict=True)):
+        progress(number, len(jobs), job.names[0])
+        if kept is not None and run.keep(kept):
+            continue
+        made = run.file(job, next(reading)[1] if kept is None else _alone(job, run))
+        if memory:
+            memory.learn(job, made)
+    next(reading, None)  # lets the processes go
+
+
+def _no_progress(done: int, total: int, path: str) -> None:
+    """Tell nobody."""
 
 
 def _alone(job: FileJob, run: _Run) -> Iterator[Item]:
@@ -158,7 +166,7 @@ class _Run:
     seen: dict[str, dict[tuple[str, str], str]] = field(default_factory=dict)
     written: dict[tuple[str, str, str], int] = field(default_factory=dict)  # chunks, where a sink may refuse
 
-    def look(self, source_ids: Sequence[str]) -> None:
+    def read_sources(self, source_ids: Sequence[str]) -> None:
         """Read what the sources hold."""
         for source_id in source_ids:
             self.before[source_id] = dict(self.sink.documents(source_id))
@@ -289,7 +297,7 @@ class _Run:
 
     def report(self, files: int, elapsed_s: float) -> IngestReport:
         """Return the counts; what the sink refused counts as refused alone."""
-        refused = tuple(Refused(*one) for one in getattr(self.sink, "refusals", ()))
+        refused = tuple(RefusedDocument(*one) for one in getattr(self.sink, "refusals", ()))
         for one in refused:
             key = (one.document_id, one.version)
             self.chunks -= self.written.get((one.source_id, *key), 0)

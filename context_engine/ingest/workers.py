@@ -141,7 +141,7 @@ Loss = Callable[[int, IngestSettings], str]
 """What is said of a file that is left after so many documents."""
 
 
-class _Message(NamedTuple):
+class _ShareMessage(NamedTuple):
     """What a file gave: pickled items, and whether that is all; or a loss; or a flaw that ends the run."""
 
     items: bytes = b""
@@ -167,7 +167,7 @@ class _Share:
 
     def __init__(self, jobs: Sequence[FileJob], task: _Task) -> None:
         self._left, self._task, self._settings = deque(jobs), task, task.options.settings
-        self._messages: SimpleQueue[_Message] = SimpleQueue()
+        self._messages: SimpleQueue[_ShareMessage] = SimpleQueue()
         self._room = threading.Semaphore(_AHEAD)
         self._lock = threading.Lock()
         self._stopped = False
@@ -234,13 +234,13 @@ class _Share:
                 loss, fresh = self._one_process(new=again)
                 again = False
                 if loss and not fresh and loss is not too_long:
-                    self._put(_Message(again=True))
+                    self._put(_ShareMessage(again=True))
                     again = True
                 elif loss:
                     self._next()
-                    self._put(_Message(loss=loss))
+                    self._put(_ShareMessage(loss=loss))
         except BaseException as flaw:  # noqa: BLE001  it is raised where the items are read
-            self._put(_Message(flaw=flaw))
+            self._put(_ShareMessage(flaw=flaw))
 
     def _one_process(self, *, new: bool) -> tuple[Loss | None, bool]:
         """Read files with one process; return what ended it (None: all are read), and whether that was its first."""
@@ -286,7 +286,7 @@ class _Share:
             if kind == DONE:
                 self._next()
             if kind != READY:
-                self._put(_Message(items=body, last=kind == DONE))
+                self._put(_ShareMessage(items=body, last=kind == DONE))
         return None
 
     def _next(self) -> None:
@@ -295,7 +295,7 @@ class _Share:
         self._spent = 0.0
         self._allowed = _allowed(self._left[0], self._settings) if self._left else 0.0
 
-    def _put(self, message: _Message) -> None:
+    def _put(self, message: _ShareMessage) -> None:
         """Hand a message over; waits while enough of them wait to be read, for nothing once the share is stopped."""
         if not self._stopped:
             self._room.acquire()

@@ -17,7 +17,7 @@ from context_engine.apps.cli.words import counted
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from context_engine.apps.packaging import Finding, Packed
+    from context_engine.apps.packaging import Packed, PluginFinding
 
 __all__ = ["plugin"]
 
@@ -66,18 +66,18 @@ def pack_command(
 ) -> None:
     """Write the plugin and the engine into one .difypkg, the same bytes at every run."""
     from context_engine.apps.packaging.pack import BrokenPlugin, PackOptions, pack
-    from context_engine.apps.packaging.wheels import DEFAULT_PLATFORM, Target
+    from context_engine.apps.packaging.wheels import DEFAULT_PLATFORM, WheelTarget
 
     if not with_wheels and (platform or python_version):
         raise click.UsageError("--platform and --python need --with-wheels")
     if stage and not manifests:
         raise click.UsageError("--stage needs --manifests")
-    target = Target(platform=platform or DEFAULT_PLATFORM, python=python_version or "3.12") if with_wheels else None
+    target = WheelTarget(platform=platform or DEFAULT_PLATFORM, python=python_version or "3.12")
     options = PackOptions(
         config=Path(config_dir) if config_dir else None,
         manifests=Path(manifests) if manifests else None,
         stage=stage,
-        wheels=target,
+        wheels=target if with_wheels else None,
         include=include,
         key=_read(key, "--sign") if key else None,
     )
@@ -169,7 +169,7 @@ def _show_packed(packed: Packed) -> None:
         note("not signed: Dify installs it only with FORCE_VERIFYING_SIGNATURE=false; --sign KEY signs it")
 
 
-def _show_findings(findings: Iterable[Finding]) -> None:
+def _show_findings(findings: Iterable[PluginFinding]) -> None:
     console = out()
     for one in findings:
         show(console, Text(clean(str(one)), "red"))

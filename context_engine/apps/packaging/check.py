@@ -29,7 +29,7 @@ from pathlib import Path
 from context_engine.apps.packaging.code import check_code
 from context_engine.apps.packaging.documents import check_documents
 from context_engine.apps.packaging.files import Files, read_folder, read_package
-from context_engine.apps.packaging.findings import Finding, Report
+from context_engine.apps.packaging.findings import PluginFinding, PluginReport
 from context_engine.apps.packaging.manifest import check_manifest
 from context_engine.apps.packaging.provider import check_group, check_provider
 from context_engine.apps.packaging.requirements import check_requirements, check_versions
@@ -51,7 +51,7 @@ class CheckResult:
     """
 
     files: Files
-    findings: tuple[Finding, ...]
+    findings: tuple[PluginFinding, ...]
     sdk: SdkRun | None = None
 
     @property
@@ -81,18 +81,18 @@ def check(place: Path, *, sdk_python: Path | None = None) -> CheckResult:
         raise ConfigError(f"there is no plugin at {place}: name its folder or a .difypkg")
     findings = check_files(files, project)
     run = load_with_sdk(files, sdk_python) if sdk_python is not None else None
-    failed = [Finding("", "", "sdk-load", run.problem)] if run is not None and run.problem is not None else []
+    failed = [PluginFinding("", "", "sdk-load", run.problem)] if run is not None and run.problem is not None else []
     return CheckResult(files=files, findings=(*findings, *failed), sdk=run)
 
 
-def check_files(files: Files, project: Project | None = None) -> tuple[Finding, ...]:
+def check_files(files: Files, project: Project | None = None) -> tuple[PluginFinding, ...]:
     """Return what breaks a rule in the files of a package.
 
     Args:
         files: the package.
         project: the checkout it is made from, whose versions must be the manifest's.
     """
-    report = Report(files)
+    report = PluginReport(files)
     manifest = check_manifest(report)
     if manifest is not None:
         for provider in manifest.at("plugins").at("tools").items():

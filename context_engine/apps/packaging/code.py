@@ -6,14 +6,14 @@ import ast
 from pathlib import PurePosixPath
 from typing import Final
 
-from context_engine.apps.packaging.findings import Report
+from context_engine.apps.packaging.findings import PluginReport
 
 __all__ = ["check_code"]
 
 _LOOPS: Final = ("asyncio", "anyio")
 
 
-def check_code(report: Report) -> None:
+def check_code(report: PluginReport) -> None:
     """Check that no file of the plugin's own prints or starts an event loop."""
     for path in filter(_is_own, report.files):
         tree = _parsed(report, path)
@@ -26,7 +26,7 @@ def _is_own(path: str) -> bool:
     return path.endswith(".py") and (len(parts) == 1 or parts[0] in ("provider", "tools", "endpoints", "group"))
 
 
-def _parsed(report: Report, path: str) -> ast.Module | None:
+def _parsed(report: PluginReport, path: str) -> ast.Module | None:
     try:
         return ast.parse(report.files[path])
     except (SyntaxError, ValueError) as error:
@@ -34,7 +34,7 @@ def _parsed(report: Report, path: str) -> ast.Module | None:
         return None
 
 
-def _check_calls(report: Report, path: str, tree: ast.Module) -> None:
+def _check_calls(report: PluginReport, path: str, tree: ast.Module) -> None:
     for node in ast.walk(tree):
         line = f"line {getattr(node, 'lineno', 0)}"
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from context_engine.apps.packaging.files import MAX_BYTES, never_ships, size_line
-from context_engine.apps.packaging.findings import Report
+from context_engine.apps.packaging.findings import PluginReport
 from context_engine.apps.packaging.ignore import negations
 
 __all__ = ["check_documents"]
@@ -16,7 +16,7 @@ _README: Final = re.compile(r"README_([a-z]{2}_[A-Za-z]{2,})\.md")
 _LEAST_PRIVACY: Final = 200
 
 
-def check_documents(report: Report) -> None:
+def check_documents(report: PluginReport) -> None:
     """Check everything in a package that is not read by Dify as a form."""
     for path in report.files:
         if path in ("__init__.py", "dify_plugin/__init__.py"):
@@ -34,7 +34,7 @@ def check_documents(report: Report) -> None:
         report.add("", "", "size", f"the package is too large: {size_line(report.files)}")
 
 
-def _check_readmes(report: Report) -> None:
+def _check_readmes(report: PluginReport) -> None:
     readme = report.files.get("README.md")
     if readme is None:
         report.add("README.md", "", "file", "is missing")
@@ -46,7 +46,7 @@ def _check_readmes(report: Report) -> None:
             report.add(path, "", "readme", "must be called like README_zh_Hans.md")
 
 
-def _check_english(report: Report, text: str) -> None:
+def _check_english(report: PluginReport, text: str) -> None:
     if not text.strip():
         report.add("README.md", "", "readme", "is empty")
     for number, line in enumerate(text.splitlines(), start=1):
@@ -56,7 +56,7 @@ def _check_english(report: Report, text: str) -> None:
             return
 
 
-def _check_privacy(report: Report) -> None:
+def _check_privacy(report: PluginReport) -> None:
     content = report.files.get("PRIVACY.md")
     if content is None:
         report.add("PRIVACY.md", "", "file", "is missing")

@@ -12,14 +12,14 @@ import yaml
 from context_engine.apps.packaging.files import Files
 from context_engine.errors import nearest
 
-__all__ = ["LANGUAGES", "Finding", "Node", "Report", "open_yaml"]
+__all__ = ["LANGUAGES", "Node", "PluginFinding", "PluginReport", "open_yaml"]
 
 LANGUAGES: Final = ("en_US", "zh_Hans", "ja_JP", "pt_BR")
 _LONGEST_TEXT: Final = 1023
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class PluginFinding:
     """What breaks a rule.
 
     Attributes:
@@ -44,15 +44,15 @@ class Finding:
 
 
 @dataclass(slots=True)
-class Report:
+class PluginReport:
     """The files under check and what was found."""
 
     files: Files
-    found: list[Finding] = field(default_factory=list)
+    found: list[PluginFinding] = field(default_factory=list)
 
     def add(self, file: str, key: str, rule: str, message: str) -> None:
         """Add a finding."""
-        self.found.append(Finding(file, key, rule, message))
+        self.found.append(PluginFinding(file, key, rule, message))
 
     def asset(self, node: Node) -> None:
         """Check that an icon's file is in `_assets`."""
@@ -74,13 +74,13 @@ class Report:
 class Node:
     """A value of a YAML file; None where it is not given."""
 
-    report: Report
+    report: PluginReport
     file: str
     key: str
     value: Any
 
     def fail(self, rule: str, message: str) -> None:
-        """Report this value."""
+        """PluginReport this value."""
         self.report.add(self.file, self.key, rule, message)
 
     def at(self, name: str) -> Node:
@@ -150,13 +150,13 @@ class Node:
                 one.text(longest=_LONGEST_TEXT)
 
 
-def open_yaml(report: Report, file: str) -> Node | None:
+def open_yaml(report: PluginReport, file: str) -> Node | None:
     """Return the top of a YAML file; report it and return None where it cannot be used."""
     if file not in report.files:
         report.add(file, "", "file", "is missing")
         return None
     try:
-        value = yaml.load(report.files[file].decode("utf-8"), _Loader)
+        value = yaml.load(report.files[file].decode("utf-8"), _PluginYamlLoader)
     except UnicodeDecodeError:
         report.add(file, "", "yaml", "is not UTF-8 text")
         return None
@@ -169,7 +169,7 @@ def open_yaml(report: Report, file: str) -> Node | None:
     return None
 
 
-class _Loader(yaml.SafeLoader):
+class _PluginYamlLoader(yaml.SafeLoader):
     """Safe; times stay as they are written, and a key given twice is refused as Dify refuses it."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
@@ -182,7 +182,7 @@ class _Loader(yaml.SafeLoader):
         return node
 
 
-_Loader.yaml_implicit_resolvers = {
+_PluginYamlLoader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in rules if tag != "tag:yaml.org,2002:timestamp"]
     for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }

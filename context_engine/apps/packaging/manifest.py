@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from context_engine.apps.packaging.findings import Node, Report, open_yaml
+from context_engine.apps.packaging.findings import Node, PluginReport, open_yaml
 
 __all__ = ["MANIFEST", "PROVIDER_TAGS", "check_manifest"]
 
@@ -52,7 +52,7 @@ _KINDS: Final = ("tools", "models", "endpoints", "agent_strategies", "datasource
 _ALONE: Final = ("models", "agent_strategies", "datasources", "triggers")
 
 
-def check_manifest(report: Report) -> Node | None:
+def check_manifest(report: PluginReport) -> Node | None:
     """Check manifest.yaml and return it, None where it cannot be read."""
     top = open_yaml(report, MANIFEST)
     if top is None:
@@ -107,7 +107,7 @@ def _check_permission(node: Node, kind: str) -> None:
         node.at("enabled").fail("permission", "must be true, else the model permissions below it do nothing")
 
 
-def _check_plugins(report: Report, top: Node) -> None:
+def _check_plugins(report: PluginReport, top: Node) -> None:
     plugins = top.at("plugins")
     used = [kind for kind in _KINDS if plugins.at(kind).value]
     if not used:
@@ -129,7 +129,7 @@ def _check_plugins(report: Report, top: Node) -> None:
         )
 
 
-def _check_meta(report: Report, meta: Node) -> None:
+def _check_meta(report: PluginReport, meta: Node) -> None:
     meta.at("version").text(pattern=VERSION, example="0.0.1")
     if meta.at("arch").value == []:
         meta.at("arch").fail("required", "must name amd64, arm64 or both")
@@ -139,7 +139,7 @@ def _check_meta(report: Report, meta: Node) -> None:
         report.add("main.py", "", "file", "is missing: the entry point")
 
 
-def _check_links(report: Report, top: Node) -> None:
+def _check_links(report: PluginReport, top: Node) -> None:
     top.at("repo").text(pattern=_URL, example="https://git.example/plugin")
     privacy = top.at("privacy").text()
     if privacy and not re.fullmatch(_URL, privacy) and privacy.removeprefix("./") not in report.files:

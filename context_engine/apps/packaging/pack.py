@@ -14,13 +14,14 @@ from context_engine.apps.packaging.archive import checksum, write_archive
 from context_engine.apps.packaging.bundle import read_bundle
 from context_engine.apps.packaging.check import check_files
 from context_engine.apps.packaging.files import MAX_BYTES, Files, never_ships, read_folder, read_package, size_line
-from context_engine.apps.packaging.findings import Finding
+from context_engine.apps.packaging.findings import PluginFinding
 from context_engine.apps.packaging.manifest import MANIFEST
 from context_engine.apps.packaging.requirements import REQUIREMENTS, canonical, read_requirements
 from context_engine.apps.packaging.sign import sign
 from context_engine.apps.packaging.vendor import find_project, vendor_installed, vendor_project
 from context_engine.apps.packaging.wheels import Target, download_wheels
 from context_engine.core.models import Notice, NoticeCode
+from context_engine.apps.packaging.wheels import WheelTarget, download_wheels
 from context_engine.errors import ConfigError
 from context_engine.settings import ConfigPaths
 
@@ -30,7 +31,7 @@ __all__ = ["BrokenPlugin", "PackOptions", "Packed", "pack"]
 class BrokenPlugin(ConfigError):
     """A plugin that Dify would refuse; `findings` names each reason."""
 
-    def __init__(self, findings: tuple[Finding, ...]) -> None:
+    def __init__(self, findings: tuple[PluginFinding, ...]) -> None:
         self.findings = findings
         super().__init__("; ".join(map(str, findings)))
 
@@ -50,7 +51,7 @@ class PackOptions:
     config: Path | None = None
     manifests: Path | None = None
     stage: str | None = None
-    wheels: Target | None = None
+    wheels: WheelTarget | None = None
     include: tuple[str, ...] = ()
     key: bytes | None = None
 
@@ -158,7 +159,7 @@ def _required(files: Files, more: list[str]) -> bytes:
     return (text.rstrip("\n") + "\n" + "".join(f"{line}\n" for line in added) if added else text).encode()
 
 
-def _with_wheels(files: Files, target: Target) -> dict[str, bytes]:
+def _with_wheels(files: Files, target: WheelTarget) -> dict[str, bytes]:
     lines, _ = read_requirements(files[REQUIREMENTS].decode("utf-8").splitlines())
     wheels = download_wheels([str(line) for line in lines], target)
     kept = {path: content for path, content in files.items() if path not in ("pyproject.toml", "uv.lock")}

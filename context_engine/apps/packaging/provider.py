@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from context_engine.apps.packaging.fields import check_field
-from context_engine.apps.packaging.findings import Node, Report, open_yaml
+from context_engine.apps.packaging.findings import Node, PluginReport, open_yaml
 from context_engine.apps.packaging.manifest import PROVIDER_TAGS
 from context_engine.apps.packaging.tool import IDENTITY_NAME, check_tool
 
@@ -16,7 +16,7 @@ _MOST_SETTINGS: Final = 64
 _LONGEST_NAME: Final = 1023
 
 
-def check_provider(report: Report, file: str, manifest: Node) -> None:
+def check_provider(report: PluginReport, file: str, manifest: Node) -> None:
     """Check the provider and its tools."""
     top = open_yaml(report, file)
     if top is None:
@@ -39,7 +39,7 @@ def check_provider(report: Report, file: str, manifest: Node) -> None:
         names |= {name} if name else set()
 
 
-def check_group(report: Report, file: str) -> None:
+def check_group(report: PluginReport, file: str) -> None:
     """Check a group of endpoints."""
     top = open_yaml(report, file)
     if top is None:
@@ -60,7 +60,7 @@ def check_group(report: Report, file: str) -> None:
             _check_endpoint(report, endpoint.value)
 
 
-def _check_endpoint(report: Report, file: str) -> None:
+def _check_endpoint(report: PluginReport, file: str) -> None:
     top = open_yaml(report, file)
     if top is not None:
         top.at("method").choice(_METHODS)

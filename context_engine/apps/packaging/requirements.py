@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from email.parser import HeaderParser
 from typing import TYPE_CHECKING, Final
 
-from context_engine.apps.packaging.findings import Report
+from context_engine.apps.packaging.findings import PluginReport
 from context_engine.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def read_requirements(lines: Iterable[str]) -> tuple[list[Requirement], list[str
     return found, others
 
 
-def check_requirements(report: Report) -> None:
+def check_requirements(report: PluginReport) -> None:
     """Check that requirements.txt lists the SDK and what the vendored packages need, and nothing else."""
     if REQUIREMENTS not in report.files:
         report.add(REQUIREMENTS, "", "file", "is missing: Dify installs from it")
@@ -94,7 +94,7 @@ def check_requirements(report: Report) -> None:
         _check_pyproject(report, wanted)
 
 
-def _wanted(report: Report) -> list[Requirement]:
+def _wanted(report: PluginReport) -> list[Requirement]:
     """Return the SDK and what the metadata of the vendored packages ask for; [] where nothing is vendored."""
     lines: list[str] = []
     metadata = [content for path, content in report.files.items() if re.fullmatch(r"[^/]+\.dist-info/METADATA", path)]
@@ -103,7 +103,7 @@ def _wanted(report: Report) -> list[Requirement]:
     return read_requirements([*lines, SDK])[0] if metadata else []
 
 
-def _compare(report: Report, file: str, wanted: Mapping[str, Requirement], found: list[Requirement]) -> None:
+def _compare(report: PluginReport, file: str, wanted: Mapping[str, Requirement], found: list[Requirement]) -> None:
     names = [canonical(one.name) for one in found]
     for name, one in zip(names, found):
         if name not in wanted:
@@ -117,7 +117,7 @@ def _compare(report: Report, file: str, wanted: Mapping[str, Requirement], found
 
 
 def _check_wheels(
-    report: Report, wanted: Mapping[str, Requirement], paths: list[str], found: list[Requirement]
+    report: PluginReport, wanted: Mapping[str, Requirement], paths: list[str], found: list[Requirement]
 ) -> None:
     listed = {canonical(path.rsplit("/", 1)[-1].split("-")[0]): path for path in paths}
     for path in paths:
@@ -146,7 +146,7 @@ def _satisfies(wheel: str, requirement: Requirement) -> bool:
         return False
 
 
-def _check_pyproject(report: Report, wanted: Mapping[str, Requirement]) -> None:
+def _check_pyproject(report: PluginReport, wanted: Mapping[str, Requirement]) -> None:
     try:
         project = tomllib.loads(report.files["pyproject.toml"].decode("utf-8")).get("project", {})
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -168,7 +168,7 @@ def package_version(source: bytes) -> str | None:
     return None
 
 
-def check_versions(report: Report, version: object, changelog: str | None, pyproject: str | None) -> None:
+def check_versions(report: PluginReport, version: object, changelog: str | None, pyproject: str | None) -> None:
     """Check that manifest, vendored package, changelog and pyproject.toml name one version.
 
     Args:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from context_engine.apps.packaging.fields import check_options, check_scope
-from context_engine.apps.packaging.findings import Node, Report, open_yaml
+from context_engine.apps.packaging.findings import Node, PluginReport, open_yaml
 
 __all__ = ["IDENTITY_NAME", "check_tool"]
 
@@ -26,7 +26,7 @@ _DEFAULTS: Final[Mapping[str, tuple[type, ...]]] = {
 }
 
 
-def check_tool(report: Report, file: str) -> str | None:
+def check_tool(report: PluginReport, file: str) -> str | None:
     """Check a tool's YAML and return its name, None where there is none."""
     top = open_yaml(report, file)
     if top is None:

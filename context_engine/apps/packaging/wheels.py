@@ -18,7 +18,7 @@ from typing import Final
 from context_engine.apps.packaging.requirements import canonical, read_requirements
 from context_engine.errors import ConfigError
 
-__all__ = ["DEFAULT_PLATFORM", "Target", "download_wheels"]
+__all__ = ["DEFAULT_PLATFORM", "WheelTarget", "download_wheels"]
 
 DEFAULT_PLATFORM: Final = "manylinux_2_28_x86_64"
 _MANYLINUX: Final = re.compile(r"manylinux(?:_2_(\d+)|(2014|2010|1))_(\w+)")
@@ -28,7 +28,7 @@ _LAST_LINES: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class WheelTarget:
     """Where the plugin will run.
 
     Attributes:
@@ -70,7 +70,7 @@ class Target:
         }
 
 
-def download_wheels(requirements: Sequence[str], target: Target) -> dict[str, bytes]:
+def download_wheels(requirements: Sequence[str], target: WheelTarget) -> dict[str, bytes]:
     """Return wheel file name -> content for the requirements and all they need.
 
     pip reads environment markers for the Python it runs on, so what the wheels themselves ask for is checked again for
@@ -95,7 +95,7 @@ def download_wheels(requirements: Sequence[str], target: Target) -> dict[str, by
     raise ConfigError(f"no wheel of {', '.join(missing)} was found", key="--with-wheels")
 
 
-def _pip_download(requirements: Sequence[str], target: Target, folder: Path) -> None:
+def _pip_download(requirements: Sequence[str], target: WheelTarget, folder: Path) -> None:
     platforms = [part for tag in target.platforms() for part in ("--platform", tag)]
     number = target.python.replace(".", "")
     where = ["--python-version", target.python, "--implementation", "cp", "--abi", f"cp{number}", "--abi", "abi3"]
@@ -116,7 +116,7 @@ def _pip_download(requirements: Sequence[str], target: Target, folder: Path) -> 
         raise ConfigError(f"pip download failed: {' '.join(errors[-_LAST_LINES:])}", key="--with-wheels")
 
 
-def _missing(wheels: Mapping[str, bytes], target: Target) -> list[str]:
+def _missing(wheels: Mapping[str, bytes], target: WheelTarget) -> list[str]:
     """Return the requirements of the wheels that hold for the target and that no wheel is there for."""
     have = {canonical(name.split("-")[0]) for name in wheels}
     missing: dict[str, str] = {}

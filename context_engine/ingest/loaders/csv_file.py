@@ -19,9 +19,10 @@ from context_engine.core.models import Notice, NoticeCode
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice
 from context_engine.ingest.loaders.encoding import open_text
 from context_engine.ingest.loaders.records import FileNotices, LongLine, bounded
-from context_engine.ingest.loaders.sheet_layout import Place, Texts, laid_out
+from context_engine.ingest.loaders.sheet_layout import laid_out
+from context_engine.ingest.loaders.sheet_texts import SheetPlace, SheetTexts
 from context_engine.ingest.loaders.source_file import SourceFile
-from context_engine.ingest.loaders.table import Row
+from context_engine.ingest.loaders.table import TableRow
 
 __all__ = ["load_csv", "separator"]
 
@@ -78,11 +79,11 @@ def _documents(stream: TextIO, file: SourceFile, notices: FileNotices) -> Iterat
     sample = list(islice(lines, _SAMPLE_LINES))
     sign, skipped = _declared(sample) or (separator(sample, file.path.suffix.lower()), 0)
     empty = sum(not line.strip() for line in sample)
-    rows = _Rows(chain(sample[skipped:], lines), sign, notices, above=skipped)
+    rows = _CsvRows(chain(sample[skipped:], lines), sign, notices, above=skipped)
     rows.escape = "\\" if any('\\"' in line for line in sample) else None
     rows.spaced = empty > _SPACED * len(sample)
-    place = Place(file.name, notices, row="line")
-    texts = Texts(place)
+    place = SheetPlace(file.name, notices, row="line")
+    texts = SheetTexts(place)
     yield from laid_out(rows.read(), place, texts)
     yield from texts.rest()
     yield from (Skipped(file.name, reason) for reason in broken)
@@ -111,7 +112,7 @@ def _repaired(sentence: str) -> Notice:
     return file_notice(NoticeCode.RECORD_REPAIRED, sentence)
 
 
-class _Rows:
+class _CsvRows:
     """Cuts lines into cells.
 
     A row that cannot be cut, because a quote is not closed or stands inside a cell, is cut at every separator of its
@@ -137,12 +138,12 @@ class _Rows:
         self.escape: str | None = None
         self.spaced = False
 
-    def read(self) -> Iterator[Row]:
+    def read(self) -> Iterator[TableRow]:
         """Yield the rows that hold something."""
         gap = False
         for cells in self._cells():
             if any(cell and not cell.isspace() for cell in cells):
-                yield Row(self._number, list(cells), gap)
+                yield TableRow(self._number, list(cells), gap)
                 gap = False
             else:
                 gap = not self.spaced

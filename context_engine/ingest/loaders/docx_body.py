@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from context_engine.ingest.loaders.docx_numbering import BULLET, Numbering
 from context_engine.ingest.loaders.docx_styles import Style, Styles, outline_level
-from context_engine.ingest.loaders.docx_text import Changes, LeftOut, Paragraph, ParagraphReader, W, value_of
-from context_engine.ingest.loaders.markdown import Block, heading, one_line, pipe_table, plain
+from context_engine.ingest.loaders.docx_text import Changes, DocxLeftOut, Paragraph, ParagraphReader, W, value_of
+from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, one_line, pipe_table, plain
 from context_engine.ingest.loaders.ooxml import ALTERNATIVES, chosen
 
 __all__ = ["DocxBody"]
@@ -43,8 +43,8 @@ class DocxBody:
         styles: Styles,
         numbering: Numbering,
         notes: dict[str, Any],
-        drawn: Callable[[str], Sequence[Block]],
-        chunk: Callable[[Any], Sequence[Block]],
+        drawn: Callable[[str], Sequence[MarkdownBlock]],
+        chunk: Callable[[Any], Sequence[MarkdownBlock]],
         changes: Changes,
     ) -> None:
         self._styles = styles
@@ -53,12 +53,12 @@ class DocxBody:
         self._drawn = drawn
         self._chunk = chunk
         self._hidden = styles.hidden()
-        self.left_out = LeftOut()
+        self.left_out = DocxLeftOut()
         self._reader = ParagraphReader(changes, self._hidden, self.left_out)
         self.title = ""
         self._under_title = 0
 
-    def blocks(self, parent: Any) -> Iterator[Block]:
+    def blocks(self, parent: Any) -> Iterator[MarkdownBlock]:
         """Yield what stands in an element: the body, a text box, a page's head."""
         for child in parent:
             tag = child.tag
@@ -76,11 +76,11 @@ class DocxBody:
                 inside = next(child.iter(*_INSIDE), None) is not None
                 yield from self.blocks(child) if inside else self._paragraph(child)
 
-    def rest(self) -> Iterator[Block]:
+    def rest(self) -> Iterator[MarkdownBlock]:
         """Yield the notes that nothing in the text refers to."""
         yield from self._beside(Paragraph("", notes=tuple(self._notes)))
 
-    def _paragraph(self, element: Any) -> Iterator[Block]:
+    def _paragraph(self, element: Any) -> Iterator[MarkdownBlock]:
         properties = element.find(f"{W}pPr")
         name = value_of(properties, "pStyle") or ""
         style = self._styles.get(name)
@@ -95,7 +95,7 @@ class DocxBody:
             yield self._block(text, level, label, depth, is_title=style.is_title)
         yield from self._beside(found)
 
-    def _block(self, text: str, level: int | None, label: str | None, depth: int, *, is_title: bool) -> Block:
+    def _block(self, text: str, level: int | None, label: str | None, depth: int, *, is_title: bool) -> MarkdownBlock:
         if is_title and not self.title:
             self.title, self._under_title = one_line(text), 1
             return heading(1, text)
@@ -103,10 +103,10 @@ class DocxBody:
         if level is not None and len(text) <= _MOST_HEADING:
             return heading(level + 1 + self._under_title, numbered)
         if label and _ITEM.fullmatch(label):
-            return Block(f"{'  ' * depth}{label} {text}", item=True)
-        return Block(plain(numbered))
+            return MarkdownBlock(f"{'  ' * depth}{label} {text}", item=True)
+        return MarkdownBlock(plain(numbered))
 
-    def _beside(self, found: Paragraph) -> Iterator[Block]:
+    def _beside(self, found: Paragraph) -> Iterator[MarkdownBlock]:
         """Yield what hangs on a paragraph: text boxes, charts and diagrams, the notes it refers to."""
         for box in found.boxes:
             yield from self.blocks(box)
@@ -119,11 +119,11 @@ class DocxBody:
             aside: list[Paragraph] = []
             text = one_line(self._text(note, aside))
             if text:
-                yield Block(_comment(note, text) if name.startswith("comment") else f"[^{name}]: {text}")
+                yield MarkdownBlock(_comment(note, text) if name.startswith("comment") else f"[^{name}]: {text}")
             for one in aside:
                 yield from self._beside(one)
 
-    def _table(self, element: Any) -> Iterator[Block]:
+    def _table(self, element: Any) -> Iterator[MarkdownBlock]:
         rows = [row for row in self._children(element, "tr") if not self._is_gone(row)]
         every = [cell for row in rows for cell in self._children(row, "tc")]
         if len(every) == 1:  # a frame around a text

@@ -14,7 +14,7 @@ from context_engine.ingest.loaders.docx_numbering import Numbering
 from context_engine.ingest.loaders.docx_styles import Styles
 from context_engine.ingest.loaders.docx_text import Changes, W
 from context_engine.ingest.loaders.drawing import drawn_text
-from context_engine.ingest.loaders.markdown import Block, joined, one_line
+from context_engine.ingest.loaders.markdown import MarkdownBlock, joined, one_line
 from context_engine.ingest.loaders.ooxml import REL, OoxmlPackage
 from context_engine.ingest.loaders.text_overlap import missing, quoted
 
@@ -50,7 +50,7 @@ class DocxDocument:
         self.margins: list[str] = []
         self.title = ""
 
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[MarkdownBlock]:
         """Return the document as blocks."""
         main = self._package.main
         root = self._package.parts.root(main)
@@ -64,7 +64,7 @@ class DocxDocument:
         self.title = reader.title
         if not out and self._package.parts.problems:  # page heads alone would pass for the document
             return []
-        margins = [Block(line) for line in self._margins(main)]
+        margins = [MarkdownBlock(line) for line in self._margins(main)]
         first = 1 if out and out[0].text.startswith("# ") else 0
         return [*out[:first], *margins, *out[first:]]
 
@@ -121,7 +121,7 @@ class DocxDocument:
                 self.margins.append(line)
                 yield line
 
-    def _chunk(self, part: str, element: Any) -> Sequence[Block]:
+    def _chunk(self, part: str, element: Any) -> Sequence[MarkdownBlock]:
         """Tell of a file that stands in the document as a chunk in another format."""
         found = self._package.relations(part).get(element.get(f"{REL}id") or "")
         name = posixpath.basename(found.target) if found else "one that is missing"
@@ -134,7 +134,7 @@ class DocxDocument:
         return ()
 
 
-def _flat(blocks: Sequence[Block]) -> str:
+def _flat(blocks: Sequence[MarkdownBlock]) -> str:
     return joined(blocks).replace("| --- ", "").replace(" --- |", "")
 
 

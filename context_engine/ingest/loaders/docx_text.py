@@ -12,7 +12,7 @@ from context_engine.ingest.loaders.docx_math import MATH, M
 from context_engine.ingest.loaders.ooxml import ALTERNATIVES, REL, chosen
 from context_engine.ingest.loaders.symbols import symbol
 
-__all__ = ["NOTES", "Changes", "LeftOut", "Paragraph", "ParagraphReader", "W", "is_on", "value_of"]
+__all__ = ["NOTES", "Changes", "DocxLeftOut", "Paragraph", "ParagraphReader", "W", "is_on", "value_of"]
 
 Changes = Literal["accept", "reject", "both"]
 
@@ -59,7 +59,7 @@ class Paragraph(NamedTuple):
 
 
 @dataclass(slots=True)
-class LeftOut:
+class DocxLeftOut:
     """What of a document is not in its text."""
 
     hidden: int = 0
@@ -76,7 +76,7 @@ class ParagraphReader:
         left_out: counts what is not read.
     """
 
-    def __init__(self, changes: Changes, hidden: frozenset[str], left_out: LeftOut) -> None:
+    def __init__(self, changes: Changes, hidden: frozenset[str], left_out: DocxLeftOut) -> None:
         gone = {"accept": _OLD, "reject": _NEW}.get(changes, {})
         self.gone = _GONE | frozenset(gone)
         self._marked = {**_NEW, **_OLD} if changes == "both" else {}
@@ -91,14 +91,14 @@ class ParagraphReader:
             bold: whether bold words inside a paragraph that is not bold as a whole are marked.
             hidden: whether the paragraph's style hides it.
         """
-        found = _Found([], [], [])
+        found = _RunText([], [], [])
         text = _marked("".join(self._parts(element, found, is_bold=False)), bold=bold)
         if hidden:
             self._left_out.hidden += len(text.split())
             text = ""
         return Paragraph(text, tuple(found.boxes), tuple(found.notes), tuple(found.drawn))
 
-    def _parts(self, parent: Any, found: _Found, *, is_bold: bool) -> Iterator[str]:
+    def _parts(self, parent: Any, found: _RunText, *, is_bold: bool) -> Iterator[str]:
         for child in parent:
             tag = child.tag
             if tag == f"{W}r":
@@ -117,7 +117,7 @@ class ParagraphReader:
             else:
                 yield from self._parts(child, found, is_bold=is_bold)
 
-    def _run(self, run: Any, found: _Found) -> Iterator[str]:
+    def _run(self, run: Any, found: _RunText) -> Iterator[str]:
         properties = run.find(f"{W}rPr")
         if not self._is_hidden(properties):
             yield from self._parts(run, found, is_bold=is_on(properties, "b"))
@@ -132,64 +132,64 @@ class ParagraphReader:
             return is_on(properties, "vanish")
         return value_of(properties, "rStyle") in self._hidden
 
-    def _change(self, element: Any, found: _Found) -> str:
+    def _change(self, element: Any, found: _RunText) -> str:
         text = "".join(self._parts(element, found, is_bold=False))
         return f"[{self._marked[element.tag]}: {text}]" if text.strip() else text
 
-    def _math(self, element: Any, found: _Found) -> str:
+    def _math(self, element: Any, found: _RunText) -> str:
         return MATH[element.tag](element, lambda part: "".join(self._parts(part, found, is_bold=False)))
 
-    def _ruby(self, element: Any, found: _Found) -> str:
+    def _ruby(self, element: Any, found: _RunText) -> str:
         base, above = element.find(f"{W}rubyBase"), element.find(f"{W}rt")
         said = "" if above is None else "".join(self._parts(above, found, is_bold=False)).strip()
         text = "" if base is None else "".join(self._parts(base, found, is_bold=False))
         return f"{text}({said})" if said else text
 
-    def _sign(self, element: Any, _: _Found) -> str:
+    def _sign(self, element: Any, _: _RunText) -> str:
         return _SIGNS[element.tag]
 
-    def _break(self, element: Any, _: _Found) -> str:
+    def _break(self, element: Any, _: _RunText) -> str:
         return "" if element.get(f"{W}type") in ("page", "column") else "\n"
 
-    def _symbol(self, element: Any, _: _Found) -> str:
+    def _symbol(self, element: Any, _: _RunText) -> str:
         font, code = element.get(f"{W}font") or "", element.get(f"{W}char") or ""
         text = symbol(font, code)
         if text is None:
             self._left_out.symbols[font or "a font that is not named"] += 1
         return text or ""
 
-    def _note(self, element: Any, found: _Found) -> str:
+    def _note(self, element: Any, found: _RunText) -> str:
         name = f"{NOTES[element.tag]}{element.get(f'{W}id') or ''}"
         found.notes.append(name)
         return "" if name.startswith("comment") else f"[^{name}]"
 
-    def _box(self, element: Any, found: _Found) -> str:
+    def _box(self, element: Any, found: _RunText) -> str:
         found.boxes.append(element)
         return ""
 
-    def _drawing(self, element: Any, found: _Found) -> str:
+    def _drawing(self, element: Any, found: _RunText) -> str:
         found.drawn.append(element.get(f"{REL}{_DRAWN[element.tag]}") or "")
         return ""
 
-    def _picture(self, element: Any, _: _Found) -> str:
+    def _picture(self, element: Any, _: _RunText) -> str:
         said = " ".join((element.get("descr") or "").split())
         return "" if _BY_ITSELF.fullmatch(said) else f" [Picture: {said}] "
 
-    def _word_art(self, element: Any, _: _Found) -> str:
+    def _word_art(self, element: Any, _: _RunText) -> str:
         return element.get("string") or ""
 
-    def _check_box(self, element: Any, _: _Found) -> str:
+    def _check_box(self, element: Any, _: _RunText) -> str:
         state = element.find(f"{W}checked")
         state = element.find(f"{W}default") if state is None else state
         return "[x] " if state is not None and state.get(f"{W}val", "1") in ("1", "true", "on") else "[ ] "
 
-    def _list_box(self, element: Any, _: _Found) -> str:
+    def _list_box(self, element: Any, _: _RunText) -> str:
         entries = [one.get(f"{W}val") or "" for one in element.iter(f"{W}listEntry")]
         index = value_of(element, "result") or value_of(element, "default") or "0"
         return entries[int(index)] if index.isdecimal() and int(index) < len(entries) else ""
 
 
-class _Found(NamedTuple):
+class _RunText(NamedTuple):
     boxes: list[Any]
     notes: list[str]
     drawn: list[str]

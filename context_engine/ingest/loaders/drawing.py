@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from context_engine.ingest.loaders.markdown import Block, one_line, pipe_table
+from context_engine.ingest.loaders.markdown import MarkdownBlock, one_line, pipe_table
 from context_engine.ingest.loaders.ooxml import OoxmlPackage
 
 __all__ = ["A", "drawn_text"]
@@ -17,7 +17,7 @@ _POINTS: Final = frozenset(("", "node", "asst", "doc"))  # kinds of points that 
 _MOST_POINTS: Final = 10_000
 
 
-def drawn_text(package: OoxmlPackage, part: str, relation: str) -> list[Block]:
+def drawn_text(package: OoxmlPackage, part: str, relation: str) -> list[MarkdownBlock]:
     """Return the text of a chart or diagram; nothing where what is referred to is not there.
 
     Args:
@@ -34,14 +34,14 @@ def drawn_text(package: OoxmlPackage, part: str, relation: str) -> list[Block]:
     return list(_diagram(root) if root.tag == f"{_DGM}dataModel" else _chart(root))
 
 
-def _chart(root: Any) -> Iterator[Block]:
+def _chart(root: Any) -> Iterator[MarkdownBlock]:
     series = list(root.iter(f"{_C}ser"))
     titles = [one_line(_said(one)) for one in root.iter(f"{_C}title")]
     if not series:  # a kind of chart that is not known: whatever is written in it
         text = one_line(" ".join(one.text or "" for one in root.iter() if isinstance(one.text, str)))
-        yield from [Block(f"Chart: {text}")] if text else []
+        yield from [MarkdownBlock(f"Chart: {text}")] if text else []
         return
-    yield Block(f"Chart: {'; '.join(filter(None, titles))}".rstrip(": "))
+    yield MarkdownBlock(f"Chart: {'; '.join(filter(None, titles))}".rstrip(": "))
     rows: dict[str, list[str]] = {}
     for column, one in enumerate(series):
         names, values = _points(one, "cat", "xVal"), _points(one, "val", "yVal")
@@ -71,11 +71,11 @@ def _name(series: Any) -> str:
     return "" if given is None else " ".join(one.text or "" for one in given.iter(f"{_C}v"))
 
 
-def _diagram(root: Any) -> Iterator[Block]:
+def _diagram(root: Any) -> Iterator[MarkdownBlock]:
     points = (one for one in root.iter(f"{_DGM}pt") if (one.get("type") or "") in _POINTS)
     for text in map(one_line, map(_said, points)):
         if text:
-            yield Block(f"- {text}", item=True)
+            yield MarkdownBlock(f"- {text}", item=True)
 
 
 def _said(element: Any) -> str:

@@ -22,7 +22,7 @@ from context_engine.core.models import Notice, NoticeCode
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice
 from context_engine.ingest.loaders.encoding import decoded
 from context_engine.ingest.loaders.html_file import page_text
-from context_engine.ingest.loaders.markdown import Block, heading, joined, one_line
+from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, joined, one_line
 from context_engine.ingest.loaders.source_file import SourceFile
 
 __all__ = ["load_eml"]
@@ -35,11 +35,11 @@ ReadFile = Callable[[Path], Iterator[LoadedDocument | Skipped]]
 
 
 @dataclass(slots=True)
-class _Message:
+class _MailContent:
     """What was found in a message and those inside it."""
 
     name: str
-    blocks: list[Block] = field(default_factory=list)
+    blocks: list[MarkdownBlock] = field(default_factory=list)
     attached: list[tuple[str, bytes]] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
 
@@ -53,7 +53,7 @@ def load_eml(file: SourceFile, read: ReadFile, readable: Callable[[str], bool]) 
         readable: whether a file of this name is of a supported format.
     """
     message = message_from_bytes(file.read(), policy=policy.default)
-    found = _Message(file.name)
+    found = _MailContent(file.name)
     _read(message, found, 0)
     taken = [one for one in found.attached if readable(one[0])][:_MOST_ATTACHMENTS]
     left = [f"{name} ({len(data):,} bytes)" for name, data in found.attached if (name, data) not in taken]
@@ -69,17 +69,17 @@ def load_eml(file: SourceFile, read: ReadFile, readable: Callable[[str], bool]) 
         yield from _documents(file.name, name, data, read)
 
 
-def _read(message: EmailMessage, found: _Message, depth: int) -> None:
+def _read(message: EmailMessage, found: _MailContent, depth: int) -> None:
     subject = _line(message, "Subject")
     if subject:
         found.blocks.append(heading(min(depth + 1, 6), subject))
     lines = [f"{name}: {text}" for name in _SHOWN if (text := _line(message, name))]
     if lines:
-        found.blocks.append(Block("\n".join(lines)))
+        found.blocks.append(MarkdownBlock("\n".join(lines)))
     _part(message, found, depth)
 
 
-def _part(part: EmailMessage, found: _Message, depth: int) -> None:
+def _part(part: EmailMessage, found: _MailContent, depth: int) -> None:
     kind = part.get_content_type()
     name = one_line(part.get_filename() or "")
     if kind == "message/rfc822" and depth < _MOST_NESTED:
@@ -102,7 +102,7 @@ def _is_text(part: EmailMessage) -> bool:
     return part.get_content_maintype() in ("text", "multipart")
 
 
-def _alternative(parts: list[EmailMessage], found: _Message, depth: int) -> None:
+def _alternative(parts: list[EmailMessage], found: _MailContent, depth: int) -> None:
     """Read the form of a text that says most; what is none of its forms is read as well."""
     forms = [one for one in parts if one.get_content_type() in _FORMS or one.is_multipart()]
     best = sorted(
@@ -118,7 +118,7 @@ def _alternative(parts: list[EmailMessage], found: _Message, depth: int) -> None
             _part(one, found, depth)
 
 
-def _text(part: EmailMessage, found: _Message) -> list[Block]:
+def _text(part: EmailMessage, found: _MailContent) -> list[MarkdownBlock]:
     data = part.get_payload(decode=True)
     if not isinstance(data, bytes) or not data.strip():
         return []
@@ -127,10 +127,10 @@ def _text(part: EmailMessage, found: _Message) -> list[Block]:
         page = page_text(text)
         found.notices += page.notices
         text = page.text
-    return [Block(text.strip())] if text.strip() else []
+    return [MarkdownBlock(text.strip())] if text.strip() else []
 
 
-def _decoded(data: bytes, charset: str | None, found: _Message) -> str:
+def _decoded(data: bytes, charset: str | None, found: _MailContent) -> str:
     """Return a text in the encoding that the message names, where it names another in one that can be told."""
     try:
         return data.decode(charset or "ascii").replace("\r\n", "\n")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from context_engine.ingest.loaders.html_boilerplate import Boilerplate
 from context_engine.ingest.loaders.html_controls import CONTROLS, shown
-from context_engine.ingest.loaders.markdown import Block, heading, one_line, pipe_table, plain
+from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, one_line, pipe_table, plain
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
@@ -45,9 +45,9 @@ class HtmlBlocks:
         self._lists: list[int | None] = []  # the last number of each open list, None for bullets
         self._mark = ""  # what the next block of a list item begins with
         self._bold = 0
-        self._out: list[Block] = []
+        self._out: list[MarkdownBlock] = []
 
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[MarkdownBlock]:
         """Return the blocks of the element."""
         for event, node in _walk(self._root, self._is_dropped, _is_leaf):
             if event == "text":
@@ -69,7 +69,9 @@ class HtmlBlocks:
             self._inline.append(shown(node, self.aside))
         elif tag == "table" and _is_table(node):
             caption = node.css_first("caption")
-            self._out += [Block(one_line(caption.text()))] if caption is not None and caption.text().strip() else []
+            self._out += (
+                [MarkdownBlock(one_line(caption.text()))] if caption is not None and caption.text().strip() else []
+            )
             table = pipe_table(self._rows(node))
             self._out += [table] if table else []
         elif tag in ("ul", "ol"):
@@ -81,7 +83,7 @@ class HtmlBlocks:
         elif tag == "br":
             self._inline.append("\n")
         elif tag == "pre":
-            self._out.append(Block(f"```\n{(node.text() or '').strip()}\n```"))
+            self._out.append(MarkdownBlock(f"```\n{(node.text() or '').strip()}\n```"))
         elif tag in ("b", "strong", "dt"):
             self._inline.append("\x00" if self._bold == 0 else "")
             self._bold += 1
@@ -109,12 +111,12 @@ class HtmlBlocks:
         depth = max(0, len(self._lists) - 1)
         indent = "  " * min(depth, 8)
         if self._mark:
-            self._out.append(Block(f"{indent}{self._mark} {text}", item=True))
+            self._out.append(MarkdownBlock(f"{indent}{self._mark} {text}", item=True))
             self._mark = ""
         elif self._lists:
-            self._out.append(Block(f"{indent}  {text}", item=True))
+            self._out.append(MarkdownBlock(f"{indent}  {text}", item=True))
         else:
-            self._out.append(Block(plain(text)))
+            self._out.append(MarkdownBlock(plain(text)))
 
     def _next_mark(self) -> str:
         last = self._lists[-1] if self._lists else None

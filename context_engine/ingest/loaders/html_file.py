@@ -23,7 +23,7 @@ from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.encoding import Decoded, decoded
 from context_engine.ingest.loaders.html_blocks import HtmlBlocks
 from context_engine.ingest.loaders.html_boilerplate import Boilerplate
-from context_engine.ingest.loaders.markdown import Block, heading, joined, one_line
+from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, joined, one_line
 from context_engine.ingest.loaders.properties import moment, real_properties
 from context_engine.ingest.loaders.source_file import SourceFile
 from context_engine.ingest.loaders.text_overlap import missing
@@ -139,7 +139,7 @@ def _depth(text: str) -> int:
     return most
 
 
-def _read(page: LexborHTMLParser) -> tuple[list[Block], Boilerplate]:
+def _read(page: LexborHTMLParser) -> tuple[list[MarkdownBlock], Boilerplate]:
     """Return the main content, where it is nearly all there is, else the whole page; and what is no content."""
     body = page.body or page.root
     if body is None:

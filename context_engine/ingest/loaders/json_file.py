@@ -113,7 +113,7 @@ def _records(text: TextIO, path: str, notices: FileNotices, most: int, block: in
         text.seek(0)
         return JsonStream(text, most=most, block=block)
 
-    records, stream = _Records(path, notices, most), opened()
+    records, stream = _JsonRecords(path, notices, most), opened()
     try:
         if stream.sign() == "[":
             yield from records.listed(stream)
@@ -190,7 +190,7 @@ def _shape(stream: JsonStream) -> _Shape:
     return shape
 
 
-class _Records:
+class _JsonRecords:
     """The records of one file; counts them.
 
     Args:

@@ -6,20 +6,20 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-__all__ = ["Block", "heading", "joined", "one_line", "pipe_table", "plain"]
+__all__ = ["MarkdownBlock", "heading", "joined", "one_line", "pipe_table", "plain"]
 
 _MOST_LEVEL: Final = 6
 _LIKE_HEADING: Final = re.compile(r"#{1,6}\s")
 
 
-class Block(NamedTuple):
+class MarkdownBlock(NamedTuple):
     """A paragraph, heading or table; items of one list stand on lines that follow each other."""
 
     text: str
     item: bool = False
 
 
-def joined(blocks: Iterable[Block]) -> str:
+def joined(blocks: Iterable[MarkdownBlock]) -> str:
     """Return the blocks as one text, with a blank line between any two that are not items of a list."""
     out: list[str] = []
     before = False
@@ -31,12 +31,12 @@ def joined(blocks: Iterable[Block]) -> str:
     return "".join(out)
 
 
-def heading(level: int, text: str) -> Block:
+def heading(level: int, text: str) -> MarkdownBlock:
     """Return a heading; levels below the sixth are the sixth."""
-    return Block(f"{'#' * min(level, _MOST_LEVEL)} {one_line(text)}")
+    return MarkdownBlock(f"{'#' * min(level, _MOST_LEVEL)} {one_line(text)}")
 
 
-def pipe_table(rows: Sequence[Sequence[str]]) -> Block | None:
+def pipe_table(rows: Sequence[Sequence[str]]) -> MarkdownBlock | None:
     """Return rows of cells as a table whose head is the first row; None where every cell is empty.
 
     Empty rows and columns are left out, short rows filled up.
@@ -49,7 +49,7 @@ def pipe_table(rows: Sequence[Sequence[str]]) -> Block | None:
         return None
     lines = ["| " + " | ".join(row[index] for index in columns) + " |" for row in full]
     lines.insert(1, "|" + " --- |" * len(columns))
-    return Block("\n".join(lines))
+    return MarkdownBlock("\n".join(lines))
 
 
 def plain(text: str) -> str:

@@ -25,7 +25,7 @@ from context_engine.ingest.loaders.docx_document import (
     hidden_words,
     is_page_number,
 )
-from context_engine.ingest.loaders.markdown import Block, joined, one_line
+from context_engine.ingest.loaders.markdown import MarkdownBlock, joined, one_line
 from context_engine.ingest.loaders.odt_text import OdtBody, qualified
 from context_engine.ingest.loaders.properties import labelled, moment, real_properties
 from context_engine.ingest.loaders.source_file import SourceFile
@@ -80,7 +80,7 @@ def _loaded(parts: XmlParts, file: SourceFile) -> LoadedDocument | Skipped:
     blocks = [block for text in texts for block in body.blocks(text)]
     margins = [] if styles is None else _margins(styles, body)
     first = 1 if blocks and blocks[0].text.startswith("# ") else 0
-    text = joined([*blocks[:first], *map(Block, margins), *blocks[first:]])
+    text = joined([*blocks[:first], *map(MarkdownBlock, margins), *blocks[first:]])
     fields = _fields(parts) | ({"title": body.title} if body.title else {})
     notices = (
         *damaged(parts.problems),
@@ -104,7 +104,7 @@ def _margins(styles: Any, body: OdtBody) -> list[str]:
     return list(dict.fromkeys(out))
 
 
-def _object(parts: XmlParts, name: str, unread: list[Notice]) -> Sequence[Block]:
+def _object(parts: XmlParts, name: str, unread: list[Notice]) -> Sequence[MarkdownBlock]:
     """Return what an object says: a chart its title and table, an equation its formula; any other is reported."""
     root = parts.root(f"{name}/content.xml") if name else None
     if root is None:
@@ -115,7 +115,7 @@ def _object(parts: XmlParts, name: str, unread: list[Notice]) -> Sequence[Block]
         return ()
     formula = root.find(".//{*}annotation")
     if formula is not None:
-        return [Block(one_line(formula.text or ""))] if (formula.text or "").strip() else ()
+        return [MarkdownBlock(one_line(formula.text or ""))] if (formula.text or "").strip() else ()
     inner = OdtBody([root], "accept", lambda _: ())
     found = [root] if root.find(f".//{qualified('office', 'body')}") is None else root.iter(qualified("office", "body"))
     return [block for one in found for block in inner.blocks(one)]

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from context_engine.ingest.loaders.docx_numbering import BULLET
 from context_engine.ingest.loaders.docx_text import Changes
-from context_engine.ingest.loaders.markdown import Block, heading, one_line, pipe_table, plain
+from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, one_line, pipe_table, plain
 from context_engine.ingest.loaders.odt_lists import OdtLists
 
 __all__ = ["TABLE", "TEXT", "OdtBody", "qualified"]
@@ -62,7 +62,7 @@ class OdtBody:
         contents: the lines of tables of contents and indexes.
     """
 
-    def __init__(self, roots: Sequence[Any], changes: Changes, drawn: Callable[[str], Sequence[Block]]) -> None:
+    def __init__(self, roots: Sequence[Any], changes: Changes, drawn: Callable[[str], Sequence[MarkdownBlock]]) -> None:
         self._drawn_by = drawn
         self._lists = OdtLists(roots)
         self._styles = {
@@ -75,7 +75,7 @@ class OdtBody:
             for one in root.iter(f"{TEXT}changed-region")
         }
         self._dropping: set[str] = set()
-        self._beside: list[Block] = []
+        self._beside: list[MarkdownBlock] = []
         self._notes = 0
         self.title = ""
         self._under_title = 0
@@ -88,7 +88,7 @@ class OdtBody:
             if any(text.get(f"{TEXT}display") == "none" for text in one.iterfind(f"{_STYLE}text-properties"))
         }
 
-    def blocks(self, parent: Any, mark: str = "") -> Iterator[Block]:
+    def blocks(self, parent: Any, mark: str = "") -> Iterator[MarkdownBlock]:
         """Yield what stands in an element; `mark` is what its first paragraph begins with, as an item of a list."""
         for child in parent:
             tag = child.tag
@@ -105,7 +105,7 @@ class OdtBody:
                 self.contents += filter(None, (self._line(one) for one in child.iter(f"{TEXT}p")))
             elif tag in (f"{TEXT}change", f"{TEXT}change-start", f"{TEXT}change-end"):
                 text = self._change(child)
-                yield from [Block(text)] if text else []
+                yield from [MarkdownBlock(text)] if text else []
             elif self._is_hidden(child):
                 self.hidden += len(" ".join(child.itertext()).split())
             elif tag not in _GONE:
@@ -114,7 +114,7 @@ class OdtBody:
                 else:
                     yield from self.blocks(child, mark)
 
-    def _paragraph(self, element: Any, mark: str) -> Iterator[Block]:
+    def _paragraph(self, element: Any, mark: str) -> Iterator[MarkdownBlock]:
         names = self._names(element.get(f"{TEXT}style-name") or "")
         text = self._inline(element).strip()
         if self._is_hidden_style(names):
@@ -128,10 +128,10 @@ class OdtBody:
             label = mark.strip() or self._lists.heading(depth)
             yield heading(depth + self._under_title, text if label in ("", BULLET) else f"{label} {text}")
         elif text:
-            yield Block(f"{mark}{text}", item=True) if mark else Block(plain(text))
+            yield MarkdownBlock(f"{mark}{text}", item=True) if mark else MarkdownBlock(plain(text))
         yield from self._aside()
 
-    def _aside(self) -> list[Block]:
+    def _aside(self) -> list[MarkdownBlock]:
         found, self._beside = self._beside, []
         return found
 
@@ -177,7 +177,7 @@ class OdtBody:
         body = element.find(f"{TEXT}note-body")
         beside, self._beside = self._beside, []
         text = "" if body is None else self._flat(body)
-        self._beside = [*beside, Block(f"[^{self._notes}]: {text}"), *self._beside]
+        self._beside = [*beside, MarkdownBlock(f"[^{self._notes}]: {text}"), *self._beside]
         return f"[^{self._notes}]"
 
     def _comment(self, element: Any) -> None:
@@ -185,7 +185,7 @@ class OdtBody:
         lines = [self._line(one) for one in element.iter(f"{TEXT}p")]
         text = " ".join(filter(None, lines))
         if text:
-            self._beside.append(Block(f"[Comment by {author}: {text}]" if author else f"[Comment: {text}]"))
+            self._beside.append(MarkdownBlock(f"[Comment by {author}: {text}]" if author else f"[Comment: {text}]"))
 
     def _change(self, element: Any) -> str:
         """Return what a tracked change leaves at its place."""
@@ -207,16 +207,16 @@ class OdtBody:
         text = " ".join(self._line(one) for one in deletion.iter(f"{TEXT}p", f"{TEXT}h"))
         return f"[deleted: {text}]" if self._changes == "both" else text
 
-    def _drawn(self, element: Any) -> list[Block]:
+    def _drawn(self, element: Any) -> list[MarkdownBlock]:
         """Return the text boxes and shapes in a drawing, and what the objects in it say."""
         if element.tag in (f"{_DRAW}object", f"{_DRAW}object-ole"):
             name = (element.get(f"{_XLINK}href") or "").removeprefix("./")
             return list(self._drawn_by(name)) if element.find(f".//{TEXT}p") is None else list(self.blocks(element))
         said = one_line(element.findtext(f"{_SVG}desc") or "")
-        out = [Block(f"[Picture: {said}]")] if said and element.find(f"{_DRAW}image") is not None else []
+        out = [MarkdownBlock(f"[Picture: {said}]")] if said and element.find(f"{_DRAW}image") is not None else []
         return [*out, *self.blocks(element)]
 
-    def _table(self, element: Any) -> Iterator[Block]:
+    def _table(self, element: Any) -> Iterator[MarkdownBlock]:
         rows = list(self._rows(element))
         cells = [cell for row in rows for cell in row.iterfind(f"{TABLE}table-cell")]
         if len(cells) == 1:  # a frame around a text

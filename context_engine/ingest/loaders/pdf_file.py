@@ -72,7 +72,7 @@ def load_pdf(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     yield Skipped(file.name, found) if isinstance(found, str) else _document(found, file.name)
 
 
-class _Found(NamedTuple):
+class _PdfContent(NamedTuple):
     """What is read of a document while it is open; `bookmarks` is {page index: {title in small letters: level}}."""
 
     pages: list[PdfPage]
@@ -80,7 +80,7 @@ class _Found(NamedTuple):
     bookmarks: dict[int, dict[str, int]]
 
 
-def _read(document: Any) -> _Found | str:
+def _read(document: Any) -> _PdfContent | str:
     """Return what is read, or why nothing is."""
     count = len(document)
     if count > _MOST_PAGES:
@@ -94,10 +94,10 @@ def _read(document: Any) -> _Found | str:
             characters += sum(len(line.text) for line in page.lines) + sum(map(len, page.notes))
             if characters > _MOST_TEXT:
                 return f"has over {_MOST_TEXT:,} characters: split it"
-    return _Found(pages, _properties(document.get_metadata_dict()), _bookmarks(document))
+    return _PdfContent(pages, _properties(document.get_metadata_dict()), _bookmarks(document))
 
 
-def _document(found: _Found, name: str) -> LoadedDocument | Skipped:
+def _document(found: _PdfContent, name: str) -> LoadedDocument | Skipped:
     pages, fields, bookmarks = found
     edges = without_running_heads([page.lines for page in pages])
     text, starts = laid_out(edges.pages, [page.notes for page in pages], bookmarks)

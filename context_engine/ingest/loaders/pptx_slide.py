@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from context_engine.ingest.loaders.drawing import A, drawn_text
-from context_engine.ingest.loaders.markdown import Block, heading, one_line, pipe_table, plain
+from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, one_line, pipe_table, plain
 from context_engine.ingest.loaders.ooxml import ALTERNATIVES, REL, OoxmlPackage, chosen
 
 __all__ = ["P", "comments_of", "read_slide"]
@@ -23,7 +23,7 @@ _NO_TEXT: Final = ("sldNum", "sldImg")
 _MOST_DEPTH: Final = 8
 
 
-def read_slide(root: Any, package: OoxmlPackage, part: str, number: int, seen: set[str]) -> list[Block]:
+def read_slide(root: Any, package: OoxmlPackage, part: str, number: int, seen: set[str]) -> list[MarkdownBlock]:
     """Return a slide's blocks: its title first, or its number where it has none.
 
     Args:
@@ -40,14 +40,14 @@ def read_slide(root: Any, package: OoxmlPackage, part: str, number: int, seen: s
     return [heading(1 if slide.is_cover and number == 1 else 2, title), *body, *notes]
 
 
-def comments_of(package: OoxmlPackage, part: str) -> list[Block]:
+def comments_of(package: OoxmlPackage, part: str) -> list[MarkdownBlock]:
     """Return the comments on a slide."""
     out = []
     for name in package.related(part, "comments"):
         root = package.parts.root(name)
         for one in () if root is None else root.iter(f"{P}text", f"{A}t"):
             text = one_line(one.text or "")
-            out += [Block(f"[Comment: {text}]")] if text else []
+            out += [MarkdownBlock(f"[Comment: {text}]")] if text else []
     return out
 
 
@@ -59,7 +59,7 @@ class _Slide:
         self.titles: list[str] = []
         self.is_cover = False
 
-    def blocks(self, tree: Any | None) -> Iterator[Block]:
+    def blocks(self, tree: Any | None) -> Iterator[MarkdownBlock]:
         """Yield what the shapes of a tree say, group by group."""
         for shape in () if tree is None else tree:
             if shape.tag == ALTERNATIVES:
@@ -71,7 +71,7 @@ class _Slide:
             elif shape.tag in (f"{P}grpSp", f"{P}cxnSp", f"{P}oleObj"):
                 yield from self.blocks(shape)
 
-    def _shape(self, shape: Any) -> Iterator[Block]:
+    def _shape(self, shape: Any) -> Iterator[MarkdownBlock]:
         place = shape.find(f"{P}nvSpPr/{P}nvPr/{P}ph")
         kind = None if place is None else place.get("type") or ""
         body = shape.find(f"{P}txBody")
@@ -86,9 +86,9 @@ class _Slide:
                 if text in self._seen:
                     continue
                 self._seen.add(text)
-            yield Block(f"{'  ' * level}- {text}", item=True) if kind in _LISTS else Block(plain(text))
+            yield MarkdownBlock(f"{'  ' * level}- {text}", item=True) if kind in _LISTS else MarkdownBlock(plain(text))
 
-    def _frame(self, frame: Any) -> Iterator[Block]:
+    def _frame(self, frame: Any) -> Iterator[MarkdownBlock]:
         for table in frame.iter(f"{A}tbl"):
             rows = [[_said(cell) for cell in row.iterfind(f"{A}tc")] for row in table.iterfind(f"{A}tr")]
             block = pipe_table(rows)
@@ -99,14 +99,14 @@ class _Slide:
             yield from drawn_text(self._package, self._part, one.get(f"{REL}dm") or "")
 
 
-def _notes(package: OoxmlPackage, part: str) -> Iterator[Block]:
+def _notes(package: OoxmlPackage, part: str) -> Iterator[MarkdownBlock]:
     for name in package.related(part, "notesSlide"):
         root = package.parts.root(name)
         tree = None if root is None else root.find(f"{P}cSld/{P}spTree")
         shapes = _Slide(package, name, set())
         text = " ".join(one.text.strip().removeprefix("- ") for one in shapes.blocks(tree))
         if text:
-            yield Block(f"Notes: {text}")
+            yield MarkdownBlock(f"Notes: {text}")
 
 
 def _paragraphs(body: Any) -> Iterator[tuple[int, str]]:

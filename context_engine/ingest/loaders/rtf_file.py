@@ -14,7 +14,7 @@ from context_engine.core.models import NoticeCode, messages
 from context_engine.ingest.header import header_fields
 from context_engine.ingest.loaded_document import NO_TEXT, LoadedDocument, Skipped, file_notice
 from context_engine.ingest.loaders.docx_document import hidden_words, is_page_number
-from context_engine.ingest.loaders.markdown import Block, joined
+from context_engine.ingest.loaders.markdown import MarkdownBlock, joined
 from context_engine.ingest.loaders.properties import labelled, real_properties
 from context_engine.ingest.loaders.rtf_text import RtfReader
 from context_engine.ingest.loaders.source_file import SourceFile
@@ -28,7 +28,7 @@ def load_rtf(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     blocks = reader.blocks()
     margins = list(dict.fromkeys(f"{place}: {text}" for place, text in reader.margins if not is_page_number(text)))
     first = 1 if blocks and blocks[0].text.startswith("# ") else 0
-    text = joined([*blocks[:first], *map(Block, margins), *blocks[first:]]).encode("utf-16", "surrogatepass")
+    text = joined([*blocks[:first], *map(MarkdownBlock, margins), *blocks[first:]]).encode("utf-16", "surrogatepass")
     whole = text.decode("utf-16", "replace")  # two halves of a character that stood apart are one again
     objects = f"embedded objects are not read: {reader.objects}"
     unread = [file_notice(NoticeCode.EMBEDDED_NOT_READ, objects)] if reader.objects else []

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from context_engine.ingest.loaders.docx_text import Changes
-from context_engine.ingest.loaders.markdown import Block, heading, one_line, pipe_table, plain
+from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, one_line, pipe_table, plain
 from context_engine.ingest.loaders.rtf_words import ASIDE, CHARS, CHARSETS, FIELDS, GONE, INLINE, SIGNS, TOKEN
 
 __all__ = ["RtfReader"]
@@ -18,7 +18,7 @@ _MOST_DEPTH: Final = 10_000
 
 
 @dataclass(slots=True)
-class _State:
+class _GroupState:
     """What a group inherits from the one around it."""
 
     place: str = "body"
@@ -35,13 +35,13 @@ class _Flow:
     """A text that is being put together: the body, or what stands beside it."""
 
     text: list[str] = field(default_factory=list)
-    blocks: list[Block] = field(default_factory=list)
+    blocks: list[MarkdownBlock] = field(default_factory=list)
     cells: list[str] = field(default_factory=list)
     nested: list[str] = field(default_factory=list)
     goes_on: list[bool] = field(default_factory=list)  # whether a cell of the row goes on from above
     is_merged: bool = False
     rows: list[list[str]] = field(default_factory=list)
-    beside: list[Block] = field(default_factory=list)
+    beside: list[MarkdownBlock] = field(default_factory=list)
     in_table: bool = False
     level: int | None = None
     style: int = 0
@@ -71,16 +71,16 @@ class RtfReader:
         self._flows = [_Flow()]
         self._notes = 0
         self._bytes = bytearray()
-        self._state = _State()
+        self._state = _GroupState()
         self.margins: list[tuple[str, str]] = []
         self.fields: dict[str, str] = {}
         self.title = ""
         self.hidden = 0
         self.objects = 0
 
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[MarkdownBlock]:
         """Return the text as blocks."""
-        stack: list[tuple[_State, bool]] = []
+        stack: list[tuple[_GroupState, bool]] = []
         position, skip, starred = 0, 0, False
         while match := TOKEN.match(self._data, position):
             position = match.end()
@@ -256,7 +256,7 @@ class RtfReader:
         elif place == "box":
             around.beside += flow.blocks
         elif text:
-            around.beside.append(Block(f"[^{number}]: {text}" if place == "note" else f"[Comment: {text}]"))
+            around.beside.append(MarkdownBlock(f"[^{number}]: {text}" if place == "note" else f"[Comment: {text}]"))
 
     def _paragraph(self) -> None:
         self._decode()
@@ -272,7 +272,7 @@ class RtfReader:
         flow.blocks += flow.beside
         flow.beside = []
 
-    def _block(self, text: str, flow: _Flow) -> Block:
+    def _block(self, text: str, flow: _Flow) -> MarkdownBlock:
         name = self._styles.get(flow.style, "").strip("; ").lower() if flow.style else ""
         if name == "title" and not self.title:
             self.title = one_line(text)
@@ -309,10 +309,14 @@ class RtfReader:
             flow.beside = []
 
 
-def plain_block(text: str) -> Block:
+def plain_block(text: str) -> MarkdownBlock:
     """Return a paragraph, or an item of a list where it begins with a bullet."""
     marked = re.match(r"[•·\uf0b7▪o]\s+", text)
-    return Block(f"- {text[marked.end() :]}", item=True) if marked and text[0] != "o" else Block(plain(text))
+    return (
+        MarkdownBlock(f"- {text[marked.end() :]}", item=True)
+        if marked and text[0] != "o"
+        else MarkdownBlock(plain(text))
+    )
 
 
 def _character(code: int) -> str:

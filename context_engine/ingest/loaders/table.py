@@ -21,7 +21,7 @@ __all__ = [
     "PREVIEW",
     "Cell",
     "Head",
-    "Row",
+    "TableRow",
     "caption_of",
     "column_name",
     "empty",
@@ -49,7 +49,7 @@ _NAMING: Final = re.compile(r"(?i)(?:.*[ _])?(?:name|title)")
 _IDENTIFYING: Final = re.compile(r"(?i)(?:.*[ _])?(?:id|no\.?|number|code|ref\.?|reference|key)")
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """A row with something in it.
 
     Attributes:
@@ -85,7 +85,7 @@ class Head(NamedTuple):
     pairs: bool = False
 
 
-def find_head(rows: Sequence[Row]) -> Head:
+def find_head(rows: Sequence[TableRow]) -> Head:
     """Return the head of a table.
 
     The head is the first row that is nearly as full as the fullest near it; what stands above is the caption. A row
@@ -113,7 +113,7 @@ def find_head(rows: Sequence[Row]) -> Head:
     return Head((), top, top)
 
 
-def is_head(rows: Sequence[Row]) -> bool | None:
+def is_head(rows: Sequence[TableRow]) -> bool | None:
     """Return whether the first of some rows names the columns of the others; None where nothing shows it.
 
     It does where its cells look otherwise, or are called as columns are (`name`, `No.`, `Entity ID`), or stand above
@@ -141,16 +141,16 @@ def is_head(rows: Sequence[Row]) -> bool | None:
     return None
 
 
-def _styles(rows: Sequence[Row]) -> set[str]:
+def _styles(rows: Sequence[TableRow]) -> set[str]:
     return {style for row in rows for style, cell in zip(row.styles, row.cells) if not empty(cell)}
 
 
-def _texts(row: Row) -> list[str]:
+def _texts(row: TableRow) -> list[str]:
     return [one_line(str(cell)) for cell in row.cells if not empty(cell)]
 
 
 def row_record(
-    row: Row,
+    row: TableRow,
     names: Sequence[str],
     path: str,
     *,
@@ -190,7 +190,7 @@ def row_record(
 
 
 def pairs_record(
-    rows: Sequence[Row], path: str, number: int, *, title: str = "", part: str = ""
+    rows: Sequence[TableRow], path: str, number: int, *, title: str = "", part: str = ""
 ) -> LoadedDocument | Skipped:
     """Return rows of a name and a value each as one record.
 
@@ -284,7 +284,7 @@ def _two_lines(upper: Sequence[Cell], lower: Sequence[Cell]) -> list[Cell]:
     return [" ".join(dict.fromkeys(str(cell) for cell in pair if not empty(cell))) for pair in pairs]
 
 
-def caption_of(rows: Sequence[Row]) -> str:
+def caption_of(rows: Sequence[TableRow]) -> str:
     """Return rows above a table as one line."""
     lines = [
         " ".join(dict.fromkeys(one_line(str(shown(cell))) for cell in row.cells if not empty(cell))) for row in rows

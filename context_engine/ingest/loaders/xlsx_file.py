@@ -21,9 +21,10 @@ from context_engine.ingest.declared_fields import ID_FIELDS
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice
 from context_engine.ingest.loaders.archive import check_archive
 from context_engine.ingest.loaders.records import FileNotices
-from context_engine.ingest.loaders.sheet_layout import Place, Texts, laid_out
+from context_engine.ingest.loaders.sheet_layout import laid_out
+from context_engine.ingest.loaders.sheet_texts import SheetPlace, SheetTexts
 from context_engine.ingest.loaders.source_file import SourceFile
-from context_engine.ingest.loaders.table import Row, names_of
+from context_engine.ingest.loaders.table import TableRow, names_of
 from context_engine.ingest.loaders.xlsx_parts import Book, SheetPart, TooManyTexts, header_text
 from context_engine.ingest.loaders.xlsx_rows import SheetRows, filled, merges_of
 from context_engine.ingest.loaders.xlsx_values import Values
@@ -84,13 +85,13 @@ class _Workbook:
         ids = sum(self._id_rows(sheet) for sheet in wanted if sheet.worksheet) < 2
         for sheet in wanted:
             part = sheet.title if len(self._sheets) > 1 else ""
-            place = Place(
+            place = SheetPlace(
                 self._file.name, self._notices, sheet.title, part, ids=ids, heads=self._book.heads(sheet.path)
             )
             yield from self._sheet(sheet, place)
 
-    def _sheet(self, sheet: SheetPart, place: Place) -> Found:
-        texts = Texts(place)
+    def _sheet(self, sheet: SheetPart, place: SheetPlace) -> Found:
+        texts = SheetTexts(place)
         notes = self._book.comments(sheet.path)
         rows = SheetRows(self._values, notes, read_hidden=self._read_hidden)
         if sheet.worksheet:
@@ -102,7 +103,7 @@ class _Workbook:
         yield from texts.rest()
         self._report(sheet, rows)
 
-    def _rows(self, sheet: SheetPart, rows: SheetRows, place: Place, texts: Texts) -> Found:
+    def _rows(self, sheet: SheetPart, rows: SheetRows, place: SheetPlace, texts: SheetTexts) -> Found:
         try:
             merges = merges_of(self._archive, sheet.path)
             with self._archive.open(sheet.path) as source:
@@ -157,7 +158,7 @@ class _Workbook:
 _IDS: Final = frozenset(ID_FIELDS[True])
 
 
-def _until_broken(rows: Iterator[Row], broken: list[str]) -> Iterator[Row]:
+def _until_broken(rows: Iterator[TableRow], broken: list[str]) -> Iterator[TableRow]:
     """Yield rows up to where they cannot be read; why stands in `broken` then."""
     try:
         yield from rows

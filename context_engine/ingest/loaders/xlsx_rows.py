@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, BinaryIO, Final, NamedTuple
 from zipfile import ZipFile
 
-from context_engine.ingest.loaders.table import MOST_COLUMNS, Cell, Row, letter
+from context_engine.ingest.loaders.table import MOST_COLUMNS, Cell, TableRow, letter
 from context_engine.ingest.loaders.xlsx_values import Values
 from context_engine.ingest.loaders.xlsx_xml import Handlers, parse
 
@@ -55,7 +55,7 @@ class SheetRows:
         self.hidden = self.unsaved = self.beyond = 0
         self.headers: dict[str, str] = {}
         self._hidden_columns: set[int] = set()
-        self._rows: list[Row] = []
+        self._rows: list[TableRow] = []
         self._chars: list[str] = []
         self._number = self._column = 0
         self._last = 0  # row with something in it
@@ -66,7 +66,7 @@ class SheetRows:
         self._inline: list[str] = []
         self._has_value = self._has_formula = False
 
-    def rows(self, source: BinaryIO | Any) -> Iterator[Row]:
+    def rows(self, source: BinaryIO | Any) -> Iterator[TableRow]:
         """Yield the rows that hold a value.
 
         Args:
@@ -173,7 +173,7 @@ class SheetRows:
         notes = self._notes.get(self._number, {})
         own = {column: notes.pop(column) for column in sorted(notes) if _at(self._cells, column) is not None}
         gap = self._number > self._last + 1
-        self._rows.append(Row(self._number, self._cells, gap, own, self._styles))
+        self._rows.append(TableRow(self._number, self._cells, gap, own, self._styles))
         self._last = self._number
 
     def _header(self, name: str) -> Any:
@@ -200,7 +200,7 @@ def merges_of(archive: ZipFile, part: str) -> list[Merge]:
     return merges[:_MOST_MERGES]
 
 
-def filled(rows: Iterator[Row], merges: Sequence[Merge]) -> Iterator[Row]:
+def filled(rows: Iterator[TableRow], merges: Sequence[Merge]) -> Iterator[TableRow]:
     """Give each of the cells that are merged the value of the first; a row of one wide cell alone stays as it is."""
     ahead = sorted(merges, reverse=True)
     open_now: dict[Merge, Cell] = {}

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from context_engine.apps.packaging import check_files
-from context_engine.apps.packaging.findings import Report, open_yaml
+from context_engine.apps.packaging.findings import PluginReport, open_yaml
 
 FILES = (
     "manifest.yaml",
@@ -44,7 +44,7 @@ def replaced(value: Any, way: tuple[Any, ...], new: Any) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("file", FILES)
 def test_any_value_at_any_place_is_answered_with_findings(staged: dict[str, bytes], file: str) -> None:
-    top = open_yaml(Report(staged), file)
+    top = open_yaml(PluginReport(staged), file)
     assert top is not None
     whole = top.value
     ways = list(places(whole))

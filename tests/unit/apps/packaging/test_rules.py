@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from context_engine.apps.packaging import check_files
-from context_engine.apps.packaging.findings import Finding
+from context_engine.apps.packaging.findings import PluginFinding
 from context_engine.apps.packaging.vendor import Project
 from context_engine.errors import MissingExtra
 
@@ -116,7 +116,7 @@ ROWS = [
 ]
 
 
-def named(findings: tuple[Finding, ...]) -> set[tuple[str, str, str]]:
+def named(findings: tuple[PluginFinding, ...]) -> set[tuple[str, str, str]]:
     return {(one.file, one.key, one.rule) for one in findings}
 
 
@@ -200,7 +200,7 @@ def test_a_file_that_is_missing_is_named(staged: dict[str, bytes], file: str) ->
 
 
 def test_a_finding_reads_as_file_key_message_and_rule() -> None:
-    assert str(Finding("a.yaml", "b.c", "pattern", "is wrong")) == "a.yaml: b.c: is wrong [pattern]"
+    assert str(PluginFinding("a.yaml", "b.c", "pattern", "is wrong")) == "a.yaml: b.c: is wrong [pattern]"
 
 
 def test_python_that_cannot_be_read_is_named(staged: dict[str, bytes]) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from context_engine.apps.packaging import PackOptions, check, pack
 from context_engine.apps.packaging.sdk import write_files
-from context_engine.apps.packaging.wheels import Target, download_wheels
+from context_engine.apps.packaging.wheels import WheelTarget, download_wheels
 from context_engine.errors import ConfigError
 
 
@@ -59,7 +59,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.slow
 @pytest.mark.usefixtures("index")
 def test_wheels_are_those_of_the_target_and_not_of_the_python_that_packs() -> None:
-    names = set(download_wheels(["httpx>=0.28,<1", "PyYAML>=6"], Target()))
+    names = set(download_wheels(["httpx>=0.28,<1", "PyYAML>=6"], WheelTarget()))
     assert {"httpx-0.28.1-py3-none-any.whl", "late-1.0-py3-none-any.whl", "certs-1.0-py3-none-any.whl"} <= names
     assert "PyYAML-6.0.3-cp312-cp312-manylinux_2_17_x86_64.whl" in names
     assert not [name for name in names if "cp311" in name or name.startswith(("absent", "only_other"))]
@@ -68,24 +68,24 @@ def test_wheels_are_those_of_the_target_and_not_of_the_python_that_packs() -> No
 @pytest.mark.usefixtures("index")
 def test_a_requirement_without_a_wheel_is_named() -> None:
     with pytest.raises(ConfigError, match=r"--with-wheels: pip download failed: .*PyYAML"):
-        download_wheels(["PyYAML>=6"], Target(platform="manylinux_2_28_aarch64"))
+        download_wheels(["PyYAML>=6"], WheelTarget(platform="manylinux_2_28_aarch64"))
 
 
 def test_a_newer_manylinux_takes_the_wheels_of_an_older_one() -> None:
-    assert Target(platform="manylinux_2_19_aarch64").platforms() == [
+    assert WheelTarget(platform="manylinux_2_19_aarch64").platforms() == [
         "manylinux_2_19_aarch64",
         "manylinux_2_18_aarch64",
         "manylinux_2_17_aarch64",
         "manylinux2014_aarch64",
     ]
-    assert Target(platform="manylinux2014_x86_64").platforms()[0] == "manylinux_2_17_x86_64"
-    assert Target(platform="macosx_11_0_arm64").platforms() == ["macosx_11_0_arm64"]
+    assert WheelTarget(platform="manylinux2014_x86_64").platforms()[0] == "manylinux_2_17_x86_64"
+    assert WheelTarget(platform="macosx_11_0_arm64").platforms() == ["macosx_11_0_arm64"]
 
 
 @pytest.mark.parametrize(("fields", "key"), [({"python": "3"}, "--python"), ({"platform": "a b"}, "--platform")])
 def test_a_target_that_cannot_be_is_refused(fields: dict[str, str], key: str) -> None:
     with pytest.raises(ConfigError, match=key):
-        Target(**fields)
+        WheelTarget(**fields)
 
 
 @pytest.mark.slow
@@ -96,7 +96,7 @@ def test_a_package_with_wheels_installs_without_an_index(
     (plugin_dir / "pyproject.toml").write_text(
         '[project]\nname = "x"\ndependencies = ["dify_plugin>=0.10,<0.11", "httpx>=0.28,<1", "PyYAML>=6.0.2,<7"]\n'
     )
-    packed = pack(plugin_dir, tmp_path / "dist", PackOptions(wheels=Target()), env={})
+    packed = pack(plugin_dir, tmp_path / "dist", PackOptions(wheels=WheelTarget()), env={})
     lines = packed.files["requirements.txt"].decode().splitlines()
     assert "./wheels/dify_plugin-0.10.2-py3-none-any.whl" in lines
     assert all(line.removeprefix("./") in packed.files for line in lines)

@@ -4,8 +4,9 @@ import pytest
 
 from context_engine.ingest import LoadedDocument, Skipped
 from context_engine.ingest.loaders.records import FileNotices
-from context_engine.ingest.loaders.sheet_layout import Place, Texts, laid_out
-from context_engine.ingest.loaders.table import Row
+from context_engine.ingest.loaders.sheet_layout import laid_out
+from context_engine.ingest.loaders.sheet_texts import SheetPlace, SheetTexts
+from context_engine.ingest.loaders.table import TableRow
 
 HEAD = ("Desk", "Limit", "Head")
 ROWS = [HEAD, ("Rates", 5, "Anna"), ("Credit", 7, "Ben"), ("FX", 9, "Cleo")]
@@ -14,13 +15,13 @@ ROWS = [HEAD, ("Rates", 5, "Anna"), ("Credit", 7, "Ben"), ("FX", 9, "Cleo")]
 def read(rows, styles=None, **place):
     """Lay out rows; an empty tuple is an empty row."""
     told = FileNotices("a.xlsx")
-    here = Place("a.xlsx", told, title="S", **place)
-    texts = Texts(here)
+    here = SheetPlace("a.xlsx", told, title="S", **place)
+    texts = SheetTexts(here)
     made, gap = [], False
     for number, cells in enumerate(rows, start=1):
         if any(cell is not None for cell in cells):
             style = styles[number - 1] if styles else ()
-            made.append(Row(number, list(cells), gap, styles=style))
+            made.append(TableRow(number, list(cells), gap, styles=style))
         gap = not any(cell is not None for cell in cells)
 
     def documents():
