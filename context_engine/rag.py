@@ -35,6 +35,7 @@ from context_engine.core.models import (
 from context_engine.core.policy.filters import parse_filter
 from context_engine.core.ranking.threshold import filter_by_similarity
 from context_engine.errors import DegradedRetrieval, InvalidRequest, UnknownDomain, nearest
+from context_engine.settings import config_layer
 from context_engine.settings.layers import check_names
 from context_engine.wiring import SPEAKS_FOR_ITSELF, FunctionEngines, RerankerChoice, Setup, build_engine, load_setup
 
@@ -93,7 +94,7 @@ def retrieve(query: str, domain: str = "NPA", options: Mapping[str, Any] | None 
         options: `adapter` (a function of query, domain, top_k that returns chunk dicts, asked instead of the domain's
             sources), `stage1_top_k`, `stage2_top_k`, `min_relevance`, `out_of_scope` (True: nothing is returned unless
             something reaches the scope threshold), `filters`, `as_of`, `persona`, `require_tiers`, `require_sources`,
-            `strict`, `caller`, `request_id` and every key of the configuration.
+            `strict`, `caller`, `request_id` and every key of the configuration that `config show` lists under "search".
 
     Returns:
         The chunks, best first, with `.result`. An unregistered domain gives an empty list and a warning.
@@ -162,6 +163,7 @@ class _Pipeline:
         config = dict(config)
         self._strategies = config.pop("chunking_strategies", None)
         self._overrides = config
+        self._pipeline_keys = config_layer(config, "pipeline config").keys()
         self._lock = Lock()
         self._setup: Setup | None = None
         self._engine: Engine | None = None
@@ -239,7 +241,7 @@ class _Pipeline:
         options = {key: value for key, value in options.items() if value is not None or key not in _REQUEST_OPTIONS}
         overrides = {key: value for key, value in options.items() if key not in _REQUEST_OPTIONS}
         check_names(overrides, beside=_REQUEST_OPTIONS)
-        if not _flag(options, "out_of_scope") and "scope_threshold" not in {**self._overrides, **overrides}:
+        if not _flag(options, "out_of_scope") and "scope_threshold" not in {*self._pipeline_keys, *overrides}:
             overrides["scope_threshold"] = 0.0
         return SearchRequest(
             query=query,

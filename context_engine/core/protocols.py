@@ -155,7 +155,7 @@ class Reranker(Protocol):
     """A model that reads the query and each text together.
 
     Attributes:
-        name: stands in the result and the record.
+        name: shown in the result and the record.
     """
 
     name: str
@@ -176,7 +176,7 @@ class QueryRefiner(Protocol):
     """A model that words a question better for search. Safe for several threads at once.
 
     Attributes:
-        name: stands in the result and the record.
+        name: shown in the result and the record.
     """
 
     name: str
@@ -189,7 +189,7 @@ class QueryRefiner(Protocol):
             language: ISO 639-1 code; "und" where it is not known.
 
         Raises:
-            RefinerError: the model failed; the query is searched as it stands.
+            RefinerError: the model failed; the query is searched as it is.
         """
         ...
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from context_engine.core.models import Chunk, SourceSpec
-from context_engine.core.policy.trust import standing
+from context_engine.core.policy.trust import effective_authority
 from context_engine.core.protocols import TokenCounter
 from context_engine.evaluation.gold import Identity, identity_of
 from context_engine.wiring import Setup, listed_chunks
@@ -67,4 +67,4 @@ def read_corpus(setup: Setup, data_dir: Path, domains: Iterable[str], counter: T
 
 
 def _identity(spec: SourceSpec, chunk: Chunk) -> Identity:
-    return identity_of(spec.id, chunk.chunk_id, chunk, standing(chunk, spec).tier)
+    return identity_of(spec.id, chunk.chunk_id, chunk, effective_authority(chunk, spec).tier)

@@ -11,10 +11,10 @@ from typing import NamedTuple
 from context_engine.core.models import DocumentRule, SourceSpec
 from context_engine.ingest.file_names import shown_name
 
-__all__ = ["Assigned", "assigned", "matches"]
+__all__ = ["Assignment", "assign", "matches"]
 
 
-class Assigned(NamedTuple):
+class Assignment(NamedTuple):
     """A source that takes a file, by which rule, and the path under which it knows the file, as it is shown."""
 
     source_id: str
@@ -22,7 +22,7 @@ class Assigned(NamedTuple):
     path: str
 
 
-def assigned(paths: Sequence[str], specs: Sequence[SourceSpec]) -> list[Assigned]:
+def assign(paths: Sequence[str], specs: Sequence[SourceSpec]) -> list[Assignment]:
     """Return the sources that include a file; within a source the first rule that matches counts.
 
     A rule marked `otherwise` counts only where no other rule of any of the sources includes the file.
@@ -35,11 +35,11 @@ def assigned(paths: Sequence[str], specs: Sequence[SourceSpec]) -> list[Assigned
     return _taken(paths, specs, otherwise=False) or _taken(paths, specs, otherwise=True)
 
 
-def _taken(paths: Sequence[str], specs: Sequence[SourceSpec], *, otherwise: bool) -> list[Assigned]:
+def _taken(paths: Sequence[str], specs: Sequence[SourceSpec], *, otherwise: bool) -> list[Assignment]:
     found = (
         next(
             (
-                Assigned(spec.id, rule, shown_name(path))
+                Assignment(spec.id, rule, shown_name(path))
                 for rule in spec.documents
                 if rule.otherwise is otherwise
                 for path in paths

@@ -10,16 +10,16 @@ from typing import Any, Final, TypeVar
 
 from context_engine.core.models import TIERS, Classification, SourceType, TrustClass, utc_text
 
-__all__ = ["ALIASES", "CLAIMS", "ID_FIELDS", "RECORD_CLAIMS", "Claims", "json_value"]
+__all__ = ["ALIASES", "DECLARED_FIELDS", "ID_FIELDS", "RECORD_FIELDS", "DeclaredFields", "json_value"]
 
-CLAIMS: Final = frozenset(
+DECLARED_FIELDS: Final = frozenset(
     (
         *("document_id", "version", "title", "doc_type", "effective_from", "effective_to", "superseded_by"),
         *("fetched_at", "ttl_seconds", "classification", "source_type", "authority_tier", "trust_class"),
     )
 )
 """Fields that become fields of the chunk."""
-RECORD_CLAIMS: Final = CLAIMS | {"entity_id"}
+RECORD_FIELDS: Final = DECLARED_FIELDS | {"entity_id"}
 """Fields of a record that its text leaves out: they stand on the chunk."""
 ALIASES: Final[Mapping[str, str]] = {
     "document_version": "version",
@@ -40,7 +40,7 @@ _MOST_ID: Final = 200
 T = TypeVar("T")
 
 
-class Claims:
+class DeclaredFields:
     """Reads fields one by one and keeps a warning for each that cannot be read.
 
     Args:

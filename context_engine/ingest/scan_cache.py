@@ -21,7 +21,7 @@ from context_engine.core.models import canonical_json
 from context_engine.ingest.file_names import shown_name
 from context_engine.ingest.reading import FileJob, IngestOptions, Known
 
-__all__ = ["FileMemory", "Held", "Remembered"]
+__all__ = ["ScanCache", "ScannedDocument", "ScannedFile"]
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ _YOUNG_S: Final = 3.0
 """A file changed so shortly before it was read may change again within the same tick of its clock."""
 
 
-class Remembered(NamedTuple):
+class ScannedDocument(NamedTuple):
     """A document that a file gave."""
 
     source_id: str
@@ -40,15 +40,15 @@ class Remembered(NamedTuple):
     place: str
 
 
-class Held(NamedTuple):
+class ScannedFile(NamedTuple):
     """What a file gave: its documents, the warnings about them, and (source id, reason, number) of those of no type."""
 
-    documents: Sequence[Remembered]
+    documents: Sequence[ScannedDocument]
     warnings: Sequence[str]
     untyped: Sequence[tuple[str, str, int]]
 
 
-class FileMemory:
+class ScanCache:
     """The memory of one folder of data, kept in a JSON file; one that cannot be read is empty.
 
     Args:
@@ -61,7 +61,7 @@ class FileMemory:
         self._files: dict[str, Any] = _read(path)
         self._stamps: dict[str, tuple[str, list[int]]] = {}
 
-    def recall(self, job: FileJob, options: IngestOptions, known: Known) -> Held | None:
+    def recall(self, job: FileJob, options: IngestOptions, known: Known) -> ScannedFile | None:
         """Return what an unchanged file gave; None where it has to be read.
 
         Args:
@@ -77,11 +77,11 @@ class FileMemory:
         held = self._files.get(name)
         if self._force or held is None or held["how"] != how or held["stamp"] != now:
             return None
-        found = [Remembered(*one) for one in held["documents"]]
+        found = [ScannedDocument(*one) for one in held["documents"]]
         same = (known.get(one.source_id, {}).get((one.document_id, one.version)) == one.content_hash for one in found)
-        return Held(found, held["warnings"], held["untyped"]) if all(same) else None
+        return ScannedFile(found, held["warnings"], held["untyped"]) if all(same) else None
 
-    def learn(self, job: FileJob, made: Held | None) -> None:
+    def learn(self, job: FileJob, made: ScannedFile | None) -> None:
         """Remember what a file gave; None forgets it."""
         name = _name(job.file)
         how, stamp = self._stamps.get(name, ("", [0, 0]))
@@ -107,7 +107,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         held = json.loads(path.read_text(encoding="utf-8"))
         files = held["files"] if held["form"] == _FORM else {}
-        return {name: one for name, one in files.items() if {"how", "stamp", *Held._fields} <= set(one)}
+        return {name: one for name, one in files.items() if {"how", "stamp", *ScannedFile._fields} <= set(one)}
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return {}
 

@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from context_engine.core.chunking import Piece, field_spans
-from context_engine.ingest.declared_fields import CLAIMS, ID_FIELDS, RECORD_CLAIMS, json_value
+from context_engine.ingest.declared_fields import DECLARED_FIELDS, ID_FIELDS, RECORD_FIELDS, json_value
 from context_engine.ingest.loaded_document import LoadedDocument
 
-__all__ = ["Carried", "carried", "own_fields"]
+__all__ = ["SharedMetadata", "piece_fields", "shared_metadata"]
 
 _PLACES: Final = ("sheet", "table")
 _MOST_VALUE: Final = 2_000
@@ -25,14 +25,14 @@ _MOST_ALL: Final = 16_000
 """Characters as JSON of one field, and of all fields, that every chunk carries without being told to."""
 
 
-class Carried(NamedTuple):
+class SharedMetadata(NamedTuple):
     """What every chunk of a document carries, and what is to be said of the rest."""
 
     metadata: dict[str, Any]
     warnings: tuple[str, ...] = ()
 
 
-def carried(loaded: LoadedDocument, fields: Mapping[str, Any], named: Sequence[str]) -> Carried:
+def shared_metadata(loaded: LoadedDocument, fields: Mapping[str, Any], named: Sequence[str]) -> SharedMetadata:
     """Return the metadata that all chunks of a document have in common.
 
     Args:
@@ -45,7 +45,7 @@ def carried(loaded: LoadedDocument, fields: Mapping[str, Any], named: Sequence[s
     left: list[str] = []
     room = _MOST_ALL
     for name in wanted:
-        if name in CLAIMS or name in named or fields.get(name) is None:
+        if name in DECLARED_FIELDS or name in named or fields.get(name) is None:
             continue
         value = json_value(fields[name])
         size = len(json.dumps(value, ensure_ascii=False))
@@ -55,10 +55,10 @@ def carried(loaded: LoadedDocument, fields: Mapping[str, Any], named: Sequence[s
         out[name] = value
         room -= size
     out |= {name: json_value(fields[name]) for name in named if fields.get(name) is not None}
-    return Carried({**out, "source_file": loaded.path}, _said(left) if left and not loaded.record else ())
+    return SharedMetadata({**out, "source_file": loaded.path}, _said(left) if left and not loaded.record else ())
 
 
-def own_fields(loaded: LoadedDocument, fields: Mapping[str, Any], pieces: Sequence[Piece]) -> list[dict[str, Any]]:
+def piece_fields(loaded: LoadedDocument, fields: Mapping[str, Any], pieces: Sequence[Piece]) -> list[dict[str, Any]]:
     """Return for each piece of a record the fields whose whole text stands in it.
 
     Args:
@@ -70,7 +70,7 @@ def own_fields(loaded: LoadedDocument, fields: Mapping[str, Any], pieces: Sequen
         return [{} for _ in pieces]
     if len(pieces) == 1:
         return [_plain(fields, tuple(fields))]
-    spans = field_spans(loaded.text, {name: value for name, value in fields.items() if name not in RECORD_CLAIMS})
+    spans = field_spans(loaded.text, {name: value for name, value in fields.items() if name not in RECORD_FIELDS})
     names = list(spans)
     starts = [span[0] for span in spans.values()]
     out: list[dict[str, Any]] = []
@@ -81,7 +81,9 @@ def own_fields(loaded: LoadedDocument, fields: Mapping[str, Any], pieces: Sequen
 
 
 def _plain(fields: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    return {name: json_value(fields[name]) for name in names if name not in CLAIMS and fields[name] is not None}
+    return {
+        name: json_value(fields[name]) for name in names if name not in DECLARED_FIELDS and fields[name] is not None
+    }
 
 
 def _said(names: Sequence[str]) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ A file that goes over its time or memory, or that its process does not survive, 
 behind it. What a file of records gave before is kept.
 
 `concurrent.futures.ProcessPoolExecutor` was tried on the same poison files: one that ended its process cost all ten
-files of the run (BrokenProcessPool), with `max_tasks_per_child=1` too. One that hung could not be cancelled, what it had
-given was lost and the program it had started lived on; and the pool starts again the script that uses it.
+files of the run (BrokenProcessPool), with `max_tasks_per_child=1` too. One that hung could not be cancelled, what it
+had given before was lost, and the program that it had started lived on.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.core.context.tokens import ApproxTokenCounter
 from context_engine.core.models import DocumentRule, IngestSettings
-from context_engine.ingest.assignment import Assigned
+from context_engine.ingest.assignment import Assignment
 from context_engine.ingest.file_names import shown_name
 from context_engine.ingest.limits import lost, too_long, too_much
 from context_engine.ingest.loaded_document import Skipped
@@ -91,7 +91,7 @@ def read_one(file: Path, rule: DocumentRule | None, options: IngestOptions) -> G
         options: how it is cut, and what it may cost.
     """
     name = shown_name(file.name)
-    job = FileJob(file, file.absolute().parent, (name,), (Assigned("", rule, name),))
+    job = FileJob(file, file.absolute().parent, (name,), (Assignment("", rule, name),))
     with closing(read_all([job], options, {})) as found:
         for _, items in found:
             yield from items

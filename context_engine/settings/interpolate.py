@@ -1,4 +1,4 @@
-"""`${VAR}`, `${VAR:-default}` and `${file:/path}` in configuration values; `$${` stands for a literal `${`.
+"""`${VAR}`, `${VAR:-default}` and `${file:/path}` in configuration values; `$${` is a literal `${`.
 
 What a variable holds may be a secret. A file is read for a connection alone; a text that is shown to everybody, such as
 a title, takes no variable; and of a key that was pasted where a name belongs nothing is repeated.
@@ -22,15 +22,15 @@ __all__ = ["FromVariable", "Interpolator", "Unparsed", "plain"]
 _FORM: Final = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
 _VARIABLE: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 _MAX_SECRET_BYTES: Final = 65_536
-_NO_FORM: Final = "what stands between '${' and '}' is none of NAME, NAME:-default, file:/path: correct it"
+_NO_FORM: Final = "'${...}' must hold NAME, NAME:-default or file:/path"
 _NO_FILE: Final = "a file is read for a value of a connection alone: write the value out, or take ${NAME}"
 _FIXED: Final = "is shown to everybody and takes no variable or file: write it out ('$${' is a literal '${')"
 _PASTED_NAME: Final = (
-    "what looks like a key stands where the name of a variable belongs: write ${NAME}, set NAME to the key where this "
+    "this looks like a key where the name of a variable belongs: write ${NAME}, set NAME to the key where this "
     "runs, and have the key replaced if others may read this file"
 )
 _PASTED_PATH: Final = (
-    "what looks like a key stands where the path of a file belongs: write ${file:/run/secrets/NAME}, put the key into "
+    "this looks like a key where the path of a file belongs: write ${file:/run/secrets/NAME}, put the key into "
     "that file, and have the key replaced if others may read this one"
 )
 
@@ -92,7 +92,7 @@ class Interpolator:
 
         Args:
             data: the values.
-            below: where `data` stands in its file, for messages.
+            below: where `data` is in its file, for messages.
 
         Raises:
             MissingVariable: a variable is not set, or a file cannot be read.

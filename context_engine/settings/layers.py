@@ -13,17 +13,15 @@ from pydantic import BaseModel
 
 from context_engine.core.models import (
     GROUPS,
-    DomainSettings,
     EffectiveSettings,
     IngestSettings,
     SearchSettings,
     Settings,
     SettingsGroup,
-    group_of,
-    lifetime,
 )
-from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, nearest
+from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, closest
 from context_engine.settings.messages import got, unknown_key
+from context_engine.settings.placement import PREFIX, misplaced
 from context_engine.settings.values import FIELDS, FLAG_WORDS, parse, read
 
 __all__ = [
@@ -43,7 +41,6 @@ __all__ = [
 ALIASES: Final[Mapping[str, str]] = {"min_relevance": "min_relevance_score", "top_k": "stage2_top_k"}
 """Short names of call options and pipeline config."""
 
-PREFIX: Final = "CONTEXT_ENGINE_"
 _RESERVED: Final = frozenset({"CONFIG_DIR", "DATA_DIR", "STAGE"})
 _SEED_NAMES: Final[Mapping[str, str]] = {
     "RAG_MIN_SIMILARITY": "min_relevance_score",
@@ -58,8 +55,6 @@ _SEED_NAMES: Final[Mapping[str, str]] = {
 _SEED_RERANKERS: Final = ("noop", "cross_encoder", "llm")
 _SEED_WITHOUT_EFFECT: Final = ("RAG_COMPARE_MODE",)
 _HYBRID: Final = "HYBRID_SEARCH_ENABLED"
-_SWITCHES: Final[Mapping[str, str]] = {"reranker": "reranking_enabled", "query_refiner": "query_refinement"}
-"""Models that an engine has, and the setting by which a search does without."""
 
 
 class Setting(NamedTuple):
@@ -80,8 +75,8 @@ def call_layer(options: Mapping[str, Any]) -> Layer:
     """Return the layer of the options of one call.
 
     Raises:
-        InvalidRequest: an option that is not known, that a call cannot set, or that is given under both of its names; a
-            value out of range.
+        InvalidRequest: an option that is not known, that a call cannot set, that is out of range, or that has both of
+            its names.
     """
     return _layer(options, "call", _fail_call, SearchSettings, ALIASES)
 
@@ -101,9 +96,9 @@ def check_names(options: Iterable[str], *, beside: Iterable[str]) -> None:
         InvalidRequest: a name that is not known, or one that a call cannot set; the message says what to do instead.
     """
     known = [*SearchSettings.model_fields, *ALIASES]
-    for name in options:
+    for name in map(str, options):
         if name not in known:
-            raise _fail_call(name, misplaced(name, SearchSettings) or unknown_key(str(name), [*known, *beside]))
+            raise _fail_call(name, misplaced(name, SearchSettings) or unknown_key(name, [*known, *beside]))
 
 
 def config_layer(
@@ -151,9 +146,9 @@ def environment_layer(env: Mapping[str, str], model: type[BaseModel] = Settings)
     found = {name.removeprefix(PREFIX): text for name, text in env.items() if name.startswith(PREFIX) and text}
     known = {key.upper() for key in FIELDS}
     for name in sorted(found.keys() - known - _RESERVED):
-        hint = nearest(name, known | _RESERVED)
-        if "Did you mean" in hint:
-            raise ConfigError(f"unknown setting.{hint.replace(chr(39), chr(39) + PREFIX, 1)}", key=PREFIX + name)
+        close = closest(name, known | _RESERVED)
+        if close is not None:
+            raise ConfigError(f"unknown setting. Did you mean {PREFIX + close!r}?", key=PREFIX + name)
     return {
         name.lower(): Setting(_parsed(name.lower(), text, PREFIX + name), PREFIX + name)
         for name, text in found.items()
@@ -162,7 +157,7 @@ def environment_layer(env: Mapping[str, str], model: type[BaseModel] = Settings)
 
 
 def seed_layer(env: Mapping[str, str]) -> Layer:
-    """Return the layer of the older names (_SEED_NAMES); HYBRID_SEARCH_ENABLED=false stands for no embedder.
+    """Return the layer of the older names (_SEED_NAMES); HYBRID_SEARCH_ENABLED=false means no embedder.
 
     Raises:
         ConfigError: a value that cannot be read.
@@ -244,9 +239,8 @@ def _layer(
     """Return a layer whose keys are those of a model; `Settings` may stand in groups."""
     out: dict[str, Setting] = {}
     names: dict[str, str] = {}
-    for name, value, group in _entries(values, model, fail):
-        key = name.rpartition(".")[2]
-        key = aliases.get(key, key)
+    for name, written, value, group in _entries(values, model, fail):
+        key = aliases.get(written, written)
         if key not in group.model_fields:
             known = [*group.model_fields, *aliases, *(GROUPS if group is Settings else ())]
             raise fail(name, misplaced(key, group, in_group=group is not model) or unknown_key(key, known))
@@ -261,38 +255,13 @@ def _layer(
 
 def _entries(
     values: Mapping[str, Any], model: type[BaseModel], fail: Fail
-) -> Iterator[tuple[str, Any, type[BaseModel]]]:
-    """Yield each name with its value and the model that must have it; keys of a group as `search.mmr_lambda`."""
+) -> Iterator[tuple[str, str, Any, type[BaseModel]]]:
+    """Yield (name in messages, key, value, model that must have the key); in a group the name is `search.expired`."""
     for name, value in values.items():
         if model is not Settings or name not in GROUPS:
-            yield str(name), value, model
+            yield str(name), str(name), value, model
             continue
         if not isinstance(value, Mapping):
             raise fail(name, f"must be a mapping of keys to values{got(value)}")
         for key, one in value.items():
-            yield f"{name}.{key}", one, GROUPS[name]
-
-
-def misplaced(key: str, model: type[BaseModel], *, in_group: bool = False) -> str | None:
-    """Return why a key that a model lacks cannot be set there, and where it can; None where no model has it.
-
-    Args:
-        key: as it was written.
-        model: what may be set there.
-        in_group: whether that is a group of `rag-pipeline.json`.
-    """
-    variable = f"{PREFIX}{key.upper()}"
-    if key in IngestSettings.model_fields:
-        return f"is a setting of reading files: set it in ingest.json or in {variable}"
-    if key in GROUPS and issubclass(model, SettingsGroup):
-        return "is a group of rag-pipeline.json: set its keys here one by one"
-    if key not in Settings.model_fields:
-        return None
-    if model is IngestSettings:
-        return "is a setting of the pipeline: set it in rag-pipeline.json"
-    group = group_of(key)
-    if in_group:
-        return f"belongs to {group!r}: move it to {group}.{key}"
-    by_domain = ", in the manifest of a domain" if key in DomainSettings.model_fields else ""
-    switch = f"; to do without, set {_SWITCHES[key]} to false" if key in _SWITCHES else ""
-    return f"{lifetime(key)}: set it in rag-pipeline.json, in {variable}{by_domain} or in the pipeline config{switch}"
+            yield f"{name}.{key}", str(key), one, GROUPS[name]

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from context_engine.errors import ConfigError, nearest
+from context_engine.errors import ConfigError, did_you_mean, nearest
 from context_engine.settings.files import Location, dotted
 from context_engine.settings.interpolate import FromVariable
 
@@ -49,7 +49,7 @@ _NOT_ENFORCED: Final = frozenset(
 )
 """Keys of the field's vocabulary that promise something this version does not do."""
 
-_OTHER_WORDS: Final = {
+_SYNONYMS: Final = {
     "authority_tier": "tier",
     "level": "tier",
     "kind": "type",
@@ -62,7 +62,7 @@ _OTHER_WORDS: Final = {
     "key": "api_key",
     "token": "api_key",
 }
-"""What people write for a key whose name is not spelt like it."""
+"""What people write for a key of another spelling."""
 
 _HIDDEN: Final = object()
 
@@ -90,7 +90,7 @@ def unknown_key(key: str, known: Mapping[str, Any] | list[str]) -> str:
     """Return the sentence for a key that is not known here."""
     if key in _NOT_ENFORCED:
         return "this version does not enforce this key, so it is refused rather than ignored: remove it"
-    meant = _OTHER_WORDS.get(key.casefold(), key)
+    meant = _SYNONYMS.get(key.casefold(), key)
     return f"unknown key.{nearest(meant if meant in known else key, known)}"
 
 
@@ -183,14 +183,13 @@ def _of_kind(kind: str, context: Mapping[str, Any]) -> str:
         "too_short": "must hold at least {min_length}",
         "string_too_short": "must have at least {min_length} character",
         "string_too_long": "must have at most {max_length} characters",
-        "string_pattern_mismatch": "must be made of letters, digits and _ - (pattern {pattern})",
+        "string_pattern_mismatch": "must consist of letters, digits, _ and - (pattern {pattern})",
     }
     return fixed.get(kind) or bounds.get(kind, f"is not usable ({kind})").format(**context)
 
 
 def _close(value: Any, choices: list[str]) -> str:
-    hint = nearest(str(value), choices)
-    return hint if "Did you mean" in hint else ""
+    return did_you_mean(str(value), choices)
 
 
 def _model_at(model: type[BaseModel], location: Location) -> type[BaseModel]:

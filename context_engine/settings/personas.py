@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from context_engine.core.models import SearchSettings
 from context_engine.errors import ConfigError
-from context_engine.settings.layers import Layer, config_layer, misplaced
+from context_engine.settings.layers import Layer, config_layer
 from context_engine.settings.messages import unknown_key
+from context_engine.settings.placement import misplaced
 
 __all__ = ["PERSONA_KEYS", "persona_layers"]
 
@@ -25,7 +26,8 @@ def persona_layers(rows: Mapping[str, Any], file: str) -> Mapping[str, Layer]:
     """Return a layer for each persona. A similarity_threshold is one on cosine unless similarity_kind says otherwise.
 
     Raises:
-        ConfigError: a persona that is not a mapping, a key that is not known or given twice, a value out of range.
+        ConfigError: a persona that is not a mapping, a key that is not known, belongs elsewhere or is there twice, or a
+            value out of range.
     """
     return {name: _layer(name, row, file) for name, row in rows.items()}
 

@@ -185,7 +185,7 @@ def _ids(raw: Mapping[str, Any]) -> set[str]:
 
 
 def _refuse_flags(raw: Mapping[str, Any], file: str) -> None:
-    """Refuse what would pass for a number: true for 1, and tier 0, which stands for "not given"."""
+    """Refuse what would pass for a number: true for 1, and tier 0, which means "not set"."""
     for index, row in _raw_sources(raw):
         for key in _NUMBERS:
             if isinstance(row.get(key), bool) or (key == "tier" and key in row and row[key] in (0, None)):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 from collections.abc import Mapping
@@ -80,9 +81,14 @@ def _commented(value: Any) -> Any:
 def _pipeline() -> Schema:
     """Return the schema of `rag-pipeline.json`: every setting by its key, and the groups, which hold the same keys."""
     schema = _settings(Settings)
-    groups = {name: _settings(group) for name, group in GROUPS.items()}
+    groups = {name: _group(group) for name, group in GROUPS.items()}
     strategies = {"type": "object", **_table()}
     return {**schema, "properties": {**schema["properties"], **groups, "chunking_strategies": strategies}}
+
+
+def _group(model: type[SettingsGroup]) -> Schema:
+    keys: Schema = {key: {"$ref": f"#/properties/{key}"} for key in model.model_fields}
+    return {"type": "object", "description": inspect.getdoc(model), "additionalProperties": False, "properties": keys}
 
 
 def _settings(model: type[SettingsGroup]) -> Schema:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from context_engine.adapters.sources.adapter import SourceAdapter
 from context_engine.core.protocols import Source
-from context_engine.errors import ConfigError, ContextEngineError, nearest
+from context_engine.errors import ConfigError, ContextEngineError, did_you_mean
 
 __all__ = [
     "EMBEDDERS", "REFINERS", "RERANKERS", "SOURCES", "find_adapter", "installed", "load_adapter", "load_source_adapter",
@@ -61,8 +61,7 @@ def find_adapter(group: str, name: str, *, file: str | None = None, key: str | N
     found = {point.value: point for point in _points(group) if point.name == name}
     if not found:
         names = installed(group)
-        close = nearest(name, names) if names else ""
-        hint = close if "Did you mean" in close else ""
+        hint = did_you_mean(name, names)
         raise ConfigError(
             f"unknown {what} {name!r}. Installed: {', '.join(names) or 'none'}.{hint}", file=file, key=key
         )

@@ -283,13 +283,9 @@ class RerankerChoice:
         settings = hybrid(settings, request.query, has_reranker=self.reranker is not None)
         if self.from_code and self.reranker is not None:
             return with_layer(settings, {"reranker": Setting(self.reranker.name, "code")})
-        if self.reranker is not None or not settings.values.reranking_enabled:
-            return settings
         name = settings.values.reranker
-        if name == "noop":
-            return with_layer(
-                settings, {"reranking_enabled": Setting(False, settings.origins.get("reranker", "default"))}
-            )
+        if self.reranker is not None or name == "noop" or not settings.values.reranking_enabled:
+            return settings
         problem = f"this engine was built with reranking_enabled false, so its reranker {name!r} is not open: "
         problem += "set it to true in rag-pipeline.json, in CONTEXT_ENGINE_RERANKING_ENABLED or in the pipeline config"
         origin, key = settings.origins.get("reranking_enabled", "default"), "reranking_enabled"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import inf
-from queue import Empty, SimpleQueue
 from typing import NamedTuple, TypeVar
 
+from context_engine.core.concurrency.deadline import DeadlineExceeded, call_within
+from context_engine.core.concurrency.executor import Busy
 from context_engine.core.engine.recall import as_source_error
 from context_engine.core.models import (
     DomainSpec,
@@ -148,19 +148,14 @@ def _examined(source: Source, source_id: str, request: ExaminationRequest) -> Ex
 
 def _within(seconds: float, call: Callable[[], T], source_id: str) -> T | str:
     """Return what a call returns, or why it gave nothing; it runs in a daemon thread, which may outlive its time."""
-    results: SimpleQueue[T | str] = SimpleQueue()
-
-    def run() -> None:
-        try:
-            results.put(call())
-        except BaseException as error:  # noqa: BLE001  whatever an adapter raises is its own source's problem
-            results.put(_message(error, source_id))
-
-    threading.Thread(target=run, name=f"examine-{source_id}", daemon=True).start()
     try:
-        return results.get(timeout=seconds)
-    except Empty:
+        return call_within(seconds, call, name=f"examine-{source_id}")
+    except DeadlineExceeded:
         return f"no answer within {seconds:g} s"
+    except Busy as busy:
+        return str(busy)
+    except BaseException as error:  # noqa: BLE001  whatever an adapter raises is its own source's problem
+        return _message(error, source_id)
 
 
 def _message(error: BaseException, source_id: str) -> str:

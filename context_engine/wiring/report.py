@@ -54,14 +54,14 @@ def show(setup: Setup, *, domain: str | None = None, persona: str | None = None)
             )
             for key, entry in effective.to_dict().items()
         ),
-        *_of_reading(setup.config),
+        *_of_ingest(setup.config),
     )
 
 
-def _of_reading(config: Config) -> Iterator[Shown]:
+def _of_ingest(config: Config) -> Iterator[Shown]:
     values, defaults = config.ingest.model_dump(mode="json"), IngestSettings().model_dump(mode="json")
     for key, field in IngestSettings.model_fields.items():
-        origin = config.reading[key].origin if key in config.reading else "default"
+        origin = config.ingest_layer[key].origin if key in config.ingest_layer else "default"
         yield Shown(key, values[key], origin, defaults[key], field.description or "", "ingest")
 
 

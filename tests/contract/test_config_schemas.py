@@ -66,6 +66,15 @@ def test_every_shipped_sample_keeps_its_schema(name: str, content: Any, schema: 
     [
         ("config/schemas/rag-pipeline.json", {"stage1_top_k": 0}),
         ("config/schemas/rag-pipeline.json", {"stage1_topk": 5}),
+        ("config/schemas/rag-pipeline.json", {"search": {"stage1_top_k": 0}}),
+        ("config/schemas/rag-pipeline.json", {"search": {"reranker": "jina"}}),
+        ("config/schemas/rag-pipeline.json", {"models": {"stage1_top_k": 5}}),
+        ("config/schemas/rag-pipeline.json", {"limits": 5}),
+        ("config/schemas/personas.json", {"p": {"reranker": "jina"}}),
+        (
+            "manifests/schemas/manifest-v1.json",
+            {"version": 1, "domain": "A", "sources": [{"id": "s", "type": "bank_sop"}], "settings": {"rrf_k": 9}},
+        ),
         ("config/schemas/chunking.json", {"sop_document": {"method": "magic"}}),
         ("config/schemas/authority.json", {"boosts": {"6": 0.1}}),
         ("config/schemas/personas.json", {"p": {"max_results": 0}}),
@@ -84,6 +93,18 @@ def test_every_shipped_sample_keeps_its_schema(name: str, content: Any, schema: 
 )
 def test_what_the_loader_refuses_the_schema_refuses(schema: str, content: Any) -> None:
     assert list(jsonschema.Draft202012Validator(schemas()[schema]).iter_errors(content))
+
+
+def test_settings_may_be_in_groups_with_comments_and_variables() -> None:
+    schema = schemas()["config/schemas/rag-pipeline.json"]
+    content = {
+        "stage2_top_k": 5,
+        "search": {"// why": "a comment", "stage1_top_k": "${K:-40}", "authority_boosts": {"tier_1": 0.5}},
+        "index": {"max_chunk_tokens": 256},
+        "limits": {},
+        "models": {"reranker": "jina"},
+    }
+    assert jsonschema.Draft202012Validator(schema).is_valid(content)
 
 
 @pytest.mark.parametrize("value", ["${TOP_K:-40}", 40])

@@ -269,12 +269,12 @@ def test_a_broken_plugin_is_listed_and_not_packed(tmp_path: Path) -> None:
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     manifest = tmp_path / "dify_plugin/manifest.yaml"
-    manifest.write_text(manifest.read_text("utf-8").replace("type: plugin", "type: extension"), "utf-8")
+    manifest.write_text(manifest.read_text("utf-8").replace("entrypoint: main", "entrypoint: app"), "utf-8")
     (tmp_path / "dify_plugin/PRIVACY.md").unlink()
     for command in (("check", tmp_path / "dify_plugin"), ("pack", "--plugin-dir", tmp_path / "dify_plugin")):
         result = run(*command)
         assert result.exit_code == 2
-        assert "manifest.yaml: type: 'extension' is not accepted. Valid: plugin. [choice]" in result.stdout
+        assert "manifest.yaml: meta.runner.entrypoint: 'app' is not accepted. Valid: main. [choice]" in result.stdout
         assert "PRIVACY.md: is missing [file]" in result.stdout
 
 

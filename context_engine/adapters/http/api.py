@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 from context_engine.adapters.http.keys import BEARER, KeyHeader
 from context_engine.adapters.http.statuses import Statuses
 
-__all__ = ["MOST_BYTES", "Api", "below_host", "versioned"]
+__all__ = ["MAX_BYTES", "Api", "below_host", "versioned"]
 
-MOST_BYTES: Final = 16 * 1024 * 1024
+MAX_BYTES: Final = 16 * 1024 * 1024
 
 
 def _as_written(base_url: str) -> str:
@@ -29,12 +29,13 @@ class Api:
         statuses: what its statuses mean where that is not the usual.
         good: statuses of success.
         key_header: where it wants the key.
-        key_missing: what mends a connection without a key; empty: it can be asked without one.
-        most_bytes: longest answer that is read.
-        counted: methods that its rate limit counts.
-        counts_refused: statuses of a rate limit that counts refused calls too; its window then passes in silence.
-        waits: whether a call waits until the plan's rate allows it; else it is refused at once.
-        queued: whether something else bounds its parallel calls; else the connection's `max_connections` does here.
+        key_required: where it needs a key, how to give the connection one; empty: a key is optional.
+        max_bytes: longest answer that is read.
+        counted_methods: methods that its rate limit counts.
+        counts_refusals: statuses by which it says that its rate limit is used up, where refused calls count too: then
+            no further search calls it until the window has passed.
+        waits_for_rate: whether a call waits until the plan's rate allows it; else it is refused at once.
+        bounded_elsewhere: whether a queue before this client keeps to `max_connections`; else this client does.
     """
 
     name: str | None = None
@@ -42,12 +43,12 @@ class Api:
     statuses: Statuses = field(default_factory=dict)
     good: frozenset[int] = frozenset({200})
     key_header: KeyHeader = BEARER
-    key_missing: str = ""
-    most_bytes: int = MOST_BYTES
-    counted: frozenset[str] = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
-    counts_refused: frozenset[int] = frozenset()
-    waits: bool = False
-    queued: bool = False
+    key_required: str = ""
+    max_bytes: int = MAX_BYTES
+    counted_methods: frozenset[str] = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
+    counts_refusals: frozenset[int] = frozenset()
+    waits_for_rate: bool = False
+    bounded_elsewhere: bool = False
 
 
 def versioned(version: str) -> Callable[[str], str]:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from context_engine.adapters.http.api import Api
+from context_engine.adapters.http.deadline import TimeLimit
 from context_engine.adapters.http.keys import Access, ApiKey
 from context_engine.adapters.http.rate import RateBudget, shared_budget
 from context_engine.adapters.http.statuses import refusal
@@ -28,9 +29,9 @@ from context_engine.errors import (
 from context_engine.secrecy import redacted
 from context_engine.settings.connections import Connection
 
-__all__ = ["ApiClient", "Turn"]
+__all__ = ["PHASES", "ApiClient", "Turn"]
 
-_PHASES: Final = 3
+PHASES: Final = 3
 """To connect, to wait, to read: each may take the longest silence borne, and all of them no longer than three."""
 
 Turn = Callable[[Callable[[], HttpAnswer]], HttpAnswer]
@@ -67,10 +68,7 @@ class ApiClient:
             ConfigError: it cannot be used.
         """
         connection = self._connect()
-        if connection.api_key is None and self.api.key_missing:
-            raise ConfigError(f"the connection has no api_key: {self.api.key_missing}")
-        key = None if connection.api_key is None else ApiKey(connection.api_key, self.api.key_header)
-        return Access(connection, key, self._clock.monotonic())
+        return Access(connection, self._key(connection), self._clock.monotonic())
 
     def free_calls(self, access: Access) -> int | None:
         """Return how many calls the plan's rate allows now; None: any number."""
@@ -89,7 +87,7 @@ class ApiClient:
 
         Args:
             call: what is asked.
-            access: as read for this search or question; a changed key stands in it afterwards.
+            access: as read for this search or question; it takes on a key that has changed.
             left: seconds until the answer is of no use any more.
             silence_s: the longest silence borne, where it is longer than the connection's own.
             turn: makes the call when its turn has come.
@@ -98,9 +96,9 @@ class ApiClient:
             SourceError: the server gave no good answer, or may not be asked yet.
         """
         used = access.key
-        found = self._asked(call, access, left, silence_s, turn)
+        found = self._exchange(call, access, left, silence_s, turn)
         if isinstance(found, SourceAuthError | SourceForbidden):
-            found = self._rotate(access, used, found) or self._asked(call, access, left, silence_s, turn)
+            found = self._rotate(access, used, found) or self._exchange(call, access, left, silence_s, turn)
         if isinstance(found, SourceError):
             raise found  # not where it was found: the frames there hold the answer, which may repeat the key
         return found
@@ -112,8 +110,17 @@ class ApiClient:
         for client in clients:
             client.close()
 
+    def _key(self, connection: Connection) -> ApiKey | None:
+        if connection.api_key is None and self.api.key_required:
+            raise ConfigError(f"the connection to {connection.shown_url} has no api_key: {self.api.key_required}")
+        try:
+            return None if connection.api_key is None else ApiKey(connection.api_key, self.api.key_header)
+        except ConfigError as error:
+            problem = f"the connection to {connection.shown_url} cannot be used: {error.problem}"
+        raise ConfigError(problem)
+
     def _rotate(self, access: Access, used: ApiKey | None, refused: SourceError) -> SourceError | None:
-        """Read the connection again after a refusal; return the refusal that stands, None where the key is another."""
+        """Read the connection again after a refusal; return it, or None where the key has changed."""
         try:
             fresh = self.access()
         except ConfigError as error:
@@ -123,44 +130,36 @@ class ApiClient:
         access.connection, access.key = fresh.connection, fresh.key
         return None
 
-    def _asked(
+    def _exchange(
         self, call: HttpCall, access: Access, left: Callable[[], float], silence_s: float, turn: Turn
     ) -> HttpAnswer | SourceError:
-        """Return the good answer of one call, or what another stands for."""
+        """Return the good answer of one call, or the error that any other is."""
         connection, key, name = access.connection, access.key, self._name(access.connection)
         longest_s = max(connection.timeout_s, silence_s)
         client, url = self._client(connection), self.api.root(connection.base_url)
 
         def make() -> HttpAnswer:
             self._take(call, access, left)
-            due = self._clock.monotonic() + _PHASES * longest_s
-            return send(
-                client,
-                url,
-                call,
-                key,
-                left=lambda: min(left(), due - self._clock.monotonic()),
-                silence_s=longest_s,
-                most_bytes=self.api.most_bytes,
-                name=name,
-            )
+            due = self._clock.monotonic() + PHASES * longest_s
+            limit = TimeLimit(longest_s, lambda: min(left(), due - self._clock.monotonic()))
+            return send(client, url, call, key, limit=limit, max_bytes=self.api.max_bytes, name=name)
 
         answer = turn(make)
         if answer.status in self.api.good:
             return answer
         hide = redacted if key is None else key.hide
         error = refusal(answer, self.api.statuses, name=name, now=self._clock.now(), hide=hide)
-        if isinstance(error, SourceRateLimited) and answer.status in self.api.counts_refused:
+        if isinstance(error, SourceRateLimited) and answer.status in self.api.counts_refusals:
             _budget(access).refused(self._clock.monotonic())
         return error
 
     def _take(self, call: HttpCall, access: Access, left: Callable[[], float]) -> None:
         """Count the call within the plan's rate; wait for it where the API's calls do."""
-        if call.method not in self.api.counted:
+        if call.method not in self.api.counted_methods:
             return
         budget = _budget(access)
         while wait := budget.take(access.limit, self._clock.monotonic(), access.since):
-            if not self.api.waits or wait >= left():
+            if not self.api.waits_for_rate or wait >= left():
                 raise SourceRateLimited(
                     f"the budget of calls a minute is used up for another {wait:.0f} s, so "
                     f"{self._name(access.connection)} was not asked",
@@ -174,9 +173,9 @@ class ApiClient:
         keyless = connection.model_copy(update={"api_key": None})
         with self._lock:
             if keyless not in self._clients:
-                most = None if self.api.queued else connection.max_connections
+                most = None if self.api.bounded_elsewhere else connection.max_connections
                 try:
-                    self._clients[keyless] = make_client(keyless, most_at_once=most)
+                    self._clients[keyless] = make_client(keyless, max_connections=most)
                 except ConfigError as error:
                     raise SourceUnavailable(f"its connection cannot be used: {error}") from None
             return self._clients[keyless]

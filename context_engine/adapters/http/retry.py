@@ -59,10 +59,19 @@ def retried(
     left: Callable[[], float],
     backoff: Backoff,
     sleep: Callable[[float], None] = nap,
+    outages: tuple[type[SourceError], ...] = OUTAGES,
 ) -> T:
     """Return what a call returns, made again through an outage while tries and time are left.
 
     A server that asks for a longer pause than there is time is not asked again: it would refuse.
+
+    Args:
+        call: made at least once.
+        budget: how often.
+        left: seconds until the answer is of no use any more.
+        backoff: pauses where the server asks for none, or for shorter ones.
+        sleep: waits.
+        outages: errors after which a call is made again, if they are retryable.
 
     Raises:
         SourceError: the last one.
@@ -72,11 +81,11 @@ def retried(
 
     def pause(state: tenacity.RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None
-        asked = error.retry_after_s if isinstance(error, SourceError) else None
-        return max(asked or 0.0, grows(state))
+        requested = error.retry_after_s if isinstance(error, SourceError) else None
+        return max(requested or 0.0, grows(state))
 
     return tenacity.Retrying(
-        retry=tenacity.retry_if_exception(lambda error: isinstance(error, OUTAGES) and error.retryable),
+        retry=tenacity.retry_if_exception(lambda error: isinstance(error, outages) and error.retryable),
         wait=pause,
         stop=lambda state: (
             tenacity.stop_after_attempt(budget.attempts)(state) or state.upcoming_sleep >= left() or not budget.more()
@@ -95,10 +104,10 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
         headers: of the answer, their names in lower case.
         now: our time, where the answer has no Date.
     """
-    given = headers.get("retry-after", "").strip()
-    if given.isdecimal():
-        return min(float(given), _LONGEST_S)
-    moment = _date(given)
+    value = headers.get("retry-after", "").strip()
+    if value.isdecimal():
+        return min(float(value), _LONGEST_S)
+    moment = _date(value)
     if moment is None:
         return None
     seconds = (moment - (_date(headers.get("date", "")) or now)).total_seconds()

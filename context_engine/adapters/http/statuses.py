@@ -39,14 +39,14 @@ class Meaning(NamedTuple):
     Attributes:
         error: the class of the error.
         problem: what happened.
-        mend: what mends it.
+        remedy: what to do about it.
         retryable: whether the same call may succeed later.
         pause_s: seconds until it may, where the answer has no Retry-After.
     """
 
     error: type[SourceError]
     problem: str
-    mend: str = ""
+    remedy: str = ""
     retryable: bool = False
     pause_s: float | None = None
 
@@ -93,11 +93,11 @@ def refusal(
         now: for a Retry-After that is a date.
         hide: takes keys out of the words that go to the debug log.
     """
-    code, message = _said(answer)
+    code, message = _code_and_message(answer)
     logger.debug("%s answered %d %s: %s", name, answer.status, hide(code), hide(message)[:_MOST_LOGGED])
     found = statuses.get(answer.status) or USUAL.get(answer.status) or (_FAILED if answer.status >= 500 else _REFUSED)
     meaning = found if isinstance(found, Meaning) else found(code, message)
-    words = f"{meaning.problem}: {meaning.mend}" if meaning.mend else meaning.problem
+    words = f"{meaning.problem}: {meaning.remedy}" if meaning.remedy else meaning.problem
     asked = retry_after(answer.headers, now) if meaning.retryable else None
     return meaning.error(
         words.replace("{name}", name).replace("{status}", str(answer.status)),
@@ -106,7 +106,7 @@ def refusal(
     )
 
 
-def _said(answer: HttpAnswer) -> tuple[str, str]:
+def _code_and_message(answer: HttpAnswer) -> tuple[str, str]:
     """Return code and message of a body in one of the usual forms, else its beginning as the message."""
     try:
         body: Any = json.loads(answer.body)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -50,16 +50,15 @@ class HttpAnswer(NamedTuple):
         Raises:
             SourceProtocolError: it is not JSON.
         """
-        value: Any = None
         try:
-            value = json.loads(self.body)
-            readable = True
+            return json.loads(self.body)
         except (ValueError, RecursionError):
-            readable = False
-        if readable:
-            return value
+            pass  # raised below: the parser's error holds the body
+        raise SourceProtocolError(self._no_json())
+
+    def _no_json(self) -> str:
         kind = self.headers.get("content-type", "").partition(";")[0] or "nothing"
-        raise SourceProtocolError(
+        return (
             f"the answer is not JSON ({kind}, {len(self.body)} bytes): check that the connection's base_url is the "
             "API's and that no proxy or sign-in page answers in its place"
         )
@@ -88,12 +87,12 @@ class _Client(httpx.Client):
 _NO_COOKIES: Final = _NoCookies()
 
 
-def make_client(connection: Connection, *, most_at_once: int | None = None) -> httpx.Client:
+def make_client(connection: Connection, *, max_connections: int | None = None) -> httpx.Client:
     """Return a client for a connection; the key is not in it.
 
     Args:
         connection: its certificates and its proxy.
-        most_at_once: parallel calls; None where something else bounds them.
+        max_connections: parallel calls; None where something else bounds them.
 
     Raises:
         ConfigError: a certificate file that cannot be used.
@@ -102,7 +101,7 @@ def make_client(connection: Connection, *, most_at_once: int | None = None) -> h
         verify=tls_context(connection),
         proxy=connection.proxy.get_secret_value() if connection.proxy else None,
         limits=httpx.Limits(
-            max_connections=most_at_once,
+            max_connections=max_connections,
             max_keepalive_connections=min(connection.max_connections, _MOST_IDLE),
             keepalive_expiry=_KEEP_ALIVE_S,
         ),
@@ -118,9 +117,8 @@ def send(
     call: HttpCall,
     key: ApiKey | None,
     *,
-    left: Callable[[], float],
-    silence_s: float,
-    most_bytes: int,
+    limit: TimeLimit,
+    max_bytes: int,
     name: str,
 ) -> HttpAnswer:
     """Make one call and return the answer, whatever its status.
@@ -130,46 +128,43 @@ def send(
         url: below which the call's path lies.
         call: what is asked.
         key: goes on the request.
-        left: seconds until the answer is of no use any more, to its last byte.
-        silence_s: longest silence borne.
-        most_bytes: longest answer that is read.
+        limit: the longest silence borne, and when the answer must be there to its last byte.
+        max_bytes: longest answer that is read.
         name: what messages call the server.
 
     Raises:
         SourceTimeout, SourceUnavailable: no answer.
         SourceProtocolError: a redirect, a compressed or an overlong answer.
     """
-    if min(left(), silence_s) <= 0:
+    if min(limit.left(), limit) <= 0:
         raise SourceTimeout("no time was left to ask", retryable=True)
-    answer = _exchanged(client, url, call, key, left, silence_s, most_bytes, name)
+    answer = _exchange(client, url, call, key, limit, max_bytes, name)
     if isinstance(answer, SourceError):
         raise answer  # not where it was found: the transport's error and its frames hold the request, and so the key
     return answer
 
 
-def _exchanged(
+def _exchange(
     client: httpx.Client,
     url: str,
     call: HttpCall,
     key: ApiKey | None,
-    left: Callable[[], float],
-    silence_s: float,
-    most_bytes: int,
+    limit: TimeLimit,
+    max_bytes: int,
     name: str,
 ) -> HttpAnswer | SourceError:
-    limits = {part: TimeLimit(silence_s, left) for part in ("read", "write")}
-    limits["connect"] = TimeLimit(min(silence_s, _CONNECT_S), left)
-    timeout = {**limits, "pool": max(min(silence_s, left()), 0.0)}
+    connect, pool = TimeLimit(min(limit, _CONNECT_S), limit.left), max(min(limit, limit.left()), 0.0)
+    timeout = {"connect": connect, "read": limit, "write": limit, "pool": pool}
     try:
         whole = _url(f"{url}/{call.path}")
         request = httpx.Request(call.method, whole, headers=_HEADERS, json=call.body, extensions={"timeout": timeout})
         response = client.send(request, stream=True, auth=key)
         try:
-            return _read(response, left, most_bytes, name)
+            return _read(response, limit, max_bytes, name)
         finally:
             response.close()
-    except (httpx.TransportError, httpx.InvalidURL, httpx.StreamError) as error:
-        return _failure(error, name, silence_s, left)
+    except (httpx.HTTPError, httpx.InvalidURL, RuntimeError) as error:  # the last: closed meanwhile, or no thread left
+        return _failure(error, name, limit)
 
 
 @lru_cache(maxsize=1024)
@@ -178,40 +173,45 @@ def _url(text: str) -> httpx.URL:
     return httpx.URL(text)
 
 
-def _failure(error: Exception, name: str, silence_s: float, left: Callable[[], float]) -> SourceError:
+def _failure(error: Exception, name: str, limit: TimeLimit) -> SourceError:
     kind = type(error).__name__
     if isinstance(error, httpx.PoolTimeout):
-        problem = "all connections to {name} were in use: raise max_connections of the connection, or lower the load"
-        return SourceTimeout(problem.replace("{name}", name), retryable=True)
+        return SourceTimeout(
+            f"all connections to {name} were in use: raise max_connections, or lower the load", retryable=True
+        )
     if isinstance(error, httpx.ConnectTimeout | httpx.ConnectError | httpx.ProxyError):
         return SourceUnavailable(
             f"{name} could not be reached ({kind}): check base_url, proxy and network", retryable=True
         )
     if isinstance(error, httpx.TimeoutException):
-        how = "the answer was not all there" if left() <= 0 else f"it was silent for {silence_s:g} s (timeout_s)"
-        return SourceTimeout(f"{name} did not answer in time ({kind}): {how}", retryable=True)
+        if limit.left() <= 0:
+            return _late(name)
+        problem = f"{name} was silent for {limit:g} s ({kind}): lower its load, or raise timeout_s of the connection"
+        return SourceTimeout(problem, retryable=True)
     if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol):
         return SourceUnavailable("the connection's base_url cannot be asked: correct it")
     return SourceUnavailable(f"the connection to {name} broke ({kind})", retryable=True)
 
 
-def _read(
-    response: httpx.Response, left: Callable[[], float], most_bytes: int, name: str
-) -> HttpAnswer | SourceProtocolError | SourceTimeout:
-    headers = {name.lower(): value for name, value in response.headers.items()}
+def _late(name: str) -> SourceTimeout:
+    return SourceTimeout(f"{name} did not answer in time: the answer was not all there", retryable=True)
+
+
+def _read(response: httpx.Response, limit: TimeLimit, max_bytes: int, name: str) -> HttpAnswer | SourceError:
+    headers = {header.lower(): value for header, value in response.headers.items()}
     if response.is_redirect:
         return SourceProtocolError(f"{name} answers with a redirect, which is not followed: correct base_url")
     if headers.get("content-encoding", "identity") != "identity":
         return SourceProtocolError("the answer is compressed, which was not asked for: a proxy in between changes it")
-    too_long = SourceProtocolError(f"the answer is longer than {most_bytes // 1024 // 1024} MiB: ask for less at once")
+    too_long = SourceProtocolError(f"the answer is longer than {max_bytes // 1024 // 1024} MiB: ask for less at once")
     length = headers.get("content-length", "")
-    if length.isdecimal() and float(length) > most_bytes:
+    if length.isdecimal() and float(length) > max_bytes:
         return too_long
     body = bytearray()
     for part in response.iter_raw():
         body += part
-        if len(body) > most_bytes:
+        if len(body) > max_bytes:
             return too_long
-        if left() <= 0:
-            return SourceTimeout(f"{name} did not answer in time: the answer was not all there", retryable=True)
+        if limit.left() <= 0:
+            return _late(name)
     return HttpAnswer(response.status_code, headers, bytes(body))

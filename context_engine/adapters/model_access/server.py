@@ -7,10 +7,22 @@ from typing import Any, Final
 
 from tenacity.nap import sleep as nap
 
-from context_engine.adapters.http import Api, ApiClient, Backoff, HttpCall, Meaning, RetryBudget, below_host, retried
+from context_engine.adapters.http import (
+    Access,
+    Api,
+    ApiClient,
+    Backoff,
+    HttpCall,
+    Meaning,
+    RetryBudget,
+    below_host,
+    retried,
+)
+from context_engine.adapters.http.client import PHASES
 from context_engine.adapters.model_access.context import ModelContext
 from context_engine.core.protocols import Clock
 from context_engine.errors import (
+    ConfigError,
     ContextEngineError,
     SourceError,
     SourceForbidden,
@@ -24,8 +36,9 @@ from context_engine.settings.connections import Connection
 __all__ = ["ModelServer", "model_api", "open_server"]
 
 _BACKOFF: Final = Backoff(first_s=0.5, most_s=60.0)
-_PHASES: Final = 3
-_MOST_WAIT_S: Final = 60.0
+_PAUSE_S: Final = 60.0
+"""Allowed for the pause that goes with each attempt."""
+
 _ABOUT_THE_MODEL: Final = "check the model's name and options; the debug log holds its words"
 
 _STATUSES: Final = {
@@ -55,7 +68,7 @@ def model_api(prefix: str, **limits: Any) -> Api:
         prefix: of the API, where the connection's base URL is only a host.
         limits: further attributes of the `Api`.
     """
-    return Api(root=below_host(prefix), statuses=_STATUSES, waits=True, **limits)
+    return Api(root=below_host(prefix), statuses=_STATUSES, waits_for_rate=True, **limits)
 
 
 class ModelServer:
@@ -90,11 +103,34 @@ class ModelServer:
         """Return the parsed answer of a POST to a path of the API.
 
         Raises:
-            ConfigError: its connection cannot be read.
-            ContextEngineError: the one that `error` makes; the server failed, refused or did not answer.
+            ContextEngineError: the one that `error` makes; the connection cannot be read, or the server failed,
+                refused or did not answer.
         """
-        access = self._client.access()
-        due = self._clock.monotonic() + self._attempts * (_PHASES * access.connection.timeout_s + _MOST_WAIT_S)
+        failure: ContextEngineError
+        try:
+            return self._post(path, body)
+        except ConfigError as error:
+            failure = self._error(f"its connection cannot be used: {error}", False)
+        except SourceError as error:
+            pause = f"; it asks for a pause of {error.retry_after_s:.0f} s" if error.retry_after_s else ""
+            failure = self._error(f"{error}{pause}", error.retryable)
+        raise failure  # outside the except, so that it stands alone
+
+    def access(self) -> Access:
+        """Read the connection.
+
+        Raises:
+            ConfigError: it cannot be used.
+        """
+        return self._client.access()
+
+    def close(self) -> None:
+        """Close connections; may be called twice."""
+        self._client.close()
+
+    def _post(self, path: str, body: Mapping[str, Any]) -> Any:
+        access = self.access()
+        due = self._clock.monotonic() + self._attempts * (PHASES * access.connection.timeout_s + _PAUSE_S)
 
         def left() -> float:
             return due - self._clock.monotonic()
@@ -102,16 +138,7 @@ class ModelServer:
         def ask() -> Any:
             return self._client.call(HttpCall("POST", path, body), access, left).json()
 
-        failure: SourceError
-        try:
-            return retried(ask, RetryBudget(self._attempts), left, _BACKOFF, self._sleep)
-        except SourceError as error:
-            failure = error
-        raise self._error(str(failure), failure.retryable)
-
-    def close(self) -> None:
-        """Close connections; may be called twice."""
-        self._client.close()
+        return retried(ask, RetryBudget(self._attempts), left, _BACKOFF, self._sleep)
 
 
 def open_server(
@@ -125,7 +152,8 @@ def open_server(
     """Return the server of a connection by its name; nothing is asked yet.
 
     Raises:
-        ConfigError: there is no such connection.
+        ConfigError: there is no such connection, or one that cannot be used.
     """
-    context.connection(connection)  # one that is not there is said now
-    return ModelServer(api, lambda: context.connection(connection), error, clock=context.clock, attempts=attempts)
+    server = ModelServer(api, lambda: context.connection(connection), error, clock=context.clock, attempts=attempts)
+    server.access()
+    return server

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterator
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from context_engine.core.concurrency.deadline import DeadlineExceeded, call_within
+from context_engine.core.concurrency.executor import Busy
 from context_engine.core.models import Chunk
 from context_engine.errors import ContextEngineError
 
@@ -71,19 +71,19 @@ def _reranks(models: Models) -> str | None:
 
 def _tried(try_it: Callable[[], str | None]) -> str | None:
     """Return what is wrong, None if nothing is; a model that hangs holds up neither the next nor the end."""
-    found: SimpleQueue[str | None] = SimpleQueue()
 
-    def run() -> None:
+    def problem() -> str | None:
         try:
-            found.put(try_it())
+            return try_it()
         except ContextEngineError as error:
-            found.put(str(error))
+            return str(error)
         except BaseException as error:  # its text may hold secrets
             logger.debug("a model raised", exc_info=error)
-            found.put(f"failed with {type(error).__name__} (its text is in the debug log)")
+            return f"failed with {type(error).__name__} (its text is in the debug log)"
 
-    threading.Thread(target=run, name="doctor-model", daemon=True).start()
     try:
-        return found.get(timeout=MODEL_S)
-    except Empty:
+        return call_within(MODEL_S, problem, name="doctor-model")
+    except DeadlineExceeded:
         return f"no answer within {MODEL_S:g} s"
+    except Busy as busy:
+        return str(busy)

@@ -42,6 +42,7 @@ Examples:
   context-engine eval run --set authority_weight=0 --baseline default --report ab.md
   context-engine eval run --save-run today.run && context-engine eval run --baseline today.run
 """
+SET: Final = "Any setting but those under index, or ADAPTER.KEY of sources."
 COMPARE: Final = """\b
 Example:
   context-engine eval compare new.run old.run --qrels qrels.tsv --queries q.jsonl -d NPA --html ab.html
@@ -55,7 +56,7 @@ def eval_() -> None:
 
 @eval_.command(epilog=RUN)
 @judged
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any setting, or ADAPTER.KEY of sources.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=SET)
 @click.option("--baseline", multiple=True, metavar="RUN|KEY=VALUE", help="A run file, settings, or 'default'.")
 @click.option("--top-k", "-k", type=click.IntRange(1, 1000), metavar="N", help="Chunks read [default: stage2_top_k].")
 @measured_by

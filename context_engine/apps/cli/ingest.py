@@ -148,7 +148,7 @@ def _once(context: CliContext, order: _Order, *, as_json: bool) -> bool:
 
 def _run(context: CliContext, order: _Order, specs: Sequence[SourceSpec], sink: Sink) -> IngestReport:
     from context_engine.adapters.token_counters import open_counter
-    from context_engine.ingest import FileMemory, IngestOptions
+    from context_engine.ingest import IngestOptions, ScanCache
     from context_engine.ingest import ingest as run
 
     settings = context.setup.resolver.base(context.setup.registry.domain(order.domain)).values
@@ -164,7 +164,7 @@ def _run(context: CliContext, order: _Order, specs: Sequence[SourceSpec], sink: 
             return run(
                 order.path, specs, sink,
                 source_id=order.source_id, options=options, prune=order.prune, dry_run=order.dry_run,
-                progress=progress, memory=FileMemory(context.data_dir / f"files-{order.to}.json", force=order.force),
+                progress=progress, memory=ScanCache(context.data_dir / f"files-{order.to}.json", force=order.force),
             )  # fmt: skip
     except SourceError:
         note("What was written stays: run the command again to go on.")

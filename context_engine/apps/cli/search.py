@@ -31,8 +31,8 @@ Examples:
   context-engine search "default fund" -d DCE --json | jq '.chunks[]._provenance'
 """
 SET: Final = (
-    "A setting of this search; 'config show' lists them. Models (embedder, reranker, query refiner, their options) and "
-    "how text and vectors are merged are those of the configuration or of CONTEXT_ENGINE_... variables."
+    "A setting of this search; 'config show' lists them under 'search'. Those under index, limits and models are set "
+    "in the configuration or by CONTEXT_ENGINE_... variables."
 )
 
 

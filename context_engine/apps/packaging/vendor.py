@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, distributions, packages_distributions
 from importlib.util import find_spec
@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from context_engine.apps.packaging.files import Files, read_tree
 from context_engine.apps.packaging.reach import reachable
-from context_engine.apps.packaging.requirements import normal, package_version
+from context_engine.apps.packaging.requirements import canonical, package_version, read_requirements
 from context_engine.errors import ConfigError
 
 __all__ = ["Project", "Vendored", "find_project", "vendor_installed", "vendor_project"]
@@ -92,8 +92,7 @@ def vendor_project(project: Project, users: Iterable[Files]) -> Vendored:
     unused = tuple(f"{_SOURCE}/{path}" for path in _UNUSED_DATA)
     files = {path: content for path, content in found.items() if not path.startswith(unused)}
     version = package_version(files[f"{_SOURCE}/__init__.py"]) or project.version
-    needed = (one for one in project.table.get("dependencies", ()) if _named(one) not in _OF_THE_COMMAND_LINE)
-    requires = tuple(needed)
+    requires = _without(project.table.get("dependencies", ()), _OF_THE_COMMAND_LINE)
     return Vendored(files={**files, **_metadata("context-engine", version, requires, points)}, requires=requires)
 
 
@@ -131,12 +130,13 @@ def vendor_installed(package: str) -> Vendored:
         if point.group.startswith(_GROUPS):
             groups.setdefault(point.group, {})[point.name] = point.value
     own = [one for one in found.requires or () if not re.search(r"\bextra\s*==", one)]
-    requires = tuple(one for one in own if _named(one) != "context-engine")
+    requires = _without(own, frozenset(("context-engine",)))
     return Vendored(files={**files, **_metadata(name, found.version, requires, groups)}, requires=requires)
 
 
-def _named(requirement: str) -> str:
-    return normal(re.split(r"[^A-Za-z0-9._-]", requirement)[0])
+def _without(requirements: Iterable[str], names: Container[str]) -> tuple[str, ...]:
+    parsed = ((text, read_requirements([text])[0]) for text in requirements)
+    return tuple(text for text, found in parsed if not any(canonical(one.name) in names for one in found))
 
 
 def _distribution(package: str) -> str:
@@ -164,7 +164,7 @@ def _folder(package: str) -> Path:
 def _metadata(
     name: str, version: str, requires: tuple[str, ...], groups: Mapping[str, Mapping[str, str]]
 ) -> dict[str, bytes]:
-    folder = f"{normal(name).replace('-', '_')}-{version}.dist-info"
+    folder = f"{canonical(name).replace('-', '_')}-{version}.dist-info"
     head = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
     lines = [*head, *(f"Requires-Dist: {one}" for one in requires)]
     points: list[str] = []

@@ -1,1 +1,1 @@
-"""What runs beside the caller, and what survives a fork of its process."""
+"""Calls beside the caller: in daemon threads, bounded, each with a deadline; and what a forked child forgets."""

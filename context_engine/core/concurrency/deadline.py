@@ -1,79 +1,100 @@
-"""One call to something slow: in time or not at all."""
+"""A call to something slow: in time or not at all."""
 
 from __future__ import annotations
 
 import logging
-import threading
+import time
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
-from typing import Any
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, TypeVar
 
-from context_engine.core.concurrency.forking import forget_in_child
-from context_engine.core.protocols import Clock
+from context_engine.core.concurrency.bulkhead import Bulkhead, Overdue
+from context_engine.core.concurrency.executor import EXECUTOR, Busy
 from context_engine.errors import ContextEngineError
 
-__all__ = ["CallLane"]
+__all__ = ["DeadlineCaller", "DeadlineExceeded", "call_within", "countdown", "done_within"]
 
 logger = logging.getLogger(__name__)
 
-_Replies = SimpleQueue[tuple[Any, BaseException | None]]
+T = TypeVar("T")
 
 
-class CallLane:
-    """Asks one model, each call in a daemon thread of its own; while a call is overdue it is not asked again.
+class DeadlineExceeded(Exception):
+    """A call did not return in time; it goes on by itself, and what it returns is dropped."""
+
+
+def countdown(seconds: float, monotonic: Callable[[], float] = time.monotonic) -> Callable[[], float]:
+    """Return a function that says how many of the seconds are left, less than 0 when they have passed."""
+    due = monotonic() + seconds
+    return lambda: due - monotonic()
+
+
+def done_within(future: Future[Any], seconds: float) -> bool:
+    """Wait for a future, at most so many seconds of the machine's clock; return whether it is done."""
+    left = countdown(seconds)
+    while not future.done() and (patience := left()) > 0:
+        with suppress(TimeoutError):  # of the waiting: what the call raises is returned here
+            future.exception(patience)
+    return future.done()
+
+
+def call_within(seconds: float, call: Callable[[], T], *, name: str) -> T:
+    """Return what a call returns that is made in a daemon thread.
 
     Args:
-        name: of what is asked, for errors.
+        seconds: until it is given up.
+        call: its exceptions are raised here.
+        name: of its thread.
+
+    Raises:
+        DeadlineExceeded: it has not returned by then.
+        Busy: no thread could be started.
+    """
+    future = EXECUTOR.submit(call, name)
+    if not done_within(future, seconds):
+        raise DeadlineExceeded
+    return future.result()
+
+
+class DeadlineCaller:
+    """Calls one model, each time with a deadline; while a call is overdue it is not called again.
+
+    Args:
+        name: of what is called, for errors.
         verb: what it does, for the names of threads.
-        clock: the time.
+        monotonic: seconds that never go back.
         error: the class of its errors.
     """
 
-    def __init__(self, name: str, verb: str, clock: Clock, error: type[ContextEngineError]) -> None:
-        self._name, self._verb, self._clock, self._error = name, verb, clock, error
-        self.forget()
-        forget_in_child(self)
+    def __init__(self, name: str, verb: str, monotonic: Callable[[], float], error: type[ContextEngineError]) -> None:
+        self._name, self._monotonic, self._error = name, monotonic, error
+        self._bulkhead = Bulkhead(f"{verb}-{name}")
 
-    def forget(self) -> None:
-        """Know of no call under way: in a forked child none is."""
-        self._lock = threading.Lock()
-        self._due: dict[object, float] = {}
-
-    def ask(self, call: Callable[[], Any], seconds: float, *, nothing: str) -> Any:
+    def call(self, call: Callable[[], T], seconds: float, *, nothing: str) -> T:
         """Return what the call returns.
 
         Args:
             call: made in another thread.
             seconds: until it is given up; less than 0 is 0.
-            nothing: what was not given, for the error.
+            nothing: what was not given in time, for the error, such as "no scores".
 
         Raises:
             ContextEngineError: of the class given; it failed, gave nothing in time, or is stuck in an overdue call.
         """
-        token, now = object(), self._clock.monotonic()
-        with self._lock:
-            if any(due <= now for due in self._due.values()):
-                raise self._error(f"{self._name} is still busy with an overdue call")
-            self._due[token] = now + seconds
-        replies: _Replies = SimpleQueue()
-        arguments = (token, call, replies)
-        threading.Thread(target=self._run, args=arguments, name=f"{self._verb}-{self._name}", daemon=True).start()
+        left = countdown(seconds, self._monotonic)
         try:
-            answer, error = replies.get(timeout=max(seconds, 0.0))
-        except Empty:
-            raise self._error(f"{self._name} gave {nothing} within {max(seconds, 0.0):.3g} s") from None
+            future = self._bulkhead.submit(call, left)
+        except Overdue as busy:
+            raise self._error(f"{self._name} is {busy}") from None
+        except Busy as busy:
+            raise self._error(f"{self._name} could not be called: {busy}") from None
+        if not done_within(future, seconds):
+            raise self._error(f"{self._name} gave {nothing} within {max(seconds, 0.0):.3g} s")
+        error = future.exception()
+        if error is None:
+            return future.result()
         if isinstance(error, self._error):
             raise error
-        if error is not None:
-            logger.debug("%s raised", self._name, exc_info=error)
-            raise self._error(f"{self._name} failed with {type(error).__name__}") from error
-        return answer
-
-    def _run(self, token: object, call: Callable[[], Any], replies: _Replies) -> None:
-        try:
-            reply: tuple[Any, BaseException | None] = (call(), None)
-        except BaseException as error:  # noqa: BLE001  the thread must always leave its lane
-            reply = (None, error)
-        with self._lock:
-            self._due.pop(token, None)
-        replies.put(reply)
+        logger.debug("%s raised", self._name, exc_info=error)
+        raise self._error(f"{self._name} failed with {type(error).__name__}") from error

@@ -1,36 +1,46 @@
-"""Daemon threads that are used again: starting one costs more than a call to a dataset that is near."""
+"""Calls in daemon threads that are used again: starting one costs more than a call to a server that is near."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from concurrent.futures import Future
+from contextvars import Context
+from typing import Final, TypeVar
 
 from context_engine.core.concurrency.forking import forget_in_child
 
-__all__ = ["WORKERS", "Workers"]
+__all__ = ["EXECUTOR", "Busy", "DaemonExecutor", "resolve"]
+
+T = TypeVar("T")
+_Job = Callable[[], None]
 
 _IDLE_S: Final = 20.0
 
-Job = Callable[[], None]
+
+class Busy(Exception):
+    """The call was not made, for the reason that the message gives."""
 
 
 class _Worker:
-    """A thread's letter box."""
+    """A thread and the job it is to run next."""
 
-    __slots__ = ("filled", "job")
+    __slots__ = ("job", "ready")
 
-    def __init__(self) -> None:
-        self.filled = threading.Semaphore(0)
-        self.job: Job | None = None
+    def __init__(self, job: _Job) -> None:
+        self.ready = threading.Semaphore(0)
+        self.job: _Job | None = job
 
 
-class Workers:
-    """Runs each job at once in a thread of its own, an idle one where there is one.
+class DaemonExecutor:
+    """Runs each call at once in a thread of its own, an idle one where there is one.
 
-    A job that hangs keeps its thread and nobody else's, so there is no bound here: whoever starts jobs bounds them. An
-    idle thread ends after a while, and none keeps the process from ending.
+    A call that hangs keeps its thread and nobody else's, so there is no bound here: a bulkhead or a fan-out sets one.
+    Idle threads end after a while, and none keeps the process from ending.
+
+    Args:
+        idle_s: seconds that a thread waits for another call.
     """
 
     def __init__(self, idle_s: float = _IDLE_S) -> None:
@@ -38,45 +48,72 @@ class Workers:
         self.forget()
         forget_in_child(self)
 
-    def start(self, job: Job) -> bool:
-        """Run a job, which must not raise; return False if no thread could be started."""
+    def forget(self) -> None:
+        """Forget the threads: a forked process has none of them."""
+        self._lock = threading.Lock()
+        self._idle: deque[_Worker] = deque()
+
+    def submit(self, call: Callable[[], T], name: str) -> Future[T]:
+        """Start a call and return its future, which takes whatever the call raises.
+
+        Args:
+            call: made in another thread, which has no context variables of the caller or of earlier calls.
+            name: of the thread while the call runs.
+
+        Raises:
+            Busy: no thread could be started.
+        """
+        future: Future[T] = Future()
+
+        def job() -> None:
+            threading.current_thread().name = name
+            Context().run(resolve, future, call)
+
+        self._start(job)
+        return future
+
+    def _start(self, job: _Job) -> None:
         with self._lock:
             worker = self._idle.pop() if self._idle else None
         if worker is not None:
             worker.job = job
-            worker.filled.release()
-            return True
-        worker = _Worker()
-        worker.job = job
+            worker.ready.release()
+            return
         try:
-            threading.Thread(target=self._run, args=(worker,), name="dify", daemon=True).start()
+            threading.Thread(target=self._run, args=(_Worker(job),), daemon=True).start()
         except RuntimeError:
-            return False
-        return True
+            raise Busy("no thread could be started") from None
 
     def _run(self, worker: _Worker) -> None:
         while worker.job is not None:
             job, worker.job = worker.job, None
             job()
             del job  # what it held is free while the thread is idle
+            threading.current_thread().name = "idle"
             with self._lock:
                 self._idle.append(worker)
-            if not worker.filled.acquire(timeout=self._idle_s) and not self._leave(worker):
-                worker.filled.acquire()
+            if not worker.ready.acquire(timeout=self._idle_s) and not self._retire(worker):
+                worker.ready.acquire()
 
-    def _leave(self, worker: _Worker) -> bool:
-        """Leave the idle ones; False if a job was just given."""
+    def _retire(self, worker: _Worker) -> bool:
+        """Take a thread off the idle ones; False if it was just given a job."""
         with self._lock:
             if worker in self._idle:
                 self._idle.remove(worker)
                 return True
         return False
 
-    def forget(self) -> None:
-        """Forget the threads: a forked process has none of them."""
-        self._lock = threading.Lock()
-        self._idle: deque[_Worker] = deque()
+
+def resolve(future: Future[T], call: Callable[[], T]) -> None:
+    """Make the call of a future, unless that was cancelled."""
+    try:
+        if future.set_running_or_notify_cancel():
+            future.set_result(call())
+    except BaseException as error:  # noqa: BLE001  whoever waits is always told
+        future.set_exception(error)
+    finally:
+        del future, call  # the error's traceback holds this frame
 
 
-WORKERS: Final = Workers()
+EXECUTOR: Final = DaemonExecutor()
 """The threads of this process."""

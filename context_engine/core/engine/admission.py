@@ -1,4 +1,4 @@
-"""What a source gave, checked before anything trusts it."""
+"""Admission: a source's answer is validated before anything trusts it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from context_engine.core.engine.sanitize_chunk import (
-    beginning,
-    id_of,
-    is_scorer,
-    name_of,
-    sound_chunk,
-    sound_notice,
-    with_sound_words,
+    chunk_id_of,
+    chunk_label,
+    excerpt,
+    is_valid_scorer,
+    sanitized_chunk,
+    sanitized_error,
+    sanitized_notice,
 )
 from context_engine.core.models import (
     NOTHING,
@@ -35,17 +35,19 @@ from context_engine.core.models import (
 )
 from context_engine.errors import SourceError, SourceProtocolError
 
-__all__ = ["Admitted", "admit", "usable"]
+__all__ = ["ValidatedAnswer", "valid_chunk", "validate_answer"]
 
 _MOST_NOTICES: Final = 200
 _MOST_WHOLE: Final = 2**1023
-"""A larger number is none of JSON, and Python refuses to write it."""
+"""A larger number is not valid JSON, and Python refuses to write it."""
 
 
-class Admitted(NamedTuple):
+class ValidatedAnswer(NamedTuple):
     """A checked answer: its chunks cut at top_k, how many were cut, how many were refused, and notices.
 
     Attributes:
+        cut: chunks past top_k that were left out.
+        rejected: what was refused: not a chunk, or without text.
         retrieved_at: when the source says it answered, aware; None where it does not say.
         failures: what parts of the source could not get.
         by_keywords: as in `SourceAnswer`.
@@ -60,7 +62,7 @@ class Admitted(NamedTuple):
     by_keywords: bool = False
 
 
-def admit(answer: Any, *, source_id: str, top_k: int) -> Admitted:
+def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnswer:
     """Return the usable part of an answer.
 
     Chunks past top_k are cut and counted, without looking at them. What is not a chunk with text is refused and
@@ -74,19 +76,19 @@ def admit(answer: Any, *, source_id: str, top_k: int) -> Admitted:
         raise SourceProtocolError(
             f"search() returned {type(answer).__name__} instead of a SourceAnswer", source_id=source_id
         )
-    given: Any = answer.chunks
+    chunks: Any = answer.chunks
     if (
-        isinstance(given, str | bytes | Mapping | Set)
-        or not hasattr(given, "__len__")
-        or not hasattr(given, "__iter__")
+        isinstance(chunks, str | bytes | Mapping | Set)
+        or not hasattr(chunks, "__len__")
+        or not hasattr(chunks, "__iter__")
     ):
-        raise SourceProtocolError(f"its chunks are {type(given).__name__} instead of a list", source_id=source_id)
-    notices = [sound_notice(one, source_id) for one in answer.notes]
+        raise SourceProtocolError(f"its chunks are {type(chunks).__name__} instead of a list", source_id=source_id)
+    notices = [sanitized_notice(one, source_id) for one in answer.notes]
     kept: list[Chunk] = []
     rejected = 0
-    for chunk in islice(given, top_k):
+    for chunk in islice(chunks, top_k):
         if _is_chunk(chunk):
-            kept.append(usable(chunk, notices))
+            kept.append(valid_chunk(chunk, notices))
         else:
             rejected += 1
     if rejected:
@@ -94,29 +96,29 @@ def admit(answer: Any, *, source_id: str, top_k: int) -> Admitted:
         notices.append(Notice(NoticeCode.CHUNKS_REFUSED, source_id, said, {"count": rejected}))
     retrieved_at = answer.retrieved_at
     if retrieved_at is not None and not _is_aware(retrieved_at):
-        value = beginning(retrieved_at)
+        value = excerpt(retrieved_at)
         said = f"retrieved_at {value} is not a moment with a time zone and counts as not known"
         detail = {"field": "retrieved_at", "value": value}
         notices.append(Notice(NoticeCode.FIELD_UNUSABLE, source_id, said, detail))
         retrieved_at = None
-    cut = answer.cut + max(len(given) - top_k, 0)
+    cut = answer.cut + max(len(chunks) - top_k, 0)
     further = len(notices) - _MOST_NOTICES
     if further > 0:
         said = f"and {further} further notes"
         notices[_MOST_NOTICES:] = [Notice(NoticeCode.NOTICES_LEFT_OUT, source_id, said, {"count": further})]
     failures = _failures(answer, source_id)
     known = about(source_id, notices)
-    return Admitted(tuple(kept), cut, rejected, known, retrieved_at, failures, answer.by_keywords is True)
+    return ValidatedAnswer(tuple(kept), cut, rejected, known, retrieved_at, failures, answer.by_keywords is True)
 
 
-def usable(chunk: Chunk, notices: list[Notice]) -> Chunk:
+def valid_chunk(chunk: Chunk, notices: list[Notice]) -> Chunk:
     """Return what can be used of a chunk: typed fields, scores their kinds can be, valid text, bounded metadata.
 
     Args:
         chunk: with text.
         notices: takes one for whatever was changed.
     """
-    return sound_chunk(_with_usable_scores(_with_usable_fields(chunk, notices), notices), notices)
+    return sanitized_chunk(_with_valid_scores(_with_valid_fields(chunk, notices), notices), notices)
 
 
 def _failures(answer: SourceAnswer, source_id: str) -> tuple[SourceError, ...]:
@@ -125,7 +127,7 @@ def _failures(answer: SourceAnswer, source_id: str) -> tuple[SourceError, ...]:
             name = type(error).__name__
             raise SourceProtocolError(f"its failures hold a {name} instead of a SourceError", source_id=source_id)
         error.source_id = error.source_id or source_id
-        with_sound_words(error)
+        sanitized_error(error)
     return tuple(answer.failures)
 
 
@@ -185,7 +187,7 @@ _FIELDS: Final[tuple[_Field, ...]] = tuple(
 )
 
 
-_SETTLED: Final[Mapping[str, tuple[type, ...]]] = {
+_VALID_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     **{name: (str,) for name, check in _CHECKS.items() if check is _is_text},
     "source_type": (SourceType,),
     "trust_class": (TrustClass,),
@@ -197,41 +199,41 @@ _SETTLED: Final[Mapping[str, tuple[type, ...]]] = {
     "metadata": (dict, type(NOTHING)),
     "extra": (dict, type(NOTHING)),
 }
-"""Types that answer a field's check alone."""
+"""Types that pass a field's check whatever the value."""
 
 
 @lru_cache(maxsize=1024)
-def _unsettled(types: tuple[type, ...]) -> tuple[_Field, ...]:
-    """Return the fields that have to be looked at where a chunk's values have these types; a source's are alike."""
+def _fields_to_check(types: tuple[type, ...]) -> tuple[_Field, ...]:
+    """Return the fields whose values must be checked where a chunk's values have these types; a source's are alike."""
     return tuple(
         (index, name, default, check)
         for index, name, default, check in _FIELDS
-        if types[index] not in _SETTLED.get(name, ()) and (default is not None or types[index] is not type(None))
+        if types[index] not in _VALID_TYPES.get(name, ()) and (default is not None or types[index] is not type(None))
     )
 
 
-def _with_usable_fields(chunk: Chunk, notices: list[Notice]) -> Chunk:
+def _with_valid_fields(chunk: Chunk, notices: list[Notice]) -> Chunk:
     bad = {}
-    for index, name, default, check in _unsettled(tuple(map(type, chunk))):
+    for index, name, default, check in _fields_to_check(tuple(map(type, chunk))):
         value = chunk[index]
         if value is not default and not check(value):
             bad[name] = default
-            said = f"chunk {name_of(chunk)}: {name} {beginning(value)} cannot be used and counts as not known"
-            detail = {"chunk_id": id_of(chunk), "field": name, "value": beginning(value)}
+            said = f"chunk {chunk_label(chunk)}: {name} {excerpt(value)} cannot be used and counts as not known"
+            detail = {"chunk_id": chunk_id_of(chunk), "field": name, "value": excerpt(value)}
             notices.append(Notice(NoticeCode.FIELD_UNUSABLE, "", said, detail))
     return chunk._replace(**bad) if bad else chunk
 
 
-def _with_usable_scores(chunk: Chunk, notices: list[Notice]) -> Chunk:
+def _with_valid_scores(chunk: Chunk, notices: list[Notice]) -> Chunk:
     """Numbers of other libraries become floats; what is no score, or one its kind cannot be, is left out."""
     kept = []
     changed = False
     for score in chunk.scores:
-        known = type(score) is Score and type(score.kind) is ScoreKind and is_scorer(score.scorer)
+        known = type(score) is Score and type(score.kind) is ScoreKind and is_valid_scorer(score.scorer)
         value = usable_score(score.kind, score.value) if known else None
         if value is None:
-            said = f"chunk {name_of(chunk)}: score {beginning(score)} counts as absent"
-            detail = {"chunk_id": id_of(chunk), "value": beginning(score)}
+            said = f"chunk {chunk_label(chunk)}: score {excerpt(score)} counts as absent"
+            detail = {"chunk_id": chunk_id_of(chunk), "value": excerpt(score)}
             notices.append(Notice(NoticeCode.SCORE_UNUSABLE, "", said, detail))
         else:
             kept.append(score if value is score.value else score._replace(value=value))

@@ -35,7 +35,7 @@ def default_settings(domain: DomainSpec, request: SearchRequest) -> EffectiveSet
     try:
         values = Settings.model_validate({**domain.settings, **request.overrides})
     except ValidationError as error:
-        raise InvalidRequest(_first_problem(error)) from None
+        raise InvalidRequest(_message(error)) from None
     origins = {**dict.fromkeys(domain.settings, "domain"), **dict.fromkeys(request.overrides, "call")}
     return EffectiveSettings(values=values, origins=origins)
 
@@ -47,7 +47,7 @@ def _check_keys(keys: Iterable[str], allowed: type[SettingsGroup]) -> None:
             raise InvalidRequest(f"setting {key} {lifetime(key)}: give the engine a `resolve` that sets it")
 
 
-def _first_problem(error: ValidationError) -> str:
+def _message(error: ValidationError) -> str:
     """Return the first problem as a sentence; one of several settings together names them itself."""
     first = error.errors(include_url=False)[0]
     key = ".".join(map(str, first["loc"]))

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC
+from datetime import UTC, datetime
 
-from context_engine.core.engine.admission import usable
-from context_engine.core.engine.assemble import assemble, stage_two
+from context_engine.core.engine.admission import ValidatedAnswer, valid_chunk
 from context_engine.core.engine.clock import SystemClock, TimeSortedIds
+from context_engine.core.engine.pipeline import SearchPipeline
+from context_engine.core.engine.recall import SourceReply
 from context_engine.core.engine.refining import prepared_query
-from context_engine.core.engine.reranking import RerankLane, rerank_step
-from context_engine.core.engine.stage2 import rank
-from context_engine.core.models import (
-    Chunk,
-    EffectiveSettings,
-    Notice,
-    RawAnswer,
-    SearchRequest,
-    SearchResult,
-    SourceSpec,
-    SourceStatus,
-    about,
-)
+from context_engine.core.engine.reranking import TimedReranker, rerank_step
+from context_engine.core.engine.retriever import FixedAnswers, SourceOutcome
+from context_engine.core.engine.search_plan import ClockReading, SearchPlan
+from context_engine.core.engine.source_outcome import source_outcome
+from context_engine.core.models import Chunk, EffectiveSettings, Notice, SearchRequest, SearchResult, SourceSpec, about
 from context_engine.core.protocols import Clock, IdSource, Reranker
 
 __all__ = ["rank_chunks"]
@@ -49,40 +42,22 @@ def rank_chunks(
     """
     clock, ids = clock or SystemClock(), ids or TimeSortedIds()
     now = clock.now()
-    found = list(notices)
-    chunks = tuple(usable(chunk, found) for chunk in chunks)
-    raw = RawAnswer(source_id=spec.id, chunks=chunks, retrieved_at=now)
-    status = SourceStatus(
-        source_id=spec.id,
-        title=spec.title,
-        source_type=str(spec.type),
-        authority_tier=spec.tier,
-        state="ok" if chunks else "empty",
-        asked=len(chunks),
-        chunks=len(chunks),
-        notices=about(spec.id, found),
-    )
-    day = now.astimezone(UTC).date()
-    as_of = request.as_of or day
-    given = stage_two(
-        request,
-        settings,
-        [spec],
-        [raw],
-        now=now,
-        as_of=as_of,
-        today=as_of >= day,
-        search_id=ids.new(now),
-        prepared=prepared_query(request.query, {}, settings.values, None),
-    )
-    lane = None if reranker is None else RerankLane(reranker, clock)
-    step = rerank_step(lane, settings.values, lambda: settings.values.deadline_s)
-    return assemble(
-        given,
-        rank(given, step, clock.monotonic),
+    plan = SearchPlan(
         request=request,
-        settings=settings,
-        specs=[spec],
-        statuses=(status,),
-        recall_ms=0.0,
+        specs=(spec,),
+        effective=settings,
+        prepared=prepared_query(request.query, {}, settings.values, None),
+        clock=ClockReading.at(now, UTC, request.as_of),
+        search_id=ids.new(now),
     )
+    lane = None if reranker is None else TimedReranker(reranker, clock)
+    step = rerank_step(lane, settings.values, lambda: settings.values.deadline_s)
+    return SearchPipeline(FixedAnswers([_outcome(spec, chunks, notices, now)]), step, clock.monotonic).run(plan)
+
+
+def _outcome(spec: SourceSpec, chunks: Sequence[Chunk], notices: Sequence[Notice], now: datetime) -> SourceOutcome:
+    """What a source would have done that answered with these chunks."""
+    found = list(notices)
+    valid = tuple(valid_chunk(chunk, found) for chunk in chunks)
+    answer = ValidatedAnswer(valid, cut=0, rejected=0, notices=about(spec.id, found))
+    return source_outcome(spec, SourceReply(answer, None, 0.0, retrieved_at=now, requested_top_k=len(valid)))

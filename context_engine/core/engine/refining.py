@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from context_engine.core.concurrency.deadline import CallLane
+from context_engine.core.concurrency.deadline import DeadlineCaller
 from context_engine.core.models import PreparedQuery, Settings
 from context_engine.core.protocols import Clock, QueryRefiner
 from context_engine.core.query import prepare
 from context_engine.core.query.refine import refined, unrefined
 from context_engine.errors import RefinerError
 
-__all__ = ["RefineLane", "prepared_query"]
+__all__ = ["TimedRefiner", "prepared_query"]
 
 
-class RefineLane:
-    """Asks one refiner (`CallLane`).
+class TimedRefiner:
+    """A query refiner that is called with a deadline.
 
     Args:
         refiner: the refiner.
@@ -24,13 +24,13 @@ class RefineLane:
 
     def __init__(self, refiner: QueryRefiner, clock: Clock) -> None:
         self._refiner = refiner
-        self._calls = CallLane(refiner.name, "refine", clock, RefinerError)
+        self._caller = DeadlineCaller(refiner.name, "refine", clock.monotonic, RefinerError)
 
     def refined(self, query: PreparedQuery, *, seconds: float, weight: float) -> PreparedQuery:
         """Return the query with what the refiner adds to it, or with a note on why there is nothing."""
         name = self._refiner.name
         try:
-            answer = self._calls.ask(
+            answer = self._caller.call(
                 lambda: self._refiner.refine(query.text, query.language), seconds, nothing="nothing"
             )
             return refined(query, answer, refiner=name, weight=weight)
@@ -39,7 +39,7 @@ class RefineLane:
 
 
 def prepared_query(
-    query: str, glossary: Mapping[str, Sequence[str]], settings: Settings, lane: RefineLane | None
+    query: str, glossary: Mapping[str, Sequence[str]], settings: Settings, refiner: TimedRefiner | None
 ) -> PreparedQuery:
     """Return what is searched for.
 
@@ -47,7 +47,7 @@ def prepared_query(
         query: the user's words.
         glossary: of the domain.
         settings: of the search.
-        lane: the query refiner; asked where `query_refinement` is on, for at most half of the search's time: the
+        refiner: the query refiner; called where `query_refinement` is on, for at most half of the search's time: the
             sources get what it leaves.
     """
     weight = settings.query_expansion_weight if settings.query_expansion else 0.0
@@ -59,8 +59,8 @@ def prepared_query(
         most_chars=settings.query_max_chars,
         segmenter=settings.word_segmenter,
     )
-    if lane is None or not settings.query_refinement:
+    if refiner is None or not settings.query_refinement:
         return prepared
-    return lane.refined(
+    return refiner.refined(
         prepared, seconds=min(settings.query_refiner_timeout_s, settings.deadline_s / 2.0), weight=weight
     )

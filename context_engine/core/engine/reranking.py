@@ -6,50 +6,54 @@ from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
-from context_engine.core.concurrency.deadline import CallLane
+from context_engine.core.concurrency.deadline import DeadlineCaller
 from context_engine.core.engine.stage_two_input import RerankStep
 from context_engine.core.models import Chunk, Key, Settings
 from context_engine.core.protocols import Clock, Reranker
 from context_engine.errors import RerankerError
 
-__all__ = ["RerankLane", "rerank_step"]
+__all__ = ["TimedReranker", "rerank_step"]
 
 
-class RerankLane:
-    """Asks one reranker (`CallLane`)."""
+class TimedReranker:
+    """A reranker that is called with a deadline.
+
+    Args:
+        reranker: the reranker.
+        clock: the time.
+    """
 
     def __init__(self, reranker: Reranker, clock: Clock) -> None:
-        self.reranker = reranker
-        self._calls = CallLane(reranker.name, "rerank", clock, RerankerError)
+        self.name, self._reranker = reranker.name, reranker
+        self._caller = DeadlineCaller(reranker.name, "rerank", clock.monotonic, RerankerError)
 
-    def ask(self, query: str, chunks: Sequence[Chunk], seconds: float) -> Any:
+    def scores(self, query: str, chunks: Sequence[Chunk], seconds: float) -> list[Any] | None:
         """Return what the reranker gives, a list of all of it.
 
         Raises:
             RerankerError: it failed, gave nothing in time, or is stuck in an overdue call.
         """
-        return self._calls.ask(lambda: _all(self.reranker.rerank(query, chunks)), seconds, nothing="no scores")
+        return self._caller.call(lambda: _all(self._reranker.rerank(query, chunks)), seconds, nothing="no scores")
 
 
-def rerank_step(lane: RerankLane | None, settings: Settings, left: Callable[[], float]) -> RerankStep | None:
-    """Return the step that asks a reranker; None where there is none or `reranking_enabled` is off.
+def rerank_step(reranker: TimedReranker | None, settings: Settings, left: Callable[[], float]) -> RerankStep | None:
+    """Return the step that calls a reranker; None where there is none or `reranking_enabled` is off.
 
     Args:
-        lane: the reranker; it has `rerank_timeout_s`.
+        reranker: the reranker; it has `rerank_timeout_s`.
         settings: of the search.
         left: seconds until its deadline, which counts where it is sooner.
     """
-    if lane is None or not settings.reranking_enabled:
+    if reranker is None or not settings.reranking_enabled:
         return None
 
     def step(query: str, pairs: Sequence[tuple[Key, Chunk]]) -> Mapping[Key, float] | None:
         seconds = min(left(), settings.rerank_timeout_s)
-        scores = lane.ask(query, [chunk for _, chunk in pairs], seconds)
-        name = lane.reranker.name
+        scores = reranker.scores(query, [chunk for _, chunk in pairs], seconds)
         try:
-            return None if scores is None else _checked(name, scores, [key for key, _ in pairs])
+            return None if scores is None else _checked(reranker.name, scores, [key for key, _ in pairs])
         except (TypeError, ValueError, OverflowError) as error:
-            raise RerankerError(f"{name} failed with {type(error).__name__}") from error
+            raise RerankerError(f"{reranker.name} failed with {type(error).__name__}") from error
 
     return step
 

@@ -53,7 +53,7 @@ from context_engine.core.models.result import (
     Swap,
     canonical_json,
 )
-from context_engine.core.models.sanitize import is_sound_text, sound_id, sound_mapping, sound_text
+from context_engine.core.models.sanitize import is_valid_text, sanitized_id, sanitized_mapping, sanitized_text
 from context_engine.core.models.settings import (
     GROUPS,
     AuthorityBoosts,
@@ -140,14 +140,14 @@ __all__ = [
     "distinct",
     "filter_to_dict",
     "group_of",
-    "is_sound_text",
+    "is_valid_text",
     "json_value",
     "lifetime",
     "messages",
     "notices_about",
-    "sound_id",
-    "sound_mapping",
-    "sound_text",
+    "sanitized_id",
+    "sanitized_mapping",
+    "sanitized_text",
     "to_date",
     "to_moment",
     "usable_score",

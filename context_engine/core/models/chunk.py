@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 
-class _Nothing(dict[str, Any]):
+class _EmptyMapping(dict[str, Any]):
     """An empty mapping that stays empty: the default of a field that holds a mapping."""
 
     def __setitem__(self, key: str, value: Any) -> None:
@@ -37,7 +37,7 @@ class _Nothing(dict[str, Any]):
         return "NOTHING"
 
 
-NOTHING: Final[Mapping[str, Any]] = _Nothing()
+NOTHING: Final[Mapping[str, Any]] = _EmptyMapping()
 
 Key = tuple[str, str]
 """A candidate's identity: (source_id, chunk_id)."""

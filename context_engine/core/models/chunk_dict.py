@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from context_engine.core.models.chunk import NOTHING, Chunk, Score, usable_score
 from context_engine.core.models.enums import TIERS, Classification, FetchedAtBasis, ScoreKind, SourceType, TrustClass
 from context_engine.core.models.notice import Notice, NoticeCode
-from context_engine.core.models.sanitize import sound_id, sound_mapping
+from context_engine.core.models.sanitize import sanitized_id, sanitized_mapping
 from context_engine.errors import InvalidRequest, nearest
 
 __all__ = ["chunk_from_dict", "to_date", "to_moment"]
@@ -38,7 +38,7 @@ def chunk_from_dict(given: Mapping[str, Any], notices: list[Notice] | None = Non
     provenance knows (trust_class, fetched_at, document_id ...) is looked for at the top level, then in `_provenance`,
     then in `metadata`. A score that is not a number its kind can be (relevance outside [0, 1], NaN ...) counts as
     absent, with a notice; so does a tier or type in `metadata` that does not exist here. Whatever the dict holds is
-    made sound first: see `sound_mapping`.
+    made sound first: see `sanitized_mapping`.
 
     Args:
         given: the dict; never changed.
@@ -50,7 +50,9 @@ def chunk_from_dict(given: Mapping[str, Any], notices: list[Notice] | None = Non
     if not isinstance(given, Mapping):
         raise InvalidRequest(f"a chunk must be a dict with 'content', got {type(given).__name__}")
     content, notices = given.get("content"), [] if notices is None else notices
-    given, changes = sound_mapping({key: _sound(key, value) for key, value in given.items() if key != "content"})
+    given, changes = sanitized_mapping(
+        {key: _sanitized(key, value) for key, value in given.items() if key != "content"}
+    )
     if not isinstance(content, str) or not content.strip():
         raise InvalidRequest(f"chunk {given.get('chunk_id', '?')!r} has no text in 'content'")
     for change in changes:
@@ -86,8 +88,8 @@ def chunk_from_dict(given: Mapping[str, Any], notices: list[Notice] | None = Non
     return chunk._replace(extra=_extra(given, chunk, notices))
 
 
-def _sound(key: str, value: Any) -> Any:
-    return sound_id(value) if key in _IDS and isinstance(value, str) else value
+def _sanitized(key: str, value: Any) -> Any:
+    return sanitized_id(value) if key in _IDS and isinstance(value, str) else value
 
 
 def _id(given: Mapping[str, Any]) -> str:

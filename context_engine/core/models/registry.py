@@ -22,9 +22,9 @@ def _zone(name: str) -> str:
     return name
 
 
-def _names(given: Any) -> Any:
-    """One name may stand without a list around it."""
-    return (given,) if isinstance(given, str) else given
+def _names(value: Any) -> Any:
+    """One name may be given without a list around it."""
+    return (value,) if isinstance(value, str) else value
 
 
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
@@ -67,7 +67,9 @@ class SourceSpec(_FrozenModel):
     id: SourceId = Field(description="Unique in the registry; stands in every provenance tag.")
     title: str = ""
     type: SourceType
-    tier: int = Field(0, description="1-5; must agree with the type; taken from it when left out.")
+    tier: int = Field(  # type: ignore[assignment]  # None, not given, lasts until `_agree` has run
+        None, description="1-5; must agree with the type; taken from it when left out."
+    )
     trust_class: TrustClass | None = Field(None, description="TRUSTED for tiers 1-4, UNTRUSTED for tier 5.")
     ttl_seconds: Annotated[int, Field(ge=0)] = 3600
     classification: Classification = Classification.INTERNAL
@@ -84,7 +86,7 @@ class SourceSpec(_FrozenModel):
     @model_validator(mode="after")
     def _agree(self) -> SourceSpec:
         expected = TIER_OF[self.type]
-        if "tier" not in self.model_fields_set:
+        if self.tier is None:
             object.__setattr__(self, "tier", expected)
         if self.tier != expected:
             raise ValueError(
@@ -119,7 +121,9 @@ class DomainSpec(_FrozenModel):
         default_factory=dict,
         description="Terms and what else they are called, e.g. {NPA: New Product Approval}; searches look for both.",
     )
-    settings: Mapping[str, Any] = Field(default_factory=dict, description="Pipeline settings for this domain.")
+    settings: Mapping[str, Any] = Field(
+        default_factory=dict, description="Pipeline settings for this domain; those of the models excepted."
+    )
 
     @model_validator(mode="after")
     def _unique(self) -> DomainSpec:

@@ -1,4 +1,4 @@
-"""What is asked: of the engine by a caller, of a source by the engine, and the source's answer."""
+"""Requests: of a caller to the engine, of the engine to a source; and the source's answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 from context_engine.core.models.chunk import Chunk
 from context_engine.core.models.enums import TIERS
 from context_engine.core.models.filters import And, Condition, Filter, Not, Or
-from context_engine.core.models.notice import Notice
+from context_engine.core.models.notice import Notice, NoticeCode
 from context_engine.core.models.query import Expansion
 from context_engine.errors import InvalidFilter, InvalidRequest, SourceError
 
@@ -87,7 +87,7 @@ class SearchRequest:
         as_of: the day the answer must be true for; None is today in the domain's time zone.
         filters: conditions every returned chunk keeps.
         persona: name of a profile of settings.
-        overrides: settings for this call alone; keys of `Settings`.
+        overrides: settings for this call alone; keys of `SearchSettings`.
         require_tiers, require_sources: without a chunk from each the decision is `incomplete`.
         strict: raise `EvidenceIncomplete` instead.
 
@@ -130,7 +130,7 @@ class SearchRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceQuery:
-    """What the engine asks one source.
+    """What the engine searches one source for.
 
     Attributes:
         text: the query.
@@ -171,3 +171,10 @@ class SourceAnswer:
     cut: int = 0
     failures: tuple[SourceError, ...] = ()
     by_keywords: bool = False
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """The notes, each text as a notice of code `source_note`."""
+        return tuple(
+            note if isinstance(note, Notice) else Notice(NoticeCode.SOURCE_NOTE, "", note) for note in self.notes
+        )

@@ -86,10 +86,11 @@ class SourceStatus:
 
     Attributes:
         state: ok, empty, partial (some of its parts failed) or failed.
-        asked: candidates it was asked for; more than `stage1_top_k` where it was asked a second time.
+        asked: candidates requested of it; more than `stage1_top_k` where it was called a second time.
         chunks: how many entered stage 1, after the cut at that number; `cut` is how many were cut.
-        rejected: chunks refused at the seam (no content, not a chunk).
+        rejected: chunks that failed validation (no content, not a chunk).
         error: {"code", "message", "retryable", "retry_after_s"} where state is failed or partial.
+        problem: the error's message without the name of the source.
     """
 
     source_id: str
@@ -103,6 +104,7 @@ class SourceStatus:
     rejected: int = 0
     elapsed_ms: float = 0.0
     error: Mapping[str, Any] | None = None
+    problem: str = ""
     notices: tuple[Notice, ...] = ()
 
     @property
@@ -112,7 +114,7 @@ class SourceStatus:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the published form: the notices as sentences, `notes`."""
-        published = ("notes" if one.name == "notices" else one.name for one in fields(self))
+        published = ("notes" if one.name == "notices" else one.name for one in fields(self) if one.name != "problem")
         return {name: getattr(self, name) for name in published}
 
 
@@ -144,7 +146,7 @@ class SearchResult:
     """A ranked answer with its whole account. |stage 1| = returned + merged + dropped, always.
 
     Attributes:
-        search_id: sortable by time; stands in every log line, tag and error.
+        search_id: sortable by time; in every log line, tag and error.
         fates: one per stage-1 candidate.
         swaps: pairs with a returned chunk that the tier turned round, at most 200; `swap_count` is the true number.
         stages: stage 1 and every step of stage 2 with counts and times.
@@ -152,7 +154,7 @@ class SearchResult:
         notices: what a reader should know: of the query, of each source, of the ranking.
         now, as_of: the clock reading and the day used; `today`: that day is not past in the domain's time zone.
         prepared: how the query was understood and what was searched for.
-        request, specs: what was asked, and the sources as declared at that time.
+        request, specs: the request, and the sources as declared at that time.
         raw: the stage-1 answers; `rerank_scores`: the reranker's scores by identity. With them stage 2 can be
             recomputed to the same bytes.
     """
@@ -197,7 +199,7 @@ class SearchResult:
             "as_of": self.as_of.isoformat(),
             "now": utc_text(self.now),
             "caller": asdict(self.caller),
-            "asked": _asked(self.request),
+            "asked": _conditions(self.request),
             "searched": None if self.prepared is None else self.prepared.to_dict(),
             "status": str(self.status),
             "decision": str(self.decision),
@@ -214,7 +216,7 @@ class SearchResult:
         }
 
 
-def _asked(request: SearchRequest | None) -> dict[str, Any]:
+def _conditions(request: SearchRequest | None) -> dict[str, Any]:
     """What narrowed the answer or was required of it."""
     if request is None:
         return {}

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -78,9 +78,11 @@ class RankingSettings(SettingsGroup):
     """What stage 2 alone reads: for a change of these no source and no reranker is asked again."""
 
     stage2_top_k: TopK = Field(8, description="Chunks returned.")
-    min_relevance_score: Unit = Field(0.15, description="Least absolute relevance, tested before boost and reranker.")
+    min_relevance_score: Unit = Field(
+        0.15, description="Lowest absolute relevance returned, tested before boost and reranker."
+    )
     min_chunks: Annotated[int, Field(strict=True, ge=0, le=1000)] = Field(
-        0, description="Bring back the best chunks below the threshold up to this number, marked below_threshold."
+        0, description="Return at least this many, if need be the best below the threshold, marked below_threshold."
     )
     scope_threshold: Unit | None = Field(
         None,
@@ -88,9 +90,9 @@ class RankingSettings(SettingsGroup):
     )
     similarity_threshold: Annotated[float, Field(strict=True, ge=-1.0, le=1.0, allow_inf_nan=False)] | None = Field(
         None,
-        description="Least score of the kind similarity_kind; candidates without it pass, marked. Where a question is "
-        "little but codes, the embedded base gives (score + 1) / 2 as weighted to what holds them and score / 2 to "
-        "the rest, and raises rrf of what holds them.",
+        description="Lowest score of the kind similarity_kind; candidates without it pass, marked. Where a question is "
+        "little more than codes, the embedded base gives (score + 1) / 2 as weighted to what holds them and score / 2 "
+        "to the rest, and raises rrf of what holds them.",
     )
     similarity_kind: Literal["cosine", "weighted", "rerank", "relevance", "bm25", "fulltext", "rrf"] = Field(
         "cosine", description="Kind of score that similarity_threshold is for."
@@ -108,13 +110,13 @@ class RankingSettings(SettingsGroup):
     authority_boosts: AuthorityBoosts = Field(
         default_factory=lambda: AuthorityBoosts(), description="Boost of each tier."
     )
-    reranking_enabled: Flag = Field(True, description="Let the model reranker run, where one is configured.")
+    reranking_enabled: Flag = Field(True, description="Run the model reranker, where one is configured.")
     rerank_weight: Unit = Field(0.5, description="Share of stage-1 relevance in the blend with the reranker.")
     max_per_document: Annotated[int, Field(strict=True, ge=1, le=1000)] | None = Field(
         None, description="Most chunks returned of one document; null: no limit."
     )
     mmr_lambda: Unit | None = Field(
-        None, description="Maximal marginal relevance: 1 is the ranking alone, less prefers what is new; null: off."
+        None, description="Maximal marginal relevance: 1 is the ranking alone, less prefers diversity; null: off."
     )
     expired: Literal["flag", "demote", "refuse"] = Field("flag", description="What happens to content past its TTL.")
 
@@ -148,33 +150,37 @@ class RankingSettings(SettingsGroup):
 class SearchSettings(RankingSettings):
     """What each search may have its own value of; nothing is opened or written for it."""
 
-    stage1_top_k: TopK = Field(40, description="Candidates asked of each source.")
+    stage1_top_k: TopK = Field(40, description="Candidates requested from each source.")
     sources: Annotated[tuple[str, ...] | None, Field(strict=False)] = Field(
-        None, description="Only these sources of the domain; all of them if null."
+        None, description="Only these sources of the domain; null: all of them."
     )
-    strict_thresholds: Flag = Field(False, description="Refuse a threshold that some source cannot be tested on.")
-    query_expansion: Flag = Field(True, description="Search too for what the domain's glossary calls a term.")
-    query_expansion_weight: Unit = Field(1.0, description="What another name counts against the user's own.")
-    multi_query: Flag = Field(False, description="Search too for each part of a question of several.")
-    exact_first: Flag = Field(
-        True, description="Chunks with the quoted phrase or the code that is asked for come first."
+    strict_thresholds: Flag = Field(
+        False, description="Refuse a threshold of a kind of score that some source does not give."
     )
+    query_expansion: Flag = Field(
+        True, description="Search also for the other names that the domain's glossary has for a term."
+    )
+    query_expansion_weight: Unit = Field(1.0, description="Weight of such a name; the user's own words weigh 1.")
+    multi_query: Flag = Field(False, description="Search also for each part of a question that has several.")
+    exact_first: Flag = Field(True, description="Chunks with the quoted phrase or the code of the question come first.")
     word_segmenter: Literal["none", "lindera"] = Field(
         "none",
         description="What cuts questions in Chinese, Japanese and Korean into words: none (all pairs of characters), "
         "lindera (extra cjk).",
     )
-    query_refinement: Flag = Field(True, description="Let the query refiner run, where one is configured.")
+    query_refinement: Flag = Field(True, description="Run the query refiner, where one is configured.")
     rerank_top_n: TopK | None = Field(
-        None, description="Only the best so many by stage 1 are reranked and stay above the rest; null: all."
+        None, description="Only so many of the best by stage 1 are reranked, and they stay above the rest; null: all."
     )
-    deadline_s: Seconds = Field(20.0, description="Time for the whole search.")
-    source_timeout_s: Seconds = Field(10.0, description="Time for each source.")
+    deadline_s: Seconds = Field(20.0, description="Seconds for the whole search.")
+    source_timeout_s: Seconds = Field(10.0, description="Seconds for each source.")
     query_refiner_timeout_s: Seconds = Field(
-        3.0, description="Time for the query refiner, at most half of deadline_s; later, the query stands."
+        3.0,
+        description="Seconds for the query refiner, at most half of deadline_s; then the query is searched as it is.",
     )
     rerank_timeout_s: Seconds = Field(
-        10.0, description="Time for the reranker, at most what is left of deadline_s; later, stage 1's order stands."
+        10.0,
+        description="Seconds for the reranker, at most what is left of deadline_s; then the order of stage 1 is kept.",
     )
     context_max_tokens: Annotated[int, Field(strict=True, ge=64, le=1_000_000)] = Field(
         6000, description="Token budget of the context text."
@@ -185,7 +191,7 @@ class IndexSettings(SettingsGroup):
     """How documents are cut into chunks; a change takes effect when they are ingested again."""
 
     max_chunk_tokens: Annotated[int, Field(strict=True, ge=16, le=8192)] = Field(
-        512, description="No chunk is cut longer than this."
+        512, description="Most tokens of a chunk."
     )
     token_counter: Annotated[str, Field(pattern=r"^(approx|(tiktoken|tokenizers):\S.*)$")] = Field(
         "approx",
@@ -197,7 +203,7 @@ class LimitSettings(SettingsGroup):
     """What protects the process and the sources, whoever searches."""
 
     query_max_chars: Annotated[int, Field(strict=True, ge=16, le=10_000)] = Field(
-        4000, description="A longer query is cut, and says so."
+        4000, description="Most characters of a query; a longer one is cut, and the result says so."
     )
     source_concurrency: Annotated[int, Field(strict=True, ge=1, le=256)] = Field(
         64,
@@ -219,7 +225,7 @@ class ScoringSettings(SettingsGroup):
     rrf_k: Annotated[int, Field(strict=True, ge=0, le=10_000)] = Field(60, description="k of reciprocal rank fusion.")
     pairs_weight: Weight = Field(0.5, description="Text score: weight of pairs of neighbouring words.")
     head_weight: Weight = Field(0.2, description="Text score: weight of titles, headings and metadata.")
-    section_weight: Weight = Field(0.2, description="Text score: weight of the whole section a chunk stands in.")
+    section_weight: Weight = Field(0.2, description="Text score: weight of the whole section that a chunk is in.")
     sibling_weight: Weight = Field(0.4, description="Text score: weight of the best candidate in the same section.")
     neighbour_weight: Weight = Field(0.0, description="Text score: weight of the chunks before and after.")
     title_boost: Weight = Field(
@@ -260,7 +266,7 @@ class Settings(ModelSettings, DomainSettings):
         >>> Settings(stage2_top_k=5, reranker="jina").group(ModelSettings).reranker
         'jina'
         """
-        return kind.model_construct(**{key: getattr(self, key) for key in kind.model_fields})
+        return cast(G, kind.model_construct(**{key: getattr(self, key) for key in kind.model_fields}))
 
 
 GROUPS: Final[Mapping[str, type[SettingsGroup]]] = MappingProxyType(

@@ -1,4 +1,4 @@
-"""What was in force on a day, and which version of a document stands."""
+"""Effective dates: what was in force on a day, and which version of a document is current."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Removal", "in_force", "superseded"]
 
 
 class Removal(NamedTuple):
-    """Why a chunk does not stand on the day asked for."""
+    """Why a chunk does not count on the day asked about."""
 
     reason: str
     value: str
@@ -32,9 +32,9 @@ def superseded(chunks: Sequence[tuple[str, Chunk]], *, today: bool) -> dict[int,
     """Return {index: removal} of the chunks of (source_id, chunk) pairs that a newer version has replaced.
 
     All of them must be in force by their dates. Of two versions of one document of a source the one that came into
-    force last stands. A chunk that names its successor (`superseded_by`) and has no end date falls when the question
-    is about today; asked about an earlier day it may still have been in force, and only a newer version in the pool
-    removes it.
+    force last is current. A chunk that names its successor (`superseded_by`) and has no end date is removed when the
+    question is about today; asked about an earlier day it may still have been in force, and only a newer version in
+    the pool removes it.
 
     Args:
         chunks: the pool, in any order.

@@ -8,25 +8,25 @@ from typing import NamedTuple
 
 from context_engine.core.models import Chunk, Key, Notice, NoticeCode, RawAnswer, Score, SourceSpec
 from context_engine.core.policy.freshness import Freshness, freshness
-from context_engine.core.policy.trust import Standing, manifest_standing, standing
+from context_engine.core.policy.trust import EffectiveAuthority, declared_authority, effective_authority
 from context_engine.core.text import content_sha256
 
 __all__ = ["Candidate", "pool"]
 
 
 class Candidate(NamedTuple):
-    """A chunk under its identity (source_id, chunk_id), with its standing and the time its source answered."""
+    """A chunk under its identity (source_id, chunk_id), with its authority and the time its source answered."""
 
     key: Key
     chunk: Chunk
     spec: SourceSpec
-    standing: Standing
+    authority: EffectiveAuthority
     retrieved_at: datetime
 
     @property
     def tier(self) -> int:
         """The authority tier after the manifest's ceiling."""
-        return self.standing.tier
+        return self.authority.tier
 
     def freshness(self, now: datetime) -> Freshness:
         """Return whether the content is still fresh."""
@@ -43,11 +43,11 @@ def pool(answers: Iterable[tuple[SourceSpec, RawAnswer]]) -> tuple[list[Candidat
     found: dict[Key, Candidate] = {}
     again: dict[Key, list[Candidate]] = {}
     for spec, answer in answers:
-        silent, own = manifest_standing(spec), spec.id
+        declared, own = declared_authority(spec), spec.id
         for chunk in answer.chunks:
             source_id = chunk.source_id if chunk.source_id and spec.trust_document_metadata else own
             key = (source_id, chunk.chunk_id or content_sha256(chunk.content)[:32])
-            candidate = Candidate(key, chunk, spec, standing(chunk, spec, silent), answer.retrieved_at)
+            candidate = Candidate(key, chunk, spec, effective_authority(chunk, spec, declared), answer.retrieved_at)
             if found.setdefault(candidate.key, candidate) is not candidate:
                 again.setdefault(candidate.key, [found[candidate.key]]).append(candidate)
     notices: list[Notice] = []

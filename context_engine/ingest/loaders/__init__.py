@@ -22,7 +22,7 @@ from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.json_file import load_json, load_jsonl
 from context_engine.ingest.loaders.kinds import mismatch
 from context_engine.ingest.loaders.records import LongLine
-from context_engine.ingest.loaders.source_file import Loader, NoFile, SourceFile
+from context_engine.ingest.loaders.source_file import Loader, SourceFile, UnreadableFile
 from context_engine.ingest.loaders.text_file import load_text
 
 __all__ = ["LOADERS", "MOST_BYTES", "MOST_STREAMED_BYTES", "STREAMED", "Loader", "SourceFile", "load"]
@@ -117,7 +117,7 @@ def load(
             yield Skipped(file.name, "changed while it was read: run again when it no longer changes")
     except MemoryError:  # not the file's own doing: whoever limits memory says so
         raise
-    except NoFile as error:
+    except UnreadableFile as error:
         yield Skipped(file.name, str(error))
     except OSError as error:
         yield Skipped(file.name, f"cannot be opened: {error.strerror or error}")

@@ -12,7 +12,7 @@ from context_engine.ingest.loaders.text_overlap import quoted
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
-__all__ = ["SetAside"]
+__all__ = ["Boilerplate"]
 
 _NEVER_SHOWN: Final = frozenset(
     ("script", "style", "head", "-comment", "!doctype", "annotation", "annotation-xml", "embed")
@@ -23,7 +23,7 @@ _INSTEAD: Final = frozenset(("noscript", "template", "iframe", "noframes", "canv
 _RAW: Final = frozenset(("template", "iframe", "noframes"))  # what stands in them is not parsed
 _FRAMES: Final = frozenset(("frame", "iframe"))
 _ROLES: Final = frozenset(["navigation", "banner", "contentinfo", "complementary", "search", "dialog", "menu"])
-_FURNITURE: Final = frozenset(
+_BOILERPLATE: Final = frozenset(
     (
         *("nav", "navbar", "navigation", "menu", "breadcrumb", "breadcrumbs", "sidebar", "footer", "skip-link"),
         *("cookie-banner", "cookie-notice", "pagination", "social-share"),
@@ -35,7 +35,7 @@ _NAVIGATION: Final = "navigation, page heads and feet"
 _HIDDEN_TEXT: Final = "hidden text"
 
 
-class SetAside:
+class Boilerplate:
     """Decides what is not content, and keeps its words by kind.
 
     Args:
@@ -68,7 +68,7 @@ class SetAside:
         """Keep what stands beside the main content."""
         self.keep(_NAVIGATION, text)
 
-    def take(self, other: SetAside) -> None:
+    def take(self, other: Boilerplate) -> None:
         """Take over what another kept."""
         for kind, texts in other._kept.items():
             self._kept.setdefault(kind, []).extend(texts)
@@ -89,14 +89,14 @@ class SetAside:
             return _HIDDEN_TEXT
         if tag in _CONTROLS:
             return "controls of forms"
-        if tag in self._around or (given and (given.get("role") in _ROLES or _is_furniture(given))):
+        if tag in self._around or (given and (given.get("role") in _ROLES or _is_boilerplate(given))):
             return _NAVIGATION
         return None
 
 
-def _is_furniture(given: dict[str, str | None]) -> bool:
+def _is_boilerplate(given: dict[str, str | None]) -> bool:
     names = f"{given.get('id') or ''} {given.get('class') or ''}".lower().split()
-    return not _FURNITURE.isdisjoint(names)
+    return not _BOILERPLATE.isdisjoint(names)
 
 
 def _said(node: LexborNode, tag: str) -> str:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from context_engine.ingest.loaders.pdf_line import LinePart, PdfLine
 
-__all__ = ["Edges", "without_repeats"]
+__all__ = ["RunningHeads", "without_running_heads"]
 
 _OFTEN: Final = 0.4  # of the pages of a short document; heads of left and right pages differ
 _ENOUGH: Final = 3  # pages
@@ -27,7 +27,7 @@ _PIECE: Final = re.compile(r"[^|•·–—\s](?:[^|•·–—]*[^|•·–—\
 _LOOSE: Final = " \t|•·–—-,;/"
 
 
-class Edges(NamedTuple):
+class RunningHeads(NamedTuple):
     """The pages' lines without what is repeated.
 
     Attributes:
@@ -57,7 +57,7 @@ class _Number(NamedTuple):
     sure: bool
 
 
-def without_repeats(pages: Sequence[Sequence[PdfLine]]) -> Edges:
+def without_running_heads(pages: Sequence[Sequence[PdfLine]]) -> RunningHeads:
     """Return the lines of pages without page numbers; of each running line only the first stays."""
     often = max(2, min(_ENOUGH, _OFTEN * len(pages)))
     bare, numbers = _without_numbers(pages, often)
@@ -70,11 +70,11 @@ def without_repeats(pages: Sequence[Sequence[PdfLine]]) -> Edges:
         kept.append([line._replace(edge=line.text in running) if line.edge else line for line in first])
         seen |= {line.text for line in lines if line.edge} & running
     if not any(kept):  # a document of page numbers alone
-        return Edges([list(lines) for lines in pages], [], ())
+        return RunningHeads([list(lines) for lines in pages], [], ())
     pairs = ((line, left) for lines, rest in zip(pages, bare) for line, left in zip(lines, rest) if line.edge)
     heads = [line.text for line, left in pairs if not left.text or left.text in running]
     dropped = [len([line for line in left if line.text]) - len(lines) for left, lines in zip(bare, kept)]
-    return Edges(kept, list(dict.fromkeys(heads)), tuple(_warnings(numbers, dropped, len(running))))
+    return RunningHeads(kept, list(dict.fromkeys(heads)), tuple(_warnings(numbers, dropped, len(running))))
 
 
 def _without_numbers(

@@ -17,7 +17,7 @@ from context_engine.ingest.declared_fields import ID_FIELDS
 from context_engine.ingest.header import header_fields
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.markdown import one_line
-from context_engine.ingest.loaders.records import Told
+from context_engine.ingest.loaders.records import FileNotices
 from context_engine.ingest.loaders.table import (
     MOST_CAPTION,
     MOST_COLUMNS,
@@ -65,7 +65,7 @@ class Place:
     """
 
     path: str
-    told: Told
+    told: FileNotices
     title: str = ""
     part: str = ""
     row: str = "row"

@@ -8,7 +8,7 @@ from uuid import UUID, uuid5
 
 from context_engine.testing.fake_dify.filters import matching_documents
 from context_engine.testing.fake_dify.keyword_search import keyword_search
-from context_engine.testing.fake_dify.payload import SearchPlan, plan
+from context_engine.testing.fake_dify.payload import RetrievePlan, plan
 from context_engine.testing.fake_dify.stored import OWNER, StoredDataset, StoredSegment
 from context_engine.testing.fake_dify.vector_search import UnitHit, WorkspaceModels, vector_search
 
@@ -51,7 +51,7 @@ def _answer(query: str, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _records(
-    stored: StoredDataset, asked: SearchPlan, documents: set[str] | None, how: Behaviour, models: WorkspaceModels
+    stored: StoredDataset, asked: RetrievePlan, documents: set[str] | None, how: Behaviour, models: WorkspaceModels
 ) -> list[dict[str, Any]]:
     if asked.method == "keyword_search":
         found = keyword_search(stored, asked.query, asked.top_k, how.seed)

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.core.text import terms
 from context_engine.testing.fake_dify.data import Model
-from context_engine.testing.fake_dify.payload import SearchPlan
+from context_engine.testing.fake_dify.payload import RetrievePlan
 from context_engine.testing.fake_dify.refusals import DifyRefusal, invalid_param, no_vector_table
 from context_engine.testing.fake_dify.stored import StoredDataset, Unit, vector_of
 
@@ -43,7 +43,7 @@ class _NoSuchModel(Exception):
 
 
 def vector_search(
-    stored: StoredDataset, asked: SearchPlan, documents: set[str] | None, models: WorkspaceModels
+    stored: StoredDataset, asked: RetrievePlan, documents: set[str] | None, models: WorkspaceModels
 ) -> list[UnitHit]:
     """Return what a semantic, full-text or hybrid search finds, best first.
 
@@ -107,7 +107,7 @@ def _full_text(units: Sequence[Unit], query: str, top_k: int) -> list[UnitHit]:
     return _sorted(hits)[:top_k]
 
 
-def _single(hits: list[UnitHit], asked: SearchPlan, threshold: float, models: WorkspaceModels) -> list[UnitHit]:
+def _single(hits: list[UnitHit], asked: RetrievePlan, threshold: float, models: WorkspaceModels) -> list[UnitHit]:
     reranker = _named(asked.reranking_model)
     if reranker is None or not hits:
         return hits
@@ -117,7 +117,7 @@ def _single(hits: list[UnitHit], asked: SearchPlan, threshold: float, models: Wo
         raise invalid_param(str(error)) from None
 
 
-def _hybrid(hits: list[UnitHit], asked: SearchPlan, threshold: float, models: WorkspaceModels) -> list[UnitHit]:
+def _hybrid(hits: list[UnitHit], asked: RetrievePlan, threshold: float, models: WorkspaceModels) -> list[UnitHit]:
     """Return the union of both legs; without a reranker it is neither cut at top_k nor brought to one scale."""
     best: dict[tuple[str, int | None], UnitHit] = {}
     for hit in _sorted(hits):
@@ -152,7 +152,7 @@ def _reranked(
     return _sorted([hit for hit in scored if hit.score >= threshold])
 
 
-def _weighted(hits: Sequence[UnitHit], asked: SearchPlan, threshold: float, models: WorkspaceModels) -> list[UnitHit]:
+def _weighted(hits: Sequence[UnitHit], asked: RetrievePlan, threshold: float, models: WorkspaceModels) -> list[UnitHit]:
     """Weigh a hit's score, of whichever leg it came, against the overlap of its words with the query's."""
     try:
         vector, keyword = asked.weights["vector_setting"], asked.weights["keyword_setting"]

@@ -237,3 +237,17 @@ def test_a_configuration_keeps_its_other_keys_and_can_be_loaded(demo_session, wr
 def test_a_file_that_is_no_configuration_is_not_written_over(demo_session, written):
     with pytest.raises(ConfigError, match="cannot be added to"):
         merged_config(written("c.json", "[1]"), tuned(demo_session, 0.05, "authority_weight=0.2"))
+
+
+def test_what_is_chosen_replaces_the_same_key_of_a_group(demo_session, written, tmp_path):
+    from context_engine.wiring import load_setup
+
+    path = written(
+        "rag-pipeline.json", '{"search": {"authority_weight": 0.4, "min_chunks": 1}, "models": {"rrf_k": 9}}'
+    )
+    found = tuned(demo_session, 0.05, "authority_weight=0.2", "merge_method=rrf")
+    path.write_text(merged_config(path, found), "utf-8")
+    held = json.loads(path.read_text("utf-8"))
+    assert (held["search"], held["models"]) == ({"min_chunks": 1}, {"rrf_k": 9})
+    values = load_setup(config_dir=tmp_path, env={}, cwd=tmp_path).resolver.base().values
+    assert (values.authority_weight, values.min_chunks, values.merge_method, values.rrf_k) == (0.2, 1, "rrf", 9)

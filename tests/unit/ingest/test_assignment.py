@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from context_engine.ingest import ingest
-from context_engine.ingest.assignment import assigned, matches
+from context_engine.ingest.assignment import assign, matches
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_the_first_rule_of_a_source_counts_and_every_source_that_includes_a_file
     one = source({"npa/templates/*.md": "template_document", "npa/**/*.md": "sop_document"}, "one")
     two = source({"**/*.md": "default"}, "two")
     three = source({"orm/*.md": "default"}, "three")
-    found = list(assigned(["npa/templates/a.md"], [one, two, three]))
+    found = list(assign(["npa/templates/a.md"], [one, two, three]))
     assert [(item.source_id, item.rule.doc_type) for item in found] == [
         ("one", "template_document"),
         ("two", "default"),
@@ -43,15 +43,15 @@ def test_the_first_rule_of_a_source_counts_and_every_source_that_includes_a_file
 
 
 def test_a_file_goes_by_the_first_of_its_names_that_matches(source):
-    (found,) = assigned(["a.md", "sops/a.md", "npa/sops/a.md"], [source({"npa/*/*.md": "sop_document"})])
+    (found,) = assign(["a.md", "sops/a.md", "npa/sops/a.md"], [source({"npa/*/*.md": "sop_document"})])
     assert found.path == "npa/sops/a.md"
 
 
 def test_a_rule_for_the_rest_takes_what_no_other_rule_of_any_source_includes(source):
     rest = source({"**/*": "default"}, "web", "general_web", otherwise=True)
     sops = source({"sops/*.md": "sop_document"}, "sops")
-    assert [found.source_id for found in assigned(["sops/a.md"], [rest, sops])] == ["sops"]
-    (found,) = assigned(["notes/a.md"], [rest, sops])
+    assert [found.source_id for found in assign(["sops/a.md"], [rest, sops])] == ["sops"]
+    (found,) = assign(["notes/a.md"], [rest, sops])
     assert (found.source_id, found.rule.doc_type, found.rule.tier) == ("web", "default", 5)
 
 

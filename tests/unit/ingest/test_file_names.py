@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_engine.ingest import FileMemory, IngestOptions, ingest, original_name, shown_name
+from context_engine.ingest import IngestOptions, ScanCache, ingest, original_name, shown_name
 from context_engine.ingest.assignment import matches
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only here is a name any bytes")
@@ -95,11 +95,11 @@ def test_a_file_that_is_gone_is_pruned_by_its_name(share, source, sink):
 
 def test_the_memory_of_files_knows_them_again(share, source, sink, tmp_path):
     rule, place = source({"**/*.md": "default"}), tmp_path / "files.json"
-    ingest(share, rule, sink, memory=FileMemory(place))
+    ingest(share, rule, sink, memory=ScanCache(place))
     kept = json.loads(place.read_text("utf-8"))["files"]
     encodable(kept)
     assert sum(r"abl\xe4ge" in name for name in kept) == len(AWKWARD) + 1
-    again = ingest(share, rule, sink, memory=FileMemory(place))
+    again = ingest(share, rule, sink, memory=ScanCache(place))
     assert again.unchanged == len(AWKWARD) + 1
 
 

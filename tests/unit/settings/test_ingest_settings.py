@@ -39,6 +39,11 @@ def test_values_come_from_the_file_its_variables_and_the_environment_over_it(set
     assert shown["file_max_chars"] == (100_000_000, "default")
 
 
+def test_a_choice_may_come_from_a_variable(setup):
+    loaded = setup({"hidden_cells": "${CELLS}"}, env={"CELLS": "read"})
+    assert loaded.config.ingest.hidden_cells == "read"
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

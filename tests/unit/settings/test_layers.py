@@ -1,230 +1,10 @@
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
 
-from context_engine.core.models import (
-    DomainSettings,
-    ModelSettings,
-    SearchSettings,
-    Settings,
-    group_of,
-    lifetime,
-)
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.settings import call_layer, config_layer, effective_settings
-from context_engine.settings.interpolate import FromVariable, Unparsed
-from context_engine.settings.layers import check_names, environment_layer, environment_warnings, seed_layer, with_layer
-
-OTHER: dict[str, Any] = {
-    "stage2_top_k": 5,
-    "min_relevance_score": 0.2,
-    "min_chunks": 2,
-    "scope_threshold": 0.1,
-    "similarity_threshold": 0.75,
-    "similarity_kind": "weighted",
-    "dedup_threshold": 0.9,
-    "dedup_method": "exact",
-    "relevance_weight": 0.5,
-    "authority_weight": 0.3,
-    "authority_boosts": {"tier_1": 0.5},
-    "reranking_enabled": False,
-    "rerank_weight": 0.25,
-    "max_per_document": 3,
-    "mmr_lambda": 0.7,
-    "expired": "refuse",
-    "stage1_top_k": 50,
-    "sources": ["sops"],
-    "strict_thresholds": True,
-    "query_expansion": False,
-    "query_expansion_weight": 0.5,
-    "multi_query": True,
-    "exact_first": False,
-    "word_segmenter": "lindera",
-    "query_refinement": False,
-    "rerank_top_n": 3,
-    "deadline_s": 5,
-    "source_timeout_s": 2.5,
-    "query_refiner_timeout_s": 1.5,
-    "rerank_timeout_s": 1.5,
-    "context_max_tokens": 1000,
-    "max_chunk_tokens": 256,
-    "token_counter": "tiktoken:cl100k_base",
-    "query_max_chars": 500,
-    "source_concurrency": 4,
-    "merge_method": "rrf",
-    "keyword_weight": 0.4,
-    "vector_weight": 0.6,
-    "rrf_k": 10,
-    "pairs_weight": 0.3,
-    "head_weight": 0.1,
-    "section_weight": 0.3,
-    "sibling_weight": 0.1,
-    "neighbour_weight": 0.05,
-    "title_boost": 0.3,
-    "definition_boost": 0.4,
-    "embedder": "onnx",
-    "embedder_options": {"model": "m"},
-    "reranker": "acme",
-    "reranker_options": {"model": "m"},
-    "query_refiner": "openai",
-    "query_refiner_options": {"connection": "llm"},
-}
-
-
-def test_the_table_of_other_values_is_complete() -> None:
-    assert list(OTHER) == list(Settings.model_fields)
-
-
-FILE = "config/rag-pipeline.json"
-
-
-@pytest.mark.parametrize("key", list(OTHER))
-def test_every_key_can_be_set_by_the_deployment_flat_or_in_its_group(key: str) -> None:
-    value = OTHER[key]
-    wanted = getattr(Settings.model_validate({key: value}), key)
-    assert wanted != getattr(Settings(), key)
-    variable = f"CONTEXT_ENGINE_{key.upper()}"
-    text = value if isinstance(value, str) else json.dumps(value)
-    for layer, origin in (
-        (config_layer({key: value}, FILE, file=FILE), FILE),
-        (config_layer({group_of(key): {key: value}}, FILE, file=FILE), FILE),
-        (config_layer({group_of(key): {key: FromVariable(text)}}, "f", file="f"), "f"),
-        (config_layer({key: FromVariable(text)}, "f", file="f"), "f"),
-        (config_layer({key: value}, "pipeline config"), "pipeline config"),
-        (environment_layer({variable: text}), variable),
-    ):
-        settings = effective_settings(files=layer)
-        assert getattr(settings.values, key) == wanted
-        assert settings.origins == {key: origin}
-
-
-@pytest.mark.parametrize("key", list(OTHER))
-def test_a_call_sets_what_each_search_may_have_its_own_value_of(key: str) -> None:
-    if key in SearchSettings.model_fields:
-        settings = effective_settings(call=call_layer({key: OTHER[key]}))
-        assert getattr(settings.values, key) == getattr(Settings.model_validate({key: OTHER[key]}), key)
-        assert settings.origins == {key: "call"}
-        return
-    with pytest.raises(InvalidRequest) as refused:
-        call_layer({key: OTHER[key]})
-    assert str(refused.value).startswith(f"option {key!r}: {lifetime(key)}: set it in rag-pipeline.json, in ")
-    assert f"in CONTEXT_ENGINE_{key.upper()}" in str(refused.value)
-    with pytest.raises(InvalidRequest) as by_name:
-        check_names([key], beside=[])
-    assert str(by_name.value) == str(refused.value)
-
-
-@pytest.mark.parametrize("key", list(OTHER))
-def test_a_domain_sets_all_but_the_models(key: str) -> None:
-    values = {key: OTHER[key]}
-    if key not in ModelSettings.model_fields:
-        assert config_layer(values, "o", file="f", model=DomainSettings).keys() == {key}
-        return
-    with pytest.raises(ConfigError, match=f"f: settings.{key}: is the same for all searches of an engine"):
-        config_layer(values, "o", file="f", key="settings", model=DomainSettings)
-
-
-@pytest.mark.parametrize(
-    ("values", "problem"),
-    [
-        ({"search": {"reranker": "jina"}}, "f: search.reranker: belongs to 'models': move it to models.reranker"),
-        (
-            {"models": {"stage2_top_k": 5}},
-            "f: models.stage2_top_k: belongs to 'search': move it to search.stage2_top_k",
-        ),
-        ({"search": {"stage2_topk": 5}}, "f: search.stage2_topk: unknown key. Did you mean 'stage2_top_k'?"),
-        ({"search": {"stage2_top_k": 0}}, "f: search.stage2_top_k: must be a whole number from 1 to 1000, got 0"),
-        ({"limits": {"limits": {}}}, "f: limits.limits: is a group of rag-pipeline.json"),
-        ({"limits": 5}, "f: limits: must be a mapping of keys to values, got 5"),
-        ({"index": ["max_chunk_tokens"]}, "f: index: must be a mapping of keys to values, got a list"),
-        (
-            {"stage2_top_k": 5, "search": {"stage2_top_k": 5}},
-            "f: search.stage2_top_k: sets the same as 'stage2_top_k': keep one of the two",
-        ),
-        (
-            {"search": {"stage2_top_k": 5}, "stage2_top_k": 6},
-            "f: stage2_top_k: sets the same as 'search.stage2_top_k': keep one of the two",
-        ),
-        ({"hidden_cells": "read"}, "f: hidden_cells: is a setting of reading files: set it in ingest.json or in "),
-        ({"serach": {"stage2_top_k": 5}}, "f: serach: unknown key. Did you mean 'search'?"),
-    ],
-)
-def test_a_key_in_the_wrong_place_of_a_file_is_refused_and_its_place_named(
-    values: dict[str, Any], problem: str
-) -> None:
-    with pytest.raises(ConfigError) as refused:
-        config_layer(values, "f", file="f")
-    assert str(refused.value).startswith(problem)
-
-
-def test_a_model_that_a_call_names_is_refused_with_the_switch_that_it_has() -> None:
-    with pytest.raises(InvalidRequest, match="; to do without, set reranking_enabled to false"):
-        call_layer({"reranker": "noop"})
-    with pytest.raises(InvalidRequest, match="; to do without, set query_refinement to false"):
-        call_layer({"query_refiner": None})
-
-
-def test_a_limit_may_be_set_in_a_manifest_and_the_message_says_so() -> None:
-    with pytest.raises(InvalidRequest) as refused:
-        call_layer({"source_concurrency": 4})
-    assert str(refused.value) == (
-        "option 'source_concurrency': is a limit that holds for all searches: set it in rag-pipeline.json, in "
-        "CONTEXT_ENGINE_SOURCE_CONCURRENCY, in the manifest of a domain or in the pipeline config"
-    )
-
-
-@pytest.mark.parametrize("group", ["search", "limits", "index", "models"])
-def test_groups_are_for_files_and_pipeline_configs(group: str) -> None:
-    with pytest.raises(InvalidRequest, match=f"option '{group}': is a group of rag-pipeline.json: set its keys here"):
-        call_layer({group: {}})
-    with pytest.raises(ConfigError, match=f"settings.{group}: is a group of rag-pipeline.json: set its keys here"):
-        config_layer({group: {}}, "o", file="f", key="settings", model=DomainSettings)
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"stage1_topk": 5}, "option 'stage1_topk': unknown key. Did you mean 'stage1_top_k'?"),
-        ({"stage2_top_k": "5"}, "option 'stage2_top_k': must be a whole number from 1 to 1000, got '5'"),
-        ({"stage2_top_k": True}, "must be a whole number from 1 to 1000, got True"),
-        ({"top_k": 0}, "option 'top_k': must be a whole number from 1 to 1000, got 0"),
-        ({"top_k": 1001}, "got 1001"),
-        ({"top_k": 5.0}, "got 5.0"),
-        ({"top_k": None}, "got None"),
-        ({"min_relevance": -0.01}, "option 'min_relevance': must be a number from 0 to 1, got -0.01"),
-        ({"min_relevance": float("nan")}, "got nan"),
-        ({"min_relevance": True}, "got True"),
-        ({"min_relevance": 0.1, "min_relevance_score": 0.1}, "sets the same as 'min_relevance': keep one of the two"),
-        ({"stage2_top_k": 3, "top_k": 3}, "sets the same as 'stage2_top_k'"),
-        ({"reranking_enabled": 1}, "must be true or false, got 1"),
-        ({"expired": "drop"}, "must be one of flag, demote, refuse, got 'drop'"),
-        ({"deadline_s": 0}, "must be a number above 0, up to 600, got 0"),
-        ({"context_max_tokens": 1}, "must be a whole number from 64 to 1000000, got 1"),
-        ({"similarity_threshold": 2}, "must be a number from -1 to 1 or null, got 2"),
-        ({"sources": "sops"}, "must be a list of text or null, got 'sops'"),
-        ({"sources": []}, "names no source"),
-        ({"authority_boosts": {"tier_1": 2}}, "tier_1: must be a number from 0 to 1, got 2"),
-        ({"authority_boosts": {"tier_6": 0.1}}, "tier_6: unknown tier. Valid: tier_1, tier_2"),
-        ({"authority_boosts": {"tier_5": 0.9}}, "must not rise from tier 1 to tier 5"),
-        ({"authority_boosts": [0.4]}, "must be a mapping, got a list"),
-        ({"allowed_groups": ["x"]}, "option 'allowed_groups': this version does not enforce this key"),
-        ({"stage1_top_k": "x" * 500}, "..."),
-    ],
-)
-def test_what_cannot_be_used_is_refused_in_words(options: dict[str, Any], problem: str) -> None:
-    with pytest.raises(InvalidRequest) as raised:
-        call_layer(options)
-    assert problem in str(raised.value) and len(str(raised.value)) < 250
-
-
-def test_limits_are_inclusive() -> None:
-    assert call_layer({"top_k": 1})["stage2_top_k"].value == 1
-    assert call_layer({"top_k": 1000})["stage2_top_k"].value == 1000
-    assert call_layer({"min_relevance": 0})["min_relevance_score"].value == 0.0
-    assert call_layer({"min_relevance": 1})["min_relevance_score"].value == 1.0
+from context_engine.settings.layers import environment_layer, environment_warnings, seed_layer, with_layer
 
 
 def test_a_file_knows_no_short_names_and_is_named_in_the_error() -> None:
@@ -235,17 +15,6 @@ def test_a_file_knows_no_short_names_and_is_named_in_the_error() -> None:
         "stage2_top_k",
         "min_relevance_score",
     }
-
-
-def test_a_value_out_of_a_variable_is_not_shown() -> None:
-    with pytest.raises(ConfigError) as raised:
-        config_layer({"stage1_top_k": FromVariable("s3cret")}, "f", file="f")
-    assert "s3cret" not in str(raised.value)
-
-
-@pytest.mark.parametrize(("text", "value"), [("TRUE", True), ("on", True), ("1", True), ("No", False), ("0", False)])
-def test_words_for_flags(text: str, value: bool) -> None:
-    assert environment_layer({"CONTEXT_ENGINE_STRICT_THRESHOLDS": text})["strict_thresholds"].value is value
 
 
 @pytest.mark.parametrize(
@@ -268,11 +37,6 @@ def test_an_environment_that_cannot_be_used(name: str, text: str, problem: str) 
 def test_empty_variables_and_those_of_others_set_nothing() -> None:
     env = {"CONTEXT_ENGINE_STAGE1_TOP_K": "", "CONTEXT_ENGINE_STAGE": "uat", "STAGE1_TOP_K": "3", "RAG_MIN_CHUNKS": ""}
     assert environment_layer(env) == {} and seed_layer(env) == {}
-
-
-def test_null_is_a_value() -> None:
-    layer = environment_layer({"CONTEXT_ENGINE_SIMILARITY_THRESHOLD": "null"})
-    assert layer["similarity_threshold"].value is None
 
 
 def test_C4_C6_the_older_names() -> None:
@@ -347,14 +111,3 @@ def test_weights_that_add_up_to_more_than_one_are_refused_with_the_other_one_to_
     assert (mended.values.relevance_weight, mended.values.authority_weight) == (0.9, 0.1)
     with pytest.raises(InvalidRequest, match=r"set relevance_weight to 0\.3 or less too"):
         effective_settings(call=call_layer({"authority_weight": 0.7}))
-
-
-def test_text_typed_on_a_command_line_is_shown_and_text_out_of_a_variable_is_not() -> None:
-    with pytest.raises(InvalidRequest) as typed:
-        call_layer({"relevance_weight": Unparsed("abc")})
-    assert str(typed.value) == "option 'relevance_weight': must be a number from 0 to 1, got 'abc'"
-    assert call_layer({"relevance_weight": Unparsed("0.5")})["relevance_weight"].value == 0.5
-    for key in ("relevance_weight", "dedup_method"):
-        with pytest.raises(ConfigError) as hidden:
-            config_layer({key: FromVariable("s3cret ")}, "f", file="f")
-        assert "s3cret" not in str(hidden.value)

@@ -16,7 +16,7 @@ from context_engine.adapters.sources.dify.merge import Part, merged
 from context_engine.adapters.sources.dify.source import DifySource
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.models import Chunk, DomainSpec, Registry, SourceAnswer, SourceQuery, SourceSpec, checked_top_k
-from context_engine.core.policy.trust import standing
+from context_engine.core.policy.trust import effective_authority
 from context_engine.core.protocols import Clock
 from context_engine.errors import ConfigError, InvalidRequest, SourceError
 from context_engine.settings.connections import Connection
@@ -144,7 +144,7 @@ def _joined(
 
 def _spoken_for(chunk: Chunk, spec: SourceSpec) -> Chunk:
     """A chunk that says what its manifest makes of it, for a chunk dict speaks for itself."""
-    held = standing(chunk, spec)
+    held = effective_authority(chunk, spec)
     fields: Mapping[str, Any] = {
         "source_type": held.source_type,
         "authority_tier": held.tier,

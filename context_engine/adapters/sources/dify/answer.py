@@ -88,9 +88,8 @@ def _all_failed(failures: Sequence[SourceError]) -> SourceError:
     first = failures[0]
     if len(failures) == 1:
         return first
-    text = str(first).removeprefix(f"source {first.source_id!r}: ")
     return type(first)(
-        f"none of its {len(failures)} calls was answered; the first: {text}",
+        f"none of its {len(failures)} calls was answered; the first: {first.problem}",
         source_id=first.source_id,
         retryable=any(one.retryable for one in failures),
         retry_after_s=first.retry_after_s,

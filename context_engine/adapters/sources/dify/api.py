@@ -60,8 +60,8 @@ def _bad_request(code: str, message: str) -> Meaning:
         return Meaning(SourceNotFound, problem)
     if code in _MODEL_CODES or _MODEL.search(message):
         problem = "Dify cannot use the embedding or rerank model of the dataset"
-        mend = "set it up in Dify, or use a dataset of indexing_technique economy, which needs none"
-        return Meaning(SourceUnavailable, problem, mend)
+        remedy = "set it up in Dify, or use a dataset of indexing_technique economy, which needs none"
+        return Meaning(SourceUnavailable, problem, remedy)
     said = _HARMLESS.search(message)
     if said is not None:
         return Meaning(SourceProtocolError, "Dify refused the request", said[0])
@@ -73,8 +73,8 @@ def _forbidden(code: str, message: str) -> Meaning:
         return Meaning(SourceForbidden, "the document is archived in Dify, where it cannot be changed", "unarchive it")
     if _RATE.search(message):
         problem = "the workspace's rate limit is used up"
-        mend = "set rate_per_minute in the connection to the plan's number"
-        return Meaning(SourceRateLimited, problem, mend, retryable=True, pause_s=WINDOW_S)
+        remedy = "set rate_per_minute in the connection to the plan's number"
+        return Meaning(SourceRateLimited, problem, remedy, retryable=True, pause_s=WINDOW_S)
     if _SWITCHED_OFF.search(message):
         problem = "API access to the dataset is switched off"
         return Meaning(SourceForbidden, problem, "switch it on in the dataset's settings")
@@ -94,11 +94,11 @@ def _not_found(code: str, message: str) -> Meaning:
 DIFY: Final = Api(
     name="Dify",
     root=versioned("v1"),
-    key_missing="give it a dataset key ('dataset-…') of Dify",
+    key_required="give it a dataset key ('dataset-…') of Dify",
     good=frozenset({200, 201, 204}),
-    counted=frozenset({"POST", "PUT", "PATCH", "DELETE"}),
-    counts_refused=frozenset({403}),
-    queued=True,
+    counted_methods=frozenset({"POST", "PUT", "PATCH", "DELETE"}),
+    counts_refusals=frozenset({403}),
+    bounded_elsewhere=True,
     statuses={
         400: _bad_request,
         401: Meaning(

@@ -9,7 +9,7 @@ from context_engine.adapters.sources.dify.breadcrumb import parse_breadcrumb
 from context_engine.adapters.sources.dify.metadata import MARKED, MARKS, MetadataReader
 from context_engine.adapters.sources.dify.method import SearchMethod
 from context_engine.adapters.sources.dify.names import readable_name
-from context_engine.core.models import NOTHING, Chunk, FetchedAtBasis, Notice, NoticeCode, sound_mapping, to_moment
+from context_engine.core.models import NOTHING, Chunk, FetchedAtBasis, Notice, NoticeCode, sanitized_mapping, to_moment
 from context_engine.errors import SourceProtocolError
 
 __all__ = ["Records", "read_chunks", "read_records"]
@@ -90,7 +90,7 @@ def _chunk(
     notices: list[Notice],
 ) -> Chunk:
     document = segment["document"]
-    sound, changes = sound_mapping(document.get("doc_metadata") or {})
+    sound, changes = sanitized_mapping(document.get("doc_metadata") or {})
     for change in changes:
         detail = {"chunk_id": segment["id"][:64], "field": "doc_metadata", "change": change}
         said = f"segment {segment['id'][:64]}: doc_metadata {change}"

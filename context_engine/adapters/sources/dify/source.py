@@ -35,7 +35,7 @@ from context_engine.core.models import (
 )
 from context_engine.core.policy.effective_dates import in_force
 from context_engine.core.policy.filters import chunk_fields, matches
-from context_engine.core.policy.trust import standing
+from context_engine.core.policy.trust import effective_authority
 from context_engine.core.protocols import Clock
 from context_engine.errors import (
     ConfigError,
@@ -165,7 +165,7 @@ class DifySource:
             [partial(self._ask, *asked[place], search) for place in order],
             width=access.connection.max_connections,
             left=left,
-            asked=[asked[place][0] for place in order],
+            datasets=[asked[place][0] for place in order],
         )
         by_place = dict(zip(order, found, strict=True))
         return [by_place[place] for place in range(len(asked))]
@@ -259,7 +259,7 @@ class DifySource:
     def _passes(self, chunk: Chunk, filters: Filter | None, domain: str) -> bool:
         if filters is None:
             return True
-        held = standing(chunk, self.spec)
+        held = effective_authority(chunk, self.spec)
         fields = chunk_fields(
             chunk,
             source_id=self.source_id,

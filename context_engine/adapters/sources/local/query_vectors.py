@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from context_engine.core.concurrency.deadline import CallLane
+from context_engine.core.concurrency.deadline import DeadlineCaller
 from context_engine.core.protocols import Clock, Embedder
 from context_engine.errors import EmbedderError
 
@@ -27,7 +27,7 @@ class QueryVectors:
 
     def __init__(self, embedder: Embedder, clock: Clock) -> None:
         self._embedder, self._clock = embedder, clock
-        self._calls = CallLane(embedder.model_id, "embed", clock, EmbedderError)
+        self._caller = DeadlineCaller(embedder.model_id, "embed", clock.monotonic, EmbedderError)
         self._paused_until = float("-inf")
 
     def ask(self, text: str, seconds: float) -> Sequence[float]:
@@ -46,7 +46,7 @@ class QueryVectors:
             left = self._paused_until - started
             raise EmbedderError(f"{self._embedder.model_id} failed a moment ago and is asked again in {left:.0f} s")
         try:
-            vector: Sequence[float] = self._calls.ask(
+            vector: Sequence[float] = self._caller.call(
                 lambda: self._embedder.embed_query(text), seconds, nothing="no vector"
             )
         except EmbedderError:

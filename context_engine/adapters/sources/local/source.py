@@ -14,7 +14,6 @@ from context_engine.core.models import (
     Chunk,
     Examination,
     ExaminationRequest,
-    Notice,
     NoticeCode,
     ScoreKind,
     SourceAnswer,
@@ -22,7 +21,7 @@ from context_engine.core.models import (
     SourceSpec,
     notices_about,
 )
-from context_engine.core.policy.trust import standing
+from context_engine.core.policy.trust import effective_authority
 from context_engine.errors import EmbedderError, SourceNotFound, SourceUnavailable, StoreError
 
 __all__ = ["LocalSource"]
@@ -60,7 +59,7 @@ class LocalSource:
         except StoreError as error:
             kind = SourceUnavailable if self._base.exists() else SourceNotFound
             raise kind(str(error), source_id=self.source_id) from error
-        if any(isinstance(note, Notice) and note.code is NoticeCode.SOURCE_UNKNOWN for note in answer.notes):
+        if any(notice.code is NoticeCode.SOURCE_UNKNOWN for notice in answer.notices):
             raise SourceNotFound(
                 f"nothing was ingested for it into {self._base.path}: run 'context-engine ingest PATH'",
                 source_id=self.source_id,
@@ -121,7 +120,7 @@ class LocalSource:
 
     def _standing(self, chunk: Chunk) -> Mapping[str, Any]:
         assert self._spec is not None
-        held = standing(chunk, self._spec)
+        held = effective_authority(chunk, self._spec)
         return {
             "source_type": str(held.source_type),
             "tier": held.tier,

@@ -1,129 +1,119 @@
-"""Threads that are used again, and the fan-out over them."""
+"""Daemon threads that are used again."""
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
+import weakref
+from concurrent.futures import Future
+from contextvars import ContextVar
 
-from context_engine.adapters.sources.dify.fair_queue import FairQueue
-from context_engine.adapters.sources.dify.fanout import Ticket, ask_each
-from context_engine.core.concurrency.executor import Workers
-from context_engine.errors import SourceError, SourceTimeout, SourceUnavailable
+import pytest
+
+from context_engine.core.concurrency.executor import Busy, DaemonExecutor
 
 
-def ran_in(workers):
-    """Return the thread a job ran in, after it has become idle."""
-    done, found = threading.Event(), []
-    assert workers.start(lambda: (found.append(threading.current_thread()), done.set()))
-    assert done.wait(30)
-    while not workers._idle and found[0].is_alive():
+def thread_of(executor: DaemonExecutor) -> threading.Thread:
+    """Return the thread that a call ran in, after it has become idle."""
+    thread = executor.submit(threading.current_thread, "call").result(30)
+    while not executor._idle and thread.is_alive():
         time.sleep(0.001)
-    return found[0]
+    return thread
 
 
-def test_a_thread_is_used_again_and_keeps_no_process_alive():
-    workers = Workers()
-    first, second = ran_in(workers), ran_in(workers)
+def no_thread(_thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def test_a_thread_is_used_again_and_keeps_no_process_alive() -> None:
+    executor = DaemonExecutor()
+    first, second = thread_of(executor), thread_of(executor)
     assert first is second
     assert first.daemon
 
 
-def test_jobs_run_at_once_each_in_a_thread_of_its_own():
-    workers, meeting = Workers(), threading.Barrier(5)
+def test_calls_run_at_once_each_in_a_thread_of_its_own() -> None:
+    executor, meeting = DaemonExecutor(), threading.Barrier(5)
     for _ in range(4):
-        workers.start(lambda: meeting.wait(30))
+        executor.submit(lambda: meeting.wait(30), "call")
     meeting.wait(30)  # broken if any of the four waited for another
     assert not meeting.broken
 
 
-def test_an_idle_thread_ends_and_the_next_job_gets_another():
-    workers = Workers(idle_s=0.01)
-    first = ran_in(workers)
+def test_an_idle_thread_ends_and_the_next_call_gets_another() -> None:
+    executor = DaemonExecutor(idle_s=0.01)
+    first = thread_of(executor)
     first.join(30)
     assert not first.is_alive()
-    assert ran_in(workers) is not first
+    assert thread_of(executor) is not first
 
 
-def test_after_a_fork_no_thread_is_waited_for():
-    workers = Workers()
-    first = ran_in(workers)
-    workers.forget()
-    assert ran_in(workers) is not first
+def test_after_a_fork_no_thread_is_waited_for() -> None:
+    executor = DaemonExecutor(idle_s=0.01)
+    first = thread_of(executor)
+    first.join(30)
+    executor.forget()
+    assert thread_of(executor) is not first
 
 
-def left_of(seconds):
-    due = time.monotonic() + seconds
-    return lambda: due - time.monotonic()
+def test_a_thread_bears_the_name_of_the_call_that_it_runs() -> None:
+    executor = DaemonExecutor()
+    names = [executor.submit(lambda: threading.current_thread().name, name).result(30) for name in ("one", "two")]
+    assert names == ["one", "two"]
 
 
-def until(reached):
-    """Who waits has a moment left once something is reached; until then, and for all others, there is time."""
-    who_waits = threading.current_thread()
-
-    def left():
-        if threading.current_thread() is not who_waits:
-            return 30.0
-        assert reached.wait(30)
-        return 0.01
-
-    return left
+def test_a_context_variable_of_one_call_is_not_seen_by_the_next_nor_is_the_callers() -> None:
+    executor, variable = DaemonExecutor(), ContextVar("variable", default="unset")
+    variable.set("caller")
+    thread_of(executor)
+    assert executor.submit(lambda: (variable.get(), variable.set("call"))[0], "call").result(30) == "unset"
+    assert executor.submit(variable.get, "call").result(30) == "unset"
 
 
-def test_results_and_errors_come_in_the_order_of_the_jobs():
-    def fail(_ticket):
-        raise SourceUnavailable("down")
+@pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit, MemoryError])
+def test_whatever_a_call_raises_is_in_its_future_and_ends_no_thread(error: type[BaseException]) -> None:
+    executor = DaemonExecutor()
+    before = thread_of(executor)
 
-    def crash(_ticket):
-        raise ValueError("secret")
+    def fail() -> None:
+        raise error("broken")
 
-    found = ask_each([lambda _: 1, fail, crash, lambda _: 4], width=2, left=left_of(30))
-    assert (found[0], found[3]) == (1, 4)
-    assert [type(one) for one in found[1:3]] == [SourceUnavailable, SourceUnavailable]
-    assert "secret" not in str(found[2])
-
-
-def test_no_more_than_width_at_once():
-    busy, most, lock = [0], [0], threading.Lock()
-
-    def job(_ticket):
-        with lock:
-            busy[0] += 1
-            most[0] = max(most[0], busy[0])
-        time.sleep(0.01)
-        with lock:
-            busy[0] -= 1
-
-    ask_each([job] * 12, width=3, left=left_of(30))
-    assert most[0] <= 3
+    assert isinstance(executor.submit(fail, "call").exception(30), error)
+    assert thread_of(executor) is before
 
 
-def test_what_hangs_gives_its_connection_back_and_the_rest_is_told_apart():
-    queue, held, hold = FairQueue(), threading.Event(), threading.Event()
+def test_what_a_failed_call_held_is_free_without_the_garbage_collector() -> None:
+    class Large:
+        pass
 
-    def hang(ticket):
-        ticket.hold(queue.enter(1, ticket.flow, 1.0))
-        held.set()
-        hold.wait(30)
+    executor, gone = DaemonExecutor(), threading.Event()
 
-    found = ask_each([hang, lambda _: 2], width=1, left=until(held))
-    assert [type(one) for one in found] == [SourceTimeout, SourceTimeout]
-    assert "no answer in time" in str(found[0])
-    assert "not asked in time" in str(found[1])
-    queue.enter(1, Ticket(left_of(1)).flow, 0.0).release()  # the place is free though the call still hangs
-    hold.set()
+    def submitted() -> Future[None]:
+        large = Large()
+        weakref.finalize(large, gone.set)
+
+        def fail() -> None:
+            raise ValueError(str(large))
+
+        return executor.submit(fail, "call")
+
+    gc.disable()
+    try:
+        future = submitted()
+        future.exception(30)
+        del future
+        assert gone.wait(10)
+    finally:
+        gc.enable()
 
 
-def test_a_slot_taken_after_nobody_waits_is_given_back_at_once():
-    queue, asked, late, done = FairQueue(), threading.Event(), threading.Event(), threading.Event()
-
-    def slow(ticket):
-        asked.set()
-        late.wait(30)
-        ticket.hold(queue.enter(1, ticket.flow, 1.0))
-        done.set()
-
-    (found,) = ask_each([slow], width=1, left=until(asked))
-    assert isinstance(found, SourceError)
-    late.set()
-    assert done.wait(30)
-    queue.enter(1, Ticket(left_of(1)).flow, 0.0).release()
+def test_where_no_thread_can_be_started_the_call_is_refused_and_the_next_may_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    executor = DaemonExecutor()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(Busy, match=r"^no thread could be started$"):
+            executor.submit(lambda: 1, "call")
+    assert executor.submit(lambda: 1, "call").result(30) == 1

@@ -12,6 +12,8 @@ from context_engine.core.engine import Engine
 from context_engine.core.models import (
     Chunk,
     DomainSpec,
+    Notice,
+    NoticeCode,
     Registry,
     Score,
     ScoreKind,
@@ -85,41 +87,48 @@ def answer(**fields: Any) -> SourceAnswer:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "code", "about"),
     [
-        ({"metadata": {"deep": nested(900)}}, f"metadata is nested deeper than {MOST_DEPTH} levels"),
-        ({"metadata": ring()}, f"metadata is nested deeper than {MOST_DEPTH} levels"),
-        ({"extra": {"deep": nested(900)}}, f"extra is nested deeper than {MOST_DEPTH} levels"),
-        ({"metadata": {"a": "x\ud800"}}, "metadata holds characters that are not valid Unicode"),
-        ({"metadata": {"k\udfff": 1}}, "metadata holds characters that are not valid Unicode"),
-        ({"metadata": {7: "seven", "huge": 10**5000}}, "metadata holds a number of over 300 digits"),
-        ({"metadata": {"long": "x" * 3_000_000}}, "metadata is too large"),
-        ({"metadata": {"odd": Odd()}}, "metadata holds a Odd, which counts as text"),
-        ({"content": f"{TEXT}\ud800\x00"}, "content held characters that are not valid Unicode"),
-        ({"title": "Title \udc00"}, "title held characters"),
-        ({"title": "t" * 100_000}, "title held characters"),
-        ({"section": "4\ud800", "heading_path": ("a\ud800", "b")}, "section, heading_path held characters"),
-        ({"heading_path": ("h",) * 5000}, "heading_path held characters"),
-        ({"chunk_id": "c" * 100_000}, "chunk_id held characters"),
-        ({"document_id": "d\ud800"}, "document_id held characters"),
-        ({"position": 10**5000}, "position of type int cannot be used"),
-        ({"title": Odd()}, "title of type Odd cannot be used"),
-        ({"scores": (Odd(),)}, "counts as absent"),
+        ({"metadata": {"deep": nested(900)}}, NoticeCode.METADATA_REPAIRED, "metadata"),
+        ({"metadata": ring()}, NoticeCode.METADATA_REPAIRED, "metadata"),
+        ({"extra": {"deep": nested(900)}}, NoticeCode.METADATA_REPAIRED, "extra"),
+        ({"metadata": {"a": "x\ud800"}}, NoticeCode.METADATA_REPAIRED, "metadata"),
+        ({"metadata": {"k\udfff": 1}}, NoticeCode.METADATA_REPAIRED, "metadata"),
+        ({"metadata": {7: "seven", "huge": 10**5000}}, NoticeCode.METADATA_REPAIRED, "metadata"),
+        ({"metadata": {"long": "x" * 3_000_000}}, NoticeCode.METADATA_REPAIRED, "metadata"),
+        ({"metadata": {"odd": Odd()}}, NoticeCode.METADATA_REPAIRED, "metadata"),
+        ({"content": f"{TEXT}\ud800\x00"}, NoticeCode.TEXT_REPAIRED, ["content"]),
+        ({"title": "Title \udc00"}, NoticeCode.TEXT_REPAIRED, ["title"]),
+        ({"title": "t" * 100_000}, NoticeCode.TEXT_REPAIRED, ["title"]),
+        (
+            {"section": "4\ud800", "heading_path": ("a\ud800", "b")},
+            NoticeCode.TEXT_REPAIRED,
+            ["section", "heading_path"],
+        ),
+        ({"heading_path": ("h",) * 5000}, NoticeCode.TEXT_REPAIRED, ["heading_path"]),
+        ({"chunk_id": "c" * 100_000}, NoticeCode.TEXT_REPAIRED, ["chunk_id"]),
+        ({"document_id": "d\ud800"}, NoticeCode.TEXT_REPAIRED, ["document_id"]),
+        ({"position": 10**5000}, NoticeCode.FIELD_UNUSABLE, "position"),
+        ({"title": Odd()}, NoticeCode.FIELD_UNUSABLE, "title"),
+        ({"scores": (Odd(),)}, NoticeCode.SCORE_UNUSABLE, None),
     ],
 )
-def test_what_a_source_gives_is_bounded_and_valid_and_that_is_said(fields: dict[str, Any], said: str) -> None:
+def test_what_a_source_gives_is_bounded_and_valid_and_that_is_said(
+    fields: dict[str, Any], code: NoticeCode, about: Any
+) -> None:
     result = searched(Given(answer(**fields)))
     out = written(result)
     assert len(out["chunks"]) == 1
-    assert any(said in warning for warning in out["warnings"]), out["warnings"]
+    found = [one["detail"] for one in out["notices"] if (one["code"], one["subject"]) == (code, "sops")]
+    assert about in [one.get("field", one.get("fields")) for one in found]
     assert len(json.dumps(out)) < 3_000_000
 
 
-def test_sound_chunks_are_the_same_objects_and_nothing_is_said() -> None:
+def test_valid_chunks_stay_the_same_objects_without_a_note() -> None:
     metadata = {"page": 4, "tags": ["a"], "audience": None}
     result = searched(Given(answer(metadata=metadata, title="Größe 审批")))
     assert result.chunks[0].chunk.metadata is metadata
-    assert not [warning for warning in result.warnings if "chunk" in warning]
+    assert result.notices == ()
 
 
 def test_ids_that_are_no_text_or_too_long_stay_apart() -> None:
@@ -135,10 +144,43 @@ def test_notes_and_errors_of_a_source_are_text_too() -> None:
     noted = SourceAnswer(chunks=good.chunks, notes=("n\ud800", 10**5000, "y" * 10**6, *["more"] * 1000))  # type: ignore[arg-type]
     out = written(searched(Given(noted)))
     assert len(json.dumps(out)) < 100_000
+    assert {one["code"] for one in out["notices"]} == {"source_note", "notices_left_out"}
     with pytest.raises(AllSourcesFailed) as raised:
         searched(Given(SourceUnavailable("down \ud800")))
     str(raised.value).encode()
     json.dumps(raised.value.statuses[0].error, ensure_ascii=False).encode()
+
+
+@pytest.mark.wording
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"metadata": {"deep": nested(900)}}, f"metadata is nested deeper than {MOST_DEPTH} levels"),
+        ({"metadata": {"a": "x\ud800"}}, "metadata holds characters that are not valid Unicode"),
+        ({"metadata": {7: "seven", "huge": 10**5000}}, "metadata holds a number of over 300 digits"),
+        ({"metadata": {"odd": Odd()}}, "metadata holds a Odd, which counts as text"),
+        ({"section": "4\ud800", "heading_path": ("a\ud800", "b")}, "section, heading_path held characters"),
+        ({"title": Odd()}, "title of type Odd cannot be used and counts as not known"),
+        ({"scores": (Odd(),)}, "score of type Odd counts as absent"),
+    ],
+)
+def test_what_is_said_of_a_source_that_gives_more_than_an_output_can_hold(fields: dict[str, Any], said: str) -> None:
+    warnings = searched(Given(answer(**fields))).warnings
+    assert any(one.startswith("source 'sops': chunk c1: ") for one in warnings)
+    assert any(said in one for one in warnings), warnings
+
+
+def test_a_source_may_say_more_with_notices_of_its_own() -> None:
+    """What it hands over is bounded, holds no key and fits into JSON, as its texts do."""
+    given = (
+        Notice(NoticeCode.STALE_ANSWER, "", "an answer of yesterday", {"age_s": 86_400, "problem": "y" * 10**6}),
+        Notice("acme_says", "part 7", "what no code of ours means", {"deep": nested(900), "huge": 10**5000}),  # type: ignore[arg-type]
+    )
+    stale, own = searched(Given(SourceAnswer(chunks=answer().chunks, notes=given))).notices
+    assert (stale.code, stale.subject, stale.detail["age_s"]) == (NoticeCode.STALE_ANSWER, "sops", 86_400)
+    assert len(stale.detail["problem"]) == 2000
+    assert (own.code, own.subject, own.detail["huge"]) == (NoticeCode.SOURCE_NOTE, "part 7", None)
+    json.dumps([stale.to_dict(), own.to_dict()], allow_nan=False)
 
 
 @pytest.mark.parametrize("awkward", [{"metadata": {"a": nested(900)}}, {"kept": ring()}, {"title": "t\ud800"}])
@@ -151,5 +193,5 @@ def test_functions_and_chunk_dicts_take_the_same_road(awkward: dict[str, Any]) -
         json.dumps(found, ensure_ascii=False).encode()
         assert len(found) == 1
         assert found.result is not None
-        assert found.result.warnings
+        assert found.result.notices
     json.dumps(searched(CallableSource(lambda *_: [given], "sops")).to_dict(), ensure_ascii=False).encode()

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from context_engine.core.engine import SystemClock
-from context_engine.core.engine.recall import Call, Lane, ask_all
+from context_engine.core.engine.recall import SourceBulkhead, SourceCall, call_sources
 from context_engine.core.models import (
     Chunk,
     Decision,
+    NoticeCode,
     Score,
     ScoreKind,
     SearchRequest,
@@ -203,7 +204,7 @@ def test_a_call_is_overdue_for_the_next_search_from_the_moment_it_was_given_up(h
             return SystemClock().now()
 
     clock = Steps()
-    lane = Lane("s", Plain(hang), clock)
+    lane = SourceBulkhead("s", Plain(hang), clock)
     query = SourceQuery(text="q", domain="NPA", top_k=1, timeout_s=0.05)
 
     class Late(Steps):
@@ -213,10 +214,10 @@ def test_a_call_is_overdue_for_the_next_search_from_the_moment_it_was_given_up(h
             self.at += 0.02
             return self.at
 
-    [reply] = ask_all([Call(lane, query)], bounds={"s": 8}, clock=Late())
+    [reply] = call_sources([SourceCall(lane, query)], limit=8, clock=Late())
     assert isinstance(reply.error, SourceTimeout)
     clock.at = 0.02 + 0.05  # the search's start and its limit, to the moment
-    [reply] = ask_all([Call(lane, query)], bounds={"s": 8}, clock=clock)
+    [reply] = call_sources([SourceCall(lane, query)], limit=8, clock=clock)
     assert isinstance(reply.error, SourceBusy)
 
 
@@ -301,7 +302,8 @@ def test_chunks_without_text_are_refused_and_counted(make_engine, chunk_of):
     answer = SourceAnswer(chunks=[chunk_of("a", 0.5), *rubbish])
     result = make_engine([(2, Plain(lambda _query: answer))]).search(request())
     assert (status(result).chunks, status(result).rejected, status(result).cut) == (1, 7, 0)
-    assert "source 't2': 7 chunk(s) without text were refused" in result.warnings
+    (notice,) = result.notices
+    assert (notice.code, notice.subject, notice.detail) == (NoticeCode.CHUNKS_REFUSED, "t2", {"count": 7})
     assert (result.stages[0].entered, result.stages[0].left) == (8, 1)
 
 
@@ -330,7 +332,8 @@ def test_a_score_its_kind_cannot_be_counts_as_absent(make_engine, kind, value):
     chunk = Chunk(content="The approval rule.", chunk_id="a", scores=scores)
     result = make_engine([(2, Plain(lambda _query: SourceAnswer(chunks=[chunk])))]).search(request())
     assert result.chunks[0].chunk.scores == (Score(ScoreKind.FULLTEXT, 2.0),)
-    assert any("counts as absent" in warning for warning in result.warnings)
+    (notice,) = result.notices
+    assert (notice.code, notice.detail["chunk_id"]) == (NoticeCode.SCORE_UNUSABLE, "a")
 
 
 @pytest.mark.parametrize("scorer", [5, ["e5"]])
@@ -392,7 +395,8 @@ def test_a_field_that_is_not_what_it_should_be_counts_as_not_known(make_engine, 
         assert len(result.chunks) == 2
         [kept] = [one.chunk for one in result.chunks if one.source_id == "t2"]
         assert getattr(kept, name) == Chunk._field_defaults[name]
-        assert any(f"{name} " in warning and "counts as not known" in warning for warning in result.warnings)
+        (notice,) = result.notices
+        assert (notice.code, notice.detail["field"]) == (NoticeCode.FIELD_UNUSABLE, name)
 
 
 @pytest.mark.parametrize("moment", ["now", 5, SystemClock().now().replace(tzinfo=None), BEYOND_TIME])
@@ -400,14 +404,25 @@ def test_a_time_of_answer_that_is_no_moment_is_replaced_by_the_clock(make_engine
     answer = SourceAnswer(chunks=[chunk_of("a", 0.5)], retrieved_at=moment)
     result = make_engine([(2, Plain(lambda _query: answer))]).search(request())
     assert result.raw[0].retrieved_at == now
-    assert any("retrieved_at" in warning for warning in result.warnings)
+    (notice,) = result.notices
+    assert (notice.code, notice.detail["field"]) == (NoticeCode.FIELD_UNUSABLE, "retrieved_at")
 
 
 def test_notes_and_cut_of_the_source_reach_the_status(make_engine, chunk_of):
-    answer = SourceAnswer(chunks=[chunk_of("a", 0.5)], notes=("query_shortened",), cut=3)
+    answer = SourceAnswer(chunks=[chunk_of("a", 0.5)], notes=("cut in half",), cut=3)
     result = make_engine([(2, Plain(lambda _query: answer))]).search(request())
-    assert (status(result).notes, status(result).cut) == (("query_shortened",), 3)
-    assert "source 't2': query_shortened" in result.warnings
+    assert status(result).cut == 3
+    for (notice,) in (status(result).notices, result.notices):
+        assert (notice.code, notice.subject) == (NoticeCode.SOURCE_NOTE, "t2")
+
+
+@pytest.mark.wording
+def test_the_sentences_of_notices_are_published_the_search_names_the_source(make_engine, chunk_of):
+    answer = SourceAnswer(chunks=[chunk_of("a", 0.5), None], notes=("cut in half",))
+    result = make_engine([(2, Plain(lambda _query: answer))]).search(request())
+    said = ("cut in half", "1 chunk(s) without text were refused")
+    assert status(result).notes == said == tuple(result.to_dict()["sources"][0]["notes"])
+    assert result.warnings == tuple(f"source 't2': {one}" for one in said)
 
 
 def test_a_source_that_answers_in_part_is_partial_and_named(make_engine, chunk_of):

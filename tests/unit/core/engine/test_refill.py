@@ -1,4 +1,4 @@
-"""The second, deeper look: when it is taken, whom it asks, and what it never takes away."""
+"""The refill: when it runs, which sources it calls again, and what it never takes away."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from context_engine.adapters.rerankers import CallableReranker
 from context_engine.core.engine import recompute, stage_two_bytes
-from context_engine.core.models import Chunk, Outcome
+from context_engine.core.models import Chunk, NoticeCode, Outcome
 from context_engine.errors import RerankerError, SourceUnavailable
 
 COMMON = {"stage1_top_k": 4, "stage2_top_k": 3}
@@ -15,14 +15,14 @@ WORDS = ["alder", "birch", "cedar", "dogwood", "elm", "fir", "ginkgo", "hazel", 
 
 
 class Shelf:
-    """A source that gives the best so many of its chunks, and remembers how many it was asked for."""
+    """A source that gives its best chunks, as many as requested, and remembers how many those were."""
 
-    def __init__(self, chunks, fails_when_asked_again=False):
-        self.chunks, self.asked, self.fails = list(chunks), [], fails_when_asked_again
+    def __init__(self, chunks, fails_when_called_again=False):
+        self.chunks, self.requested, self.fails = list(chunks), [], fails_when_called_again
 
     def __call__(self, _query, _domain, top_k):
-        self.asked.append(top_k)
-        if self.fails and len(self.asked) > 1:
+        self.requested.append(top_k)
+        if self.fails and len(self.requested) > 1:
             raise SourceUnavailable("HTTP 503", retryable=True)
         return self.chunks[:top_k]
 
@@ -43,7 +43,7 @@ def test_a_limit_per_document_is_refilled_from_deeper_down(ask, chunk_of):
     """Of the first four three are of A: with one each, two remain. 5 x 4 = 20 candidates have a third document."""
     shelf = Shelf(books(chunk_of, "A", "A", "A", "B", "A", "A", "C"))
     result = ask([(2, shelf)], **FEW)
-    assert shelf.asked == [4, 20]
+    assert shelf.requested == [4, 20]
     assert ids(result) == ["A0", "B3", "C6"]
     assert len(result.fates) == 7 and (result.sources[0].asked, result.sources[0].chunks) == (20, 7)
     assert [stage.entered for stage in result.stages if stage.name == "recall"] == [7]
@@ -55,7 +55,7 @@ def test_merged_copies_are_refilled(ask, chunk_of):
     copies = [chunk_of(f"copy{place}", 0.95, same) for place in range(4)]
     shelf = Shelf([*copies, *books(chunk_of, "A", "B", "C")])
     result = ask([(2, shelf)], **COMMON)
-    assert shelf.asked == [4, 20] and ids(result) == ["copy0", "A0", "B1"]
+    assert shelf.requested == [4, 20] and ids(result) == ["copy0", "A0", "B1"]
 
 
 @pytest.mark.parametrize(
@@ -71,36 +71,38 @@ def test_merged_copies_are_refilled(ask, chunk_of):
         ),
     ],
 )
-def test_one_look_is_enough(ask, chunk_of, documents, settings, why):
+def test_one_pass_is_enough(ask, chunk_of, documents, settings, why):
     shelf = Shelf(books(chunk_of, *documents))
     ask([(2, shelf)], **{**COMMON, **settings})
-    assert shelf.asked == [4], why
+    assert shelf.requested == [4], why
 
 
-def test_only_sources_with_more_to_give_are_asked_again(ask, chunk_of):
+def test_only_sources_with_more_to_give_are_called_again(ask, chunk_of):
     large, small = Shelf(books(chunk_of, *"AAAAAB")), Shelf(books(chunk_of, "X"))
     result = ask([(2, large), (3, small)], **FEW)
-    assert (large.asked, small.asked) == ([4, 20], [4])
+    assert (large.requested, small.requested) == ([4, 20], [4])
     assert [source.asked for source in result.sources] == [20, 4]
     assert ids(result) == ["A0", "X0", "B5"]
 
 
 def test_a_source_that_fails_the_second_time_keeps_its_first_answer_and_says_so(ask, chunk_of):
-    shelf = Shelf(books(chunk_of, *"AAAAAB"), fails_when_asked_again=True)
+    shelf = Shelf(books(chunk_of, *"AAAAAB"), fails_when_called_again=True)
     result = ask([(2, shelf)], **FEW)
     assert ids(result) == ["A0"] and result.sources[0].state == "ok"
-    assert "source 't2': asked for more candidates, it failed: source 't2': HTTP 503" in result.warnings
+    (notice,) = result.notices
+    assert (notice.code, notice.subject) == (NoticeCode.REFILL_FAILED, "t2")
+    assert notice.detail == {"problem": "source 't2': HTTP 503"}
 
 
-def test_a_second_look_that_gives_fewer_is_not_taken(ask, chunk_of):
+def test_a_second_pass_that_gives_fewer_is_not_taken(ask, chunk_of):
     shelf = Shelf(books(chunk_of, *"AABAC"))
     forgetful = Shelf(books(chunk_of, *"AABAC"))
-    result = ask([(2, lambda *given: forgetful(*given)[: 4 if len(forgetful.asked) == 1 else 1])], **FEW)
-    assert forgetful.asked == [4, 20] and ids(result) == ["A0", "B2"]
+    result = ask([(2, lambda *arguments: forgetful(*arguments)[: 4 if len(forgetful.requested) == 1 else 1])], **FEW)
+    assert forgetful.requested == [4, 20] and ids(result) == ["A0", "B2"]
     assert ids(ask([(2, shelf)], **FEW)) == ["A0", "B2", "C4"]
 
 
-def test_a_reranking_that_only_the_first_look_got_is_kept(ask, chunk_of):
+def test_a_reranking_that_only_the_first_pass_got_is_kept(ask, chunk_of):
     """A reranker that fails the second time would leave a longer answer in a worse order."""
     calls = []
 
@@ -114,17 +116,17 @@ def test_a_reranking_that_only_the_first_look_got_is_kept(ask, chunk_of):
     engine = {"reranker": CallableReranker(reversed_once)}
     result = ask([(2, shelf)], **FEW, rerank_weight=0.0, engine=engine)
     assert calls == [4, 6] and ids(result) == ["B3", "A2"]
-    assert not any(warning.startswith("degraded") for warning in result.warnings)
+    assert NoticeCode.RERANK_FAILED not in {notice.code for notice in result.notices}
 
 
-def test_the_most_that_can_be_asked_for_is_never_passed(ask, chunk_of):
+def test_the_most_that_can_be_requested_is_never_exceeded(ask, chunk_of):
     shelf = Shelf([chunk_of(f"c{place}", 0.5, f"Rule {place}.", document_id="A") for place in range(1000)])
     ask([(2, shelf)], stage1_top_k=600, stage2_top_k=3, max_per_document=1, dedup_method="off")
     ask([(2, shelf)], stage1_top_k=1000, stage2_top_k=3, max_per_document=1, dedup_method="off")
-    assert shelf.asked == [600, 1000, 1000]
+    assert shelf.requested == [600, 1000, 1000]
 
 
-def test_every_candidate_of_the_second_look_has_one_fate(ask, chunk_of):
+def test_every_candidate_of_the_second_pass_has_one_fate(ask, chunk_of):
     result = ask([(2, Shelf(books(chunk_of, *"AAABABC")))], **FEW)
     assert sorted(fate.chunk_id for fate in result.fates) == ["A0", "A1", "A2", "A4", "B3", "B5", "C6"]
     assert sum(fate.outcome is Outcome.RETURNED for fate in result.fates) == 3

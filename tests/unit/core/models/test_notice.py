@@ -19,9 +19,9 @@ def test_every_code_has_a_meaning_and_names_its_details(code):
 
 
 def test_the_published_form_can_be_written_as_json():
-    notice = Notice(NoticeCode.STALE_ANSWER, "kb", "old", {"age_s": float("nan"), "day": date(2026, 3, 2)})
+    notice = Notice(NoticeCode.SOURCE_NOTE, "kb", "old", {"age_s": float("nan"), "day": date(2026, 3, 2)})
     assert json.loads(json.dumps(notice.to_dict(), allow_nan=False)) == {
-        "code": "stale_answer",
+        "code": "source_note",
         "subject": "kb",
         "message": notice.message,
         "detail": {"age_s": None, "day": "2026-03-02"},

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_engine.core.models import chunk_from_dict, is_sound_text, sound_id, sound_mapping, sound_text
+from context_engine.core.models import chunk_from_dict, is_valid_text, sanitized_id, sanitized_mapping, sanitized_text
 from context_engine.core.models.sanitize import MOST_DEPTH, MOST_VALUES
 
 
@@ -29,29 +29,29 @@ def depth(value):
 
 
 def test_text_is_made_valid_and_stays_as_long():
-    assert sound_text("limit\ud800 5\x00 %") == "limit\ufffd 5\ufffd %"
-    assert is_sound_text("审批 😀")
-    assert not is_sound_text("\udfff")
+    assert sanitized_text("limit\ud800 5\x00 %") == "limit\ufffd 5\ufffd %"
+    assert is_valid_text("审批 😀")
+    assert not is_valid_text("\udfff")
 
 
 def test_ids_stay_apart():
-    assert sound_id("a\ud800") == r"a\ud800"
-    assert sound_id("a\ud801\x00") == r"a\ud801\x00"
-    assert sound_id("SOP-1#2") == "SOP-1#2"
+    assert sanitized_id("a\ud800") == r"a\ud800"
+    assert sanitized_id("a\ud801\x00") == r"a\ud801\x00"
+    assert sanitized_id("SOP-1#2") == "SOP-1#2"
 
 
 def test_sound_data_is_handed_back_as_it_is():
     data = {"a": 1, "b": [1, 2.5, None, True, {"c": "审批"}], "day": date(2026, 3, 2), "nan": math.nan}
-    sound, said = sound_mapping(data)
+    sound, said = sanitized_mapping(data)
     assert sound is data
     assert said == ()
 
 
 def test_what_lies_too_deep_is_left_out_and_said():
-    sound, said = sound_mapping(nested(900))
+    sound, said = sanitized_mapping(nested(900))
     assert depth(sound) == MOST_DEPTH
     assert said == (f"is nested deeper than {MOST_DEPTH} levels: what lies there is left out",)
-    assert sound_mapping(nested(MOST_DEPTH))[1] == ()
+    assert sanitized_mapping(nested(MOST_DEPTH))[1] == ()
 
 
 def test_a_ring_ends():
@@ -59,30 +59,30 @@ def test_a_ring_ends():
     ring["self"] = ring
     both = [ring, ring]
     ring["both"] = both
-    sound, said = sound_mapping(ring)
+    sound, said = sanitized_mapping(ring)
     assert sound["name"] == "ring"
     assert said
     json.dumps(sound)
 
 
 def test_too_many_values_and_too_long_a_text_are_cut_and_said():
-    many, said = sound_mapping({str(number): number for number in range(3 * MOST_VALUES)})
+    many, said = sanitized_mapping({str(number): number for number in range(3 * MOST_VALUES)})
     assert len(many) == MOST_VALUES
     assert said == ("is too large: what is beyond its limit of values or characters is left out",)
-    long, said = sound_mapping({"a": "x" * 50, "b": "y" * 50, "c": 1}, most_characters=60)
+    long, said = sanitized_mapping({"a": "x" * 50, "b": "y" * 50, "c": 1}, most_characters=60)
     assert long == {"a": "x" * 50, "b": "y" * 8}
     assert len(said) == 1
-    assert sum(map(len, sound_mapping({"a": ["z" * 20] * 10}, most_characters=100)[0]["a"])) == 99
+    assert sum(map(len, sanitized_mapping({"a": ["z" * 20] * 10}, most_characters=100)[0]["a"])) == 99
 
 
 def test_numbers_no_json_holds_are_absent():
-    sound, said = sound_mapping({"huge": 10**5000, "id": 10**300, "nan": math.inf})
+    sound, said = sanitized_mapping({"huge": 10**5000, "id": 10**300, "nan": math.inf})
     assert sound == {"huge": None, "id": 10**300, "nan": math.inf}
     assert said == ("holds a number of over 300 digits, which counts as absent",)
 
 
 def test_keys_are_text():
-    sound, said = sound_mapping({1: "a", "1": "b", (2, 3): "c", "k\ud800": "d"})
+    sound, said = sanitized_mapping({1: "a", "1": "b", (2, 3): "c", "k\ud800": "d"})
     assert sound == {"1": "a", "(2, 3)": "c", "k\ufffd": "d"}
     assert "has two keys that read alike, of which the first stays" in said
 
@@ -94,14 +94,14 @@ class Silent:
 
 def test_other_objects_are_their_text():
     given_id = uuid.UUID(int=7)
-    sound, said = sound_mapping({"id": given_id, "silent": Silent(), "price": Decimal("1.5"), "at": (1, {2})})
+    sound, said = sanitized_mapping({"id": given_id, "silent": Silent(), "price": Decimal("1.5"), "at": (1, {2})})
     assert sound == {"id": str(given_id), "silent": "Silent", "price": 1.5, "at": [1, [2]]}
     assert said == ("holds a UUID, which counts as text", "holds a Silent, which counts as text")
 
 
 def test_numbers_and_arrays_of_numpy_are_plain():
     numpy = pytest.importorskip("numpy")
-    sound, _ = sound_mapping({"one": numpy.float32(0.5), "many": numpy.arange(3), "flag": numpy.bool_(True)})
+    sound, _ = sanitized_mapping({"one": numpy.float32(0.5), "many": numpy.arange(3), "flag": numpy.bool_(True)})
     assert json.dumps(sound) == '{"one": 0.5, "many": [0, 1, 2], "flag": true}'
 
 
@@ -116,9 +116,9 @@ DATA = st.recursive(
 
 @given(st.dictionaries(KEYS, DATA, max_size=6), st.integers(1, 40), st.integers(1, 40))
 def test_whatever_is_given_can_be_written_and_is_sound_at_once(data, most_values, most_characters):
-    sound, _ = sound_mapping(data, most_values=most_values, most_characters=most_characters)
+    sound, _ = sanitized_mapping(data, most_values=most_values, most_characters=most_characters)
     json.dumps(sound, ensure_ascii=False, default=date.isoformat).encode()
-    assert sound_mapping(sound)[1] == ()
+    assert sanitized_mapping(sound)[1] == ()
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_chunk_dict_of_any_content_is_read_and_can_be_written(awkward):
     notices = []
     chunk = chunk_from_dict({"content": "text", "chunk_id": "c", **awkward}, notices)
     json.dumps(chunk.to_dict(), ensure_ascii=False).encode()
-    assert all(is_sound_text(notice.message) for notice in notices)
+    assert all(is_valid_text(notice.message) for notice in notices)
     json.dumps([notice.to_dict() for notice in notices], ensure_ascii=False, allow_nan=False).encode()
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from context_engine.ingest import LoadedDocument, Skipped
-from context_engine.ingest.loaders.records import Told
+from context_engine.ingest.loaders.records import FileNotices
 from context_engine.ingest.loaders.sheet_layout import Place, Texts, laid_out
 from context_engine.ingest.loaders.table import Row
 
@@ -13,7 +13,7 @@ ROWS = [HEAD, ("Rates", 5, "Anna"), ("Credit", 7, "Ben"), ("FX", 9, "Cleo")]
 
 def read(rows, styles=None, **place):
     """Lay out rows; an empty tuple is an empty row."""
-    told = Told("a.xlsx")
+    told = FileNotices("a.xlsx")
     here = Place("a.xlsx", told, title="S", **place)
     texts = Texts(here)
     made, gap = [], False

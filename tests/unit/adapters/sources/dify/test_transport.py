@@ -10,7 +10,7 @@ import httpx
 import pytest
 import respx
 
-from context_engine.adapters.http.api import MOST_BYTES
+from context_engine.adapters.http.api import MAX_BYTES
 from context_engine.adapters.http.transport import make_client
 from context_engine.core.engine.clock import SystemClock
 from context_engine.errors import (
@@ -175,8 +175,8 @@ def test_a_pause_longer_than_the_time_there_is_is_not_waited_out(header, dify, m
         ({"text": "[" * 100_000}, "not JSON"),
         ({"content": b'{"records": "\xff"}'}, "not JSON"),
         ({"json": ANSWER, "headers": {"content-encoding": "br"}}, "compressed"),
-        ({"json": ANSWER, "headers": {"content-length": str(MOST_BYTES + 1)}}, "longer than 16 MiB"),
-        ({"content": b" " * (MOST_BYTES + 1)}, "longer than 16 MiB"),
+        ({"json": ANSWER, "headers": {"content-length": str(MAX_BYTES + 1)}}, "longer than 16 MiB"),
+        ({"content": b" " * (MAX_BYTES + 1)}, "longer than 16 MiB"),
     ],
 )
 def test_bodies_that_are_no_answer(answer, words, dify, quick, ask):

@@ -243,7 +243,8 @@ class TestWriting:
         with LocalBase.open(folder, embedder=embedder) as base:
             source = LocalSource(base, "sop")
             answer = source.search(SourceQuery(text="limit", domain="NPA", top_k=1))
-            assert "no_vectors" in answer.notes and answer.chunks[0].score(ScoreKind.BM25) is not None
+            assert "no_vectors" in {notice.code for notice in answer.notices}
+            assert answer.chunks[0].score(ScoreKind.BM25) is not None
             with base.writer() as writer:
                 assert writer.put("sop", "d", "", "h", []) is False
             answer = source.search(SourceQuery(text="limit", domain="NPA", top_k=1))
