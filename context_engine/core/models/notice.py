@@ -93,7 +93,7 @@ class NoticeCode(StrEnum):
         "origins",
     )
 
-    # A look at a Dify dataset; the subject is the dataset
+    # An examination of a Dify dataset; the subject is the dataset
     DATASET_EXTERNAL = "dataset_external", "A dataset's knowledge lies outside Dify, where its API never searches."
     DATASET_SWITCHED_OFF = "dataset_switched_off", "A dataset's access over the API is switched off."
     DATASET_EMPTY = "dataset_empty", "A dataset holds no document that can be found."
