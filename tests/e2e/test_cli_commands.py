@@ -346,6 +346,7 @@ def test_two_configurations_share_no_base(bank: Path, monkeypatch: pytest.Monkey
     assert found["a"] != found["b"]
 
 
+@pytest.mark.wording
 def test_a_source_of_two_domains_is_a_warning_of_the_check(bank: Path) -> None:
     assert not any("stands in" in warning for warning in ok("config", "check", "--json")["warnings"])
     (bank / "manifests/two.yaml").write_text(MANIFEST.replace("ORM", "TWO").replace("id: web", "id: web2"))

@@ -285,6 +285,7 @@ def test_what_has_no_json_or_was_not_asked_for_it_writes_nothing_to_stdout(args:
     assert "?." not in result.stderr
 
 
+@pytest.mark.wording
 def test_another_programs_connections_do_not_stop_the_demo(tmp_path: Path) -> None:
     (tmp_path / "config").mkdir()
     (tmp_path / "config/connections.yaml").write_text("host: db.example\nport: 5432\n")

@@ -204,6 +204,7 @@ def test_doctor_asks_no_query_if_told_so(bank: Path, dify: FakeDify) -> None:
         ("dropped", (False, None, None), "broke"),
     ],
 )
+@pytest.mark.wording
 def test_doctor_says_what_is_wrong(
     break_it: str, state: tuple[Any, ...], words: str, bank: Path, dify: FakeDify
 ) -> None:

@@ -115,7 +115,7 @@ def test_a_lookup_that_fails_is_told_and_the_manifest_stands_in(fault: str, star
     dify.inject(fault, dataset="beta", endpoint="get")
     result = search(engine)
     assert titles(result) >= {"beta"}
-    assert any("could not be asked how it is indexed" in warning for warning in result.warnings)
+    assert ("dataset_not_described", "manifest") in {(one.code, one.detail.get("used")) for one in result.notices}
 
 
 @pytest.mark.parametrize("fault", ["status_500", "plugin_daemon_down", "html"])
@@ -134,7 +134,7 @@ def test_what_dify_said_last_stands_in_for_what_it_does_not_say(start: Any) -> N
     time.sleep(1.1)
     result = search(engine)
     assert (titles(result), result.status) == (set(NAMES), Status.COMPLETE)
-    assert any("what it said last was used" in warning for warning in result.warnings)
+    assert ("dataset_not_described", "cache") in {(one.code, one.detail.get("used")) for one in result.notices}
 
 
 def test_a_dataset_that_hangs_does_not_hold_a_connection_for_the_next_searches(start: Any) -> None:

@@ -52,6 +52,7 @@ def test_the_guides_adapter_keeps_the_contract(glossary: ModuleType, contract: s
     getattr(case, test)()
 
 
+@pytest.mark.wording
 def test_an_entry_without_a_meaning_is_a_warning(glossary: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "glossary.json").write_text('{"Gross": ""}')
     source = glossary.ExaminableGlossary("glossary", tmp_path / "glossary.json")

@@ -46,7 +46,7 @@ def body(metadata: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("metadata", "said"),
+    ("metadata", "change"),
     [
         ('{"deep": ' + "[" * 900 + "1" + "]" * 900 + "}", "nested deeper than 32 levels"),
         ('{"text": "x\\ud800y"}', "not valid Unicode"),
@@ -55,7 +55,7 @@ def body(metadata: str) -> bytes:
     ],
 )
 def test_a_search_shows_what_can_be_shown_and_says_the_rest(
-    metadata: str, said: str, dify: FakeDify, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    metadata: str, change: str, dify: FakeDify, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = {
         "config/connections.yaml": f"dify: {{base_url: '{dify.base_url}', api_key: '${{DIFY_API_KEY}}'}}\n",
@@ -80,7 +80,8 @@ def test_a_search_shows_what_can_be_shown_and_says_the_rest(
     found: dict[str, Any] = json.loads(search("--json"))
     assert [chunk["chunk_id"] for chunk in found["chunks"]] == [r"s\ud800"]
     assert found["chunks"][0]["content"] == "Records are kept \ufffd for seven years."
-    assert any(said in warning for warning in found["warnings"]), [one[:200] for one in found["warnings"]]
+    changes = [one["detail"]["change"] for one in found["notices"] if one["code"] == "metadata_repaired"]
+    assert any(change in one for one in changes), changes
     assert json.loads(search("--jsonl"))["title"] == "Rule\ufffd"
     for option in ("--explain", "--context"):
         assert "Records are kept" in search(option)

@@ -149,6 +149,7 @@ def test_doctor_shows_what_it_found_and_what_only_searches(bank: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.wording
 def test_doctor_names_what_is_wrong(bank: Path) -> None:
     result = run("doctor")
     assert result.exit_code == 1

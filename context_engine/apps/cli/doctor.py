@@ -15,7 +15,7 @@ from context_engine.apps.cli.console import clean, out, print_json_line, show
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
 from context_engine.apps.cli.doctor_external import external_is_good
 from context_engine.apps.cli.doctor_models import ModelReport, model_reports
-from context_engine.core.models import Examination
+from context_engine.core.models import Examination, Notice
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -214,17 +214,21 @@ def _problems(one: SourceReport) -> Iterator[Text]:
 
 def _warnings(reports: list[SourceReport]) -> Iterator[Text]:
     """Yield each warning once, with the sources and datasets that it is given for."""
-    places: dict[str, list[str]] = {}
+    places: dict[tuple[str, str, str], list[str]] = {}
     for one in reports:
         found = one.examination or Examination()
         for warning in found.warnings:
-            places.setdefault(warning.message, []).append(one.source_id)
+            places.setdefault(_without_subject(warning), []).append(one.source_id)
         for part in found.parts:
             for warning in part.warnings:
-                places.setdefault(warning.message, []).append(_part_name(one, part))
-    for message, where in places.items():
+                places.setdefault(_without_subject(warning), []).append(_part_name(one, part))
+    for (_, _, message), where in places.items():
         first = where[0] if len(where) == 1 else f"{len(where)} datasets, such as {where[0]}"
         yield Text(f"! {clean(first)}: {clean(message)}", "yellow")
+
+
+def _without_subject(notice: Notice) -> tuple[str, str, str]:
+    return notice.code, str(notice.detail), notice.message
 
 
 def _search_only(reports: list[SourceReport]) -> Iterator[Text]:

@@ -93,6 +93,17 @@ class NoticeCode(StrEnum):
         "origins",
     )
 
+    # An examination of a Dify dataset; the subject is the dataset
+    DATASET_EXTERNAL = "dataset_external", "A dataset's knowledge lies outside Dify, where its API never searches."
+    DATASET_SWITCHED_OFF = "dataset_switched_off", "A dataset's access over the API is switched off."
+    DATASET_EMPTY = "dataset_empty", "A dataset holds no document that can be found."
+    DOCUMENTS_DAMAGED = "documents_damaged", "An ingest left documents in a state to be repaired.", "count names"
+    DATASET_NOT_LISTED = "dataset_not_listed", "A dataset's documents could not be listed.", "problem"
+    INDEX_UNRANKED = "index_unranked", "A dataset has an economy index: its answers are unranked."
+    INDEX_WITHOUT_RERANKER = "index_without_reranker", "A dataset has no reranker and no weights."
+    INDEX_NOT_AS_DECLARED = "index_not_as_declared", "The manifest declares another index.", "declared found"
+    METADATA_MISSING = "metadata_missing", "The manifest names metadata that a dataset does not have.", "names"
+
     # Writing to a Dify dataset; the subject is the source
     DOCUMENT_DISABLED = "document_disabled", "A document is disabled or archived in Dify.", "document"
     DOCUMENT_NOT_DELETED = "document_not_deleted", "Dify did not delete a document.", "document_id problem"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -15,7 +15,15 @@ from context_engine.adapters.sources.dify.method import choose
 from context_engine.adapters.sources.dify.settings import DifySettings
 from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.adapters.sources.dify.writes import Writes
-from context_engine.core.models import Examination, ExaminationRequest, SourceAnswer, SourceQuery, notices_about
+from context_engine.core.models import (
+    Examination,
+    ExaminationRequest,
+    Notice,
+    NoticeCode,
+    SourceAnswer,
+    SourceQuery,
+    notices_about,
+)
 from context_engine.core.protocols import Clock
 from context_engine.errors import SourceAuthError, SourceError, SourceForbidden, SourceNotFound
 
@@ -102,24 +110,25 @@ class DatasetExaminer:
         if not part.ok or request.quick:
             return part
         if MARKED in info.fields:
-            part = replace(part, warnings=(*part.warnings, *notices_about(dataset_id, *self._damage(dataset_id))))
+            part = replace(part, warnings=(*part.warnings, *self._damage(dataset_id)))
         return part if request.query is None else self._sampled(part, request.query, request)
 
-    def _damage(self, dataset_id: str) -> list[str]:
+    def _damage(self, dataset_id: str) -> Iterator[Notice]:
         """Name the documents that an ingest left in a state to be mended, by Dify's list alone."""
         writes = Writes(self.workspace, self.clock)
         try:
             found = take_inventory(writes.all_documents(dataset_id), lambda row: row.as_written)
         except SourceError as error:
-            return [f"its documents could not be listed: {error}"]
-        counts = [
-            f"{len(names)} document{'s' * (len(names) != 1)} {what} ({', '.join(map(repr, names[:_MOST_NAMED]))}"
-            f"{', …' * (len(names) > _MOST_NAMED)})"
-            for what, names in problems(found).items()
-        ]
-        return [
-            f"{one}: mend it with 'context-engine ingest DOCUMENTS --domain NAME --to dify --repair'" for one in counts
-        ]
+            said, detail = f"its documents could not be listed: {error}", {"problem": str(error)}
+            yield Notice(NoticeCode.DATASET_NOT_LISTED, dataset_id, said, detail)
+            return
+        for what, names in problems(found).items():
+            shown = ", ".join(map(repr, names[:_MOST_NAMED])) + ", …" * (len(names) > _MOST_NAMED)
+            said = (
+                f"{len(names)} document{'s' * (len(names) != 1)} {what} ({shown}): mend it with 'context-engine ingest "
+                "DOCUMENTS --domain NAME --to dify --repair'"
+            )
+            yield Notice(NoticeCode.DOCUMENTS_DAMAGED, dataset_id, said, {"count": len(names), "names": list(names)})
 
     def _sampled(self, part: Examination, text: str, request: ExaminationRequest) -> Examination:
         """Ask as a search would, this dataset alone."""
@@ -183,16 +192,13 @@ def _described(dataset_id: str, info: DatasetInfo, settings: DifySettings) -> Ex
         id=dataset_id, name=info.name, kind=info.technique or "", documents=info.documents, details=details
     )
     if info.external:
-        return replace(part, problems=notices_about(dataset_id, EXTERNAL))
+        return replace(part, problems=(Notice(NoticeCode.DATASET_EXTERNAL, dataset_id, EXTERNAL),))
     if not info.api_enabled:
-        return replace(
-            part,
-            problems=notices_about(
-                dataset_id, "API access is switched off: switch it on in the dataset's settings in Dify"
-            ),
-        )
+        said = "API access is switched off: switch it on in the dataset's settings in Dify"
+        return replace(part, problems=(Notice(NoticeCode.DATASET_SWITCHED_OFF, dataset_id, said),))
     if info.documents == 0:
-        return replace(part, warnings=notices_about(dataset_id, "it holds no document that can be found"))
+        said = "it holds no document that can be found"
+        return replace(part, warnings=(Notice(NoticeCode.DATASET_EMPTY, dataset_id, said),))
     try:
         method = choose(dataset_id, info, settings)
     except SourceError as error:
@@ -201,18 +207,21 @@ def _described(dataset_id: str, info: DatasetInfo, settings: DifySettings) -> Ex
     return replace(
         part,
         search_method=method.name,
-        warnings=notices_about(dataset_id, *_warnings(info, missing, settings.indexing_technique)),
+        warnings=tuple(_warnings(dataset_id, info, missing, settings.indexing_technique)),
     )
 
 
-def _warnings(info: DatasetInfo, missing: tuple[str, ...], declared: str | None) -> list[str]:
-    found: list[str] = []
+def _warnings(dataset_id: str, info: DatasetInfo, missing: tuple[str, ...], declared: str | None) -> Iterator[Notice]:
     if info.technique == "economy":
-        found.append("economy index: its answers are unranked, and replicas of Dify may disagree on them")
+        said = "economy index: its answers are unranked, and replicas of Dify may disagree on them"
+        yield Notice(NoticeCode.INDEX_UNRANKED, dataset_id, said)
     elif info.reranking is None:
-        found.append("no reranker and no weights: it is searched by meaning alone")
+        said = "no reranker and no weights: it is searched by meaning alone"
+        yield Notice(NoticeCode.INDEX_WITHOUT_RERANKER, dataset_id, said)
     if declared is not None and info.technique is not None and declared != info.technique:
-        found.append(f"the manifest says indexing_technique {declared}, Dify says {info.technique}")
+        said = f"the manifest says indexing_technique {declared}, Dify says {info.technique}"
+        detail = {"declared": declared, "found": info.technique}
+        yield Notice(NoticeCode.INDEX_NOT_AS_DECLARED, dataset_id, said, detail)
     if missing:
-        found.append(f"the manifest expects metadata it does not have: {', '.join(missing)}")
-    return found
+        said = f"the manifest expects metadata it does not have: {', '.join(missing)}"
+        yield Notice(NoticeCode.METADATA_MISSING, dataset_id, said, {"names": list(missing)})
