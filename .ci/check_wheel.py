@@ -10,7 +10,6 @@ for needed in (
     "context_engine/py.typed",
     "context_engine/demo/manifests/npa.yaml",
     "context_engine/demo/questions.jsonl",
-    "context_engine/evaluation/TUNING.md",
     "context_engine/evaluation/data/out_of_scope.jsonl",
     "context_engine/evaluation/page/report.css",
     "context_engine/evaluation/page/report.js",

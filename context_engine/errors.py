@@ -67,6 +67,8 @@ __all__ = [
     "StoreLocked",
     "StoreVersionMismatch",
     "UnknownDomain",
+    "closest",
+    "did_you_mean",
     "nearest",
     "source_error_from",
 ]
@@ -74,14 +76,23 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 
+def closest(word: str, valid: Iterable[str]) -> str | None:
+    """Return the valid word that is closest to a word; None where none is close."""
+    folded = {name.casefold(): name for name in sorted(str(name) for name in valid)}
+    close = get_close_matches(str(word).casefold(), list(folded), n=1, cutoff=0.6)
+    return folded[close[0]] if close else None
+
+
+def did_you_mean(word: str, valid: Iterable[str]) -> str:
+    """Return " Did you mean 'x'?" for the closest valid word, or "" where none is close."""
+    close = closest(word, valid)
+    return "" if close is None else f" Did you mean {close!r}?"
+
+
 def nearest(word: str, valid: Iterable[str]) -> str:
     """Return " Did you mean 'x'?" for the closest valid word, or " Valid: a, b, c." where none is close."""
     names = sorted(str(name) for name in valid)
-    folded = {name.casefold(): name for name in names}
-    close = get_close_matches(str(word).casefold(), list(folded), n=1, cutoff=0.6)
-    if close:
-        return f" Did you mean {folded[close[0]]!r}?"
-    return f" Valid: {', '.join(names)}." if names else ""
+    return did_you_mean(word, names) or (f" Valid: {', '.join(names)}." if names else "")
 
 
 class ContextEngineError(Exception):
@@ -123,8 +134,8 @@ class UnknownDomain(InvalidRequest):
         self.domain = domain
         self.known = tuple(known)
         have = f"Registered: {', '.join(self.known)}." if self.known else "No domain is registered."
-        hint = nearest(domain, self.known) if self.known else " Write one with 'context-engine init DIR'."
-        super().__init__(f"unknown domain {domain!r}. {have}{hint if 'Did you mean' in hint or not self.known else ''}")
+        hint = did_you_mean(domain, self.known) if self.known else " Write one with 'context-engine init DIR'."
+        super().__init__(f"unknown domain {domain!r}. {have}{hint}")
 
 
 class InvalidFilter(InvalidRequest):
@@ -188,9 +199,13 @@ class SourceError(ContextEngineError):
         self.source_id, self.retryable, self.retry_after_s = source_id, retryable, retry_after_s
         super().__init__(message)
 
+    @property
+    def problem(self) -> str:
+        """The message without the name of the source."""
+        return super().__str__()
+
     def __str__(self) -> str:
-        message = super().__str__()
-        return f"source {self.source_id!r}: {message}" if self.source_id else message
+        return f"source {self.source_id!r}: {self.problem}" if self.source_id else self.problem
 
     def to_dict(self) -> dict[str, Any]:
         """Return the message with source id, retryable and retry_after_s."""

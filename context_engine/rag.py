@@ -24,6 +24,7 @@ from context_engine.core.concurrency.forking import Lock
 from context_engine.core.engine import Engine, SystemClock, rank_chunks
 from context_engine.core.models import (
     Caller,
+    Notice,
     SearchRequest,
     SearchResult,
     Status,
@@ -34,6 +35,7 @@ from context_engine.core.models import (
 from context_engine.core.policy.filters import parse_filter
 from context_engine.core.ranking.threshold import filter_by_similarity
 from context_engine.errors import DegradedRetrieval, InvalidRequest, UnknownDomain, nearest
+from context_engine.settings import config_layer
 from context_engine.settings.layers import check_names
 from context_engine.wiring import SPEAKS_FOR_ITSELF, FunctionEngines, RerankerChoice, Setup, build_engine, load_setup
 
@@ -92,7 +94,7 @@ def retrieve(query: str, domain: str = "NPA", options: Mapping[str, Any] | None 
         options: `adapter` (a function of query, domain, top_k that returns chunk dicts, asked instead of the domain's
             sources), `stage1_top_k`, `stage2_top_k`, `min_relevance`, `out_of_scope` (True: nothing is returned unless
             something reaches the scope threshold), `filters`, `as_of`, `persona`, `require_tiers`, `require_sources`,
-            `strict`, `caller`, `request_id` and every key of the configuration.
+            `strict`, `caller`, `request_id` and every key of the configuration that `config show` lists under "search".
 
     Returns:
         The chunks, best first, with `.result`. An unregistered domain gives an empty list and a warning.
@@ -161,6 +163,7 @@ class _Pipeline:
         config = dict(config)
         self._strategies = config.pop("chunking_strategies", None)
         self._overrides = config
+        self._pipeline_keys = config_layer(config, "pipeline config").keys()
         self._lock = Lock()
         self._setup: Setup | None = None
         self._engine: Engine | None = None
@@ -191,13 +194,13 @@ class _Pipeline:
     def rerank(self, query: str, chunks: Iterable[Mapping[str, Any]], top_k: int = 8) -> ChunkList:
         """See `context_engine.rag.rerank`."""
         checked_top_k(top_k, "top_k")
-        notes: list[str] = []
-        read = [chunk_from_dict(chunk, notes) for chunk in _several(chunks, "chunks")]
+        notices: list[Notice] = []
+        read = [chunk_from_dict(chunk, notices) for chunk in _several(chunks, "chunks")]
         domain = next((str(chunk.extra["domain"]) for chunk in read if chunk.extra.get("domain")), "NPA")
         request = self._request(query, domain, {"stage2_top_k": top_k})
         own, choice = SPEAKS_FOR_ITSELF, self._functions().choice
         settings = choice.resolve(None, request)
-        return _listed(rank_chunks(request, own, read, settings=settings, notes=notes, reranker=choice.reranker))
+        return _listed(rank_chunks(request, own, read, settings=settings, notices=notices, reranker=choice.reranker))
 
     def get_config(self) -> dict[str, Any]:
         """See `context_engine.rag.get_rag_config`."""
@@ -238,7 +241,7 @@ class _Pipeline:
         options = {key: value for key, value in options.items() if value is not None or key not in _REQUEST_OPTIONS}
         overrides = {key: value for key, value in options.items() if key not in _REQUEST_OPTIONS}
         check_names(overrides, beside=_REQUEST_OPTIONS)
-        if not _flag(options, "out_of_scope") and "scope_threshold" not in {**self._overrides, **overrides}:
+        if not _flag(options, "out_of_scope") and "scope_threshold" not in {*self._pipeline_keys, *overrides}:
             overrides["scope_threshold"] = 0.0
         return SearchRequest(
             query=query,

@@ -178,11 +178,11 @@ def _filter_logs() -> None:
     """
     with _installed:
         make = logging.getLogRecordFactory()
-        if not isinstance(make, _Records):
-            logging.setLogRecordFactory(_Records(make))
+        if not isinstance(make, _MaskingRecordFactory):
+            logging.setLogRecordFactory(_MaskingRecordFactory(make))
 
 
-class _Records:
+class _MaskingRecordFactory:
     """Makes log records as before, and hides keys in those of this package and of the transport."""
 
     def __init__(self, make: Callable[..., logging.LogRecord]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import count
 from typing import Any
@@ -14,8 +14,11 @@ from hypothesis import settings
 from context_engine.adapters.sources.callable import CallableSource
 from context_engine.core.engine import Engine
 from context_engine.core.models import (
+    NOTHING,
     Chunk,
     DomainSpec,
+    Notice,
+    NoticeCode,
     Registry,
     Score,
     ScoreKind,
@@ -61,6 +64,31 @@ def text_chunk(chunk_id: str, relevance: float | None = None, content: str | Non
     scores = () if relevance is None else (Score(ScoreKind.RELEVANCE, relevance),)
     fields.setdefault("scores", scores)
     return Chunk(content=content or f"Rule {chunk_id} on approval of {chunk_id}.", chunk_id=chunk_id, **fields)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--reworded", action="store_true", help="every notice says its code alone: no logic may read it")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("reworded"):
+        Notice.__new__ = _reworded  # type: ignore[method-assign]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("reworded"):
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("wording")])
+        items[:] = [item for item in items if not item.get_closest_marker("wording")]
+
+
+def _reworded(
+    cls: type[Notice], code: NoticeCode, subject: str, message: str, detail: Mapping[str, Any] = NOTHING
+) -> Notice:
+    """A notice whose message is its code; its detail holds what the code declares, and nothing else."""
+    assert isinstance(message, str)
+    if isinstance(code, NoticeCode) and code is not NoticeCode.SOURCE_NOTE:
+        assert set(detail) <= set(code.fields), (code, detail)
+    return tuple.__new__(cls, (code, subject, str(code), detail))
 
 
 Given = Sequence[tuple[SourceSpec | int, Any]]

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from context_engine.core.models import Chunk, Refinement, ScoreKind, SearchResult, SourceAnswer, SourceQuery
+from context_engine.core.models import (
+    Chunk,
+    Examination,
+    ExaminationRequest,
+    Refinement,
+    ScoreKind,
+    SearchResult,
+    SourceAnswer,
+    SourceQuery,
+)
 
 __all__ = [
     "Clock",
-    "DocumentSink",
     "Embedder",
+    "Examinable",
     "IdSource",
+    "Listable",
     "QueryRefiner",
     "Recorder",
+    "ReportingSink",
     "Reranker",
+    "Sink",
+    "SinkReport",
     "Source",
     "TokenCounter",
     "TokenEmbedder",
@@ -49,11 +62,100 @@ class Source(Protocol):
 
 
 @runtime_checkable
+class Examinable(Protocol):
+    """A source that can say whether it can be searched and what it holds; optional.
+
+    A source without it is tried with a sample query alone.
+    """
+
+    def examine(self, request: ExaminationRequest) -> Examination:
+        """Return what was found out within `request.timeout_s`; what is wrong is a problem in it.
+
+        Raises:
+            SourceError, ConfigError: nothing could be found out.
+        """
+        ...
+
+
+@runtime_checkable
+class Listable(Protocol):
+    """A source that can list what it holds; optional.
+
+    With it an evaluation can tell that a judged document is not there at all, and count the tokens of the whole.
+    """
+
+    def list_chunks(self) -> Iterator[Chunk]:
+        """Yield every chunk once, with the id, document and text that a search gives it; nothing where there is none.
+
+        Raises:
+            SourceError, StoreError: they cannot be listed.
+        """
+        ...
+
+
+@runtime_checkable
+class Sink(Protocol):
+    """Where documents are written; for one thread. A document is (source_id, document_id, version); "" is "no version".
+
+    An adapter that can be written to opens one for the sources of a domain (`source_adapter(open_sink=...)`).
+    """
+
+    def put(self, source_id: str, document_id: str, version: str, content_hash: str, chunks: Sequence[Chunk]) -> bool:
+        """Write a document, replacing what it held; return False, writing nothing, if `content_hash` is unchanged."""
+        ...
+
+    def delete(self, source_id: str, document_id: str, version: str) -> bool:
+        """Remove a document; return whether it was there."""
+        ...
+
+    def documents(self, source_id: str) -> Mapping[tuple[str, str], str]:
+        """Return {(document_id, version): content_hash} of what the source holds."""
+        ...
+
+    def commit(self) -> None:
+        """Make everything written so far durable and searchable. What was not committed may be lost, never torn."""
+        ...
+
+
+class SinkReport(NamedTuple):
+    """What a sink says of a run beyond the counts of documents and chunks.
+
+    Attributes:
+        place: where it wrote, for people.
+        outcome: what was accepted, in one sentence; "" where the counts say all.
+        advice: what the user should do or decide; all of it is shown.
+        remarks: what should be known of single documents; of many only the first are shown.
+        problems: documents that are not there as they were written; the run does not count as good with any.
+        published: stands in the JSON report under the adapter's name; None: nothing does.
+    """
+
+    place: str
+    outcome: str = ""
+    advice: Sequence[str] = ()
+    remarks: Sequence[str] = ()
+    problems: Sequence[str] = ()
+    published: Mapping[str, Any] | None = None
+
+
+@runtime_checkable
+class ReportingSink(Sink, Protocol):
+    """A sink that has more to say of a run; optional."""
+
+    def report(self, written: int) -> SinkReport:
+        """Return what it has to say at the end of a run.
+
+        Args:
+            written: documents that were new or had changed, those of a dry run too.
+        """
+        ...
+
+
+@runtime_checkable
 class Reranker(Protocol):
     """A model that reads the query and each text together.
 
     Attributes:
-        name: stands in the result and the record.
+        name: shown in the result and the record.
     """
 
     name: str
@@ -74,7 +176,7 @@ class QueryRefiner(Protocol):
     """A model that words a question better for search. Safe for several threads at once.
 
     Attributes:
-        name: stands in the result and the record.
+        name: shown in the result and the record.
     """
 
     name: str
@@ -87,7 +189,7 @@ class QueryRefiner(Protocol):
             language: ISO 639-1 code; "und" where it is not known.
 
         Raises:
-            RefinerError: the model failed; the query is searched as it stands.
+            RefinerError: the model failed; the query is searched as it is.
         """
         ...
 
@@ -158,26 +260,6 @@ class TokenCounter(Protocol):
 
     def count(self, text: str) -> int:
         """Return the number of tokens, >= 0; 0 only for empty text."""
-        ...
-
-
-class DocumentSink(Protocol):
-    """Where cut documents are written. A document is (source_id, document_id, version); "" is "no version"."""
-
-    def put(self, source_id: str, document_id: str, version: str, content_hash: str, chunks: Sequence[Chunk]) -> bool:
-        """Write a document, replacing what it held; return False, writing nothing, if `content_hash` is unchanged."""
-        ...
-
-    def delete(self, source_id: str, document_id: str, version: str) -> bool:
-        """Remove a document; return whether it was there."""
-        ...
-
-    def documents(self, source_id: str) -> Mapping[tuple[str, str], str]:
-        """Return {(document_id, version): content_hash} of what the source holds."""
-        ...
-
-    def commit(self) -> None:
-        """Make everything written so far durable and searchable. What was not committed may be lost, never torn."""
         ...
 
 

@@ -1,1 +1,1 @@
-"""Measure retrieval: any set-up on any judgements, compared, tuned and reported. How to work with it: TUNING.md."""
+"""Measure retrieval: any set-up on any judgements, compared, tuned and reported (docs/guides/tuning.md)."""

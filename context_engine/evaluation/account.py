@@ -103,7 +103,7 @@ def troubles_of(searches: Iterable[Sequence[tuple[str, str]]]) -> list[Trouble]:
 
 def tier_shares(rankings: Sequence[Sequence[Hit]], top_k: int) -> Mapping[int, float]:
     """Return the share of each tier among the first top_k chunks of all rankings; {} where nothing is returned."""
-    counts = Counter(hit.identity.tier for hits in rankings for hit in hits[:top_k] if hit.identity.tier)
+    counts = Counter(hit.identity.tier for hits in rankings for hit in hits[:top_k] if hit.identity.tier is not None)
     total = sum(counts.values())
     return {tier: counts[tier] / total for tier in range(1, 6)} if total else {}
 

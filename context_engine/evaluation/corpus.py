@@ -1,4 +1,4 @@
-"""Everything the embedded base holds for some domains: who is there to be found, and how long it is altogether."""
+"""Everything that the sources of some domains hold: who is there to be found, and how long it is altogether."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from context_engine.adapters.sources.factory import base_path
-from context_engine.adapters.sources.local import LocalBase
 from context_engine.core.models import Chunk, SourceSpec
-from context_engine.core.policy.trust import standing
+from context_engine.core.policy.trust import effective_authority
 from context_engine.core.protocols import TokenCounter
 from context_engine.evaluation.gold import Identity, identity_of
-from context_engine.wiring import Setup
+from context_engine.wiring import Setup, listed_chunks
 
 __all__ = ["Corpus", "read_corpus"]
 
@@ -24,7 +22,7 @@ class Corpus:
     Attributes:
         identities: the chunks of all sources that can be listed, by (source id, chunk id).
         tokens, chunks: by domain.
-        unlisted: sources that cannot be listed: those that are not in the embedded base.
+        unlisted: sources whose adapters cannot list them.
     """
 
     identities: Mapping[tuple[str, str], Identity] = field(default_factory=dict)
@@ -41,7 +39,7 @@ def read_corpus(setup: Setup, data_dir: Path, domains: Iterable[str], counter: T
     """Return what the sources of some domains hold.
 
     Raises:
-        StoreError: the embedded base cannot be read.
+        StoreError, SourceError: a source cannot be read now.
     """
     identities: dict[tuple[str, str], Identity] = {}
     tokens: dict[str, int] = {}
@@ -49,19 +47,24 @@ def read_corpus(setup: Setup, data_dir: Path, domains: Iterable[str], counter: T
     unlisted: set[str] = set()
     lengths: dict[str, tuple[int, int]] = {}
     for name in domains:
-        for spec in setup.registry.domain(name).sources:
-            if spec.adapter != "local":
-                unlisted.add(spec.id)
+        domain = setup.registry.domain(name)
+        for spec in domain.sources:
+            if spec.id not in lengths and spec.id not in unlisted:
+                with listed_chunks(setup, data_dir, domain, spec) as listed:
+                    if listed is None:
+                        unlisted.add(spec.id)
+                        continue
+                    length = number = 0
+                    for chunk in listed:
+                        identities[spec.id, chunk.chunk_id] = _identity(spec, chunk)
+                        length, number = length + counter.count(chunk.content), number + 1
+                lengths[spec.id] = (length, number)
+            if spec.id in unlisted:
                 continue
-            if spec.id not in lengths:
-                with LocalBase(base_path(data_dir)) as base:
-                    held = list(base.chunks(spec.id))
-                identities.update({(spec.id, chunk.chunk_id): _identity(spec, chunk) for chunk in held})
-                lengths[spec.id] = (sum(counter.count(chunk.content) for chunk in held), len(held))
             tokens[name] = tokens.get(name, 0) + lengths[spec.id][0]
             chunks[name] = chunks.get(name, 0) + lengths[spec.id][1]
     return Corpus(identities=identities, tokens=tokens, chunks=chunks, unlisted=tuple(sorted(unlisted)))
 
 
 def _identity(spec: SourceSpec, chunk: Chunk) -> Identity:
-    return identity_of(spec.id, chunk.chunk_id, chunk, standing(chunk, spec).tier)
+    return identity_of(spec.id, chunk.chunk_id, chunk, effective_authority(chunk, spec).tier)

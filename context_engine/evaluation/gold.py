@@ -23,14 +23,14 @@ class Identity(NamedTuple):
     Attributes:
         names: chunk id, document, document@version, and with each section it stands in: document#4.2, document@3.2#4.
         sha256: of the text; "" where the text is not known.
-        tier: authority tier, 0 where it is not known.
+        tier: authority tier, None where it is not known.
     """
 
     source_id: str
     chunk_id: str
     names: frozenset[str]
     sha256: str = ""
-    tier: int = 0
+    tier: int | None = None
 
 
 class Hit(NamedTuple):
@@ -45,7 +45,7 @@ class Hit(NamedTuple):
     copies: tuple[Identity, ...] = ()
 
 
-def identity_of(source_id: str, chunk_id: str, chunk: Chunk, tier: int = 0) -> Identity:
+def identity_of(source_id: str, chunk_id: str, chunk: Chunk, tier: int | None = None) -> Identity:
     """Return the identity of a chunk. One without a section number stands for the numbered headings in its text."""
     documents = [chunk.document_id] if chunk.document_id else []
     if chunk.document_id and chunk.document_version:

@@ -38,7 +38,7 @@ def grouped(session: Session, by: Sequence[str] = ()) -> Groups:
     chosen = labels.intersection(by) if by else labels
     for question, domain in judged:
         tier = tiers.get(question.id)
-        values = {"tier": str(tier) if tier else _UNKNOWN, "domain": domain}
+        values = {"tier": _UNKNOWN if tier is None else str(tier), "domain": domain}
         values |= {label: question.labels.get(label, _UNKNOWN) for label in sorted(chosen)}
         for name, value in values.items():
             groups.setdefault(name, {}).setdefault(value, []).append(question.id)
@@ -52,7 +52,9 @@ def tier_of_gold(qrels: Mapping[str, Mapping[str, int]], identities: Iterable[Id
     hashes = [gold for gold in wanted if gold_of(Identity("", "", frozenset(), gold.removeprefix("sha256:")), (gold,))]
     tiers: dict[str, int] = {}
     for one in identities:
+        if one.tier is None:
+            continue
         for gold in [*(wanted & {*one.names, EXACT + one.chunk_id}), *gold_of(one, hashes)]:
             tiers[gold] = min(tiers.get(gold, one.tier), one.tier)
-    known = {question: [tiers[gold] for gold in held if tiers.get(gold)] for question, held in qrels.items()}
+    known = {question: [tiers[gold] for gold in held if gold in tiers] for question, held in qrels.items()}
     return {question: min(found) for question, found in known.items() if found}

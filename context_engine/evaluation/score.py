@@ -60,14 +60,14 @@ class GoldFate(NamedTuple):
 
     Attributes:
         stage: "returned", "recall" (no source gave it) or the stage that dropped it.
-        rank: of the chunk that holds it, where it is returned.
+        rank, tier: of the chunk that holds it, where it is returned.
     """
 
     question: str
     gold: str
     stage: str
     rank: int | None = None
-    tier: int = 0
+    tier: int | None = None
 
 
 def score_run(run: Run, qrels: Qrels, measures: Sequence[str], rejected: Rejected = NOTHING) -> Scored:
@@ -159,7 +159,7 @@ def gold_fates(run: Run, qrels: Qrels) -> list[GoldFate]:
 
 
 def _fates(answer: Answer, gold: Mapping[str, int], top_k: int) -> list[GoldFate]:
-    ranks: dict[str, tuple[int, int]] = {}
+    ranks: dict[str, tuple[int, int | None]] = {}
     for rank, hit in enumerate(answer.hits[:top_k], start=1):
         for one in (hit.identity, *hit.copies):
             for name in gold_of(one, gold):

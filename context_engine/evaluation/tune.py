@@ -10,7 +10,7 @@ from math import prod
 from typing import Any, Final, NamedTuple
 
 from context_engine.core.engine.recompute import recompute
-from context_engine.core.models import MAX_TOP_K, Outcome, SearchResult
+from context_engine.core.models import MAX_TOP_K, Outcome, RankingSettings, SearchResult
 from context_engine.errors import InvalidRequest
 from context_engine.evaluation.account import Trouble, troubles_of
 from context_engine.evaluation.gold import Hit
@@ -20,19 +20,10 @@ from context_engine.evaluation.session import Session
 from context_engine.evaluation.statistics import Paired, paired_bootstrap
 from context_engine.evaluation.variant import Variant, open_with_models, read_variant, with_variant
 from context_engine.settings import Layer, Setting, call_layer
-from context_engine.settings.interpolate import Written
+from context_engine.settings.interpolate import Unparsed
 from context_engine.wiring.models import Models
 
-__all__ = ["STAGE_TWO", "Fold", "Tuned", "candidates", "chosen_by_folds", "folds_of", "tune"]
-
-STAGE_TWO: Final = frozenset(
-    {
-        *("min_relevance_score", "min_chunks", "scope_threshold", "dedup_threshold", "dedup_method", "expired"),
-        *("relevance_weight", "authority_weight", "authority_boosts", "rerank_weight", "reranking_enabled"),
-        *("similarity_threshold", "similarity_kind", "max_per_document", "mmr_lambda", "stage2_top_k"),
-    }
-)
-"""Settings that stage 2 alone reads: for these the sources are not asked again."""
+__all__ = ["Fold", "Tuned", "candidates", "chosen_by_folds", "folds_of", "tune"]
 
 _WIDE: Final = {
     "min_relevance_score": 0.0,
@@ -253,7 +244,9 @@ def _cut_short(result: SearchResult) -> bool:
 
 def _plain_values(variant: Variant) -> Mapping[str, Any]:
     """Return the settings of stage 2 that a set-up changes, as a call gives them."""
-    own = call_layer({key: Written(value) for key, value in variant.settings.items() if key in STAGE_TWO})
+    own = call_layer(
+        {key: Unparsed(value) for key, value in variant.settings.items() if key in RankingSettings.model_fields}
+    )
     dumps = ((key, getattr(setting.value, "model_dump", None), setting.value) for key, setting in own.items())
     return {key: value if dump is None else dump() for key, dump, value in dumps}
 
@@ -267,16 +260,16 @@ def _reranks(session: Session, variant: Variant) -> bool:
 
 def _stage_one(variant: Variant) -> Variant:
     """Return what of a set-up the sources and the reranker see."""
-    kept = {key: value for key, value in variant.settings.items() if key not in STAGE_TWO}
+    kept = {key: value for key, value in variant.settings.items() if key not in RankingSettings.model_fields}
     return Variant(settings=kept, sources=variant.sources)
 
 
 def _layers(session: Session, variant: Variant) -> Mapping[str, Layer]:
     """Return by domain the settings stage 2 is computed with: the configured ones, those of the variant over them."""
-    own = {key: Written(value) for key, value in variant.settings.items() if key in STAGE_TWO}
+    own = {key: Unparsed(value) for key, value in variant.settings.items() if key in RankingSettings.model_fields}
     out = {}
     for domain in {name for _, name in session.questions}:
         configured = session.setup.resolver.base(session.setup.registry.domain(domain)).values
-        below = {key: Setting(getattr(configured, key), "configured") for key in STAGE_TWO}
+        below = {key: Setting(getattr(configured, key), "configured") for key in RankingSettings.model_fields}
         out[domain] = {**below, **call_layer(own)}
     return out

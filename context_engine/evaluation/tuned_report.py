@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from context_engine.core.models import GROUPS
 from context_engine.errors import ConfigError
 from context_engine.evaluation import charts
 from context_engine.evaluation.blocks import Figure, Report, Section, Table, Text, Tile
 from context_engine.evaluation.statistics import bootstrap
 from context_engine.evaluation.tune import Tuned
 from context_engine.evaluation.words import shown, signed
-from context_engine.settings import call_layer
-from context_engine.settings.interpolate import Written
+from context_engine.settings import config_layer
+from context_engine.settings.interpolate import Unparsed
 
 __all__ = ["evidence", "held_config", "merged_config", "tuned_report"]
 
@@ -158,7 +159,8 @@ def evidence(found: Tuned) -> dict[str, Any]:
 
 
 def _settings(found: Tuned) -> dict[str, Any]:
-    layer = call_layer({key: Written(value) for key, value in found.candidates[found.best].settings.items()})
+    chosen = {key: Unparsed(value) for key, value in found.candidates[found.best].settings.items()}
+    layer = config_layer(chosen, "eval tune")
     return {key: _plain(setting.value) for key, setting in layer.items()}
 
 
@@ -203,4 +205,11 @@ def merged_config(path: Path, found: Tuned) -> str:
     if sources:
         comments["// sources"] = f"belongs into the manifests, settings of each source: {json.dumps(sources)}"
     kept = {key: value for key, value in held.items() if key not in ("// tuned", "// sources")}
-    return json.dumps({**comments, **kept, **_settings(found)}, indent=2, ensure_ascii=False) + "\n"
+    chosen = _settings(found)
+    kept = {key: _without(value, chosen) if key in GROUPS else value for key, value in kept.items()}
+    return json.dumps({**comments, **kept, **chosen}, indent=2, ensure_ascii=False) + "\n"
+
+
+def _without(group: Any, chosen: Collection[str]) -> Any:
+    """Return a group of settings without the chosen ones, which are written beside it."""
+    return {key: value for key, value in group.items() if key not in chosen} if isinstance(group, dict) else group

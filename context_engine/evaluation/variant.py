@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from context_engine.core.engine import Engine
-from context_engine.core.models import Settings
+from context_engine.core.models import IndexSettings, Settings, lifetime
 from context_engine.errors import ConfigError, InvalidRequest, nearest
 from context_engine.settings import ALIASES
-from context_engine.settings.interpolate import Written
+from context_engine.settings.interpolate import Unparsed
 from context_engine.settings.registry import LoadedRegistry
 from context_engine.wiring import Setup, build_engine
 from context_engine.wiring.models import Models
@@ -66,7 +66,7 @@ def read_variant(assignments: Iterable[str | tuple[str, str]], setup: Setup) -> 
     """Return the changes that KEY=VALUE texts ask for; ADAPTER.KEY and SOURCE.KEY are settings of sources.
 
     Raises:
-        InvalidRequest: an unknown key, or one given twice.
+        InvalidRequest: an unknown key, one given twice, or one that only ingesting again would bring into effect.
         ConfigError: a value that cannot be used.
     """
     settings: dict[str, Any] = {}
@@ -81,6 +81,11 @@ def read_variant(assignments: Iterable[str | tuple[str, str]], setup: Setup) -> 
             _check_source(head, setup)
         elif name not in Settings.model_fields:
             raise InvalidRequest(f"unknown setting {key!r}.{nearest(key, [*Settings.model_fields, *ALIASES])}")
+        elif name in IndexSettings.model_fields:
+            raise InvalidRequest(
+                f"setting {name} {lifetime(name)}, and this ingests nothing: ingest with it into another folder "
+                "(--data-dir), and run this on that one"
+            )
         held[name] = _value(value) if head else value
     if settings:
         setup.resolver.with_pipeline(_as_texts(settings)).base()
@@ -88,7 +93,7 @@ def read_variant(assignments: Iterable[str | tuple[str, str]], setup: Setup) -> 
 
 
 def _as_texts(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: Written(value) if isinstance(value, str) else value for key, value in settings.items()}
+    return {key: Unparsed(value) if isinstance(value, str) else value for key, value in settings.items()}
 
 
 def _value(text: str) -> Any:

@@ -1,20 +1,19 @@
 """Load, chunk, write."""
 
 from context_engine.ingest.documents import PreparedDocument, chunks_of, prepare
-from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.file_names import original_name, shown_name
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders import LOADERS, MOST_BYTES, load
-from context_engine.ingest.memory import FileMemory
-from context_engine.ingest.names import original_name, shown_name
 from context_engine.ingest.reading import CutDocument, IngestOptions
 from context_engine.ingest.report import IngestReport, Refused
 from context_engine.ingest.run import Progress, RefusingSink, ingest
+from context_engine.ingest.scan_cache import ScanCache
 from context_engine.ingest.workers import read_one
 
 __all__ = [
     "LOADERS",
     "MOST_BYTES",
     "CutDocument",
-    "FileMemory",
     "IngestOptions",
     "IngestReport",
     "LoadedDocument",
@@ -22,6 +21,7 @@ __all__ = [
     "Progress",
     "Refused",
     "RefusingSink",
+    "ScanCache",
     "Skipped",
     "chunks_of",
     "ingest",

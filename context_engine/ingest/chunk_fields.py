@@ -10,7 +10,7 @@ from typing import Any, Final
 from context_engine.core.chunking import ChunkingStrategy, Piece, defined_terms, is_glossary, section_title
 from context_engine.core.models import Chunk, utc_text
 from context_engine.core.text import content_sha256
-from context_engine.ingest.claims import json_value
+from context_engine.ingest.declared_fields import json_value
 
 __all__ = ["chunk_metadata", "neighbours"]
 

@@ -1,4 +1,4 @@
-"""From a loaded document to chunks: identity, claims, metadata, and a hash that says whether anything changed."""
+"""From a loaded document to chunks: identity, declared, metadata, and a hash that says whether anything changed."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from context_engine.core.models import (
     DocumentRule,
     FetchedAtBasis,
     canonical_json,
-    sound_mapping,
-    sound_text,
+    sanitized_mapping,
+    sanitized_text,
 )
 from context_engine.core.protocols import TokenCounter
-from context_engine.ingest.carried import carried, own_fields
 from context_engine.ingest.chunk_fields import chunk_metadata, neighbours
-from context_engine.ingest.claims import ALIASES, CLAIMS, ID_FIELDS, Claims, json_value
-from context_engine.ingest.loaded import LoadedDocument, page_at
+from context_engine.ingest.declared_fields import ALIASES, DECLARED_FIELDS, ID_FIELDS, DeclaredFields, json_value
+from context_engine.ingest.loaded_document import LoadedDocument, page_at
+from context_engine.ingest.shared_metadata import piece_fields, shared_metadata
 
 __all__ = ["PreparedDocument", "chunks_of", "prepare"]
 
@@ -50,7 +50,7 @@ class PreparedDocument:
         named: whether the document itself gives its id.
         content_hash: SHA-256 over everything its chunks are made of.
         base: a chunk with all that the document's chunks have in common.
-        warnings: what the loader guessed or left out, and claims that could not be read.
+        warnings: what the loader guessed or left out, and declared that could not be read.
     """
 
     loaded: LoadedDocument
@@ -73,10 +73,10 @@ def prepare(
     max_chunk_tokens: int = 512,
     document_id: str | None = None,
 ) -> PreparedDocument:
-    """Return a document with its identity, claims and hash; nothing is cut yet.
+    """Return a document with its identity, declared fields and hash; nothing is cut yet.
 
-    Claims are kept as they are made: whether one may raise authority or lower a classification is decided when the
-    chunk is retrieved. The rule's classification is the least the document gets, the rule's tier the highest.
+    What a document declares is kept as it stands: whether it may raise authority or lower a classification is decided
+    when the chunk is retrieved. The rule's classification is the least the document gets, the rule's tier the highest.
 
     Args:
         loaded: the document.
@@ -91,14 +91,14 @@ def prepare(
     """
     loaded, said = _sound(loaded)
     fields = _fields(loaded)
-    claims = Claims(fields)
-    own_id = next((found for name in ID_FIELDS[loaded.record] if (found := claims.text(name))), None)
+    declared = DeclaredFields(fields)
+    own_id = next((found for name in ID_FIELDS[loaded.record] if (found := declared.text(name))), None)
     identity = own_id or document_id or loaded.stem
-    doc_type = _doc_type(loaded, rule, claims)
+    doc_type = _doc_type(loaded, rule, declared)
     strategy = _strategy(rule, doc_type, strategies, max_chunk_tokens)
-    shared = carried(loaded, fields, rule.fields if rule else ())
-    metadata, too_much = sound_mapping(shared.metadata)
-    base = _base(loaded, rule, claims, identity, doc_type)._replace(metadata=metadata)
+    shared = shared_metadata(loaded, fields, rule.fields if rule else ())
+    metadata, too_much = sanitized_mapping(shared.metadata)
+    base = _base(loaded, rule, declared, identity, doc_type)._replace(metadata=metadata)
     return PreparedDocument(
         loaded=loaded,
         document_id=identity,
@@ -111,7 +111,7 @@ def prepare(
         warnings=(
             *(*loaded.warnings, *said),
             *(f"its metadata {one}" for one in too_much),
-            *(*claims.warnings, *shared.warnings),
+            *(*declared.warnings, *shared.warnings),
         ),
     )
 
@@ -129,7 +129,7 @@ def chunks_of(document: PreparedDocument, counter: TokenCounter, *, now: datetim
     """
     pieces = cut(document.loaded.text, document.strategy, counter.count)
     chunk_ids = _chunk_ids(document, pieces)
-    owns = own_fields(document.loaded, document.fields, pieces)
+    owns = piece_fields(document.loaded, document.fields, pieces)
     return [
         _chunk(document, piece, own, chunk_ids, counter.count(piece.content), now) for piece, own in zip(pieces, owns)
     ]
@@ -137,8 +137,8 @@ def chunks_of(document: PreparedDocument, counter: TokenCounter, *, now: datetim
 
 def _sound(loaded: LoadedDocument) -> tuple[LoadedDocument, tuple[str, ...]]:
     """Return a document whose text and fields every output can hold, and what was changed; no field is too many."""
-    text = sound_text(loaded.text)
-    fields, said = sound_mapping(loaded.fields, most_values=_ANY, most_characters=_ANY)
+    text = sanitized_text(loaded.text)
+    fields, said = sanitized_mapping(loaded.fields, most_values=_ANY, most_characters=_ANY)
     if text is loaded.text and fields is loaded.fields:
         return loaded, ()
     of_text = () if text is loaded.text else (_INVALID,)
@@ -196,58 +196,60 @@ def _strategy(
 
 
 def _fields(loaded: LoadedDocument) -> dict[str, Any]:
-    """Return front matter over header, by the names of CLAIMS; a record's fields keep their names."""
+    """Return front matter over header, by the names of DECLARED_FIELDS; a record's fields keep their names."""
     if loaded.record:
         return dict(loaded.fields)
     named: dict[str, Any] = {}
     for key, value in loaded.fields.items():
         plain = key.strip().lower().replace(" ", "_").replace("-", "_")
         known = ALIASES.get(plain, plain)
-        name = known if known in CLAIMS else key
+        name = known if known in DECLARED_FIELDS else key
         if value is not None and (name == key or name not in loaded.fields):
             named[name] = value
     return {**loaded.header, **named}
 
 
-def _doc_type(loaded: LoadedDocument, rule: DocumentRule | None, claims: Claims) -> str:
+def _doc_type(loaded: LoadedDocument, rule: DocumentRule | None, declared: DeclaredFields) -> str:
     """Return the rule's type where it states one, else the document's own, else by the kind of file."""
     if rule is not None and "doc_type" in rule.model_fields_set:
         return rule.doc_type
-    return claims.text("doc_type") or ("entity_record" if loaded.record else "default")
+    return declared.text("doc_type") or ("entity_record" if loaded.record else "default")
 
 
-def _base(loaded: LoadedDocument, rule: DocumentRule | None, claims: Claims, identity: str, doc_type: str) -> Chunk:
-    fetched_at = claims.moment("fetched_at")
+def _base(
+    loaded: LoadedDocument, rule: DocumentRule | None, declared: DeclaredFields, identity: str, doc_type: str
+) -> Chunk:
+    fetched_at = declared.moment("fetched_at")
     base = Chunk(
         content="",
         document_id=identity,
-        document_version=claims.text("version"),
-        title=claims.text("title", _MOST_TITLE) or _title(loaded, identity),
+        document_version=declared.text("version"),
+        title=declared.text("title", _MOST_TITLE) or _title(loaded, identity),
         doc_type=doc_type,
-        source_type=claims.source_type("source_type"),
-        authority_tier=_tier(rule, claims),
-        trust_class=claims.trust("trust_class"),
-        classification=_classification(rule, claims),
+        source_type=declared.source_type("source_type"),
+        authority_tier=_tier(rule, declared),
+        trust_class=declared.trust("trust_class"),
+        classification=_classification(rule, declared),
         fetched_at=fetched_at,
         fetched_at_basis=FetchedAtBasis.ORIGIN if fetched_at else None,
-        ttl_seconds=claims.seconds("ttl_seconds"),
-        effective_from=claims.date("effective_from"),
-        effective_to=claims.date("effective_to"),
-        superseded_by=claims.text("superseded_by"),
+        ttl_seconds=declared.seconds("ttl_seconds"),
+        effective_from=declared.date("effective_from"),
+        effective_to=declared.date("effective_to"),
+        superseded_by=declared.text("superseded_by"),
     )
     if base.effective_from and base.effective_to and base.effective_from >= base.effective_to:
-        claims.warnings.append(f"effective_to {base.effective_to} is not after effective_from: never in force")
+        declared.warnings.append(f"effective_to {base.effective_to} is not after effective_from: never in force")
     return base
 
 
-def _tier(rule: DocumentRule | None, claims: Claims) -> int | None:
+def _tier(rule: DocumentRule | None, declared: DeclaredFields) -> int | None:
     """Return the lower of what the rule and the document say: the higher number."""
-    given = [claims.tier("authority_tier"), rule.tier if rule else None]
+    given = [declared.tier("authority_tier"), rule.tier if rule else None]
     return max((one for one in given if one), default=None)
 
 
-def _classification(rule: DocumentRule | None, claims: Claims) -> Classification | None:
-    given = [claims.classification("classification"), rule.classification if rule else None]
+def _classification(rule: DocumentRule | None, declared: DeclaredFields) -> Classification | None:
+    given = [declared.classification("classification"), rule.classification if rule else None]
     return max((one for one in given if one), key=lambda one: one.rank, default=None)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from context_engine.ingest.names import shown_name
+from context_engine.ingest.file_names import shown_name
 
 __all__ = ["files_of", "names_of"]
 

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from context_engine.ingest.claims import json_value
+from context_engine.ingest.declared_fields import json_value
 
 __all__ = ["BrokenFrontMatter", "FrontMatter", "front_matter", "header_fields"]
 

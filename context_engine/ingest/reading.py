@@ -12,11 +12,11 @@ from context_engine.core.chunking import ChunkingStrategy
 from context_engine.core.context.tokens import ApproxTokenCounter
 from context_engine.core.models import Chunk, IngestSettings
 from context_engine.core.protocols import TokenCounter
+from context_engine.ingest.assignment import Assignment
 from context_engine.ingest.documents import PreparedDocument, chunks_of, prepare
 from context_engine.ingest.limits import most_chars, most_chunks, over
-from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders import MOST_BYTES, load
-from context_engine.ingest.rules import Assigned
 
 __all__ = [
     "CutDocument",
@@ -66,13 +66,13 @@ class FileJob(NamedTuple):
     file: Path
     root: Path
     names: tuple[str, ...]
-    takers: tuple[Assigned, ...]
+    takers: tuple[Assignment, ...]
 
 
 class CutDocument(NamedTuple):
     """A document for a source; `chunks` is None where the source holds it unchanged."""
 
-    taker: Assigned
+    taker: Assignment
     document: PreparedDocument
     chunks: list[Chunk] | None
 
@@ -80,7 +80,7 @@ class CutDocument(NamedTuple):
 Item = CutDocument | tuple[str, Skipped]
 """What one file gives: a document for a source, or (source id, why there is none)."""
 
-Loaded = tuple[Assigned, LoadedDocument | Skipped]
+Loaded = tuple[Assignment, LoadedDocument | Skipped]
 
 
 def read_file(job: FileJob, options: IngestOptions, known: Known) -> Iterator[Item]:
@@ -123,7 +123,7 @@ def _cut(found: Iterable[Loaded], job: FileJob, options: IngestOptions, known: K
         given += 1
 
 
-def _loaded(job: FileJob, taker: Assigned, options: IngestOptions) -> Iterator[Loaded]:
+def _loaded(job: FileJob, taker: Assignment, options: IngestOptions) -> Iterator[Loaded]:
     most = most_chars(job.file, options.settings)
     characters = given = 0
     for one in load(job.file, job.root, most_bytes=options.most_bytes, name=taker.path, settings=options.settings):
@@ -136,7 +136,7 @@ def _loaded(job: FileJob, taker: Assigned, options: IngestOptions) -> Iterator[L
 
 
 def prepared(
-    taker: Assigned, loaded: LoadedDocument, options: IngestOptions, document_id: str | None = None
+    taker: Assignment, loaded: LoadedDocument, options: IngestOptions, document_id: str | None = None
 ) -> PreparedDocument:
     """Return a document as the options say; `document_id` stands in where it gives no id of its own."""
     return prepare(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from context_engine.core.models import Chunk
-from context_engine.ingest.loaded import Skipped
+from context_engine.ingest.loaded_document import Skipped
 
 __all__ = ["IngestReport", "Refused", "documents"]
 

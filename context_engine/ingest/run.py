@@ -13,16 +13,16 @@ from typing import Final, Protocol
 
 from context_engine.core.chunking import DEFAULT_STRATEGIES
 from context_engine.core.models import Chunk, SourceSpec
-from context_engine.core.protocols import DocumentSink
+from context_engine.core.protocols import Sink
 from context_engine.errors import InvalidRequest, nearest
+from context_engine.ingest.assignment import Assignment, assign
 from context_engine.ingest.documents import PreparedDocument, chunks_of
+from context_engine.ingest.file_names import shown_name
 from context_engine.ingest.folder import files_of, names_of
-from context_engine.ingest.loaded import Skipped
-from context_engine.ingest.memory import FileMemory, Held, Remembered
-from context_engine.ingest.names import shown_name
+from context_engine.ingest.loaded_document import Skipped
 from context_engine.ingest.reading import CutDocument, FileJob, IngestOptions, prepared
 from context_engine.ingest.report import IngestReport, Refused, documents
-from context_engine.ingest.rules import Assigned, assigned
+from context_engine.ingest.scan_cache import ScanCache, ScannedDocument, ScannedFile
 from context_engine.ingest.workers import Item, read_all
 
 __all__ = ["IngestOptions", "Progress", "RefusingSink", "ingest"]
@@ -33,7 +33,7 @@ MOST_SAMPLES: Final = 5
 _NO_RULE: Final = "no rule of the sources given includes it"
 
 
-class RefusingSink(DocumentSink, Protocol):
+class RefusingSink(Sink, Protocol):
     """A sink that may refuse single documents; a refused document is as it was.
 
     Attributes:
@@ -50,14 +50,14 @@ Progress = Callable[[int, int, str], None]
 def ingest(
     path: str | os.PathLike[str],
     specs: SourceSpec | Sequence[SourceSpec],
-    sink: DocumentSink,
+    sink: Sink,
     *,
     source_id: str | None = None,
     options: IngestOptions | None = None,
     prune: bool = False,
     dry_run: bool = False,
     progress: Progress | None = None,
-    memory: FileMemory | None = None,
+    memory: ScanCache | None = None,
 ) -> IngestReport:
     """Bring a folder's documents into a base; what did not change is left alone, so a broken run is run again.
 
@@ -121,8 +121,8 @@ def _job(file: Path, root: Path, specs: Sequence[SourceSpec], source_id: str | N
     raw = names_of(file, root, alone=alone)
     names = tuple(map(shown_name, raw))
     if source_id is None:
-        return FileJob(file, root, names, tuple(assigned(raw, specs)))
-    return FileJob(file, root, names, (Assigned(source_id, None, names[0]),))
+        return FileJob(file, root, names, tuple(assign(raw, specs)))
+    return FileJob(file, root, names, (Assignment(source_id, None, names[0]),))
 
 
 def _check(place: Path, specs: Sequence[SourceSpec], source_id: str | None, prune: bool) -> None:
@@ -140,7 +140,7 @@ class _Run:
     """The counts of one run, and what of each source was there before and has been seen since."""
 
     specs: Sequence[SourceSpec]
-    sink: DocumentSink
+    sink: Sink
     options: IngestOptions
     dry_run: bool
     documents: int = 0
@@ -163,7 +163,7 @@ class _Run:
         for source_id in source_ids:
             self.before[source_id] = dict(self.sink.documents(source_id))
 
-    def keep(self, held: Held) -> bool:
+    def keep(self, held: ScannedFile) -> bool:
         """Count the documents of a file that did not change; False if one of them stands elsewhere by now."""
         documents = held.documents
         if any((one.document_id, one.version) in self.seen.get(one.source_id, {}) for one in documents):
@@ -176,11 +176,16 @@ class _Run:
         self.untyped.update({(source_id, reason): count for source_id, reason, count in held.untyped})
         return True
 
-    def file(self, job: FileJob, items: Iterator[Item]) -> Held | None:
+    def file(self, job: FileJob, items: Iterator[Item]) -> ScannedFile | None:
         """Take what one file gave and return it; None where some of it was refused."""
         if not job.takers:
             self.skipped[Skipped(job.names[0], _NO_RULE, error=False)] = None
-        left, warned, untyped, made = len(self.skipped), len(self.warnings), self.untyped.copy(), list[Remembered]()
+        left, warned, untyped, made = (
+            len(self.skipped),
+            len(self.warnings),
+            self.untyped.copy(),
+            list[ScannedDocument](),
+        )
         for item in items:
             if isinstance(item, CutDocument):
                 made += self._document(item)
@@ -188,7 +193,9 @@ class _Run:
                 self._skip(*item)
         if len(self.skipped) > left:
             return None
-        return Held(made, self.warnings[warned:], [(*key, count) for key, count in (self.untyped - untyped).items()])
+        return ScannedFile(
+            made, self.warnings[warned:], [(*key, count) for key, count in (self.untyped - untyped).items()]
+        )
 
     def unread(self, error: OSError, root: Path) -> None:
         """Report a folder that cannot be listed; whose documents it holds is not known, so every source is broken."""
@@ -208,7 +215,7 @@ class _Run:
             self.broken.add(source_id)
             logger.warning("skipped %s", skipped)
 
-    def _document(self, cut: CutDocument) -> list[Remembered]:
+    def _document(self, cut: CutDocument) -> list[ScannedDocument]:
         taker, document, chunks = cut
         seen, loaded = self.seen.setdefault(taker.source_id, {}), document.loaded
         if not document.named and (document.document_id, document.version) in seen:
@@ -223,9 +230,9 @@ class _Run:
         self._tell(taker, document, seen[key])
         self.documents += 1
         self._write(taker.source_id, key, document, chunks)
-        return [Remembered(taker.source_id, *key, document.content_hash, seen[key])]
+        return [ScannedDocument(taker.source_id, *key, document.content_hash, seen[key])]
 
-    def _tell(self, taker: Assigned, document: PreparedDocument, place: str) -> None:
+    def _tell(self, taker: Assignment, document: PreparedDocument, place: str) -> None:
         """Note what is to be said of a document: what could not be read of it, and a type that is not known."""
         of_file = document.loaded.warnings  # said of the file, not of its first record
         self.warnings += [f"{document.loaded.path if one in of_file else place}: {one}" for one in document.warnings]

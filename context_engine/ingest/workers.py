@@ -6,6 +6,10 @@ in its pipe, so memory stays bounded however large the folder is; while the queu
 
 A file that goes over its time or memory, or that its process does not survive, is one line; a new process goes on
 behind it. What a file of records gave before is kept.
+
+`concurrent.futures.ProcessPoolExecutor` was tried on the same poison files: one that ended its process cost all ten
+files of the run (BrokenProcessPool), with `max_tasks_per_child=1` too. One that hung could not be cancelled, what it
+had given before was lost, and the program that it had started lived on.
 """
 
 from __future__ import annotations
@@ -25,12 +29,12 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.core.context.tokens import ApproxTokenCounter
 from context_engine.core.models import DocumentRule, IngestSettings
+from context_engine.ingest.assignment import Assignment
+from context_engine.ingest.file_names import shown_name
 from context_engine.ingest.limits import lost, too_long, too_much
-from context_engine.ingest.loaded import Skipped
-from context_engine.ingest.names import shown_name
+from context_engine.ingest.loaded_document import Skipped
 from context_engine.ingest.process import DONE, ERROR, FULL, READY, Process, borrowed, give_back
 from context_engine.ingest.reading import FileJob, IngestOptions, Item, Known, cut_file
-from context_engine.ingest.rules import Assigned
 
 __all__ = ["Item", "read_all", "read_one"]
 
@@ -87,7 +91,7 @@ def read_one(file: Path, rule: DocumentRule | None, options: IngestOptions) -> G
         options: how it is cut, and what it may cost.
     """
     name = shown_name(file.name)
-    job = FileJob(file, file.absolute().parent, (name,), (Assigned("", rule, name),))
+    job = FileJob(file, file.absolute().parent, (name,), (Assignment("", rule, name),))
     with closing(read_all([job], options, {})) as found:
         for _, items in found:
             yield from items

@@ -25,7 +25,7 @@ from context_engine.errors import ConfigError, MissingVariable, nearest
 from context_engine.secrecy import MASK, hide_in_error, keep_secret
 from context_engine.settings.files import read_yaml
 from context_engine.settings.interpolate import FromVariable, Interpolator
-from context_engine.settings.sentences import config_error, unknown_key
+from context_engine.settings.messages import config_error, unknown_key
 
 __all__ = ["MASK", "Connection", "Connections", "read_fields"]
 
@@ -91,7 +91,8 @@ class Connection(BaseModel):
         "not be served in time is busy at once.",
     )
     timeout_s: Annotated[float, BeforeValidator(_no_flag), Field(gt=0, le=600, allow_inf_nan=False)] = Field(
-        10.0, description="Seconds of silence borne; a call to a model may take three times that in all."
+        10.0,
+        description="Seconds without an answer until a call fails; a call to a model may take three times that in all.",
     )
     rate_per_minute: Annotated[int, BeforeValidator(_no_flag), Field(ge=1, le=1_000_000)] | None = Field(
         None, description="Requests the server's plan allows in a minute; null: no limit."
@@ -103,7 +104,7 @@ class Connection(BaseModel):
     @model_validator(mode="after")
     def _key_has_certificate(self) -> Connection:
         if self.client_key is not None and self.client_certificate is None:
-            raise ValueError("client_key is given without client_certificate: give both or neither")
+            raise ValueError("client_key needs client_certificate: set both or neither")
         return self
 
     _url_as_written: str | None = PrivateAttr(None)
@@ -234,7 +235,7 @@ def read_connections(path: Path, label: str, env: Mapping[str, str]) -> Connecti
     """Return the connections of `connections.yaml`.
 
     Raises:
-        ConfigError: the file or one of its keys cannot be used; missing variables show when a connection is asked for.
+        ConfigError: the file or one of its keys cannot be used; missing variables are found when a connection is used.
     """
     rows = read_yaml(path, label, may_be_empty=True)
     connections = Connections(read_fields(rows, Interpolator(env, path.parent, label, files=True)), label)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import yaml
 
-from context_engine.core.models import is_sound_text
+from context_engine.core.models import is_valid_text
 from context_engine.errors import ConfigError
 
 __all__ = ["Location", "dotted", "read_json", "read_yaml", "unreadable"]
@@ -52,9 +52,9 @@ def read_yaml(path: Path, label: str, *, may_be_empty: bool = False) -> dict[str
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise ConfigError(f"is not usable YAML: {error.problem}{where}", file=label) from None
+        raise ConfigError(f"is not valid YAML: {error.problem}{where}", file=label) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigError(f"is not usable YAML: {str(error).splitlines()[0]}", file=label) from None
+        raise ConfigError(f"is not valid YAML: {str(error).splitlines()[0]}", file=label) from None
     return _mapping({} if value is None and may_be_empty else value, label)
 
 
@@ -104,7 +104,7 @@ def _object(pairs: Sequence[tuple[str, Any]], label: str) -> dict[str, Any]:
         if key.startswith("//") or key == "$schema":
             continue
         if key in out:
-            raise ConfigError("stands twice: keep one", file=label, key=key)
+            raise ConfigError("appears twice: keep one", file=label, key=key)
         out[key] = value
     return out
 
@@ -126,7 +126,7 @@ class _Loader(yaml.SafeLoader):
             if isinstance(key, yaml.ScalarNode):
                 if (key.tag, key.value) in seen:
                     raise yaml.MarkedYAMLError(
-                        problem=f"the key {key.value!r} stands twice", problem_mark=key.start_mark
+                        problem=f"the key {key.value!r} appears twice", problem_mark=key.start_mark
                     )
                 seen.add((key.tag, key.value))
         return node
@@ -156,7 +156,7 @@ def _check_shape(top: dict[str, Any], label: str) -> None:
                         f"the key {key!r} is not text: put it in quotes", file=label, key=dotted(location, top) or None
                     )
             pending.extend(((*location, key), child) for key, child in value.items())
-        elif isinstance(value, str) and not is_sound_text(value):
+        elif isinstance(value, str) and not is_valid_text(value):
             problem = "holds NUL or half a surrogate pair (\\ud800-\\udfff), which is no character: take it out"
             raise ConfigError(problem, file=label, key=dotted(location, top))
         elif isinstance(value, list):

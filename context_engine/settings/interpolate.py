@@ -1,4 +1,4 @@
-"""`${VAR}`, `${VAR:-default}` and `${file:/path}` in configuration values; `$${` stands for a literal `${`.
+"""`${VAR}`, `${VAR:-default}` and `${file:/path}` in configuration values; `$${` is a literal `${`.
 
 What a variable holds may be a secret. A file is read for a connection alone; a text that is shown to everybody, such as
 a title, takes no variable; and of a key that was pasted where a name belongs nothing is repeated.
@@ -17,32 +17,32 @@ from context_engine.errors import ConfigError, MissingVariable
 from context_engine.secrecy import looks_like_key
 from context_engine.settings.files import Location, dotted
 
-__all__ = ["FromVariable", "Interpolator", "Written", "plain"]
+__all__ = ["FromVariable", "Interpolator", "Unparsed", "plain"]
 
 _FORM: Final = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
 _VARIABLE: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 _MAX_SECRET_BYTES: Final = 65_536
-_NO_FORM: Final = "what stands between '${' and '}' is none of NAME, NAME:-default, file:/path: correct it"
+_NO_FORM: Final = "'${...}' must hold NAME, NAME:-default or file:/path"
 _NO_FILE: Final = "a file is read for a value of a connection alone: write the value out, or take ${NAME}"
 _FIXED: Final = "is shown to everybody and takes no variable or file: write it out ('$${' is a literal '${')"
 _PASTED_NAME: Final = (
-    "what looks like a key stands where the name of a variable belongs: write ${NAME}, set NAME to the key where this "
+    "this looks like a key where the name of a variable belongs: write ${NAME}, set NAME to the key where this "
     "runs, and have the key replaced if others may read this file"
 )
 _PASTED_PATH: Final = (
-    "what looks like a key stands where the path of a file belongs: write ${file:/run/secrets/NAME}, put the key into "
+    "this looks like a key where the path of a file belongs: write ${file:/run/secrets/NAME}, put the key into "
     "that file, and have the key replaced if others may read this one"
 )
 
 
-class Written(str):
-    """Text that is read by the type its key has, as it was typed on a command line."""
+class Unparsed(str):
+    """Text as it was typed on a command line: still to be parsed by the type of its key."""
 
     __slots__ = ()
 
 
-class FromVariable(Written):
-    """Text that came out of a `${...}`: read by the type its key has, and never shown: `written` is, the expression."""
+class FromVariable(Unparsed):
+    """Text that a `${...}` gave: parsed by the type of its key, and never shown; `written`, the expression, is."""
 
     __slots__ = ("written",)
     written: str
@@ -92,7 +92,7 @@ class Interpolator:
 
         Args:
             data: the values.
-            below: where `data` stands in its file, for messages.
+            below: where `data` is in its file, for messages.
 
         Raises:
             MissingVariable: a variable is not set, or a file cannot be read.

@@ -5,18 +5,24 @@ call > pipeline config > persona > domain > CONTEXT_ENGINE_* > the seeds' names 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, Final, Literal, NamedTuple, get_origin
+from typing import Any, Final, NamedTuple
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel
 
-from context_engine.core.models import EffectiveSettings, IngestSettings, Settings
-from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, nearest
-from context_engine.settings.interpolate import FromVariable, Written
-from context_engine.settings.sentences import allowed_values, got, unknown_key
+from context_engine.core.models import (
+    GROUPS,
+    EffectiveSettings,
+    IngestSettings,
+    SearchSettings,
+    Settings,
+    SettingsGroup,
+)
+from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, closest
+from context_engine.settings.messages import got, unknown_key
+from context_engine.settings.placement import PREFIX, misplaced
+from context_engine.settings.values import FIELDS, FLAG_WORDS, parse, read
 
 __all__ = [
     "ALIASES",
@@ -35,9 +41,6 @@ __all__ = [
 ALIASES: Final[Mapping[str, str]] = {"min_relevance": "min_relevance_score", "top_k": "stage2_top_k"}
 """Short names of call options and pipeline config."""
 
-PREFIX: Final = "CONTEXT_ENGINE_"
-_FIELDS: Final = {**Settings.model_fields, **IngestSettings.model_fields}
-"""Keys of a search and of reading files; none stands in both."""
 _RESERVED: Final = frozenset({"CONFIG_DIR", "DATA_DIR", "STAGE"})
 _SEED_NAMES: Final[Mapping[str, str]] = {
     "RAG_MIN_SIMILARITY": "min_relevance_score",
@@ -52,16 +55,6 @@ _SEED_NAMES: Final[Mapping[str, str]] = {
 _SEED_RERANKERS: Final = ("noop", "cross_encoder", "llm")
 _SEED_WITHOUT_EFFECT: Final = ("RAG_COMPARE_MODE",)
 _HYBRID: Final = "HYBRID_SEARCH_ENABLED"
-_WORDS: Final = {
-    "true": True,
-    "1": True,
-    "yes": True,
-    "on": True,
-    "false": False,
-    "0": False,
-    "no": False,
-    "off": False,
-}
 
 
 class Setting(NamedTuple):
@@ -82,44 +75,57 @@ def call_layer(options: Mapping[str, Any]) -> Layer:
     """Return the layer of the options of one call.
 
     Raises:
-        InvalidRequest: an option that is not known, out of range, or given under both of its names.
+        InvalidRequest: an option that is not known, that a call cannot set, that is out of range, or that has both of
+            its names.
     """
-    return _layer(options, "call", lambda key, problem: InvalidRequest(f"option {key!r}: {problem}"), ALIASES)
+    return _layer(options, "call", _fail_call, SearchSettings, ALIASES)
+
+
+def _fail_call(name: str, problem: str) -> InvalidRequest:
+    return InvalidRequest(f"option {name!r}: {problem}")
 
 
 def check_names(options: Iterable[str], *, beside: Iterable[str]) -> None:
-    """Refuse an option of a call that is no setting, before its value or its domain is looked at.
+    """Refuse an option that a call cannot set, before its value is read or its domain is looked up.
 
     Args:
-        options: names of settings.
+        options: names of options.
         beside: other names that the caller knows, for the hint.
 
     Raises:
-        InvalidRequest: a name that is not known; the message says the nearest.
+        InvalidRequest: a name that is not known, or one that a call cannot set; the message says what to do instead.
     """
-    known = [*Settings.model_fields, *ALIASES]
-    for name in options:
+    known = [*SearchSettings.model_fields, *ALIASES]
+    for name in map(str, options):
         if name not in known:
-            raise InvalidRequest(f"option {name!r}: {unknown_key(str(name), [*known, *beside])}")
+            raise _fail_call(name, misplaced(name, SearchSettings) or unknown_key(name, [*known, *beside]))
 
 
-def config_layer(values: Mapping[str, Any], origin: str, *, file: str | None = None, key: str = "") -> Layer:
-    """Return the layer of a mapping that stands in a file or was given as pipeline config.
+def config_layer(
+    values: Mapping[str, Any],
+    origin: str,
+    *,
+    file: str | None = None,
+    key: str = "",
+    model: type[SettingsGroup] = Settings,
+) -> Layer:
+    """Return the layer of a mapping in a file, or of a pipeline config.
 
     Args:
-        values: keys of `Settings`; texts out of a variable are read by the type of their key.
+        values: keys of the model, of `Settings` in groups too; text from a variable is parsed by the type of its key.
         origin: what `config show` and the result say.
         file: the file for messages.
-        key: where the mapping stands in the file.
+        key: where the mapping is in the file.
+        model: the settings that may be set there.
 
     Raises:
-        ConfigError: a key that is not known, or a value out of range.
+        ConfigError: a key that is not known or belongs elsewhere, or a value out of range.
     """
 
     def fail(name: str, problem: str) -> ConfigError:
         return ConfigError(problem, file=file or origin, key=f"{key}.{name}" if key else name)
 
-    return _layer(values, origin, fail, {} if file else ALIASES)
+    return _layer(values, origin, fail, model, {} if file else ALIASES)
 
 
 def ingest_layer(values: Mapping[str, Any], file: str) -> Layer:
@@ -128,7 +134,7 @@ def ingest_layer(values: Mapping[str, Any], file: str) -> Layer:
     Raises:
         ConfigError: a key that is not known, or a value out of range.
     """
-    return _layer(values, file, lambda key, problem: ConfigError(problem, file=file, key=key), {}, IngestSettings)
+    return _layer(values, file, lambda key, problem: ConfigError(problem, file=file, key=key), IngestSettings)
 
 
 def environment_layer(env: Mapping[str, str], model: type[BaseModel] = Settings) -> Layer:
@@ -138,11 +144,11 @@ def environment_layer(env: Mapping[str, str], model: type[BaseModel] = Settings)
         ConfigError: a value that cannot be read, or a name that is close to a known one.
     """
     found = {name.removeprefix(PREFIX): text for name, text in env.items() if name.startswith(PREFIX) and text}
-    known = {key.upper() for key in _FIELDS}
+    known = {key.upper() for key in FIELDS}
     for name in sorted(found.keys() - known - _RESERVED):
-        hint = nearest(name, known | _RESERVED)
-        if "Did you mean" in hint:
-            raise ConfigError(f"unknown setting.{hint.replace(chr(39), chr(39) + PREFIX, 1)}", key=PREFIX + name)
+        close = closest(name, known | _RESERVED)
+        if close is not None:
+            raise ConfigError(f"unknown setting. Did you mean {PREFIX + close!r}?", key=PREFIX + name)
     return {
         name.lower(): Setting(_parsed(name.lower(), text, PREFIX + name), PREFIX + name)
         for name, text in found.items()
@@ -151,7 +157,7 @@ def environment_layer(env: Mapping[str, str], model: type[BaseModel] = Settings)
 
 
 def seed_layer(env: Mapping[str, str]) -> Layer:
-    """Return the layer of the older names (_SEED_NAMES); HYBRID_SEARCH_ENABLED=false stands for no embedder.
+    """Return the layer of the older names (_SEED_NAMES); HYBRID_SEARCH_ENABLED=false means no embedder.
 
     Raises:
         ConfigError: a value that cannot be read.
@@ -161,16 +167,16 @@ def seed_layer(env: Mapping[str, str]) -> Layer:
         raise ConfigError(f"must be one of {', '.join(_SEED_RERANKERS)}, got {kind!r}", key="RAG_RERANKER_TYPE")
     layer = {key: Setting(_parsed(key, env[name], name), name) for name, key in _SEED_NAMES.items() if env.get(name)}
     hybrid = env.get(_HYBRID, "").strip().casefold()
-    if hybrid and hybrid not in _WORDS:
+    if hybrid and hybrid not in FLAG_WORDS:
         raise ConfigError(f"must be true or false, got {env[_HYBRID]!r}", key=_HYBRID)
-    if hybrid and not _WORDS[hybrid]:
+    if hybrid and not FLAG_WORDS[hybrid]:
         layer["embedder"] = Setting(None, _HYBRID)
     return layer
 
 
 def environment_warnings(env: Mapping[str, str]) -> tuple[str, ...]:
     """Return a sentence for each variable that looks like ours and changes nothing."""
-    known = {key.upper() for key in _FIELDS} | _RESERVED
+    known = {key.upper() for key in FIELDS} | _RESERVED
     unknown = sorted(name for name in env if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in known)
     return (
         *(
@@ -180,6 +186,13 @@ def environment_warnings(env: Mapping[str, str]) -> tuple[str, ...]:
         ),
         *(f"{name} is set, but is no setting; it has an effect only where a ${{{name}}} names it" for name in unknown),
     )
+
+
+def _parsed(key: str, text: str, variable: str) -> Any:
+    try:
+        return parse(key, text)
+    except ValueError as error:
+        raise ConfigError(str(error), key=variable) from None
 
 
 def effective_settings(
@@ -217,85 +230,38 @@ def with_layer(base: EffectiveSettings, layer: Layer) -> EffectiveSettings:
 
 
 def _layer(
-    values: Mapping[str, Any], origin: str, fail: Fail, aliases: Mapping[str, str], model: type[BaseModel] = Settings
+    values: Mapping[str, Any],
+    origin: str,
+    fail: Fail,
+    model: type[BaseModel] = Settings,
+    aliases: Mapping[str, str] = MappingProxyType({}),
 ) -> Layer:
+    """Return a layer whose keys are those of a model; `Settings` may stand in groups."""
     out: dict[str, Setting] = {}
-    for name, value in values.items():
-        key = aliases.get(name, name)
-        if key not in model.model_fields:
-            raise fail(str(name), unknown_key(str(name), [*model.model_fields, *aliases]))
+    names: dict[str, str] = {}
+    for name, written, value, group in _entries(values, model, fail):
+        key = aliases.get(written, written)
+        if key not in group.model_fields:
+            known = [*group.model_fields, *aliases, *(GROUPS if group is Settings else ())]
+            raise fail(name, misplaced(key, group, in_group=group is not model) or unknown_key(key, known))
         if key in out:
-            other = next(one for one in values if one != name and aliases.get(one, one) == key)
-            raise fail(name, f"says the same as {other!r}: give one of the two")
+            raise fail(name, f"sets the same as {names[key]!r}: keep one of the two")
         try:
-            out[key] = Setting(_read(key, value), origin)
+            out[key], names[key] = Setting(read(key, value), origin), name
         except ValueError as error:
             raise fail(name, str(error)) from None
     return out
 
 
-def _read(key: str, value: Any) -> Any:
-    """Return the checked value; free text that came out of a variable keeps the expression it is shown by."""
-    checked = _parse(key, value) if isinstance(value, Written) else _checked(key, value)
-    free = isinstance(value, FromVariable) and isinstance(checked, str)
-    if free and get_origin(Settings.model_fields[key].annotation) is not Literal:
-        return FromVariable(checked, value.written)
-    return checked
-
-
-def _parsed(key: str, text: str, variable: str) -> Any:
-    try:
-        return _parse(key, text)
-    except ValueError as error:
-        raise ConfigError(str(error), key=variable) from None
-
-
-def _parse(key: str, text: str) -> Any:
-    """Return the value of a key from text: as it stands for text keys, true/yes/on/1 for flags, else JSON."""
-    annotation = _FIELDS[key].annotation
-    if annotation is str or get_origin(annotation) is Literal:
-        return _checked(key, type(text)(text.strip()))
-    if annotation is bool:
-        return _checked(key, _WORDS.get(text.strip().casefold(), text))
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = text
-    return _checked(key, value)
-
-
-def _checked(key: str, value: Any) -> Any:
-    """Return the value as its model holds it, or raise ValueError with a sentence that says what is allowed."""
-    try:
-        checked = _validator(key).validate_python(value)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        if key == "authority_boosts" and isinstance(value, Mapping):
-            raise ValueError(
-                _boost_problem(first["loc"], first["type"], first.get("ctx", {}), first["input"])
-            ) from None
-        raise ValueError(f"must be {_allowed(key)}{got(value)}") from None
-    if key == "sources" and checked == ():
-        raise ValueError("names no source: name at least one, or leave the key out for all")
-    return checked
-
-
-def _boost_problem(location: tuple[int | str, ...], kind: str, context: Mapping[str, Any], value: Any) -> str:
-    where = ".".join(map(str, location))
-    if kind == "value_error":
-        return str(context["error"])
-    if kind == "extra_forbidden":
-        return f"{where}: unknown tier. Valid: tier_1, tier_2, tier_3, tier_4, tier_5."
-    return f"{where}: must be a number from 0 to 1{got(value)}"
-
-
-@cache
-def _validator(key: str) -> TypeAdapter[Any]:
-    field = _FIELDS[key]
-    hint: Any = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
-    return TypeAdapter(hint)
-
-
-@cache
-def _allowed(key: str) -> str:
-    return allowed_values(_validator(key).json_schema())
+def _entries(
+    values: Mapping[str, Any], model: type[BaseModel], fail: Fail
+) -> Iterator[tuple[str, str, Any, type[BaseModel]]]:
+    """Yield (name in messages, key, value, model that must have the key); in a group the name is `search.expired`."""
+    for name, value in values.items():
+        if model is not Settings or name not in GROUPS:
+            yield str(name), str(name), value, model
+            continue
+        if not isinstance(value, Mapping):
+            raise fail(name, f"must be a mapping of keys to values{got(value)}")
+        for key, one in value.items():
+            yield f"{name}.{key}", str(key), one, GROUPS[name]

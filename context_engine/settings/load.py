@@ -21,11 +21,11 @@ from context_engine.settings.layers import (
     ingest_layer,
     seed_layer,
 )
+from context_engine.settings.messages import unknown_key
 from context_engine.settings.paths import ConfigPaths
 from context_engine.settings.personas import persona_layers
 from context_engine.settings.resolver import SettingsResolver
-from context_engine.settings.sentences import unknown_key
-from context_engine.settings.stages import NO_STAGE, Stage, load_stage
+from context_engine.settings.stage_overlay import NO_OVERLAY, StageOverlay, load_overlay
 
 __all__ = ["Config", "load_config", "read_config"]
 
@@ -42,7 +42,7 @@ class Config:
         files, seeds, environment: layers of settings.
         personas: a layer for each.
         chunking: the table of document types.
-        reading: the layer of settings of reading files, of file and environment.
+        ingest_layer: settings of reading files, of `ingest.json` and the environment.
         connections: with the stage's overlay.
         stage: the overlay in force.
         warnings: what is set and changes nothing, and what is set unwisely.
@@ -54,15 +54,15 @@ class Config:
     environment: Layer = field(default_factory=dict)
     personas: Mapping[str, Layer] = field(default_factory=dict)
     chunking: Mapping[str, ChunkingStrategy] = field(default_factory=lambda: DEFAULT_STRATEGIES)
-    reading: Layer = field(default_factory=dict)
+    ingest_layer: Layer = field(default_factory=dict)
     connections: Connections = field(default_factory=Connections)
-    stage: Stage = NO_STAGE
+    stage: StageOverlay = NO_OVERLAY
     warnings: tuple[str, ...] = ()
 
     @property
     def ingest(self) -> IngestSettings:
         """How files are read."""
-        return IngestSettings(**{key: setting.value for key, setting in self.reading.items()})
+        return IngestSettings(**{key: setting.value for key, setting in self.ingest_layer.items()})
 
     def resolver(self, domain_files: Mapping[str, str] = MappingProxyType({})) -> SettingsResolver:
         """Return what answers with the settings of a search; `domain_files` names the manifest of each domain."""
@@ -102,7 +102,7 @@ def read_config(
 
     pipeline = attempt(lambda: _json(paths, "rag-pipeline.json", env), _EMPTY)
     strategies = plain(pipeline.get("chunking_strategies", {}))
-    overlay = attempt(lambda: load_stage(paths, env=env, name=stage), NO_STAGE)
+    overlay = attempt(lambda: load_overlay(paths, env=env, name=stage), NO_OVERLAY)
     connections = attempt(lambda: _connections(paths, env, overlay), Connections())
     config = Config(
         paths=paths,
@@ -111,7 +111,7 @@ def read_config(
         environment=attempt(lambda: environment_layer(env), {}),
         personas=attempt(lambda: _personas(paths, env), {}),
         chunking=attempt(lambda: _chunking(paths, strategies, env), DEFAULT_STRATEGIES),
-        reading={
+        ingest_layer={
             **attempt(lambda: ingest_layer(_json(paths, "ingest.json", env), _name(paths, "ingest.json")), {}),
             **attempt(lambda: environment_layer(env, IngestSettings), {}),
         },
@@ -147,7 +147,7 @@ def _file_layer(paths: ConfigPaths, pipeline: Mapping[str, Any], env: Mapping[st
     upper = _authority(paths, env)
     for key in lower.keys() & upper.keys():
         name = "boosts" if key == "authority_boosts" else key
-        raise ConfigError(f"is given in {file} too: keep one of the two", file=upper[key].origin, key=name)
+        raise ConfigError(f"is also set in {file}: keep one of the two", file=upper[key].origin, key=name)
     return {**lower, **upper}
 
 
@@ -185,7 +185,7 @@ def _chunking(paths: ConfigPaths, in_pipeline: Any, env: Mapping[str, str]) -> M
     table, file = plain(dict(_json(paths, "chunking.json", env))), _name(paths, "chunking.json")
     pipeline = _name(paths, "rag-pipeline.json")
     if table and in_pipeline:
-        raise ConfigError(f"is given in {file} too: keep one of the two", file=pipeline, key="chunking_strategies")
+        raise ConfigError(f"is also set in {file}: keep one of the two", file=pipeline, key="chunking_strategies")
     if not isinstance(in_pipeline, dict):
         raise ConfigError("must be a mapping of document type to strategy", file=pipeline, key="chunking_strategies")
     if not table:
@@ -198,7 +198,7 @@ def _chunking(paths: ConfigPaths, in_pipeline: Any, env: Mapping[str, str]) -> M
         ) from None
 
 
-def _connections(paths: ConfigPaths, env: Mapping[str, str], stage: Stage) -> Connections:
+def _connections(paths: ConfigPaths, env: Mapping[str, str], stage: StageOverlay) -> Connections:
     path = paths.config_file("connections.yaml")
     below = Connections() if path is None else read_connections(path, paths.label(path), env)
     connections = below.over(stage.connections)

@@ -57,7 +57,7 @@ class ConfigPaths:
     def config_file(self, name: str) -> Path | None:
         """Return the path of a configuration file that is there, None otherwise."""
         path = self.config_dir / name if self.config_dir else None
-        return path if path and _there(path) else None
+        return path if path and _exists(path) else None
 
     def manifests(self) -> tuple[Path, ...]:
         """Return the manifest files, sorted by name."""
@@ -87,9 +87,9 @@ def find_config(config_dir: str | Path | None = None, *, env: Mapping[str, str],
     for folder, origin in named:
         if folder:
             return _named(_absolute(folder, env, cwd), origin, cwd)
-    here = _here(cwd)
-    if any(here):
-        return ConfigPaths(origin="current directory", config_dir=here[0], manifest_dir=here[1], cwd=cwd)
+    found = _in_current_directory(cwd)
+    if any(found):
+        return ConfigPaths(origin="current directory", config_dir=found[0], manifest_dir=found[1], cwd=cwd)
     home = _user_folder(env, "XDG_CONFIG_HOME", "APPDATA", ".config")
     if home and _is_folder(home):
         config, manifests = _layout(home)
@@ -152,14 +152,14 @@ def _layout(folder: Path) -> tuple[Path | None, Path | None]:
     return (config if _holds_config(config) else None, manifests if _is_folder(manifests) else None)
 
 
-def _here(cwd: Path) -> tuple[Path | None, Path | None]:
+def _in_current_directory(cwd: Path) -> tuple[Path | None, Path | None]:
     """Return `config/` and `manifests/` if they are ours: other tools keep folders of these names too."""
     config, manifests = cwd / "config", cwd / "manifests"
     return (config if _holds_config(config) else None, manifests if _holds_manifest(manifests) else None)
 
 
 def _holds_config(folder: Path) -> bool:
-    return any(_there(folder / name) for name in CONFIG_FILES)
+    return any(_exists(folder / name) for name in CONFIG_FILES)
 
 
 def _is_folder(path: Path) -> bool:
@@ -170,7 +170,7 @@ def _is_folder(path: Path) -> bool:
         return False
 
 
-def _there(path: Path) -> bool:
+def _exists(path: Path) -> bool:
     """Whether there is anything under a name, a link to nothing included; a folder we may not look into is an error."""
     try:
         path.lstat()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from context_engine.core.models import Settings
+from context_engine.core.models import SearchSettings
 from context_engine.errors import ConfigError
 from context_engine.settings.layers import Layer, config_layer
-from context_engine.settings.sentences import unknown_key
+from context_engine.settings.messages import unknown_key
+from context_engine.settings.placement import misplaced
 
 __all__ = ["PERSONA_KEYS", "persona_layers"]
 
@@ -18,14 +19,15 @@ PERSONA_KEYS: Final[Mapping[str, str]] = {
     "rerank": "reranking_enabled",
     "namespaces": "sources",
 }
-"""The persona's own words for keys of `Settings`; every key of `Settings` itself may be used too."""
+"""A persona's own names of some keys of `SearchSettings`; the keys themselves may be used too."""
 
 
 def persona_layers(rows: Mapping[str, Any], file: str) -> Mapping[str, Layer]:
     """Return a layer for each persona. A similarity_threshold is one on cosine unless similarity_kind says otherwise.
 
     Raises:
-        ConfigError: a persona that is not a mapping, a key that is not known or given twice, a value out of range.
+        ConfigError: a persona that is not a mapping, a key that is not known, belongs elsewhere or is there twice, or a
+            value out of range.
     """
     return {name: _layer(name, row, file) for name, row in rows.items()}
 
@@ -36,11 +38,13 @@ def _layer(name: str, row: Any, file: str) -> Layer:
     values: dict[str, Any] = {}
     for key, value in row.items():
         target = PERSONA_KEYS.get(key, key)
-        if target not in Settings.model_fields:
-            raise ConfigError(unknown_key(key, [*PERSONA_KEYS, *Settings.model_fields]), file=file, key=f"{name}.{key}")
+        if target not in SearchSettings.model_fields:
+            problem = misplaced(key, SearchSettings)
+            problem = problem or unknown_key(key, [*PERSONA_KEYS, *SearchSettings.model_fields])
+            raise ConfigError(problem, file=file, key=f"{name}.{key}")
         if target in values:
-            raise ConfigError("says the same as another key of this persona: keep one", file=file, key=f"{name}.{key}")
+            raise ConfigError("sets the same as another key of this persona: keep one", file=file, key=f"{name}.{key}")
         values[target] = value
     if "similarity_threshold" in values:
         values.setdefault("similarity_kind", "cosine")
-    return config_layer(values, f"persona {name} ({file})", file=file, key=name)
+    return config_layer(values, f"persona {name} ({file})", file=file, key=name, model=SearchSettings)

@@ -9,20 +9,22 @@ from typing import Any, Final
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from context_engine.core.models import DomainSpec, Registry, SourceSpec
+from context_engine.core.models import DomainSettings, DomainSpec, Registry, SourceSpec
 from context_engine.errors import ConfigError, MissingVariable, nearest
 from context_engine.settings.files import Location, dotted, read_yaml
 from context_engine.settings.interpolate import FromVariable, Interpolator
 from context_engine.settings.layers import config_layer
+from context_engine.settings.messages import config_error
 from context_engine.settings.paths import ConfigPaths
-from context_engine.settings.sentences import config_error
-from context_engine.settings.stages import NO_STAGE, Stage
+from context_engine.settings.stage_overlay import NO_OVERLAY, StageOverlay
 
-__all__ = ["FIXED", "LoadedRegistry", "load_registry", "read_registry"]
+__all__ = ["LITERAL_KEYS", "LoadedRegistry", "load_registry", "read_registry"]
 
 _NUMBERS: Final = ("tier", "ttl_seconds", "timeout_s")
-FIXED: Final = frozenset(("domain", "title", "description", "glossary", "adapter", "include", "doc_type", "profile"))
-"""Keys whose values are free text or names that everybody is shown: they take no variable."""
+LITERAL_KEYS: Final = frozenset(
+    ("domain", "title", "description", "glossary", "adapter", "include", "doc_type", "profile")
+)
+"""Keys whose values are text or names that everybody is shown: they take no variable."""
 _SHORTEST_HIDDEN: Final = 4
 
 
@@ -58,7 +60,7 @@ class _Reading:
 
     doc_types: Iterable[str]
     connections: Iterable[str]
-    stage: Stage
+    stage: StageOverlay
     domains: dict[str, DomainSpec] = field(default_factory=dict)
     broken: dict[str, MissingVariable] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
@@ -70,7 +72,7 @@ def load_registry(
     paths: ConfigPaths,
     *,
     env: Mapping[str, str],
-    stage: Stage = NO_STAGE,
+    stage: StageOverlay = NO_OVERLAY,
     connections: Iterable[str] = (),
     doc_types: Iterable[str] = (),
 ) -> LoadedRegistry:
@@ -89,7 +91,7 @@ def read_registry(
     paths: ConfigPaths,
     *,
     env: Mapping[str, str],
-    stage: Stage = NO_STAGE,
+    stage: StageOverlay = NO_OVERLAY,
     connections: Iterable[str] = (),
     doc_types: Iterable[str] = (),
 ) -> tuple[LoadedRegistry, list[ConfigError]]:
@@ -154,7 +156,7 @@ def _checked(reading: _Reading, filled: Mapping[str, Any], file: str) -> DomainS
 def _is_fixed(location: Location) -> bool:
     """Whether a value of a manifest takes no variable; what a source's or a domain's `settings` hold does."""
     names = [step for step in location if isinstance(step, str)]
-    return "settings" not in names and not FIXED.isdisjoint(names)
+    return "settings" not in names and not LITERAL_KEYS.isdisjoint(names)
 
 
 def _as_written(problem: str, filled: Any) -> str:
@@ -183,7 +185,7 @@ def _ids(raw: Mapping[str, Any]) -> set[str]:
 
 
 def _refuse_flags(raw: Mapping[str, Any], file: str) -> None:
-    """Refuse what would pass for a number: true for 1, and tier 0, which stands for "not given"."""
+    """Refuse what would pass for a number: true for 1, and tier 0, which means "not set"."""
     for index, row in _raw_sources(raw):
         for key in _NUMBERS:
             if isinstance(row.get(key), bool) or (key == "tier" and key in row and row[key] in (0, None)):
@@ -191,7 +193,7 @@ def _refuse_flags(raw: Mapping[str, Any], file: str) -> None:
                 raise ConfigError(problem, file=file, key=dotted(("sources", index, key), raw))
 
 
-def _filled(raw: Mapping[str, Any], filler: Interpolator, stage: Stage) -> dict[str, Any]:
+def _filled(raw: Mapping[str, Any], filler: Interpolator, stage: StageOverlay) -> dict[str, Any]:
     """Return the manifest with its variables filled in and the stage's dataset ids in place of its own."""
     rows = list(raw["sources"]) if _raw_sources(raw) else None
     staged: dict[int, Any] = {}
@@ -223,7 +225,7 @@ def _check_sources(reading: _Reading, spec: DomainSpec, file: str) -> None:
 
 
 def _check_settings(spec: DomainSpec, file: str) -> None:
-    layer = config_layer(spec.settings, file, file=file, key="settings")
+    layer = config_layer(spec.settings, file, file=file, key="settings", model=DomainSettings)
     known = [source.id for source in spec.sources]
     for name in layer["sources"].value or () if "sources" in layer else ():
         if name not in known:

@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from context_engine.core.models import DomainSpec, EffectiveSettings, SearchRequest
+from context_engine.core.models import DomainSettings, DomainSpec, EffectiveSettings, SearchRequest
 from context_engine.errors import InvalidRequest, nearest
 from context_engine.settings.layers import Layer, call_layer, config_layer, effective_settings, with_layer
 
 __all__ = ["SettingsResolver"]
 
 _NOTHING: Final[Layer] = MappingProxyType({})
-_MOST_KEPT: Final = 256
+_CACHE_SIZE: Final = 256
 
 
 class SettingsResolver:
     """Holds the loaded layers and answers with the settings in force.
 
-    Safe for several threads at once. Everything but the call's own options is worked out once for each domain and
+    Safe for several threads at once. Everything but the call's own options is merged once for each domain and
     persona.
 
     Args:
@@ -41,7 +41,7 @@ class SettingsResolver:
     ) -> None:
         self._environment, self._seeds, self._files = environment, seeds, files
         self._personas, self._pipeline, self._domain_files = personas, pipeline, domain_files
-        self._kept: dict[tuple[str | None, str | None], tuple[DomainSpec | None, EffectiveSettings]] = {}
+        self._cache: dict[tuple[str | None, str | None], tuple[DomainSpec | None, EffectiveSettings]] = {}
 
     @property
     def personas(self) -> tuple[str, ...]:
@@ -80,16 +80,16 @@ class SettingsResolver:
             ConfigError: settings of the domain that cannot be used.
         """
         key = (domain.domain if domain else None, persona)
-        kept = self._kept.get(key)
-        if kept is not None and kept[0] is domain:
-            return kept[1]
-        settings = self._worked_out(domain, persona)
-        if len(self._kept) >= _MOST_KEPT:
-            self._kept.clear()
-        self._kept[key] = (domain, settings)
+        cached = self._cache.get(key)
+        if cached is not None and cached[0] is domain:
+            return cached[1]
+        settings = self._merged(domain, persona)
+        if len(self._cache) >= _CACHE_SIZE:
+            self._cache.clear()
+        self._cache[key] = (domain, settings)
         return settings
 
-    def _worked_out(self, domain: DomainSpec | None, persona: str | None) -> EffectiveSettings:
+    def _merged(self, domain: DomainSpec | None, persona: str | None) -> EffectiveSettings:
         return effective_settings(
             pipeline=self._pipeline,
             persona=self._persona(persona),
@@ -110,4 +110,6 @@ class SettingsResolver:
     def _domain(self, domain: DomainSpec) -> Layer:
         file = self._domain_files.get(domain.domain)
         origin = f"domain {domain.domain} ({file})" if file else f"domain {domain.domain}"
-        return config_layer(domain.settings, origin, file=file or f"domain {domain.domain}", key="settings")
+        return config_layer(
+            domain.settings, origin, file=file or f"domain {domain.domain}", key="settings", model=DomainSettings
+        )

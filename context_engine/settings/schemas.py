@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 from collections.abc import Mapping
@@ -12,10 +13,18 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from context_engine.core.chunking.strategy import LEAST_SIZE, MOST_SIZE, Method
-from context_engine.core.models import DomainSpec, IngestSettings, Settings
+from context_engine.core.models import (
+    GROUPS,
+    DomainSettings,
+    DomainSpec,
+    IngestSettings,
+    SearchSettings,
+    Settings,
+    SettingsGroup,
+)
 from context_engine.settings.connections import Connection
 from context_engine.settings.personas import PERSONA_KEYS
-from context_engine.settings.registry import FIXED
+from context_engine.settings.registry import LITERAL_KEYS
 
 __all__ = ["schemas", "write_schemas"]
 
@@ -30,7 +39,7 @@ _COMMENTS: Final[Schema] = {r"^(//|\$schema$)": {"description": "A comment; not 
 def schemas() -> Mapping[str, Schema]:
     """Return each schema by its path below the root of a configuration."""
     return {
-        "config/schemas/rag-pipeline.json": _commented(_file("Pipeline settings", _settings(chunking=True))),
+        "config/schemas/rag-pipeline.json": _commented(_file("Pipeline settings", _pipeline())),
         "config/schemas/chunking.json": _commented(_file("Chunking table: document type to strategy", _table())),
         "config/schemas/authority.json": _commented(_file("Weights of the final score", _authority())),
         "config/schemas/personas.json": _commented(
@@ -69,14 +78,25 @@ def _commented(value: Any) -> Any:
     return {**out, "patternProperties": _COMMENTS} if "additionalProperties" in out else out
 
 
-def _settings(*, chunking: bool = False) -> Schema:
-    schema = Settings.model_json_schema()
-    boosts = schema.pop("$defs")["AuthorityBoosts"]
-    schema["properties"]["authority_boosts"] = {**boosts, "properties": _variables(boosts["properties"])}
-    schema["properties"] = _variables(schema["properties"])
-    if chunking:
-        schema["properties"]["chunking_strategies"] = {"type": "object", **_table()}
-    return schema
+def _pipeline() -> Schema:
+    """Return the schema of `rag-pipeline.json`: every setting by its key, and the groups, which hold the same keys."""
+    schema = _settings(Settings)
+    groups = {name: _group(group) for name, group in GROUPS.items()}
+    strategies = {"type": "object", **_table()}
+    return {**schema, "properties": {**schema["properties"], **groups, "chunking_strategies": strategies}}
+
+
+def _group(model: type[SettingsGroup]) -> Schema:
+    keys: Schema = {key: {"$ref": f"#/properties/{key}"} for key in model.model_fields}
+    return {"type": "object", "description": inspect.getdoc(model), "additionalProperties": False, "properties": keys}
+
+
+def _settings(model: type[SettingsGroup]) -> Schema:
+    schema = model.model_json_schema()
+    if "$defs" in schema:
+        boosts = schema.pop("$defs")["AuthorityBoosts"]
+        schema["properties"]["authority_boosts"] = {**boosts, "properties": _variables(boosts["properties"])}
+    return {**schema, "properties": _variables(schema["properties"])}
 
 
 def _variables(properties: Mapping[str, Schema]) -> dict[str, Schema]:
@@ -109,7 +129,7 @@ def _table() -> Schema:
 
 
 def _authority() -> Schema:
-    own = _settings()["properties"]
+    own = _settings(SearchSettings)["properties"]
     tiers = {str(tier): own["authority_boosts"]["properties"][f"tier_{tier}"] for tier in range(1, 6)}
     boosts = {"type": "object", "additionalProperties": False, "properties": tiers, "description": "Boost by tier."}
     weights = {key: own[key] for key in ("relevance_weight", "authority_weight")}
@@ -122,7 +142,7 @@ def _ingest() -> Schema:
 
 
 def _persona() -> Schema:
-    own = _settings()["properties"]
+    own = _settings(SearchSettings)["properties"]
     words = {word: own[key] for word, key in PERSONA_KEYS.items()}
     return {"type": "object", "additionalProperties": False, "properties": {**words, **own}}
 
@@ -141,9 +161,13 @@ def _manifest() -> Schema:
     rule["properties"] = _variables(rule["properties"])
     for part in (schema, source, rule):
         part["properties"] = {
-            name: _written_out(one) if name in FIXED else one for name, one in part["properties"].items()
+            name: _written_out(one) if name in LITERAL_KEYS else one for name, one in part["properties"].items()
         }
-    schema["properties"]["settings"] = {**_settings(), "title": "Settings", "description": "Settings for this domain."}
+    schema["properties"]["settings"] = {
+        **_settings(DomainSettings),
+        "title": "Settings",
+        "description": "Settings for this domain.",
+    }
     return schema
 
 

@@ -1,6 +1,6 @@
 """What adapter authors need: the source conformance suite, fakes, and a Dify to test against."""
 
-from context_engine.testing.conformance import ODD_QUERIES, SourceContract
+from context_engine.testing.conformance import ODD_QUERIES, SinkContract, SourceContract
 from context_engine.testing.fake_dify import (
     FAULTS,
     FakeDataset,
@@ -25,5 +25,6 @@ __all__ = [
     "Fault",
     "FixedClock",
     "ScriptedSource",
+    "SinkContract",
     "SourceContract",
 ]

@@ -1,10 +1,13 @@
 """The only place that turns names into adapters: from configuration and manifests to an engine."""
 
-from context_engine.wiring.adapters import RERANKERS, SOURCES, find_adapter, installed
-from context_engine.wiring.build import RerankerChoice, Setup, build_engine, load_setup, source_opener
+from context_engine.wiring.adapters import RERANKERS, SOURCES, find_adapter, installed, load_source_adapter
+from context_engine.wiring.build import RerankerChoice, Setup, SourceOpener, build_engine, load_setup, source_opener
 from context_engine.wiring.check import CheckReport, check
+from context_engine.wiring.examine import SourceReport, adapter_advice, examine_source
 from context_engine.wiring.functions import SPEAKS_FOR_ITSELF, FunctionEngines
+from context_engine.wiring.listing import listed_chunks
 from context_engine.wiring.report import Shown, StageDifference, changed, diff_stages, show
+from context_engine.wiring.sinks import open_sink, sink_names
 
 __all__ = [
     "RERANKERS",
@@ -15,14 +18,22 @@ __all__ = [
     "RerankerChoice",
     "Setup",
     "Shown",
+    "SourceOpener",
+    "SourceReport",
     "StageDifference",
+    "adapter_advice",
     "build_engine",
     "changed",
     "check",
     "diff_stages",
+    "examine_source",
     "find_adapter",
     "installed",
+    "listed_chunks",
     "load_setup",
+    "load_source_adapter",
+    "open_sink",
     "show",
+    "sink_names",
     "source_opener",
 ]

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from typing import Any, Final
 
-from context_engine.errors import ConfigError, nearest
+from context_engine.adapters.sources.adapter import SourceAdapter
+from context_engine.core.protocols import Source
+from context_engine.errors import ConfigError, did_you_mean
 
-__all__ = ["EMBEDDERS", "REFINERS", "RERANKERS", "SOURCES", "find_adapter", "installed", "load_adapter"]
+__all__ = [
+    "EMBEDDERS", "REFINERS", "RERANKERS", "SOURCES", "find_adapter", "installed", "load_adapter", "load_source_adapter",
+]  # fmt: skip
 
 SOURCES: Final = "context_engine.sources"
 RERANKERS: Final = "context_engine.rerankers"
@@ -35,7 +40,7 @@ _OWN: Final = (
     ),
     EntryPoint("openai", "context_engine.adapters.refiners.openai:open_openai", REFINERS),
 )
-"""This package's own, found without its metadata too: a Dify plugin carries the package as a plain folder."""
+"""This package's own, found without its metadata too; a Dify plugin carries some of them."""
 
 
 def installed(group: str) -> tuple[str, ...]:
@@ -56,8 +61,7 @@ def find_adapter(group: str, name: str, *, file: str | None = None, key: str | N
     found = {point.value: point for point in _points(group) if point.name == name}
     if not found:
         names = installed(group)
-        close = nearest(name, names) if names else ""
-        hint = close if "Did you mean" in close else ""
+        hint = did_you_mean(name, names)
         raise ConfigError(
             f"unknown {what} {name!r}. Installed: {', '.join(names) or 'none'}.{hint}", file=file, key=key
         )
@@ -70,7 +74,7 @@ def find_adapter(group: str, name: str, *, file: str | None = None, key: str | N
 
 def _points(group: str) -> list[EntryPoint]:
     """Return the entry points of a group: this package's own names win over whatever metadata says of them."""
-    own = [point for point in _OWN if point.group == group]
+    own = [point for point in _OWN if point.group == group and find_spec(point.module)]
     names = {point.name for point in own}
     return [*own, *(point for point in entry_points(group=group) if point.name not in names)]
 
@@ -85,3 +89,12 @@ def load_adapter(point: EntryPoint) -> Any:
         return point.load()
     except (ImportError, AttributeError) as error:
         raise ConfigError(f"{point.name!r} ({point.value}) is installed but cannot be imported: {error}") from error
+
+
+def load_source_adapter(name: str, *, file: str | None = None, key: str | None = None) -> SourceAdapter[Source]:
+    """Return the adapter that a manifest's `adapter:` names.
+
+    Raises:
+        ConfigError: it is not installed, claimed by two packages, or cannot be imported.
+    """
+    return SourceAdapter.of(load_adapter(find_adapter(SOURCES, name, file=file, key=key)))

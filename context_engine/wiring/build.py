@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from context_engine.adapters.sources.factory import SourceContext, SourceFactory
+from context_engine.adapters.sources.adapter import SourceContext, SourceFactory
 from context_engine.core.engine import Engine, SystemClock
 from context_engine.core.models import DomainSpec, EffectiveSettings, SearchRequest, SourceSpec
 from context_engine.core.protocols import Clock, Embedder, IdSource, QueryRefiner, Recorder, Reranker, Source
@@ -32,7 +32,7 @@ from context_engine.wiring.adapters import SOURCES, find_adapter, load_adapter
 from context_engine.wiring.hybrid import hybrid
 from context_engine.wiring.models import Models
 
-__all__ = ["RerankerChoice", "Setup", "build_engine", "load_setup", "source_opener"]
+__all__ = ["RerankerChoice", "Setup", "SourceOpener", "build_engine", "load_setup", "source_opener"]
 
 logger = logging.getLogger(__name__)
 
@@ -161,7 +161,7 @@ def build_engine(
     choice = RerankerChoice.of(loaded.resolver, reranker, models=models)
     return Engine(
         loaded.registry,
-        _Opener(loaded, factories, clock, data_dir, models.embedder).open,
+        SourceOpener(loaded, factories, clock, data_dir, models.embedder).open,
         resolve=choice.resolve,
         reranker=choice.reranker,
         refiner=refiner or models.refiner(),
@@ -172,15 +172,24 @@ def build_engine(
 
 
 def source_opener(
-    setup: Setup, *, data_dir: str | Path | None = None, clock: Clock | None = None
-) -> Callable[[DomainSpec, SourceSpec], Source]:
-    """Return what opens the sources of a configuration, for those who look at a source itself; each is to be closed.
+    setup: Setup,
+    *,
+    data_dir: str | Path | None = None,
+    clock: Clock | None = None,
+    embedder: Callable[[], Embedder | None] | None = None,
+) -> SourceOpener:
+    """Return what opens the sources of a configuration one by one; each is to be closed.
+
+    Args:
+        data_dir, clock: see `build_engine`.
+        embedder: returns the embedder of the sources; None: the one that the settings name.
 
     Raises:
-        ConfigError: an adapter that is not installed; what is returned raises it for a source that cannot be used.
+        ConfigError: an adapter that is not installed.
     """
     clock = clock or SystemClock()
-    return _Opener(setup, _factories(setup.registry), clock, data_dir, setup.models(data_dir, clock).embedder).open
+    embedder = embedder or setup.models(data_dir, clock).embedder
+    return SourceOpener(setup, _factories(setup.registry), clock, data_dir, embedder)
 
 
 def _factories(registry: LoadedRegistry) -> dict[str, Callable[[], SourceFactory]]:
@@ -195,21 +204,37 @@ def _factories(registry: LoadedRegistry) -> dict[str, Callable[[], SourceFactory
 
 
 @dataclass(slots=True)
-class _Opener:
+class SourceOpener:
     """Opens sources and keeps what they share."""
 
     setup: Setup
     factories: Mapping[str, Callable[[], SourceFactory]]
     clock: Clock
-    given_data_dir: str | Path | None
+    data_dir: str | Path | None
     embedder: Callable[[], Embedder | None]
     kept: dict[Hashable, Any] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def open(self, domain: DomainSpec, spec: SourceSpec) -> Source:
-        context = SourceContext(
+        """Open a source.
+
+        Raises:
+            ConfigError: the source cannot be used.
+            SourceError: it cannot be opened now.
+        """
+        file = self.setup.registry.files.get(domain.domain)
+        try:
+            return self.factories[spec.adapter]()(spec, self.context(domain))
+        except ConfigError as error:
+            if error.file is not None or file is None:
+                raise
+            raise ConfigError(error.problem, file=file, key=error.key or f"sources.{spec.id}") from error
+
+    def context(self, domain: DomainSpec) -> SourceContext:
+        """Return what the adapters of a domain may use."""
+        return SourceContext(
             domain=domain.domain,
-            data_dir=partial(self.setup.data_dir, self.given_data_dir),
+            data_dir=partial(self.setup.data_dir, self.data_dir),
             connection=self.setup.config.connections.get,
             clock=self.clock,
             shared=self.shared,
@@ -217,15 +242,9 @@ class _Opener:
             settings=self.setup.resolver.base().values,
             embedder=self.embedder,
         )
-        file = self.setup.registry.files.get(domain.domain)
-        try:
-            return self.factories[spec.adapter]()(spec, context)
-        except ConfigError as error:
-            if error.file is not None or file is None:
-                raise
-            raise ConfigError(error.problem, file=file, key=error.key or f"sources.{spec.id}") from error
 
     def shared(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Return what `make` returned for a key the first time."""
         with self.lock:
             if key not in self.kept:
                 self.kept[key] = make()
@@ -234,13 +253,11 @@ class _Opener:
 
 @dataclass(frozen=True, slots=True)
 class RerankerChoice:
-    """The one reranker of an engine, and the settings of a search with a check that they ask for no other."""
+    """The one reranker of an engine, and what decides for each search whether it runs."""
 
     resolver: SettingsResolver
-    name: str
-    options: Mapping[str, Any]
     reranker: Reranker | None
-    given: bool
+    from_code: bool
 
     @classmethod
     def of(
@@ -252,40 +269,24 @@ class RerankerChoice:
             ConfigError: it is not installed, or its options cannot be used.
         """
         if given is not None:
-            return cls(resolver, given.name, {}, given, True)
-        reranker = models.reranker() if models else None
-        base = resolver.base().values
-        return cls(resolver, base.reranker if reranker else "noop", base.reranker_options, reranker, False)
+            return cls(resolver, given, True)
+        return cls(resolver, models.reranker() if models else None, False)
 
     def resolve(self, domain: DomainSpec | None, request: SearchRequest) -> EffectiveSettings:
         """Return the settings of a search.
 
         Raises:
-            InvalidRequest: an option that cannot be used, or another reranker than the engine's.
+            InvalidRequest: an option that cannot be used, or reranking by an engine that was built without it.
             ConfigError: the same of a file.
         """
-        asked = self.resolver.resolve(domain, request)
-        settings = hybrid(self.resolver.base(), asked, request.query, has_reranker=self.reranker is not None)
-        wanted, origin = settings.values.reranker, settings.origins.get("reranker", "default")
-        if self.given:
-            return with_layer(settings, {"reranker": Setting(self.name, "code")})
-        if not settings.values.reranking_enabled:
+        settings = self.resolver.resolve(domain, request)
+        settings = hybrid(settings, request.query, has_reranker=self.reranker is not None)
+        if self.from_code and self.reranker is not None:
+            return with_layer(settings, {"reranker": Setting(self.reranker.name, "code")})
+        name = settings.values.reranker
+        if self.reranker is not None or name == "noop" or not settings.values.reranking_enabled:
             return settings
-        if wanted == self.name:
-            return self._with_options(settings)
-        if wanted == "noop":
-            return with_layer(settings, {"reranking_enabled": Setting(False, origin)})
-        problem = (
-            f"this engine runs with reranker {self.name!r}, not {wanted!r}: name it in rag-pipeline.json, in "
-            "CONTEXT_ENGINE_RERANKER or in the pipeline config, and build a new engine"
-        )
-        raise InvalidRequest(problem) if origin == "call" else ConfigError(problem, file=origin, key="reranker")
-
-    def _with_options(self, settings: EffectiveSettings) -> EffectiveSettings:
-        """Return the settings, if they ask for the reranker as it was opened."""
-        origin = settings.origins.get("reranker_options", "default")
-        if settings.values.reranker_options == self.options:
-            return settings
-        problem = "this engine's reranker was opened with other options: name them in rag-pipeline.json or in the "
-        problem += "pipeline config, and build a new engine"
-        raise InvalidRequest(problem) if origin == "call" else ConfigError(problem, file=origin, key="reranker_options")
+        problem = f"this engine was built with reranking_enabled false, so its reranker {name!r} is not open: "
+        problem += "set it to true in rag-pipeline.json, in CONTEXT_ENGINE_RERANKING_ENABLED or in the pipeline config"
+        origin, key = settings.origins.get("reranking_enabled", "default"), "reranking_enabled"
+        raise InvalidRequest(problem) if origin == "call" else ConfigError(problem, file=origin, key=key)

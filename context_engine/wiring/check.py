@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from context_engine.adapters.sources.factory import check_local
+from context_engine.adapters.sources.factory import in_embedded_base
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import Settings, SourceSpec
 from context_engine.core.text import check_segmenter
@@ -15,7 +15,7 @@ from context_engine.errors import ConfigError
 from context_engine.settings import Config, ConfigPaths, read_config
 from context_engine.settings.paths import CONFIG_FILES
 from context_engine.settings.registry import LoadedRegistry, read_registry
-from context_engine.wiring.adapters import SOURCES, find_adapter
+from context_engine.wiring.adapters import load_source_adapter
 from context_engine.wiring.models import Models
 
 __all__ = ["CheckReport", "check"]
@@ -79,14 +79,19 @@ def check(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = Non
         domains=tuple(name for name in registry.names if name not in stopped),
         unusable=tuple(sorted(stopped)),
         problems=tuple({str(one.problem): one.problem for one in found}.values()),
-        warnings=(*config.warnings, *_written_keys(config), *_unused(config, registry), *_shared(registry)),
+        warnings=(
+            *config.warnings,
+            *_written_keys(config),
+            *_unused(config, registry, in_manifests),
+            *_shared(registry),
+        ),
     )
 
 
 def _of_models(config: Config, registry: LoadedRegistry) -> Iterator[_Found]:
     """Yield models that are not there or cannot be used; nothing is loaded: they are opened to read their options."""
     models = Models(config.resolver().base, connection=config.connections.get, data_dir=Path, clock=SystemClock())
-    embedded = [name for name, source in _sources(registry) if source.adapter == "local"]
+    embedded = [name for name, source in _sources(registry) if in_embedded_base(source)]
     for opened, stops in ((models.embedder, embedded), (models.reranker, None), (models.refiner, None)):
         try:
             opened()
@@ -113,18 +118,15 @@ def _of_settings(config: Config, registry: LoadedRegistry) -> Iterator[_Found]:
 def _of_sources(registry: LoadedRegistry) -> Iterator[_Found]:
     """Yield adapters that are not there, without which no engine can be made, and what an adapter cannot use."""
     for name, source in _sources(registry):
+        key = f"sources.{source.id}.adapter"
         try:
-            find_adapter(SOURCES, source.adapter, file=registry.files[name], key=f"sources.{source.id}.adapter")
+            adapter = load_source_adapter(source.adapter, file=registry.files[name], key=key)
         except ConfigError as error:
             yield _Found(error)
             continue
         try:
-            if source.adapter == "local":
-                check_local(source)
-            if source.adapter == "dify":
-                from context_engine.adapters.sources.dify import check_dify  # only here: it brings the HTTP client
-
-                check_dify(source)
+            if adapter.check is not None:
+                adapter.check(source)
         except ConfigError as error:
             yield _Found(ConfigError(error.problem, file=registry.files[name], key=error.key), [name])
 
@@ -159,15 +161,16 @@ def _variable(name: str) -> str:
     return "".join(char if char.isascii() and char.isalnum() else "_" for char in name).upper() + "_API_KEY"
 
 
-def _unused(config: Config, registry: LoadedRegistry) -> Iterator[str]:
+def _unused(config: Config, registry: LoadedRegistry, unread: Sequence[ConfigError]) -> Iterator[str]:
+    """Yield what is set and used by nothing; with manifests that cannot be read that is not known of all."""
     used = {source.connection for domain in registry.domains.values() for source in domain.sources}
     values = _values(config)
     used |= {*_named(values.embedder_options), *_named(values.reranker_options), *_named(values.query_refiner_options)}
-    if not registry.broken:
+    if not registry.broken and not unread:
         for name in config.connections.names:
             if name not in used:
                 yield f"connection {name!r} is used by no source and no model"
-    if not registry.names:
+    if not registry.names and not unread:
         yield "no domain is registered: write a manifest, or start with 'context-engine init DIR'"
 
 
@@ -194,7 +197,7 @@ def _shared(registry: LoadedRegistry) -> Iterator[str]:
     names: dict[str, list[str]] = {}
     for name, domain in sorted(registry.domains.items()):
         for source in domain.sources:
-            if source.adapter == "local":
+            if in_embedded_base(source):
                 names.setdefault(source.id, []).append(name)
     for source_id, several in names.items():
         if len(several) > 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from context_engine.core.models import IngestSettings, Settings
+from context_engine.core.models import IngestSettings, Settings, group_of
 from context_engine.settings import Config, ConfigPaths, read_config
 from context_engine.settings.registry import LoadedRegistry, read_registry
 from context_engine.wiring.build import Setup
@@ -14,13 +14,14 @@ __all__ = ["Shown", "StageDifference", "changed", "diff_stages", "show"]
 
 
 class Shown(NamedTuple):
-    """One setting: its value in force, where it came from, the built-in default and what it means; JSON values."""
+    """One setting: its value in force, where it came from, the built-in default, what it means and its group."""
 
     key: str
     value: Any
     origin: str
     default: Any
     description: str
+    group: str
 
 
 class StageDifference(NamedTuple):
@@ -43,18 +44,25 @@ def show(setup: Setup, *, domain: str | None = None, persona: str | None = None)
     defaults = Settings().model_dump(mode="json")
     return (
         *(
-            Shown(key, entry["value"], entry["origin"], defaults[key], Settings.model_fields[key].description or "")
+            Shown(
+                key,
+                entry["value"],
+                entry["origin"],
+                defaults[key],
+                Settings.model_fields[key].description or "",
+                group_of(key),
+            )
             for key, entry in effective.to_dict().items()
         ),
-        *_of_reading(setup.config),
+        *_of_ingest(setup.config),
     )
 
 
-def _of_reading(config: Config) -> Iterator[Shown]:
+def _of_ingest(config: Config) -> Iterator[Shown]:
     values, defaults = config.ingest.model_dump(mode="json"), IngestSettings().model_dump(mode="json")
     for key, field in IngestSettings.model_fields.items():
-        origin = config.reading[key].origin if key in config.reading else "default"
-        yield Shown(key, values[key], origin, defaults[key], field.description or "")
+        origin = config.ingest_layer[key].origin if key in config.ingest_layer else "default"
+        yield Shown(key, values[key], origin, defaults[key], field.description or "", "ingest")
 
 
 def changed(shown: Iterable[Shown]) -> tuple[Shown, ...]:

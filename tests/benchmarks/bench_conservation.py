@@ -30,9 +30,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
 
+from context_engine.ingest.assignment import Assignment
 from context_engine.ingest.loaders import LOADERS
 from context_engine.ingest.reading import CutDocument, FileJob, IngestOptions
-from context_engine.ingest.rules import Assigned
 from context_engine.ingest.workers import read_all
 
 WORD = re.compile(r"[^\W_]+")
@@ -161,7 +161,7 @@ class Outcome(NamedTuple):
 
 def outcome(path: Path, root: Path) -> Outcome:
     name = path.relative_to(root).as_posix()
-    job = FileJob(path, root, (name,), (Assigned("all", None, name),))
+    job = FileJob(path, root, (name,), (Assignment("all", None, name),))
     started = time.monotonic()
     found: set[str] = set()
     report: list[str] = []

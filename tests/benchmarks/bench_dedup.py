@@ -22,9 +22,18 @@ from datetime import UTC, datetime
 from itertools import accumulate
 from typing import NamedTuple
 
+from context_engine.core.engine.search_plan import ClockReading, SearchPlan
 from context_engine.core.engine.stage2 import rank
-from context_engine.core.engine.survivors import StageTwo
-from context_engine.core.models import Chunk, RawAnswer, Settings, SourceSpec, SourceType
+from context_engine.core.engine.stage_two_input import StageTwoInput
+from context_engine.core.models import (
+    Chunk,
+    EffectiveSettings,
+    RawAnswer,
+    SearchRequest,
+    Settings,
+    SourceSpec,
+    SourceType,
+)
 from context_engine.core.ranking.dedup import deduplicate
 
 VOCABULARY = 60_000
@@ -182,18 +191,16 @@ def whole_stage(texts: list[str]) -> list[int]:
     now = datetime(2026, 3, 2, tzinfo=UTC)
     spec = SourceSpec(id="s", type=SourceType.BANK_SOP)
     chunks = tuple(Chunk(content=text, chunk_id=f"{index:06}") for index, text in enumerate(texts))
-    given = StageTwo(
-        query="approval limit of the committee before launch",
-        domain="D",
-        answers=[(spec, RawAnswer(source_id="s", chunks=chunks, retrieved_at=now))],
-        settings=Settings(min_relevance_score=0.0),
-        filters=None,
-        as_of=now.date(),
-        today=True,
-        now=now,
+    plan = SearchPlan(
+        request=SearchRequest(query="approval limit of the committee before launch", domain="D"),
+        specs=(spec,),
+        effective=EffectiveSettings(values=Settings(min_relevance_score=0.0), origins={}),
+        prepared=None,
+        clock=ClockReading.at(now, UTC, None),
         search_id="0",
     )
-    into = {fate.chunk_id: fate.into[1] for fate in rank(given).fates if fate.into is not None}
+    inputs = StageTwoInput(plan, (RawAnswer(source_id="s", chunks=chunks, retrieved_at=now),))
+    into = {fate.chunk_id: fate.into[1] for fate in rank(inputs).fates if fate.into is not None}
     return [int(into.get(chunk.chunk_id, chunk.chunk_id)) for chunk in chunks]
 
 

@@ -81,7 +81,7 @@ def engine_of(base: str, key: str, ids: list[str], connections: int, timeout_s: 
 
 def together(engine: Engine, searches: int, *, warm: bool) -> list[Took]:
     def search(number: int) -> Took:
-        overrides = {"source_concurrency": 64, "deadline_s": 60.0, "source_timeout_s": 60.0}
+        overrides = {"deadline_s": 60.0, "source_timeout_s": 60.0}
         query = f"{WORDS[number % 10]} {WORDS[number // 10 % 10]} {number}"
         started = time.perf_counter()
         try:

@@ -54,12 +54,31 @@ def made_texts() -> list[str]:
 
 
 def ours(texts: list[str]) -> Callable[[], object]:
+    from context_engine.core.engine.search_plan import ClockReading, SearchPlan
     from context_engine.core.engine.stage2 import rank
-    from context_engine.core.engine.survivors import StageTwo
-    from context_engine.core.models import Chunk, RawAnswer, Score, ScoreKind, Settings, SourceSpec, SourceType
+    from context_engine.core.engine.stage_two_input import StageTwoInput
+    from context_engine.core.models import (
+        Chunk,
+        EffectiveSettings,
+        RawAnswer,
+        Score,
+        ScoreKind,
+        SearchRequest,
+        Settings,
+        SourceSpec,
+        SourceType,
+    )
 
-    specs = [SourceSpec(id=f"s{number}", type=kind) for number, kind in enumerate(SourceType)]
-    settings, now = Settings(dedup_method="exact", stage2_top_k=TOP), datetime.now(UTC)
+    now = datetime.now(UTC)
+    specs = tuple(SourceSpec(id=f"s{number}", type=kind) for number, kind in enumerate(SourceType))
+    plan = SearchPlan(
+        request=SearchRequest(query="word1 word2", domain="D"),
+        specs=specs,
+        effective=EffectiveSettings(values=Settings(dedup_method="exact", stage2_top_k=TOP), origins={}),
+        prepared=None,
+        clock=ClockReading.at(now, UTC, None),
+        search_id="0",
+    )
 
     def run() -> object:
         answers = []
@@ -73,20 +92,8 @@ def ours(texts: list[str]) -> Callable[[], object]:
                 )
                 for place in range(LENGTH)
             ]
-            answers.append((spec, RawAnswer(source_id=spec.id, chunks=tuple(chunks), retrieved_at=now)))
-        return rank(
-            StageTwo(
-                query="word1 word2",
-                domain="D",
-                answers=answers,
-                settings=settings,
-                filters=None,
-                as_of=now.date(),
-                today=True,
-                now=now,
-                search_id="0",
-            )
-        )
+            answers.append(RawAnswer(source_id=spec.id, chunks=tuple(chunks), retrieved_at=now))
+        return rank(StageTwoInput(plan, tuple(answers)))
 
     return run
 

@@ -35,8 +35,8 @@ from sample_files import MAKERS
 
 from context_engine.core.models import IngestSettings
 from context_engine.ingest import LOADERS, CutDocument, IngestOptions, process
+from context_engine.ingest.assignment import Assignment
 from context_engine.ingest.reading import FileJob
-from context_engine.ingest.rules import Assigned
 from context_engine.ingest.workers import read_all
 
 _BATCH: Final = 400
@@ -177,7 +177,7 @@ def _tried(mutants: Sequence[bytes], suffix: str, options: IngestOptions, kept: 
         for number, content in enumerate(mutants):
             file = root / f"{number}{suffix}"
             file.write_bytes(content)
-            jobs.append(FileJob(file, root, (file.name,), (Assigned("s", None, file.name),)))
+            jobs.append(FileJob(file, root, (file.name,), (Assignment("s", None, file.name),)))
         while jobs:
             try:
                 for outcome in _outcomes(jobs, options):

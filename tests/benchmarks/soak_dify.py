@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from context_engine.testing import FakeDataset, FakeDify, Fault
-from context_engine.testing.fake_dify.app import Answer, Call
+from context_engine.testing.fake_dify.app import AppRequest, AppResponse
 
 __all__ = ["Soak", "main"]
 
@@ -216,9 +216,9 @@ class Soak:
     def _watch(self) -> None:
         """Look at each answer to a search where it is made, while nothing can change."""
         app: Any = self.dify._app
-        genuine: Callable[[Call], Answer] = app.answer
+        genuine: Callable[[AppRequest], AppResponse] = app.answer
 
-        def answer(call: Call) -> Answer:
+        def answer(call: AppRequest) -> AppResponse:
             given = genuine(call)
             if call.target.endswith("/retrieve") and given.status == 200:
                 probe = _PROBE.search(json.loads(call.body)["query"])

@@ -12,8 +12,8 @@ import yaml
 from context_engine.core.models import IngestSettings
 from context_engine.settings import find_config, load_config
 from context_engine.settings.registry import load_registry
+from context_engine.settings.scaffold import scaffold_files
 from context_engine.settings.schemas import schemas, write_schemas
-from context_engine.settings.starter import starter_files
 from context_engine.wiring import load_setup
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +27,7 @@ def samples() -> Iterator[tuple[str, Any, str]]:
     demo = ROOT / "context_engine/demo/manifests"
     texts |= {f"demo/{path.name}": path.read_text("utf-8") for path in demo.glob("*.yaml")}
     texts |= {
-        f"starter/{name}": content.decode() for name, content in starter_files().items() if "documents" not in name
+        f"starter/{name}": content.decode() for name, content in scaffold_files().items() if "documents" not in name
     }
     for name, text in texts.items():
         content = json.loads(text) if name.endswith(".json") else yaml.safe_load(text)
@@ -47,7 +47,8 @@ def test_the_published_schemas_are_those_of_the_models(tmp_path: Path) -> None:
         name = path.relative_to(tmp_path)
         assert (ROOT / name).read_text("utf-8") == path.read_text("utf-8"), name
     published = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("*/schemas/*.json")}
-    assert published - {"config/schemas/search-result-v1.json"} == set(schemas()), "the result's own is tested with it"
+    results = {f"config/schemas/search-result-{version}.json" for version in ("v1", "v1.1")}
+    assert published - results == set(schemas()), "the result's own are tested with it"
 
 
 @pytest.mark.parametrize("name", sorted(schemas()))
@@ -65,6 +66,15 @@ def test_every_shipped_sample_keeps_its_schema(name: str, content: Any, schema: 
     [
         ("config/schemas/rag-pipeline.json", {"stage1_top_k": 0}),
         ("config/schemas/rag-pipeline.json", {"stage1_topk": 5}),
+        ("config/schemas/rag-pipeline.json", {"search": {"stage1_top_k": 0}}),
+        ("config/schemas/rag-pipeline.json", {"search": {"reranker": "jina"}}),
+        ("config/schemas/rag-pipeline.json", {"models": {"stage1_top_k": 5}}),
+        ("config/schemas/rag-pipeline.json", {"limits": 5}),
+        ("config/schemas/personas.json", {"p": {"reranker": "jina"}}),
+        (
+            "manifests/schemas/manifest-v1.json",
+            {"version": 1, "domain": "A", "sources": [{"id": "s", "type": "bank_sop"}], "settings": {"rrf_k": 9}},
+        ),
         ("config/schemas/chunking.json", {"sop_document": {"method": "magic"}}),
         ("config/schemas/authority.json", {"boosts": {"6": 0.1}}),
         ("config/schemas/personas.json", {"p": {"max_results": 0}}),
@@ -83,6 +93,18 @@ def test_every_shipped_sample_keeps_its_schema(name: str, content: Any, schema: 
 )
 def test_what_the_loader_refuses_the_schema_refuses(schema: str, content: Any) -> None:
     assert list(jsonschema.Draft202012Validator(schemas()[schema]).iter_errors(content))
+
+
+def test_settings_may_be_in_groups_with_comments_and_variables() -> None:
+    schema = schemas()["config/schemas/rag-pipeline.json"]
+    content = {
+        "stage2_top_k": 5,
+        "search": {"// why": "a comment", "stage1_top_k": "${K:-40}", "authority_boosts": {"tier_1": 0.5}},
+        "index": {"max_chunk_tokens": 256},
+        "limits": {},
+        "models": {"reranker": "jina"},
+    }
+    assert jsonschema.Draft202012Validator(schema).is_valid(content)
 
 
 @pytest.mark.parametrize("value", ["${TOP_K:-40}", 40])

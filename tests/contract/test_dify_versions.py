@@ -7,10 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
+from context_engine.adapters.http import HttpCall
 from context_engine.adapters.sources.dify import DifySource
 from context_engine.adapters.sources.dify.fanout import Ticket
 from context_engine.adapters.sources.dify.listing import list_datasets
-from context_engine.adapters.sources.dify.transport import Call
 from context_engine.adapters.sources.dify.versions import drops_filters, shortcomings, stated_version
 from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.core.engine.clock import SystemClock
@@ -68,8 +68,8 @@ def test_a_filter_finds_the_same_in_every_version(version: str) -> None:
         assert {chunk.metadata["kind"] for chunk in answer.chunks} == {"sop"}
         assert len(answer.chunks) == 4  # in 1.13, which returns the best of all kinds, because more are asked for
         assert dify.requests[-1].body["retrieval_model"]["top_k"] == (100 if version == "1.13.3" else 4)
-        said = [note for note in answer.notes if "did not keep to the filter" in note]
-        assert len(said) == (version == "1.13.3")
+        ignored = [notice for notice in answer.notices if notice.code == "filter_ignored"]
+        assert len(ignored) == (version == "1.13.3")
 
 
 @pytest.mark.parametrize("version", ["1.13.3", "1.14.0", "1.17.0"])
@@ -92,7 +92,7 @@ def test_a_deletion_is_a_real_204_since_1_14_and_good_in_both(version: str) -> N
     with FakeDify([KINDS], version=version) as dify:
         source = opened(dify, "Kinds")
         workspace, identity = source.workspace, dify.documents("Kinds")[0].id
-        call = Call("DELETE", f"datasets/{dify.dataset_id('Kinds')}/documents/{identity}")
+        call = HttpCall("DELETE", f"datasets/{dify.dataset_id('Kinds')}/documents/{identity}")
         response = workspace.ask(call, workspace.access(), Ticket(lambda: 10.0))
         source.close()
         assert response.status == (204 if version >= "1.14" else 200)
@@ -149,7 +149,8 @@ def test_pictures_are_named_their_signed_addresses_are_not_and_one_without_text_
         (chunk,) = answer.chunks
         assert chunk.extra["files"] == ["chart.png", "table.png"]
         assert "sign=" not in repr(chunk)
-        assert any("is a picture (limit.png), which is not read" in note for note in answer.notes)
+        (notice,) = answer.notices
+        assert (notice.code, notice.detail["pictures"]) == ("chunk_without_text", ["limit.png"])
 
 
 @pytest.mark.parametrize(

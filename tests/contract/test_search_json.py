@@ -1,4 +1,4 @@
-"""The published form of a search: `search --json`, schema version 1.0. A change here changes it for every reader."""
+"""The published form of a search: `search --json`, schema version 1.1. A change here changes it for every reader."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from context_engine.core.models import (
 )
 from context_engine.errors import SourceTimeout
 
-SCHEMA = json.loads((Path(__file__).parents[2] / "config/schemas/search-result-v1.json").read_text("utf-8"))
+SCHEMAS = Path(__file__).parents[2] / "config/schemas"
+SCHEMA = json.loads((SCHEMAS / "search-result-v1.1.json").read_text("utf-8"))
+BEFORE = json.loads((SCHEMAS / "search-result-v1.json").read_text("utf-8"))
 
 RESULT_KEYS = {
     "asked",
@@ -46,6 +48,7 @@ RESULT_KEYS = {
     "stages",
     "settings",
     "warnings",
+    "notices",
     "demo",
 }
 CHUNK_KEYS = {
@@ -148,6 +151,21 @@ def test_an_empty_result_keeps_the_schema(ask: Callable[..., SearchResult]) -> N
 def test_the_keys_of_the_object(rich: dict[str, Any]) -> None:
     assert set(rich) == RESULT_KEYS == set(SCHEMA["properties"]) == set(SCHEMA["required"])
     assert rich["schema_version"] == SCHEMA_VERSION == SCHEMA["properties"]["schema_version"]["const"]
+
+
+def test_version_1_1_only_adds_to_version_1_0(rich: dict[str, Any]) -> None:
+    as_before = {key: value for key, value in rich.items() if key != "notices"} | {"schema_version": "1.0"}
+    jsonschema.validate(json.loads(json.dumps(as_before)), BEFORE, jsonschema.Draft202012Validator)
+    assert set(SCHEMA["properties"]) - set(BEFORE["properties"]) == {"notices"}
+    same = set(BEFORE["properties"]) - {"schema_version", "warnings"}
+    assert {key: SCHEMA["properties"][key] for key in same} == {key: BEFORE["properties"][key] for key in same}
+    assert {**BEFORE["$defs"], "notice": SCHEMA["$defs"]["notice"]} == SCHEMA["$defs"]
+
+
+def test_a_warning_is_the_sentence_of_a_notice(rich: dict[str, Any]) -> None:
+    assert rich["warnings"] == [notice["message"] for notice in rich["notices"]]
+    found = {(notice["code"], notice["subject"]): notice["detail"] for notice in rich["notices"]}
+    assert found["required_tier_missing", "1"] == {"tier": 1}
 
 
 def test_the_keys_of_a_chunk(rich: dict[str, Any]) -> None:

@@ -157,7 +157,7 @@ def test_a_domain_that_lacks_a_variable_is_listed_with_the_reason(bank: Path) ->
 @pytest.mark.parametrize(
     ("file", "text", "said"),
     [
-        ("manifests/dce.yaml", "domain: [", "not usable YAML"),
+        ("manifests/dce.yaml", "domain: [", "not valid YAML"),
         ("manifests/dce.yaml", MANIFEST.replace("ORM", "DCE").replace("documents", "dokuments"), "dokuments"),
         ("manifests/dce.yaml", MANIFEST.replace("ORM", "DCE").replace("bank_sop", "bank_shop"), "bank_sop"),
         ("manifests/dce.yaml", MANIFEST.replace("ORM", "DCE").replace("ttl_seconds", "ttl"), "'ttl_seconds'?"),

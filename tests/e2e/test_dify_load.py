@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from context_engine.adapters.sources.dify import DifySource
-from context_engine.adapters.sources.dify.rate import shared_queue
+from context_engine.adapters.sources.dify.queues import shared_queue
 from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.core.engine import Engine
 from context_engine.core.engine.clock import SystemClock
@@ -23,7 +23,7 @@ from context_engine.testing.fake_dify import Fault
 NAMES = ("alpha", "beta", "gamma", "delta", "epsilon")
 SECONDS = (0.2, 0.4, 0.6, 0.8, 1.0)
 MANY = 20
-SETTINGS = {"source_concurrency": 64, "deadline_s": 60.0, "source_timeout_s": 30.0, "min_relevance_score": 0.0}
+SETTINGS = {"deadline_s": 60.0, "source_timeout_s": 30.0, "min_relevance_score": 0.0}
 
 
 class StandingClock(SystemClock):
@@ -154,7 +154,12 @@ def test_equal_searches_at_once_ask_dify_once(dify: FakeDify) -> None:
         held = Held(dify)
         for _ in range(MANY):
             searches.start(7)
-        until(lambda: held.waiting == len(NAMES) and len(engine._lanes[("NPA", "sops")]._bulkhead._under_way) == MANY)
+        until(
+            lambda: (
+                held.waiting == len(NAMES)
+                and len(engine._sources._opened[("NPA", "sops")]._bulkhead._under_way) == MANY
+            )
+        )
         held.release()
         searches.join()
         assert isinstance(searches.done[7], SearchResult)

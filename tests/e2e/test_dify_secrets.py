@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from context_engine.adapters.http import ApiClient, ApiKey
 from context_engine.adapters.sources.dify import DifySource
-from context_engine.adapters.sources.dify.secret import ApiKey
+from context_engine.adapters.sources.dify.api import DIFY
 from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.core.engine import Engine
 from context_engine.core.engine.clock import SystemClock
@@ -22,7 +23,7 @@ from context_engine.errors import AllSourcesFailed, ConfigError, SourceError, So
 from context_engine.settings.connections import Connection
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument
 from context_engine.testing.fake_dify import FAULTS, Fault
-from context_engine.testing.fake_dify.app import Answer
+from context_engine.testing.fake_dify.app import AppResponse
 
 KEY = "dataset-Zq9wLk3vT0pSecret77"
 NAME = "rules"
@@ -34,7 +35,7 @@ ECHO = json.dumps(
 
 def echo() -> Fault:
     """Dify answers with the key in its message."""
-    return Fault(answer=Answer(400, ECHO.encode()))
+    return Fault(answer=AppResponse(400, ECHO.encode()))
 
 
 def everything(error: BaseException | None) -> Iterator[str]:
@@ -76,10 +77,10 @@ def test_the_key_is_nowhere(fault: str | None, caplog: pytest.LogCaptureFixture)
             seen += [repr(answer_given), repr(pickle.dumps(answer_given))]
         except SourceError as error:
             seen += everything(error)
-        workspace = source.workspace
-        seen += [repr(vars(workspace)), repr(workspace.access()), repr(list(workspace._clients))]
-        seen += [repr(vars(client)) + repr(client.headers) for client in workspace._clients.values()]
-        assert all(not client.cookies for client in workspace._clients.values())
+        workspace, client = source.workspace, source.workspace._client
+        seen += [repr(vars(workspace)), repr(vars(client)), repr(workspace.access()), repr(list(client._clients))]
+        seen += [repr(vars(one)) + repr(one.headers) for one in client._clients.values()]
+        assert all(not one.cookies for one in client._clients.values())
         assert all("cookie" not in request.headers for request in dify.requests)
         source.close()
         asked = sum("retrieve" in request.path for request in dify.requests)
@@ -136,7 +137,7 @@ def test_a_key_is_masked_and_not_pickled() -> None:
 @pytest.mark.parametrize("key", [None, "dataset-x y", "dataset-secret\n", "dataset-schlüssel"])
 def test_a_key_that_cannot_be_sent_is_refused_before_the_transport_would_log_it(key: str | None) -> None:
     with pytest.raises(ConfigError, match="api_key") as raised:
-        ApiKey(Connection(base_url="http://h", api_key=key).api_key)
+        ApiClient(DIFY, lambda: Connection(base_url="http://h", api_key=key), SystemClock()).access()
     assert "dataset-s" not in str(raised.value)
 
 

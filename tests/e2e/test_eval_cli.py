@@ -13,7 +13,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from context_engine import demo, evaluation
+from context_engine import demo
 from context_engine.apps.cli import main
 
 SIX = ("--queries", "six.jsonl", "--as-of", "2026-03-02")
@@ -276,7 +276,7 @@ def test_the_scope_threshold_and_its_trade_off() -> None:
 
 
 def test_every_command_of_the_tuning_guide_is_one() -> None:
-    guide = (Path(evaluation.__file__).parent / "TUNING.md").read_text("utf-8").replace("\\\n", " ")
+    guide = (Path(__file__).resolve().parents[2] / "docs/guides/tuning.md").read_text("utf-8").replace("\\\n", " ")
     commands = re.findall(r"^ *context-engine (eval .*)$", guide, flags=re.M)
     assert {line.split()[1] for line in commands} == {"run", "judge", "scope", "tune"}
     for line in commands:

@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 
 from context_engine.adapters.sources.local.lock import WriterLock
 from context_engine.apps.cli import main
-from context_engine.apps.cli.ingest_target import told_sleep
+from context_engine.apps.cli.ingest_target import noting_sleep
 from context_engine.testing import FakeDataset, FakeDify
 
 KEY = "dataset-commandlinesecret2"
@@ -138,7 +138,7 @@ def test_a_long_wait_for_dify_is_said_seldom(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("time.sleep", lambda _seconds: None)
-    wait = told_sleep()
+    wait = noting_sleep("dify")
     for _ in range(100):
         wait(1.0)
     assert re.findall(r"(\d+) s so far", capsys.readouterr().err) == ["10", "30", "90"]
@@ -165,7 +165,7 @@ def test_each_target_takes_its_own_sources(bank: Path) -> None:
     ("args", "says"),
     [
         (("--to", "dify", "--source", "web"), "source 'web' is not one that --to dify writes to"),
-        (("--to", "weaviate"), "'weaviate' is not one of 'local', 'dify'"),
+        (("--to", "weaviate"), "unknown adapter 'weaviate'. Installed: dify, local"),
         (("--jobs", "-1"), "-1 is not in the range"),
     ],
 )
@@ -179,7 +179,7 @@ def test_a_domain_without_a_source_of_that_kind_names_the_other(bank: Path) -> N
     (bank / "manifests/bank.yaml").write_text(MANIFEST[: MANIFEST.index("  - id: web")])
     result = run()
     assert result.exit_code == 2
-    assert "no source of the embedded base (adapter: local); --to dify writes to those it has" in result.stderr
+    assert "no source with 'adapter: local' in its manifest; --to dify writes to those it has" in result.stderr
 
 
 def test_two_runs_at_once_are_not_let(bank: Path) -> None:

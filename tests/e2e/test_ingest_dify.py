@@ -156,7 +156,7 @@ def test_a_source_without_a_dataset_is_told_to_ingest_first(dify: str, tmp_path:
 
 
 def test_both_targets_hold_the_same_chunks_word_for_word(bank: Bank, local: Bank) -> None:
-    from context_engine.adapters.sources.dify.trail import placed
+    from context_engine.adapters.sources.dify.breadcrumb import placed
     from context_engine.adapters.sources.local import LocalBase
 
     of_dify = {key: [placed(text).content for text in one] for key, (one,) in bank.held().items()}

@@ -10,10 +10,13 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import context_engine
 from context_engine.apps.cli import main
@@ -24,16 +27,31 @@ from context_engine.apps.dify.settings_line import read_line
 ROOT = Path(__file__).resolve().parents[2]
 PLUGIN = ROOT / "dify_plugin"
 PACKAGE = f"context_engine-{context_engine.__version__}.difypkg"
+IMPORTED = """
+import importlib, json, sys
+from importlib.metadata import entry_points
+from pathlib import Path
+modules = sorted(".".join(path.with_suffix("").parts) for path in Path().glob("context_engine/**/*.py"))
+for name in modules:
+    importlib.import_module(name.removesuffix(".__init__"))
+groups = ("sources", "rerankers", "embedders", "refiners")
+points = [point for group in groups for point in entry_points(group=f"context_engine.{group}")]
+for point in points:
+    point.load()
+extras = sorted({"numpy", "rich", "lxml", "pypdfium2"} & sys.modules.keys())
+sys.stdout.write(json.dumps([len(modules), len(points), extras]))
+"""
 LOOKED_UP = """
 import json, sys
 import context_engine
 from importlib.metadata import entry_points, version
-from context_engine.wiring import SOURCES, find_adapter, installed, load_setup
+from context_engine.wiring import RERANKERS, SOURCES, installed
 found = {
     "from": context_engine.__file__,
     "version": version("context-engine"),
     "points": sorted({point.name for point in entry_points(group=SOURCES)}),
     "installed": installed(SOURCES),
+    "rerankers": installed(RERANKERS),
     "demo": len(list(__import__("pathlib").Path(context_engine.__file__).parent.glob("demo/bank/**/*.md"))),
 }
 sys.stdout.write(json.dumps(found))
@@ -125,7 +143,62 @@ def test_the_engine_in_the_package_is_found_from_its_folder(unpacked: Path) -> N
     assert found["version"] == context_engine.__version__
     assert {"dify", "local"} <= set(found["points"])
     assert {"dify", "local"} <= set(found["installed"])
+    assert not {"onnx", "cross_encoder"} & set(found["rerankers"])
+    assert {"cohere", "adaptive"} <= set(found["rerankers"])
     assert found["demo"] >= 60
+
+
+def link_requirements(lines: list[str], site: Path) -> None:
+    """Link what the requirements bring, and what that needs, out of this environment into an empty folder."""
+    waiting, seen = [Requirement(line) for line in lines], set[str]()
+    while waiting:
+        one = waiting.pop()
+        wanted = one.marker is None or one.marker.evaluate({"extra": ""})
+        if not wanted or canonicalize_name(one.name) in seen:
+            continue
+        seen.add(canonicalize_name(one.name))
+        try:
+            found = distribution(one.name)
+        except PackageNotFoundError:
+            continue  # Dify's SDK: the tests of the plugin's process have it
+        waiting += [Requirement(line) for line in found.requires or ()]
+        tops = {file.parts[0] for file in found.files or ()} - {"..", "__pycache__"}
+        for top in tops:
+            if not (site / top).exists():
+                (site / top).symlink_to(str(found.locate_file(top)))
+
+
+def test_every_module_in_the_package_imports_with_its_requirements_alone(unpacked: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    link_requirements((unpacked / "requirements.txt").read_text().splitlines(), site)
+    assert not (site / "rich").exists()
+    assert not (site / "numpy").exists()
+    run = subprocess.run(
+        [sys.executable, "-S", "-c", IMPORTED],  # -S: without the packages of this environment
+        cwd=unpacked, env={**os.environ, "PYTHONPATH": str(site)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    modules, points, extras = json.loads(run.stdout)
+    assert modules == len(list(unpacked.glob("context_engine/**/*.py"))) > 100
+    assert points >= 8
+    assert extras == []
+
+
+@pytest.mark.parametrize("room", ["apps/cli", "apps/packaging", "evaluation", "testing", "settings/templates"])
+def test_what_no_tool_of_the_plugin_needs_stays_out(package: Path, room: str) -> None:
+    assert (ROOT / "context_engine" / room).is_dir()
+    assert not [name for name in zipfile.ZipFile(package).namelist() if name.startswith(f"context_engine/{room}/")]
+
+
+def test_the_metadata_names_the_adapters_that_are_carried_and_no_others(unpacked: Path) -> None:
+    (text,) = [path.read_text() for path in unpacked.glob("context_engine-*.dist-info/entry_points.txt")]
+    named = re.findall(r"= ([\w.]+):", text)
+    assert "onnx" not in text
+    assert "console_scripts" not in text
+    for module in named:
+        stem = unpacked / module.replace(".", "/")
+        assert stem.with_suffix(".py").is_file() or (stem / "__init__.py").is_file()
 
 
 @pytest.mark.slow
@@ -196,12 +269,12 @@ def test_a_broken_plugin_is_listed_and_not_packed(tmp_path: Path) -> None:
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     manifest = tmp_path / "dify_plugin/manifest.yaml"
-    manifest.write_text(manifest.read_text("utf-8").replace("type: plugin", "type: extension"), "utf-8")
+    manifest.write_text(manifest.read_text("utf-8").replace("entrypoint: main", "entrypoint: app"), "utf-8")
     (tmp_path / "dify_plugin/PRIVACY.md").unlink()
     for command in (("check", tmp_path / "dify_plugin"), ("pack", "--plugin-dir", tmp_path / "dify_plugin")):
         result = run(*command)
         assert result.exit_code == 2
-        assert "manifest.yaml: type: 'extension' is not accepted. Valid: plugin. [choice]" in result.stdout
+        assert "manifest.yaml: meta.runner.entrypoint: 'app' is not accepted. Valid: main. [choice]" in result.stdout
         assert "PRIVACY.md: is missing [file]" in result.stdout
 
 

@@ -1,4 +1,4 @@
-"""Every command and program of the README is run here, or by the project's check (`first`, `tests`, `offline-*`)."""
+"""Every command and program of the README and the guides is run here, or by the project's check (`RUN_BY_CI`)."""
 
 import json
 import os
@@ -11,8 +11,13 @@ from pathlib import Path
 
 import pytest
 
-README = Path(__file__).resolve().parents[2] / "README.md"
-BLOCKS = dict(re.findall(r"^```\w+ ([\w-]+)\n(.*?)^```$", README.read_text(encoding="utf-8"), flags=re.M | re.S))
+ROOT = Path(__file__).resolve().parents[2]
+README, ANALYST = ROOT / "README.md", ROOT / "docs/guides/analyst.md"
+OTHERWISE_TESTED = {"tuning.md", "write-an-adapter.md"}
+PAGES = [README, *(page for page in sorted((ROOT / "docs/guides").glob("*.md")) if page.name not in OTHERWISE_TESTED)]
+TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+NAMED = re.findall(r"^<!-- ([\w-]+) -->\n```\w+\n(.*?)^```$", TEXT, flags=re.M | re.S)
+BLOCKS = dict(NAMED)
 RUN_BY_CI = {"first", "tests", "offline-here", "offline-there"}
 
 
@@ -41,13 +46,31 @@ def test_every_block_is_run():
     here = {"tags", "own", "connections", "manifest", "dify-server", "dify", "plugin", "typed"}
     here |= {"dicts", "adapter", "contract", "models", "eval"}
     assert set(BLOCKS) == here | RUN_BY_CI
-    assert len(re.findall(r"^```\w", README.read_text(encoding="utf-8"), flags=re.M)) == len(BLOCKS), "name every block"
+    assert len(NAMED) == len(BLOCKS), "one name, one block"
+    assert len(re.findall(r"^```(?!text)\w", TEXT, flags=re.M)) == len(BLOCKS), "name every block that is not text"
 
 
-def test_the_first_command_shows_the_table_of_the_readme(home):
+@pytest.mark.parametrize("page", ["README.md", "dify_plugin/README.md", "tests/benchmarks/README.md"])
+def test_no_link_is_dead(page):
+    """Links within docs/ are checked by `mkdocs build --strict`."""
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / page).read_text(encoding="utf-8"))
+    assert links or page != "README.md"
+    assert [link for link in links if not (ROOT / page).parent.joinpath(link).exists()] == []
+
+
+def test_the_generated_reference_is_up_to_date():
+    done = subprocess.run([sys.executable, ".ci/reference.py", "--check"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_readme_is_a_doorway():
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_the_first_command_shows_the_table_of_the_guide(home):
     out = json.loads(run('.venv/bin/context-engine search "NPA classification criteria" --domain NPA --json', home))
     rows = re.findall(
-        r"^\| ([A-Z]+-[\w-]+).*?\| ([\d.]+) \| ([\d.]+) \|", README.read_text(encoding="utf-8"), flags=re.M
+        r"^\| ([A-Z]+-[\w-]+).*?\| ([\d.]+) \| ([\d.]+) \|", ANALYST.read_text(encoding="utf-8"), flags=re.M
     )
     assert len(rows) == 3
     for chunk, (document, relevance, boost) in zip(out["chunks"], rows):

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from context_engine.apps.cli import main
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument
 from context_engine.testing.fake_dify import Fault
-from context_engine.testing.fake_dify.app import Answer
+from context_engine.testing.fake_dify.app import AppResponse
 
 KEY = "dataset-soundoutputsecret"
 DATASET = FakeDataset("rules", documents=[FakeDocument("R1", ["Records are kept for seven years."])])
@@ -71,7 +71,7 @@ def test_a_search_shows_what_can_be_shown_and_says_the_rest(
     monkeypatch.chdir(tmp_path)
 
     def search(*options: str) -> str:
-        dify.inject(Fault(answer=Answer(200, body(metadata))), endpoint="retrieve")
+        dify.inject(Fault(answer=AppResponse(200, body(metadata))), endpoint="retrieve")
         result = CliRunner().invoke(main, ["search", "how long are records kept", "-d", "NPA", *options])
         assert result.exit_code == 0, result.output
         result.output.encode("utf-8")

@@ -21,6 +21,17 @@ TOKEN = "endpoint-token-0123456789abcdefghij"
 AUTHORISED = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
 
 
+EVERY_MODULE = """
+import importlib, json, sys
+from pathlib import Path
+folders = ("context_engine/**", "provider", "tools", "endpoints")
+paths = [path for folder in folders for path in Path().glob(f"{folder}/*.py")]
+for name in ("plugin_runtime", *sorted(".".join(path.with_suffix("").parts) for path in paths)):
+    importlib.import_module(name.removesuffix(".__init__"))
+sys.stderr.write(json.dumps(len(paths)))
+"""
+
+
 def retrieval(knowledge_id: str = "NPA", query: str = QUESTION, top_k: int = 4, **more: Any) -> bytes:
     setting = {"top_k": top_k, "score_threshold": more.pop("score_threshold", 0.0)}
     body = {"knowledge_id": knowledge_id, "query": query, "retrieval_setting": setting, "metadata_condition": None}
@@ -35,6 +46,12 @@ def logged(plugin: Any) -> list[str]:
 def test_the_manifest_comes_first(plugin: Any) -> None:
     assert (plugin.manifest["name"], plugin.manifest["version"]) == ("context_engine", "0.1.0")
     assert json.loads(plugin.lines[0])["name"] == "context_engine"
+
+
+def test_every_module_in_the_package_imports_beside_the_sdk(plugin_python: Path, plugin_folder: Path) -> None:
+    run = subprocess.run([plugin_python, "-c", EVERY_MODULE], cwd=plugin_folder, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert int(run.stderr.splitlines()[-1]) > 100
 
 
 class TestCredentials:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from context_engine.core.chunking import ChunkingStrategy, cut, defined_terms, outline
 from context_engine.core.context.tokens import ApproxTokenCounter
-from context_engine.core.models import DocumentRule, sound_text
+from context_engine.core.models import DocumentRule, sanitized_text
 from context_engine.ingest import LoadedDocument, chunks_of, prepare
 
 COUNTER = ApproxTokenCounter()
@@ -62,7 +62,7 @@ def test_the_same_document_has_the_same_chunks_and_every_id_once(text, rule):
 @settings(max_examples=80)
 @given(text=TEXTS, rule=RULES, offset=st.integers(0, 50))
 def test_spans_are_of_the_file_and_give_its_text_back(text, rule, offset):
-    text = sound_text(text)  # NUL and the like stand as U+FFFD, one character for one
+    text = sanitized_text(text)  # NUL and the like stand as U+FFFD, one character for one
     file = "x" * offset + text
     kept, end = [], offset
     for chunk in made(text, rule, offset):

@@ -13,7 +13,7 @@ from openpyxl.comments import Comment
 
 from context_engine.core.context.tokens import ApproxTokenCounter
 from context_engine.ingest import Skipped, chunks_of, load, prepare
-from context_engine.ingest.claims import ALIASES
+from context_engine.ingest.declared_fields import ALIASES
 
 COUNTER = ApproxTokenCounter()
 FEW = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])

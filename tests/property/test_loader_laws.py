@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from context_engine.ingest import LoadedDocument, Skipped, load
-from context_engine.ingest.loaded import page_at
+from context_engine.ingest.loaded_document import page_at
 from context_engine.ingest.loaders import LOADERS
 
 DOCUMENTS = Path(__file__).parents[1] / "data" / "documents"

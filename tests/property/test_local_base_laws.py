@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from context_engine.adapters.sources.local import LocalBase, Writer
+from context_engine.adapters.sources.local import BaseWriter, LocalBase
 from context_engine.core.models import Chunk
 
 SOURCES = st.sampled_from(["sop", "web"])
@@ -25,7 +25,7 @@ class BaseAgainstDict(RuleBasedStateMachine):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
         self.base = LocalBase.open(Path(self.folder.name), create=True)
-        self.writer: Writer = self.base.writer()
+        self.writer: BaseWriter = self.base.writer()
         self.committed: Contents = {}
         self.pending: Contents = {}
         self.generation = 0

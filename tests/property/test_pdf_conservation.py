@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from context_engine.ingest import LoadedDocument, load
-from context_engine.ingest.loaded import page_at
+from context_engine.ingest.loaded_document import page_at
 
 CHECKS = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 WORD = re.compile(r"\w+")

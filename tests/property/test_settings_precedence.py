@@ -3,10 +3,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from context_engine.core.models import Settings
+from context_engine.core.models import GROUPS, SearchSettings, Settings
 from context_engine.settings import Layer, Setting, effective_settings
 from context_engine.settings.interpolate import Interpolator
-from context_engine.settings.layers import call_layer, environment_layer
+from context_engine.settings.layers import call_layer, config_layer, environment_layer
 
 NAMES = ("call", "pipeline", "persona", "domain", "environment", "seeds", "files")
 KEYS = ("stage1_top_k", "stage2_top_k", "min_chunks")
@@ -28,7 +28,9 @@ def test_each_key_comes_from_the_highest_layer_that_has_it(rows: dict[str, dict[
 
 
 @settings(max_examples=200)
-@given(st.sampled_from(list(Settings.model_fields)), st.text(max_size=20) | st.integers() | st.floats() | st.none())
+@given(
+    st.sampled_from(list(SearchSettings.model_fields)), st.text(max_size=20) | st.integers() | st.floats() | st.none()
+)
 def test_a_value_is_refused_with_its_key_or_is_one_that_settings_take(key: str, value: object) -> None:
     from context_engine.errors import InvalidRequest
 
@@ -39,6 +41,17 @@ def test_a_value_is_refused_with_its_key_or_is_one_that_settings_take(key: str, 
     else:
         weights = {"relevance_weight": 0.0, "authority_weight": 0.0}  # together at most 1
         assert getattr(Settings.model_validate({**weights, key: value}), key) == layer[key].value
+
+
+@given(st.sets(st.sampled_from(list(Settings.model_fields))), st.data())
+def test_a_file_says_the_same_flat_in_groups_and_mixed(keys: set[str], data: st.DataObject) -> None:
+    values = Settings(relevance_weight=0.1, authority_weight=0.2).model_dump()
+    flat = {key: values[key] for key in keys}
+    nested = data.draw(st.sets(st.sampled_from(sorted(keys)))) if keys else set()
+    mixed = {key: value for key, value in flat.items() if key not in nested}
+    for name, group in GROUPS.items():
+        mixed[name] = {key: flat[key] for key in nested & group.model_fields.keys()}
+    assert config_layer(mixed, "f", file="f") == config_layer(flat, "f", file="f")
 
 
 @given(st.integers(1, 1000))

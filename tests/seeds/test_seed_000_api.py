@@ -381,6 +381,13 @@ def test_A23_scope_applies_where_asked_for():
     assert retrieve(QUERY, options=weak | {"out_of_scope": True, "scope_threshold": 0.15}) == []
 
 
+@pytest.mark.parametrize("config", [{"scope_threshold": 0.9}, {"search": {"scope_threshold": 0.9}}])
+def test_A23_a_scope_threshold_of_a_pipeline_holds_flat_or_in_its_group(config):
+    adapter = adapter_of(chunk("c", 0.5))
+    assert ids(retrieve(QUERY, options={"adapter": adapter})) == ["c"]
+    assert create_rag_pipeline(config)["retrieve"](QUERY, options={"adapter": adapter}) == []
+
+
 def test_A24_rerank_alone_runs_all_of_stage_2():
     chunks = [
         chunk("web", 0.82, 5, content=RULE),
@@ -493,7 +500,7 @@ def test_relevance_that_is_no_relevance_counts_as_absent_with_a_warning(value):
     by_id = {one["chunk_id"]: one for one in found}
     assert by_id["bad"]["_relevance_score"] == 1.0  # a pool of one: the share of the question that it holds
     assert by_id["good"]["_relevance_score"] == 0.5
-    assert any("'bad'" in text or "chunk bad" in text for text in found.result.warnings)
+    assert {(one.code, one.detail["chunk_id"]) for one in found.result.notices} == {("score_unusable", "bad")}
     json.dumps(found, allow_nan=False)
 
 
@@ -600,7 +607,8 @@ def test_a_chunk_that_cannot_be_used_is_refused_by_rerank_and_left_out_of_an_ans
     assert said in str(caught.value)
     found = retrieve(QUERY, options={"adapter": adapter_of(chunk("a"), bad)})
     assert ids(found) == ["a"]
-    assert any(said in text for text in found.result.warnings)
+    (notice,) = found.result.notices
+    assert notice.code == "chunk_unreadable" and said in notice.detail["problem"]
 
 
 @pytest.mark.parametrize("chunks", [None, 5, "text", {"content": "a"}])
@@ -626,7 +634,7 @@ def test_what_is_no_list_of_chunks_is_refused(chunks):
         ({"caller": 5}, "must be a mapping"),
         ({"caller": {"principle": "x"}}, "Did you mean 'principal'"),
         ({"persona": "nobody"}, "persona"),
-        ({"reranker": "acme"}, "acme"),
+        ({"reranker": "acme"}, "in CONTEXT_ENGINE_RERANKER or in the pipeline config"),
         ("adapter", "must be a mapping"),
     ],
 )

@@ -110,7 +110,7 @@ class VectorFile:
         return self._open
 
     def _guard(self) -> suppress:
-        return _Said(self)
+        return _LoggedFailure(self)
 
     def failed(self, error: BaseException) -> None:
         """Use the file no more."""
@@ -119,7 +119,7 @@ class VectorFile:
             logger.warning("the embedding cache %s is not used: %s; delete it to start a new one", self._path, error)
 
 
-class _Said(suppress):
+class _LoggedFailure(suppress):
     """Suppresses what the file may raise, and tells it."""
 
     def __init__(self, file: VectorFile) -> None:

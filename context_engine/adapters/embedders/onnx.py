@@ -75,7 +75,7 @@ def load_encoder(chosen: OnnxOptions) -> Encoder:
         threads=chosen.threads,
         max_tokens=chosen.max_tokens,
     )
-    return _Encoder(model, _pooling(chosen))
+    return _OnnxEncoder(model, _pooling(chosen))
 
 
 def _pooling(chosen: OnnxOptions) -> Pooling:
@@ -88,7 +88,7 @@ def _pooling(chosen: OnnxOptions) -> Pooling:
     return "cls" if isinstance(said, dict) and said.get("pooling_mode_cls_token") else "mean"
 
 
-class _Encoder:
+class _OnnxEncoder:
     def __init__(self, model: OnnxModel, pooling: Pooling) -> None:
         self._model, self._pooling = model, pooling
         self.dimension = len(self.encode(["dimension"])[0])

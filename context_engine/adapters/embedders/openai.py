@@ -12,7 +12,7 @@ from pydantic import Field
 from context_engine.adapters.embedders.cache import CacheOptions, cached
 from context_engine.adapters.embedders.prefixes import Prefixes, known_prefixes
 from context_engine.adapters.model_access import ModelContext, read_options
-from context_engine.adapters.model_access.server import ModelServer, server_of
+from context_engine.adapters.model_access.server import ModelServer, model_api, open_server
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.protocols import Embedder
 from context_engine.errors import EmbedderError
@@ -20,6 +20,9 @@ from context_engine.errors import EmbedderError
 __all__ = ["OpenAIEmbedder", "OpenAIOptions", "Usage", "open_openai"]
 
 BATCH_SIZE: Final = 100
+EMBEDDINGS_API: Final = model_api("v1", max_bytes=64 * 1024 * 1024)
+"""2048 texts of 1536 numbers, each of some 20 characters, are 60 MiB of JSON."""
+
 _DIMENSIONS: Final = {
     "text-embedding-3-large": 3072,
     "text-embedding-3-small": 1536,
@@ -130,7 +133,7 @@ class OpenAIEmbedder:
         body: dict[str, Any] = {"model": self._options.model, "input": list(texts), "encoding_format": "float"}
         if self._options.dimensions:
             body["dimensions"] = self._options.dimensions
-        answer = self._server.post("v1", "embeddings", body)
+        answer = self._server.post("embeddings", body)
         try:
             vectors = _vectors(answer, len(texts))
             tokens = int((answer.get("usage") or {}).get("total_tokens") or 0)
@@ -162,7 +165,7 @@ def _unit(vector: list[float]) -> list[float]:
 def open_openai(options: Mapping[str, Any], context: ModelContext) -> Embedder:
     """Return an embedder behind the OpenAI embeddings API; nothing is asked yet."""
     chosen = read_options(OpenAIOptions, options)
-    server = server_of(context, chosen.connection, _failed, attempts=chosen.attempts)
+    server = open_server(EMBEDDINGS_API, context, chosen.connection, _failed, attempts=chosen.attempts)
     return cached(OpenAIEmbedder(server, chosen), chosen, context)
 
 

@@ -70,10 +70,10 @@ def load_encoder(chosen: SentenceTransformersOptions) -> Encoder:
     )
     if chosen.max_tokens:
         model.max_seq_length = chosen.max_tokens
-    return _Encoder(model)
+    return _TorchEncoder(model)
 
 
-class _Encoder:
+class _TorchEncoder:
     def __init__(self, model: Any) -> None:
         self._model = model
         read = getattr(model, "get_embedding_dimension", None) or model.get_sentence_embedding_dimension

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
 from context_engine.adapters.model_access.options import Options
-from context_engine.adapters.model_access.server import ModelServer
+from context_engine.adapters.model_access.server import ModelServer, model_api
 
-__all__ = ["ChatOptions", "ask_json"]
+__all__ = ["CHAT_API", "ChatOptions", "ask_json"]
+
+CHAT_API: Final = model_api("v1")
 
 
 class ChatOptions(Options):
@@ -43,7 +45,7 @@ def ask_json(server: ModelServer, options: ChatOptions, rules: str, text: str) -
     body: dict[str, Any] = {"model": options.model, "messages": messages, "temperature": 0}
     if options.json_mode:
         body["response_format"] = {"type": "json_object"}
-    answer = server.post("v1", "chat/completions", body)
+    answer = server.post("chat/completions", body)
     try:
         return json.loads(answer["choices"][0]["message"]["content"], object_pairs_hook=_no_key_twice)
     except (KeyError, IndexError, TypeError, RecursionError):

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from context_engine.settings.sentences import config_error
+from context_engine.settings.messages import config_error
 
 __all__ = ["Options", "read_options"]
 

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from context_engine.adapters.model_access import ModelContext, read_options
-from context_engine.adapters.model_access.chat import ChatOptions, ask_json
-from context_engine.adapters.model_access.server import ModelServer, server_of
+from context_engine.adapters.model_access.chat import CHAT_API, ChatOptions, ask_json
+from context_engine.adapters.model_access.server import ModelServer, open_server
 from context_engine.core.context.fence import fence
 from context_engine.core.models import Refinement
 from context_engine.core.protocols import QueryRefiner
@@ -79,7 +79,8 @@ class OpenAIRefiner:
 def open_openai(options: Mapping[str, Any], context: ModelContext) -> QueryRefiner:
     """Return a query refiner over a language model; nothing is asked yet."""
     chosen = read_options(OpenAIRefinerOptions, options)
-    server = server_of(
+    server = open_server(
+        CHAT_API,
         context,
         chosen.connection,
         lambda problem, _later: RefinerError(f"openai: {problem}"),

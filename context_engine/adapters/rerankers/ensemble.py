@@ -13,7 +13,7 @@ from context_engine.core.models import Chunk
 from context_engine.core.protocols import Reranker
 from context_engine.errors import ConfigError, ContextEngineError, RerankerError
 
-__all__ = ["EnsembleOptions", "EnsembleReranker", "Member", "open_ensemble"]
+__all__ = ["EnsembleMember", "EnsembleOptions", "EnsembleReranker", "open_ensemble"]
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class EnsembleOptions(Options):
     members: Annotated[tuple[_MemberOptions, ...], Field(min_length=2, max_length=8)]
 
 
-class Member(NamedTuple):
+class EnsembleMember(NamedTuple):
     """A reranker and its share, above 0."""
 
     reranker: Reranker
@@ -53,7 +53,7 @@ class EnsembleReranker:
         members: at least one.
     """
 
-    def __init__(self, members: Sequence[Member]) -> None:
+    def __init__(self, members: Sequence[EnsembleMember]) -> None:
         self.name = f"ensemble({'+'.join(member.reranker.name for member in members)})"
         self._members = tuple(members)
 
@@ -103,7 +103,7 @@ def open_ensemble(options: Mapping[str, Any], context: ModelContext) -> Reranker
     """
     chosen = read_options(EnsembleOptions, options)
     return EnsembleReranker(
-        [Member(_opened(place, one, context), one.weight) for place, one in enumerate(chosen.members)]
+        [EnsembleMember(_opened(place, one, context), one.weight) for place, one in enumerate(chosen.members)]
     )
 
 

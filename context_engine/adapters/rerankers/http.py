@@ -11,8 +11,9 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import Field
 
+from context_engine.adapters.http import Api
 from context_engine.adapters.model_access import ModelContext, Options, read_options
-from context_engine.adapters.model_access.server import ModelServer, server_of
+from context_engine.adapters.model_access.server import ModelServer, model_api, open_server
 from context_engine.adapters.rerankers.scores import unit_scores
 from context_engine.core.models import Chunk
 from context_engine.core.protocols import Reranker
@@ -24,17 +25,17 @@ Form = Literal["cohere", "jina", "tei"]
 
 
 class _Wire(NamedTuple):
-    """How a form is spoken: the path before `/rerank`, its usual model, and how many texts one call may hold."""
+    """How a form is spoken: its API, its usual model, and how many texts one call may hold."""
 
-    prefix: str
+    api: Api
     model: str | None
     most: int
 
 
 _WIRES: Final[Mapping[str, _Wire]] = {
-    "cohere": _Wire("v2", "rerank-v3.5", 1000),
-    "jina": _Wire("v1", "jina-reranker-v2-base-multilingual", 1000),
-    "tei": _Wire("", None, 32),
+    "cohere": _Wire(model_api("v2"), "rerank-v3.5", 1000),
+    "jina": _Wire(model_api("v1"), "jina-reranker-v2-base-multilingual", 1000),
+    "tei": _Wire(model_api(""), None, 32),
 }
 """TEI as delivered refuses more than 32 texts a call (its --max-client-batch-size)."""
 
@@ -76,7 +77,7 @@ class HttpReranker:
         values: list[float] = []
         for start in range(0, len(texts), self._batch):
             part = texts[start : start + self._batch]
-            answer = self._server.post(self._wire.prefix, "rerank", self._body(query, part))
+            answer = self._server.post("rerank", self._body(query, part))
             values += self._read(answer, len(part))
         return unit_scores(self.name, values)
 
@@ -115,7 +116,8 @@ def open_tei(options: Mapping[str, Any], context: ModelContext) -> Reranker:
 
 def _open(form: Form, options: Mapping[str, Any], context: ModelContext) -> Reranker:
     chosen = read_options(HttpOptions, options)
-    server = server_of(
+    server = open_server(
+        _WIRES[form].api,
         context,
         chosen.connection,
         lambda problem, _later: RerankerError(f"reranker {form}: {problem}"),

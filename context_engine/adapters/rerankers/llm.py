@@ -14,8 +14,8 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from context_engine.adapters.model_access import ModelContext, read_options
-from context_engine.adapters.model_access.chat import ChatOptions, ask_json
-from context_engine.adapters.model_access.server import ModelServer, server_of
+from context_engine.adapters.model_access.chat import CHAT_API, ChatOptions, ask_json
+from context_engine.adapters.model_access.server import ModelServer, open_server
 from context_engine.core.context.fence import fence
 from context_engine.core.models import Chunk
 from context_engine.core.protocols import Reranker
@@ -92,7 +92,8 @@ class LlmReranker:
 def open_llm(options: Mapping[str, Any], context: ModelContext) -> Reranker:
     """Return a reranker over a language model; nothing is asked yet."""
     chosen = read_options(LlmOptions, options)
-    server = server_of(
+    server = open_server(
+        CHAT_API,
         context,
         chosen.connection,
         lambda problem, _later: RerankerError(f"reranker llm: {problem}"),

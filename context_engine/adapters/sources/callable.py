@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sized
 from itertools import islice
 from typing import Any
 
-from context_engine.core.models import Chunk, ScoreKind, SourceAnswer, SourceQuery
+from context_engine.core.models import Chunk, Notice, NoticeCode, ScoreKind, SourceAnswer, SourceQuery
 from context_engine.core.models.chunk_dict import chunk_from_dict
 from context_engine.errors import InvalidRequest, SourceError, SourceProtocolError
 
@@ -43,7 +43,7 @@ class CallableSource:
         self._adapter = adapter
 
     def search(self, query: SourceQuery) -> SourceAnswer:
-        """Return what the function gives. A chunk that cannot be read is left out and noted.
+        """Return what the function gives. A chunk that cannot be read is left out, and a notice says so.
 
         Raises:
             SourceProtocolError: the function gave something else than a list of chunks.
@@ -54,15 +54,16 @@ class CallableSource:
                 f"the adapter returned {type(given).__name__} instead of a list of chunks", source_id=self.source_id
             )
         chunks: list[Chunk] = []
-        notes: list[str] = []
+        notices: list[Notice] = []
         for one in islice(given, query.top_k):
             try:
-                chunks.append(one if isinstance(one, Chunk) else chunk_from_dict(one, notes))
+                chunks.append(one if isinstance(one, Chunk) else chunk_from_dict(one, notices))
             except InvalidRequest as error:
-                notes.append(f"left out: {error}")
+                detail = {"problem": str(error)}
+                notices.append(Notice(NoticeCode.CHUNK_UNREADABLE, self.source_id, f"left out: {error}", detail))
         more = len(given) - query.top_k if isinstance(given, Sized) else 0
         failures = given.failures if isinstance(given, ChunkDicts) else ()
-        return SourceAnswer(chunks=chunks, notes=tuple(notes), cut=max(more, 0), failures=failures)
+        return SourceAnswer(chunks=chunks, notes=tuple(notices), cut=max(more, 0), failures=failures)
 
     def close(self) -> None:
         """Nothing to release: the function belongs to its maker."""

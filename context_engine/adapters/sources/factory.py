@@ -1,67 +1,33 @@
-"""What an adapter is given to open a source, and how the embedded base is opened.
-
-An adapter is a function `(spec, context) -> Source`, published by its package in the entry-point group
-`context_engine.sources` under the name that a manifest's `adapter:` gives.
-"""
+"""How the embedded base is opened, checked and written to."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from context_engine.core.models import Settings, SourceSpec
-from context_engine.core.protocols import Clock, Embedder, Source
+from context_engine.adapters.sources.adapter import SinkOptions, SourceContext, source_adapter
+from context_engine.core.models import Chunk, Settings, SourceSpec
+from context_engine.core.protocols import Clock, Embedder, Sink
 from context_engine.errors import ConfigError
-from context_engine.settings.connections import Connection
 
 if TYPE_CHECKING:
-    from context_engine.adapters.sources.local import LocalBase
+    from context_engine.adapters.sources.local import LocalBase, LocalSource
 
-__all__ = ["SourceContext", "SourceFactory", "base_path", "check_local", "open_base", "open_local"]
+__all__ = ["base_path", "check_local", "in_embedded_base", "open_base", "open_local"]
 
 _NOT_LOCAL: Final = ("connection", "dataset_ids", "settings")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceContext:
-    """What an adapter may use.
-
-    Attributes:
-        domain: the domain the source is opened for.
-        settings: those of the pipeline, as they are without a call's own.
-        embedder: returns the one embedder of the configuration, None where it names none.
-        timezone: IANA name of the zone in which the domain's dates are days.
-        data_dir: returns the folder of the embedded base.
-        connection: returns a connection by name, its variables and files read at the call; call it again after a 401.
-        clock: the time.
-        shared: (key, make) -> what `make` returned for that key the first time: one client or base for many sources
-            of an engine. It is closed with each of them, so closing it must be allowed twice.
-    """
-
-    domain: str
-    data_dir: Callable[[], Path]
-    connection: Callable[[str], Connection]
-    clock: Clock
-    shared: Callable[[Hashable, Callable[[], Any]], Any]
-    timezone: str = "UTC"
-    settings: Settings = field(default_factory=lambda: Settings())
-    embedder: Callable[[], Embedder | None] = lambda: None
-
-
-SourceFactory = Callable[[SourceSpec, SourceContext], Source]
-"""Opens a source.
-
-Raises:
-    ConfigError: the specification cannot be used.
-    SourceError: the source cannot be opened now; it is tried again at the next search.
-"""
 
 
 def base_path(data_dir: Path) -> Path:
     """Return where the embedded base lies below the data folder."""
     return data_dir / "base"
+
+
+def in_embedded_base(spec: SourceSpec) -> bool:
+    """Return whether the embedded base holds the documents of a source."""
+    return spec.adapter == "local"
 
 
 def open_base(path: Path, settings: Settings, embedder: Embedder | None, clock: Clock) -> LocalBase:
@@ -86,7 +52,47 @@ def check_local(spec: SourceSpec) -> None:
             raise ConfigError("adapter 'local' does not use this key: remove it", key=f"sources.{spec.id}.{key}")
 
 
-def open_local(spec: SourceSpec, context: SourceContext) -> Source:
+class _EmptySink:
+    """Holds nothing and keeps nothing: for a dry run where there is no base yet."""
+
+    def put(self, source_id: str, document_id: str, version: str, content_hash: str, chunks: Sequence[Chunk]) -> bool:
+        return True
+
+    def delete(self, source_id: str, document_id: str, version: str) -> bool:
+        return False
+
+    def documents(self, source_id: str) -> Mapping[tuple[str, str], str]:
+        return {}
+
+    def commit(self) -> None:
+        return None
+
+
+@contextmanager
+def _open_local_sink(specs: Sequence[SourceSpec], context: SourceContext, options: SinkOptions) -> Iterator[Sink]:
+    """Open the embedded base for writing, making it where there is none.
+
+    Raises:
+        ConfigError: its folder cannot be written to.
+        StoreError: it cannot be used, or another process writes to it.
+    """
+    with open_base(base_path(context.data_dir()), context.settings, context.embedder(), context.clock) as base:
+        if options.dry_run and not base.exists():
+            yield _EmptySink()
+            return
+        try:
+            writer = base.writer()
+        except OSError as error:
+            raise ConfigError(
+                f"the knowledge base cannot be written to {base.path}: {error.strerror or error}. Name a folder that "
+                "can be written to with --data-dir or CONTEXT_ENGINE_DATA_DIR."
+            ) from error
+        with writer:
+            yield writer
+
+
+@source_adapter(check=check_local, open_sink=_open_local_sink)
+def open_local(spec: SourceSpec, context: SourceContext) -> LocalSource:
     """Return one source of the embedded base, which need not exist yet; all sources of an engine share one base.
 
     Raises:

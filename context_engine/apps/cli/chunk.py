@@ -17,9 +17,9 @@ from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED, FAILURE
 from context_engine.apps.cli.console import clean, note, out, print_json_line, show
+from context_engine.apps.cli.context import Place, placed
 from context_engine.apps.cli.snippet import readable
 from context_engine.apps.cli.words import counted
-from context_engine.apps.cli.workspace import Place, placed
 from context_engine.core.models import Chunk, DocumentRule
 from context_engine.errors import InvalidRequest, nearest
 

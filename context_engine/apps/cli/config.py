@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.table import Table
@@ -14,8 +14,8 @@ from rich.text import Text
 
 from context_engine.apps.cli.app import USAGE
 from context_engine.apps.cli.console import clean, note, out, print_json_line, show
+from context_engine.apps.cli.context import Place, placed
 from context_engine.apps.cli.words import counted
-from context_engine.apps.cli.workspace import Place, placed
 from context_engine.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from context_engine.wiring import Setup, Shown
 
 __all__ = ["config", "init"]
+
+_GROUP_HEADINGS: Final = {
+    "search": "each search may have its own: a call, a persona and a domain may set them",
+    "index": "how documents are cut: a change takes effect when they are ingested again",
+    "limits": "hold for all searches: a domain may set them, a call may not",
+    "models": "one set for all searches of an engine: only files, variables and the pipeline config set them",
+    "ingest": "how files are read: ingest.json and variables set them",
+}
 
 
 @click.group()
@@ -134,9 +142,9 @@ def init(folder: str) -> None:
 
     Nothing is overwritten.
     """
-    from context_engine.settings.starter import write_starter
+    from context_engine.settings.scaffold import write_scaffold
 
-    for path in write_starter(Path(folder)):
+    for path in write_scaffold(Path(folder)):
         show(out(), Text(str(path)))
     note("Next:", style="bold")
     note(f"  cd {folder}")
@@ -186,7 +194,13 @@ def _settings(shown: Iterable[Shown], width: int) -> Table:
     wide = width >= 110
     for header in ("setting", "value", "origin", *(("meaning",) if wide else ())):
         table.add_column(header, overflow="fold")
+    group = ""
     for one in shown:
+        if one.group != group:
+            group = one.group
+            if table.row_count:
+                table.add_row()
+            table.add_row(Text(group, "bold"), "", "", *((Text(_GROUP_HEADINGS[group], "dim"),) if wide else ()))
         own = one.origin != "default"
         cells = [
             Text(one.key),

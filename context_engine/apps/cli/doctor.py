@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.table import Table
@@ -12,25 +12,20 @@ from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
 from context_engine.apps.cli.console import clean, out, print_json_line, show
-from context_engine.apps.cli.doctor_dify import DifyServer, server_notes, server_of
+from context_engine.apps.cli.context import CliContext, Place, open_context, placed
 from context_engine.apps.cli.doctor_external import external_is_good
 from context_engine.apps.cli.doctor_models import ModelReport, model_reports
-from context_engine.apps.cli.workspace import Place, Workspace, open_workspace, placed
-from context_engine.core.concurrency.deadline import DeadlineExceeded, call_within
-from context_engine.core.concurrency.executor import Busy
-from context_engine.core.models import DomainSpec, SourceQuery, SourceSpec
-from context_engine.core.protocols import Source
-from context_engine.errors import ContextEngineError, InvalidRequest, source_error_from
+from context_engine.core.models import Examination
+from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from context_engine.adapters.sources.dify.examine import DatasetReport
-    from context_engine.wiring import Setup
+    from context_engine.wiring import SourceReport
 
 __all__ = ["doctor"]
 
 SAMPLE: Final = "approval limit policy"
 EXAMINE_S: Final = 20.0
-"""A Dify source is asked several things for each dataset, in a time bounded by its own examination."""
+"""For an examination, which may ask several things of each dataset; a search has the time of its domain beside."""
 
 EPILOG: Final = """\b
 Examples:
@@ -42,29 +37,6 @@ Examples:
 Exit code: 0 every source can be searched and every model used, 1 one cannot, 2 usage or configuration.
 With --external: 0 Dify would register it and find something to show, 1 it would not.
 """
-
-
-class SourceReport(NamedTuple):
-    """What was found out about one source; `datasets` and `server` of Dify sources only."""
-
-    domain: str
-    source: str
-    adapter: str
-    problem: str | None = None
-    records: int | None = None
-    datasets: tuple[DatasetReport, ...] = ()
-    server: DifyServer | None = None
-
-    @property
-    def ok(self) -> bool:
-        """Whether it can be searched, and all of it."""
-        return self.problem is None and all(one.ok for one in self.datasets)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the published form."""
-        datasets = [{**one._asdict(), "ok": one.ok} for one in self.datasets]
-        own = {name: value for name, value in self._asdict().items() if name != "server"}
-        return {**own, "ok": self.ok, "datasets": datasets, "version": self.server.version if self.server else None}
 
 
 @click.command(epilog=EPILOG)
@@ -104,15 +76,15 @@ def doctor(
         click.get_current_context().exit(0 if good else FAILURE)
     if token_env is not None or token_file is not None:
         raise InvalidRequest("--token-env and --token-file belong to --external")
-    workspace = open_workspace(place)
-    reports = list(_reports(workspace, domain, None if no_query else query))
-    setup = workspace.setup
-    models = [] if no_query else list(model_reports(setup, setup.models(workspace.data_dir)))
+    context = open_context(place)
+    reports = list(_reports(context, domain, None if no_query else query))
+    setup = context.setup
+    models = [] if no_query else list(model_reports(setup, setup.models(context.data_dir)))
     notes, ok = _notes(reports), all(one.ok for one in reports) and all(one.ok for one in models)
     if as_json:
         found = {
             "ok": ok,
-            "sources": [one.to_dict() for one in reports],
+            "sources": [_published(one) for one in reports],
             "models": [one.to_dict() for one in models],
             "notes": notes,
         }
@@ -123,98 +95,61 @@ def doctor(
     click.get_current_context().exit(0 if ok else FAILURE)
 
 
-def _reports(workspace: Workspace, only: str | None, sample: str | None) -> Iterator[SourceReport]:
-    from context_engine.wiring import source_opener
+def _notes(reports: list[SourceReport]) -> list[str]:
+    from context_engine.wiring import adapter_advice
 
-    registry = workspace.setup.registry
-    open_source = source_opener(workspace.setup, data_dir=workspace.data_dir)
+    return list(adapter_advice(reports))
+
+
+def _reports(context: CliContext, only: str | None, sample: str | None) -> Iterator[SourceReport]:
+    from context_engine.wiring import SourceReport, examine_source, source_opener
+
+    registry = context.setup.registry
+    opener = source_opener(context.setup, data_dir=context.data_dir)
     for name in [only] if only is not None else registry.names:
         if only is None and name in registry.broken:
-            yield SourceReport(name, "", "", str(registry.broken[name]))
+            yield SourceReport(domain=name, source_id="", adapter="", problem=str(registry.broken[name]))
             continue
         domain = registry.domain(name)
         for spec in domain.sources:
-            yield _bounded(_Look(workspace.setup, open_source, domain, spec, sample))
+            yield examine_source(opener, domain, spec, query=sample, timeout_s=EXAMINE_S)
 
 
-class _Look(NamedTuple):
-    """One source to look at."""
-
-    setup: Setup
-    open_source: Callable[[DomainSpec, SourceSpec], Source]
-    domain: DomainSpec
-    spec: SourceSpec
-    sample: str | None
-
-    def report(self, problem: str | None = None) -> SourceReport:
-        return SourceReport(self.domain.domain, self.spec.id, self.spec.adapter, problem)
-
-    def failed(self, error: BaseException) -> SourceReport:
-        """Return the report of a source that raised; of a stranger's exception the type alone, as in a search."""
-        known = isinstance(error, ContextEngineError)
-        return self.report(str(error if known else source_error_from(error, self.spec.id)))
-
-
-def _bounded(look: _Look) -> SourceReport:
-    """Look at a source in a daemon thread: one that hangs holds up neither the next ones nor the end of the process."""
-    try:
-        values = look.setup.resolver.base(look.domain).values
-    except ContextEngineError as error:
-        return look.failed(error)
-    asked_s = min(look.spec.timeout_s or values.source_timeout_s, values.deadline_s)
-    limit = asked_s + (EXAMINE_S if look.spec.adapter == "dify" else 0.0)
-    try:
-        return call_within(limit, lambda: _report(look, asked_s), name=f"doctor-{look.spec.id}")
-    except DeadlineExceeded:
-        return look.report(f"no answer within {limit:g} s")
-    except Busy as busy:
-        return look.report(str(busy))
+def _published(one: SourceReport) -> dict[str, Any]:
+    """Return the JSON form of a report; what a source says of itself as a whole stands in it where it says any."""
+    found = one.examination or Examination()
+    whole = {
+        "kind": found.kind,
+        "documents": found.documents,
+        "warnings": [warning.message for warning in found.warnings],
+        "details": dict(found.details),
+    }
+    return {
+        "domain": one.domain,
+        "source": one.source_id,
+        "adapter": one.adapter,
+        "problem": one.problem,
+        "records": found.records,
+        "datasets": [_published_part(part) for part in found.parts],
+        "ok": one.ok,
+        "version": found.version,
+        **{key: value for key, value in whole.items() if value not in ("", None, [], {})},
+    }
 
 
-def _report(look: _Look, timeout_s: float) -> SourceReport:
-    try:
-        source = look.open_source(look.domain, look.spec)
-    except BaseException as error:  # noqa: BLE001  whatever an adapter raises is its own bad row
-        return look.failed(error)
-    try:
-        report = _asked(look, source, timeout_s)
-    except BaseException as error:  # noqa: BLE001  it is to be closed all the same
-        report = look.failed(error)
-    try:
-        source.close()
-    except BaseException as error:  # noqa: BLE001  what was found out before is kept
-        problem = f"it could not be closed: {look.failed(error).problem}"
-        report = report._replace(problem="; ".join(filter(None, [report.problem, problem])))
-    return report
-
-
-def _asked(look: _Look, source: Source, timeout_s: float) -> SourceReport:
-    domain, sample = look.domain.domain, look.sample
-    if look.spec.adapter == "dify":
-        return _examined(look, source, timeout_s)
-    if sample is None:
-        return look.report()
-    answer = source.search(SourceQuery(text=sample, domain=domain, top_k=5, timeout_s=timeout_s))
-    problem = "; ".join(map(str, answer.failures)) or None
-    return look.report(problem)._replace(records=len(answer.chunks))
-
-
-def _examined(look: _Look, source: Source, timeout_s: float) -> SourceReport:
-    from context_engine.adapters.sources.dify.examine import examine
-    from context_engine.adapters.sources.dify.source import DifySource
-
-    assert isinstance(source, DifySource)
-    datasets = tuple(examine(source, look.domain.domain, look.sample))
-    reached = any(one.reachable for one in datasets)
-    return look.report()._replace(datasets=datasets, server=server_of(source, timeout_s, reached=reached))
-
-
-def _notes(reports: list[SourceReport]) -> list[str]:
-    if not any(one.adapter == "dify" for one in reports):
-        return []
-    from context_engine.adapters.sources.dify.examine import STORES_QUERIES
-
-    return [STORES_QUERIES, *server_notes((one.domain, one.server) for one in reports if one.server)]
+def _published_part(part: Examination) -> dict[str, Any]:
+    return {
+        "dataset_id": part.id,
+        "name": part.name or None,
+        "indexing_technique": part.kind or None,
+        "documents": part.documents,
+        "search_method": part.search_method,
+        "records": part.records,
+        "problem": part.problem,
+        "warnings": [warning.message for warning in part.warnings],
+        **part.details,
+        "ok": part.ok,
+    }
 
 
 def _show(reports: list[SourceReport], notes: list[str]) -> None:
@@ -234,7 +169,8 @@ def _show(reports: list[SourceReport], notes: list[str]) -> None:
     show(console, table)
     console.print()
     problems = (line for one in reports for line in _problems(one))
-    for line in (*problems, *_warnings(reports), *(Text(clean(note), "dim") for note in notes)):
+    remarks = (*_search_only(reports), *(Text(clean(note), "dim") for note in notes))
+    for line in (*problems, *_warnings(reports), *remarks):
         show(console, line)
     bad = sum(not one.ok for one in reports)
     total = f"{len(reports)} source{'s' * (len(reports) != 1)}"
@@ -249,14 +185,15 @@ def _show_models(models: list[ModelReport]) -> None:
 
 
 def _rows(one: SourceReport) -> Iterator[list[Text]]:
-    head = [_cell(one.domain), _cell(one.source)]
-    if not one.datasets:
-        yield [_sign(one.ok), *head, _cell(None), _cell(one.adapter), _cell(None), _cell(one.records), _cell(None)]
-    for number, dataset in enumerate(one.datasets):
-        name = _cell(dataset.name or dataset.dataset_id)
+    head = [_cell(one.domain), _cell(one.source_id)]
+    found = one.examination or Examination()
+    if not found.parts:
+        numbers = (found.documents, found.records, found.search_method)
+        yield [_sign(one.ok), *head, _cell(None), _cell(found.kind or one.adapter), *map(_cell, numbers)]
+    for number, part in enumerate(found.parts):
         first = head if number == 0 else [Text(""), Text("")]
-        rest = (dataset.documents, dataset.records, dataset.search_method)
-        yield [_sign(dataset.ok), *first, name, _cell(dataset.indexing_technique), *map(_cell, rest)]
+        rest = (part.documents, part.records, part.search_method)
+        yield [_sign(part.ok), *first, _cell(part.name or part.id), _cell(part.kind), *map(_cell, rest)]
 
 
 def _sign(ok: bool) -> Text:
@@ -269,23 +206,33 @@ def _cell(value: object) -> Text:
 
 def _problems(one: SourceReport) -> Iterator[Text]:
     if one.problem is not None:
-        yield Text(f"✗ {one.source or one.domain}: {clean(one.problem)}", "red")
-    for dataset in one.datasets:
-        if dataset.problem is not None:
-            yield Text(f"✗ {clean(_about(one, dataset))}: {clean(dataset.problem)}", "red")
+        yield Text(f"✗ {one.source_id or one.domain}: {clean(one.problem)}", "red")
+    for part in one.examination.parts if one.examination else ():
+        if part.problem is not None:
+            yield Text(f"✗ {clean(_part_name(one, part))}: {clean(part.problem)}", "red")
 
 
 def _warnings(reports: list[SourceReport]) -> Iterator[Text]:
-    """Yield each warning once, with the datasets that it is said of."""
-    said: dict[str, list[str]] = {}
+    """Yield each warning once, with the sources and datasets that it is given for."""
+    places: dict[str, list[str]] = {}
     for one in reports:
-        for dataset in one.datasets:
-            for warning in dataset.warnings:
-                said.setdefault(warning, []).append(_about(one, dataset))
-    for warning, about in said.items():
-        first = about[0] if len(about) == 1 else f"{len(about)} datasets, such as {about[0]}"
-        yield Text(f"! {clean(first)}: {clean(warning)}", "yellow")
+        found = one.examination or Examination()
+        for warning in found.warnings:
+            places.setdefault(warning.message, []).append(one.source_id)
+        for part in found.parts:
+            for warning in part.warnings:
+                places.setdefault(warning.message, []).append(_part_name(one, part))
+    for message, where in places.items():
+        first = where[0] if len(where) == 1 else f"{len(where)} datasets, such as {where[0]}"
+        yield Text(f"! {clean(first)}: {clean(message)}", "yellow")
 
 
-def _about(one: SourceReport, dataset: DatasetReport) -> str:
-    return f"{one.source}, {dataset.name or 'dataset'} ({dataset.dataset_id})"
+def _search_only(reports: list[SourceReport]) -> Iterator[Text]:
+    """Yield which sources were tried with a search alone, because their adapters cannot examine them."""
+    for one in reports:
+        if one.examinable is False:
+            yield Text(f"{clean(one.source_id)}: searches only; cannot be examined", "dim")
+
+
+def _part_name(one: SourceReport, part: Examination) -> str:
+    return f"{one.source_id}, {part.name or 'dataset'} ({part.id})"

@@ -42,8 +42,6 @@ def external_is_good(
     Raises:
         InvalidRequest: an option that cannot be used.
     """
-    import httpx
-
     from context_engine.apps.dify.credentials import Redactor
     from context_engine.apps.dify.registration import play
 
@@ -51,8 +49,7 @@ def external_is_good(
         raise InvalidRequest("--external needs --domain, the External Knowledge ID to ask for; or --no-query")
     _check_address(address)
     token = _token(token_env, token_file)
-    with httpx.Client() as client:
-        played = play(client, address, token, domain=None if query is None else domain, query=query or "")
+    played = play(address, token, domain=None if query is None else domain, query=query or "")
     hide = Redactor((token,)).hide
     steps = [one._replace(verdict=hide(one.verdict)) for one in played]
     notes = _notes(address, token)

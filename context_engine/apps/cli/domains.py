@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.console import clean, note, out, print_json_line, show
+from context_engine.apps.cli.context import CliContext, Place, open_context, placed
 from context_engine.apps.cli.words import tier_text
-from context_engine.apps.cli.workspace import Place, Workspace, open_workspace, placed
 from context_engine.core.models import DomainSpec, SourceSpec
 
 __all__ = ["domains"]
@@ -29,13 +29,13 @@ def domains(place: Place, as_json: bool) -> None:
     """List the domains, their sources, and what the embedded base holds of them."""
     if click.get_current_context().invoked_subcommand is not None:
         return
-    workspace = open_workspace(place)
-    held = _held(workspace.base)
+    context = open_context(place)
+    held = _held(context.base)
     if as_json:
-        print_json_line(json.dumps(_published(workspace, held), ensure_ascii=False))
+        print_json_line(json.dumps(_published(context, held), ensure_ascii=False))
         return
     console = out()
-    registry = workspace.setup.registry
+    registry = context.setup.registry
     longest = max((len(source.id) for domain in registry.domains.values() for source in domain.sources), default=0)
     if not registry.names:
         show(console, Text("No domain is registered. Write one with 'context-engine init DIR'."))
@@ -49,7 +49,7 @@ def domains(place: Place, as_json: bool) -> None:
             domain = registry.domain(name)
             show(console, _title(name, domain.title))
             show(console, _sources(domain, held, longest))
-    note(f"knowledge base: {workspace.base}")
+    note(f"knowledge base: {context.base}")
 
 
 def _title(name: str, title: str) -> Text:
@@ -83,13 +83,15 @@ def _held(base: Path) -> Mapping[str, tuple[int, int]] | None:
 
 def _counts(source: SourceSpec, held: Mapping[str, tuple[int, int]] | None) -> tuple[int | None, int | None]:
     """Return documents and chunks of a source; not known where another system holds them."""
-    if source.adapter != "local" or held is None:
+    from context_engine.adapters.sources.factory import in_embedded_base
+
+    if held is None or not in_embedded_base(source):
         return None, None
     return held.get(source.id, (0, 0))
 
 
-def _published(workspace: Workspace, held: Mapping[str, tuple[int, int]] | None) -> dict[str, Any]:
-    registry = workspace.setup.registry
+def _published(context: CliContext, held: Mapping[str, tuple[int, int]] | None) -> dict[str, Any]:
+    registry = context.setup.registry
     rows: list[dict[str, Any]] = []
     for name in registry.names:
         if name in registry.broken:
@@ -104,7 +106,7 @@ def _published(workspace: Workspace, held: Mapping[str, tuple[int, int]] | None)
                 "sources": [_published_source(source, held) for source in domain.sources],
             }
         )
-    return {"domains": rows, "base": str(workspace.base), "demo": workspace.demo}
+    return {"domains": rows, "base": str(context.base), "demo": context.demo}
 
 
 def _published_source(source: SourceSpec, held: Mapping[str, tuple[int, int]] | None) -> dict[str, Any]:

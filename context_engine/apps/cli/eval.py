@@ -12,6 +12,7 @@ from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED
 from context_engine.apps.cli.console import clean, note, out, show
+from context_engine.apps.cli.context import Place, placed
 from context_engine.apps.cli.eval_judge import judge
 from context_engine.apps.cli.eval_options import (
     PATH,
@@ -25,7 +26,6 @@ from context_engine.apps.cli.eval_options import (
 )
 from context_engine.apps.cli.eval_tune import scope, tune
 from context_engine.apps.cli.words import ms
-from context_engine.apps.cli.workspace import Place, placed
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ Examples:
   context-engine eval run --set authority_weight=0 --baseline default --report ab.md
   context-engine eval run --save-run today.run && context-engine eval run --baseline today.run
 """
+SET: Final = "Any setting but those under index, or ADAPTER.KEY of sources."
 COMPARE: Final = """\b
 Example:
   context-engine eval compare new.run old.run --qrels qrels.tsv --queries q.jsonl -d NPA --html ab.html
@@ -55,7 +56,7 @@ def eval_() -> None:
 
 @eval_.command(epilog=RUN)
 @judged
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any setting, or ADAPTER.KEY of sources.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=SET)
 @click.option("--baseline", multiple=True, metavar="RUN|KEY=VALUE", help="A run file, settings, or 'default'.")
 @click.option("--top-k", "-k", type=click.IntRange(1, 1000), metavar="N", help="Chunks read [default: stage2_top_k].")
 @measured_by
@@ -75,7 +76,7 @@ def run(place: Place, **options: Any) -> None:
     from context_engine.evaluation.variant import read_variant
 
     measures = read_measures(options["measures"] or DEFAULT_MEASURES)
-    workspace, session = opened(place, options)
+    context, session = opened(place, options)
     variant = read_variant(options["settings"], session.setup)
     with asking() as progress:
         compared = evaluate(
@@ -92,7 +93,7 @@ def run(place: Place, **options: Any) -> None:
 
         write_run(options["save_run"], compared.ours.places, compared.ours.name)
         note(f"written: {options['save_run']}")
-    _finish(compared, options, demo=workspace.demo)
+    _finish(compared, options, demo=context.demo)
 
 
 @eval_.command(epilog=COMPARE)
@@ -108,9 +109,9 @@ def compare(ours: Path, theirs: Path, place: Place, **options: Any) -> None:
     from context_engine.evaluation.metrics import DEFAULT_MEASURES, read_measures
 
     measures = read_measures(options["measures"] or DEFAULT_MEASURES)
-    workspace, session = opened(place, options, ours, theirs)
+    context, session = opened(place, options, ours, theirs)
     compared = compare_files(session, ours, theirs, measures=measures, by=options["by"])
-    _finish(compared, options, demo=workspace.demo)
+    _finish(compared, options, demo=context.demo)
 
 
 def _baseline(given: tuple[str, ...], session: Session) -> Variant | Path | None:

@@ -12,10 +12,10 @@ import click
 from rich.text import Text
 
 from context_engine.apps.cli.console import clean, note, progress_console, show
+from context_engine.apps.cli.context import Place, open_context, placed
 from context_engine.apps.cli.eval_options import PATH, check_writable
 from context_engine.apps.cli.search import Day
 from context_engine.apps.cli.words import chunk_name, counted, heading, tier_text
-from context_engine.apps.cli.workspace import Place, open_workspace, placed
 from context_engine.core.models import SearchRequest
 from context_engine.core.models.request import checked_query
 
@@ -60,9 +60,9 @@ def judge(query: str, place: Place, **options: Any) -> None:
     check_writable(path)
     query = checked_query(query)
     question = question_id(path, query, options["domain"], as_of, options["name"])
-    workspace = open_workspace(place)
+    context = open_context(place)
     overrides = {"stage2_top_k": options["top_k"]}
-    with build_engine(workspace.setup, data_dir=workspace.data_dir) as engine:
+    with build_engine(context.setup, data_dir=context.data_dir) as engine:
         request = SearchRequest(query=query, domain=options["domain"], as_of=as_of, overrides=overrides)
         result = engine.search(request)
     waiting = to_judge(path, question, result)

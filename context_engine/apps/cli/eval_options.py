@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from context_engine.apps.cli.console import note, print_json_line
+from context_engine.apps.cli.context import CliContext, Place, open_context
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.apps.cli.search import Day
-from context_engine.apps.cli.workspace import Place, Workspace, open_workspace
 from context_engine.errors import ConfigError, InvalidRequest
 
 if TYPE_CHECKING:
@@ -110,8 +110,8 @@ def check_outputs(options: dict[str, Any], *inputs: Path) -> None:
         check_writable(path)
 
 
-def opened(place: Place, options: dict[str, Any], *inputs: Path) -> tuple[Workspace, Session]:
-    """Return the workspace, and questions, judgements and corpus; the demo's where nothing is configured or named.
+def opened(place: Place, options: dict[str, Any], *inputs: Path) -> tuple[CliContext, Session]:
+    """Return the context, and questions, judgements and corpus; the demo's where nothing is configured or named.
 
     Args:
         inputs: further files that are read, and so must not be written over.
@@ -119,10 +119,10 @@ def opened(place: Place, options: dict[str, Any], *inputs: Path) -> tuple[Worksp
     from context_engine.evaluation.session import open_session
 
     check_outputs(options, *inputs)
-    workspace = open_workspace(place)
+    context = open_context(place)
     queries, qrels, as_of = options["queries"], options["qrels"], options["as_of"]
     if queries is None and qrels is None:
-        if not workspace.demo:
+        if not context.demo:
             raise InvalidRequest(
                 "there is nothing to evaluate: give --queries FILE and --qrels FILE, or judge some results with "
                 "'context-engine eval judge QUERY --domain NAME --qrels FILE'"
@@ -131,11 +131,11 @@ def opened(place: Place, options: dict[str, Any], *inputs: Path) -> tuple[Worksp
 
         queries, as_of = demo.QUESTIONS, as_of or DEMO_DAY
     session = open_session(
-        workspace.setup, workspace.data_dir, queries=queries, qrels=qrels, domain=options["domain"], as_of=as_of
+        context.setup, context.data_dir, queries=queries, qrels=qrels, domain=options["domain"], as_of=as_of
     )
     for text in session.notes:
         note(text)
-    return workspace, session
+    return context, session
 
 
 @contextmanager

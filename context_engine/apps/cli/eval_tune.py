@@ -12,6 +12,7 @@ from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED, FAILURE
 from context_engine.apps.cli.console import clean, error_line, note, out, show
+from context_engine.apps.cli.context import CliContext, Place, open_context, placed
 from context_engine.apps.cli.eval_options import (
     DEMO_DAY,
     PATH,
@@ -26,7 +27,6 @@ from context_engine.apps.cli.eval_options import (
     written,
 )
 from context_engine.apps.cli.search import Day
-from context_engine.apps.cli.workspace import Place, Workspace, open_workspace, placed
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def tune(place: Place, **options: Any) -> None:
     measure = read_measures([options["measure"]])[0]
     if options["write"] is not None:
         held_config(options["write"])
-    workspace, session = opened(place, options)
+    context, session = opened(place, options)
     found_candidates = candidates(_grid(options["grid"]), session)
     with asking("Searching …") as progress:
         found = search(
@@ -88,7 +88,7 @@ def tune(place: Place, **options: Any) -> None:
         )
     write_reports(tuned_report(found, title=options["title"] or "Settings by cross-validation"), options)
     if options["as_json"]:
-        write_json(evidence(found), demo=workspace.demo)
+        write_json(evidence(found), demo=context.demo)
     else:
         _print_tuned(found)
     if options["write"] is not None:
@@ -166,41 +166,41 @@ def scope(place: Place, **options: Any) -> None:
     from context_engine.evaluation.scope import calibrate, scope_report
 
     check_outputs(options)
-    workspace = open_workspace(place)
-    inside, outside = _questions(workspace, options)
-    current, notes = _in_force(workspace, sorted({domain for _, domain in inside}))
-    as_of = options["as_of"] or (DEMO_DAY if workspace.demo else None)
+    context = open_context(place)
+    inside, outside = _questions(context, options)
+    current, notes = _in_force(context, sorted({domain for _, domain in inside}))
+    as_of = options["as_of"] or (DEMO_DAY if context.demo else None)
     with asking() as progress:
-        signals = [_signals(workspace, some, as_of, progress) for some in (inside, outside)]
+        signals = [_signals(context, some, as_of, progress) for some in (inside, outside)]
     found = calibrate(signals[0], signals[1], current=current, keep=options["keep"])
     texts = {question.id: question.text for question, _ in (*inside, *outside)}
     write_reports(scope_report(found, title=options["title"] or "Scope threshold", texts=texts, notes=notes), options)
     if options["as_json"]:
-        write_json(found.to_dict(), demo=workspace.demo)
+        write_json(found.to_dict(), demo=context.demo)
     else:
         _print_scope(found)
 
 
-def _signals(workspace: Workspace, questions: Any, as_of: Any, progress: Any) -> list[tuple[str, float]]:
+def _signals(context: CliContext, questions: Any, as_of: Any, progress: Any) -> list[tuple[str, float]]:
     from context_engine.evaluation.scope import best_signals
     from context_engine.wiring import build_engine
 
-    with build_engine(workspace.setup, data_dir=workspace.data_dir) as engine:
+    with build_engine(context.setup, data_dir=context.data_dir) as engine:
         return list(best_signals(engine, questions, as_of=as_of, progress=progress))
 
 
 def _questions(
-    workspace: Workspace, options: dict[str, Any]
+    context: CliContext, options: dict[str, Any]
 ) -> tuple[list[tuple[Question, str]], list[tuple[Question, str]]]:
     from context_engine import demo
     from context_engine.evaluation.questions import read_questions
     from context_engine.evaluation.scope import OUT_OF_SCOPE
     from context_engine.evaluation.session import with_domains
 
-    path = options["inside"] or (demo.QUESTIONS if workspace.demo else None)
+    path = options["inside"] or (demo.QUESTIONS if context.demo else None)
     if path is None:
         raise InvalidRequest("name questions the knowledge base should answer: --in FILE")
-    asked = with_domains(read_questions(path), workspace.setup, options["domain"], path)
+    asked = with_domains(read_questions(path), context.setup, options["domain"], path)
     some_have_answers = any(question.gold for question, _ in asked)
     inside = [one for one in asked if one[0].gold or not some_have_answers]
     others = read_questions(options["outside"] or OUT_OF_SCOPE)
@@ -209,9 +209,9 @@ def _questions(
     return inside, turn
 
 
-def _in_force(workspace: Workspace, domains: Sequence[str]) -> tuple[float, list[str]]:
+def _in_force(context: CliContext, domains: Sequence[str]) -> tuple[float, list[str]]:
     """Return the threshold in force, and what to say where domains differ in it: then it is that of the first."""
-    resolver, registry = workspace.setup.resolver, workspace.setup.registry
+    resolver, registry = context.setup.resolver, context.setup.registry
     held = {name: resolver.base(registry.domain(name)).values.scope for name in domains}
     current = held[domains[0]]
     if len(set(held.values())) == 1:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from context_engine.apps.cli.console import clean, note
+from context_engine.apps.cli.context import CliContext, Place, open_context, placed
 from context_engine.apps.cli.words import counted
-from context_engine.apps.cli.workspace import Place, Workspace, open_workspace, placed
 
 if TYPE_CHECKING:
-    from context_engine.core.models import DomainSpec, SourceSpec
+    from context_engine.core.models import DomainSpec
 
 __all__ = ["glossary"]
 
@@ -25,14 +25,15 @@ __all__ = ["glossary"]
 def glossary(place: Place, domain: str, as_json: bool) -> None:
     """Print a draft `glossary:` for a manifest: the acronyms that the domain's trusted texts define.
 
-    Only what the embedded base holds is read, and nothing of untrusted sources. Terms that the manifest has already
-    are left out. Look it over before it is pasted: the texts may define what nobody asks for.
+    Read are the trusted sources whose documents can be listed: those of the embedded base, and of every adapter that
+    lists what it holds. Terms that the manifest has already are left out. Look the draft over before it is pasted: the
+    texts may define what nobody asks for.
     """
     from context_engine.core.query import glossary_of
 
-    workspace = open_workspace(place)
-    spec = workspace.setup.registry.domain(domain)
-    texts = _texts(workspace, [source for source in spec.sources if _is_read(source)])
+    context = open_context(place)
+    spec = context.setup.registry.domain(domain)
+    texts = _texts(context, spec)
     known = {term.casefold() for term in spec.glossary}
     found = glossary_of(text for some in texts.values() for text in some)
     draft = {term: names for term, names in found.items() if term.casefold() not in known}
@@ -44,18 +45,18 @@ def glossary(place: Place, domain: str, as_json: bool) -> None:
     _explain(spec, texts, draft)
 
 
-def _is_read(source: SourceSpec) -> bool:
+def _texts(context: CliContext, domain: DomainSpec) -> dict[str, list[str]]:
+    """Return the texts of the trusted sources that can be listed, by source id."""
     from context_engine.core.models import TrustClass
+    from context_engine.wiring import listed_chunks
 
-    return source.adapter == "local" and source.trust is TrustClass.TRUSTED
-
-
-def _texts(workspace: Workspace, sources: Sequence[SourceSpec]) -> dict[str, list[str]]:
-    """Return the texts of some sources by source id."""
-    from context_engine.adapters.sources.local.base import LocalBase
-
-    with LocalBase(workspace.base) as base:
-        return {source.id: [chunk.content for chunk in base.chunks(source.id)] for source in sources}
+    texts: dict[str, list[str]] = {}
+    for source in domain.sources:
+        if source.trust is TrustClass.TRUSTED:
+            with listed_chunks(context.setup, context.data_dir, domain, source) as listed:
+                if listed is not None:
+                    texts[source.id] = [chunk.content for chunk in listed]
+    return texts
 
 
 def _yaml(draft: Mapping[str, Sequence[str]], by: Mapping[str, Mapping[str, object]]) -> list[str]:

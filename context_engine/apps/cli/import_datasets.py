@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from context_engine.apps.cli.console import clean, note, write_text
-from context_engine.apps.cli.workspace import Place, placed
+from context_engine.apps.cli.context import Place, placed
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:

@@ -6,23 +6,24 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from context_engine.apps.cli.app import DEGRADED
 from context_engine.apps.cli.console import error_line, note, out, print_json_line
+from context_engine.apps.cli.context import CliContext, Place, open_context, placed
 from context_engine.apps.cli.ingest_report import print_report
-from context_engine.apps.cli.ingest_target import TARGETS, dify_sink, local_sink, takers
+from context_engine.apps.cli.ingest_target import noting_sleep, target_sources
 from context_engine.apps.cli.progress import progress_bar
-from context_engine.apps.cli.workspace import Place, Workspace, open_workspace, placed
 from context_engine.errors import ConfigError, InvalidRequest, SourceError
 
 if TYPE_CHECKING:
-    from context_engine.core.protocols import DocumentSink
+    from context_engine.core.models import SourceSpec
+    from context_engine.core.protocols import Sink
     from context_engine.ingest import IngestReport
 
 __all__ = ["ingest"]
@@ -57,10 +58,11 @@ class _Order:
 @click.option("--domain", "-d", required=True, metavar="NAME", help="The domain whose sources take the documents.")
 @click.option(
     "--to",
-    type=click.Choice(TARGETS),
+    metavar="ADAPTER",
     default="local",
     show_default=True,
-    help="Where to write; in Dify each record of a table is a document of its own.",
+    help="Write to the sources of this adapter: local, dify (where each record of a table is a document of its own), "
+    "or another that is installed and can be written to.",
 )
 @click.option("--source", "source_id", metavar="ID", help="Put every file into this source, whatever the rules say.")
 @click.option("--prune", is_flag=True, help="Remove documents that the folder no longer holds.")
@@ -102,71 +104,74 @@ def ingest(
     are those of the last run is not even read; --force reads it. Exit code 3: some files or folders could not be read,
     or some documents do not stand in Dify as they should; the next run goes on with them.
     """
-    if repair and to != "dify":
-        raise InvalidRequest("--repair mends what Dify holds: give --to dify (the embedded base has 'kb verify')")
-    workspace = open_workspace(place, build_demo=False)
-    if workspace.demo:
+    context = open_context(place, build_demo=False)
+    if context.demo:
         raise ConfigError("there is no domain of your own to ingest for. Write one with 'context-engine init DIR'.")
     order = _Order(Path(path), domain, to, source_id, prune, dry_run, force, repair, jobs)
     if watch:
-        _watch(workspace, order, as_json=as_json)
+        _watch(context, order, as_json=as_json)
         return
-    good = _once(workspace, order, as_json=as_json)
+    good = _once(context, order, as_json=as_json)
     click.get_current_context().exit(0 if good else DEGRADED)
 
 
-def _once(workspace: Workspace, order: _Order, *, as_json: bool) -> bool:
+def _once(context: CliContext, order: _Order, *, as_json: bool) -> bool:
     """Run once and show what came of it; return whether all of it is where it should be."""
-    spec = workspace.setup.registry.domain(order.domain)
-    specs = takers(order.domain, spec.sources, order.to, order.source_id)
-    dify: Mapping[str, Any] | None = None
-    models = workspace.setup.models(workspace.data_dir)
-    if order.to == "dify":
-        with dify_sink(workspace, specs, dry_run=order.dry_run, repair=order.repair) as to_dify:
-            report = _run(workspace, order, specs, to_dify)
-            to_dify.settle()
-            dify = to_dify.summary()
-    else:
-        with local_sink(workspace, models, dry_run=order.dry_run) as base:
-            report = _run(workspace, order, specs, base)
+    from context_engine.adapters.sources.adapter import SinkOptions
+    from context_engine.core.protocols import ReportingSink, SinkReport
+    from context_engine.wiring import load_source_adapter, open_sink, sink_names
+
+    domain = context.setup.registry.domain(order.domain)
+    load_source_adapter(order.to)  # a name that is not installed is said before a domain that has no such source
+    specs = target_sources(order.domain, domain.sources, order.to, order.source_id, sink_names)
+    models = context.setup.models(context.data_dir)
+    sleep = noting_sleep(f"{order.to} (its rate limit, its indexing or an outage)")
+    options = SinkOptions(dry_run=order.dry_run, repair=order.repair, sleep=sleep)
+    with open_sink(
+        context.setup, domain, specs, order.to, options, data_dir=context.data_dir, embedder=models.embedder
+    ) as sink:
+        report = _run(context, order, specs, sink)
+    written = report.added + report.replaced
+    wrote = sink.report(written) if isinstance(sink, ReportingSink) else SinkReport(order.to)
     use = models.embedder_use()
     if as_json:
-        shown = {**report.to_dict(), "to": order.to, **({"dify": dify} if dify is not None else {})}
+        shown = {**report.to_dict(), "to": order.to}
+        shown |= {order.to: wrote.published} if wrote.published is not None else {}
         shown |= {"embedder": use.to_dict()} if use is not None else {}
         print_json_line(json.dumps(shown, ensure_ascii=False))
     else:
-        print_report(out(), report, str(workspace.base) if dify is None else "Dify", dify)
+        print_report(out(), report, wrote)
         if use is not None:
             note(str(use))
-    return not report.errors and not report.refused and not (dify or {}).get("damaged")
+    return not report.errors and not report.refused and not wrote.problems
 
 
-def _run(workspace: Workspace, order: _Order, specs: Any, sink: DocumentSink) -> IngestReport:
+def _run(context: CliContext, order: _Order, specs: Sequence[SourceSpec], sink: Sink) -> IngestReport:
     from context_engine.adapters.token_counters import open_counter
-    from context_engine.ingest import FileMemory, IngestOptions
+    from context_engine.ingest import IngestOptions, ScanCache
     from context_engine.ingest import ingest as run
 
-    settings = workspace.setup.resolver.base(workspace.setup.registry.domain(order.domain)).values
+    settings = context.setup.resolver.base(context.setup.registry.domain(order.domain)).values
     options = IngestOptions(
-        strategies=workspace.setup.config.chunking,
+        strategies=context.setup.config.chunking,
         max_chunk_tokens=settings.max_chunk_tokens,
-        counter=open_counter(settings.token_counter, env=workspace.setup.env),
+        counter=open_counter(settings.token_counter, env=context.setup.env),
         jobs=order.jobs,
-        settings=workspace.setup.config.ingest,
+        settings=context.setup.config.ingest,
     )
     try:
         with progress_bar("Ingesting …") as progress:
             return run(
                 order.path, specs, sink,
                 source_id=order.source_id, options=options, prune=order.prune, dry_run=order.dry_run,
-                progress=progress, memory=FileMemory(workspace.data_dir / f"files-{order.to}.json", force=order.force),
+                progress=progress, memory=ScanCache(context.data_dir / f"files-{order.to}.json", force=order.force),
             )  # fmt: skip
     except SourceError:
         note("What was written stays: run the command again to go on.")
         raise
 
 
-def _watch(workspace: Workspace, order: _Order, *, as_json: bool) -> None:
+def _watch(context: CliContext, order: _Order, *, as_json: bool) -> None:
     """Run whenever the files differ from those of the last run; an outage is tried again, Ctrl-C is the end."""
     if not order.path.exists():
         raise InvalidRequest(f"{order.path} does not exist: give a folder or a file to ingest")
@@ -176,7 +181,7 @@ def _watch(workspace: Workspace, order: _Order, *, as_json: bool) -> None:
             now = _state(order.path)
             if now != seen:
                 try:
-                    _once(workspace, order, as_json=as_json)
+                    _once(context, order, as_json=as_json)
                     sys.stdout.flush()  # who reads a pipe is told now, not when there is a block to send
                     seen = now
                 except SourceError as error:

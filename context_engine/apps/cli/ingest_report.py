@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.console import clean, note, show
-from context_engine.apps.cli.words import counted
 
 if TYPE_CHECKING:
+    from context_engine.core.protocols import SinkReport
     from context_engine.ingest import IngestReport, Skipped
 
 __all__ = ["print_report"]
@@ -23,17 +23,15 @@ _MOST_SHOWN: Final = 10
 _MOST_TEXT: Final = 160
 _MOST_LINE: Final = 400
 _OFTEN: Final = 4  # warnings of one kind that are shown as one line
-_MANY: Final = 500  # documents that take Dify minutes
 
 
-def print_report(console: Console, report: IngestReport, place: str, dify: Mapping[str, Any] | None) -> None:
+def print_report(console: Console, report: IngestReport, sink: SinkReport) -> None:
     """Print the counts, what went wrong, and for a dry run some chunks.
 
     Args:
         console: stdout's.
         report: of the run.
-        place: where it wrote.
-        dify: what Dify accepted, where it wrote to Dify.
+        sink: what the sink has to say of it.
     """
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column()
@@ -44,10 +42,14 @@ def print_report(console: Console, report: IngestReport, place: str, dify: Mappi
     _skipped(console, report)
     _listed(console, [f"refused: {one}" for one in report.refused], "red")
     _listed(console, [f"warning: {one}" for one in _gathered(report.warnings)], "yellow")
-    if dify is not None:
-        _accepted(console, dify, report)
+    for line in sink.advice:
+        show(console, Text(clean(line), "yellow"))
+    _listed(console, sink.remarks, "yellow")
+    _listed(console, sink.problems, "red")
+    if sink.outcome:
+        note(sink.outcome)
     _samples(console, report)
-    note("Dry run: nothing was written." if report.dry_run else f"{report.elapsed_s:.1f} s, {place}")
+    note("Dry run: nothing was written." if report.dry_run else f"{report.elapsed_s:.1f} s, {sink.place}")
 
 
 def _rows(report: IngestReport) -> Sequence[tuple[str, int]]:
@@ -103,34 +105,6 @@ def _listed(console: Console, lines: Sequence[str], style: str) -> None:
         show(console, Text(clean(line if len(line) <= _MOST_LINE else f"{line[:_MOST_LINE]}… (--json has all)"), style))
     if len(lines) > _MOST_SHOWN:
         show(console, Text(f"and {len(lines) - _MOST_SHOWN} more (--json has all)", "dim"))
-
-
-def _accepted(console: Console, dify: Mapping[str, Any], report: IngestReport) -> None:
-    """Print what Dify says it holds, and which dataset a source got."""
-    dry_run = report.dry_run
-    for one in dify["datasets"]:
-        if one["dataset_id"] is None and dry_run:
-            show(console, Text(clean(f"source {one['source']}: dataset {one['name']!r} would be created"), "yellow"))
-        elif one["new"]:
-            told = f"source {one['source']}: dataset {one['name']!r} was created. To search it, give the source"
-            show(console, Text(clean(f"{told} dataset_ids: [{one['dataset_id']}]"), "yellow"))
-    _listed(console, [f"Dify: {one}" for one in dify["notes"]], "yellow")
-    _listed(console, [f"not as it was written: {_named(one)}: {one['reason']}" for one in dify["damaged"]], "red")
-    if dry_run and (count := report.added + report.replaced) >= _MANY:
-        told = (
-            f"{count} documents are {count} documents in Dify too, one for each record, with at least {3 * count} calls"
-        )
-        show(console, Text(f"{told}; the embedded base (--to local) takes a large table in seconds", "yellow"))
-    if not dry_run:
-        old = f", {counted(dify['deleted'], 'old document')} deleted" if dify["deleted"] else ""
-        left = f", {counted(dify['leftovers'], 'leftover')} of a broken run removed" if dify["leftovers"] else ""
-        twice = f", {counted(dify['doubled'], 'doubled document')} removed" if dify["doubled"] else ""
-        told = f"Dify took {counted(dify['documents'], 'document')} with {counted(dify['segments'], 'chunk')}"
-        note(f"{told}{old}{left}{twice}; {counted(dify['calls'], 'call')}")
-
-
-def _named(one: Mapping[str, str]) -> str:
-    return " ".join(part for part in (one["source_id"], one["document_id"], one["version"]) if part)
 
 
 def _samples(console: Console, report: IngestReport) -> None:

@@ -15,9 +15,9 @@ from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
 from context_engine.apps.cli.console import clean, note, out, print_json_line, progress_console, show
+from context_engine.apps.cli.context import Place, open_context, placed
 from context_engine.apps.cli.glossary import glossary
 from context_engine.apps.cli.words import counted
-from context_engine.apps.cli.workspace import Place, open_workspace, placed
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local import BaseStats, LocalBase
@@ -123,7 +123,7 @@ def _path(place: Place) -> Path:
     env, cwd = os.environ, Path.cwd()
     paths = find_config(place.config_dir, env=env, cwd=cwd)
     own = base_path(find_data_dir(place.data_dir, env=env, cwd=cwd, paths=paths))
-    return own if LocalBase(own).exists() else open_workspace(place).base
+    return own if LocalBase(own).exists() else open_context(place).base
 
 
 @contextmanager

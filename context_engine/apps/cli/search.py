@@ -12,7 +12,7 @@ import click
 
 from context_engine.apps.cli.app import DEGRADED, NOT_ANSWERED
 from context_engine.apps.cli.console import note, out, print_json_line, write_text
-from context_engine.apps.cli.workspace import Place, open_workspace, placed
+from context_engine.apps.cli.context import Place, open_context, placed
 from context_engine.core.models import And, Caller, Decision, Filter, SearchRequest, SearchResult, Status
 from context_engine.errors import InvalidFilter, InvalidRequest, RetrievalFailed
 
@@ -31,8 +31,8 @@ Examples:
   context-engine search "default fund" -d DCE --json | jq '.chunks[]._provenance'
 """
 SET: Final = (
-    "A setting of this search; 'config show' lists them. Models (embedder, reranker, query refiner, their options) and "
-    "how text and vectors are merged are those of the configuration or of CONTEXT_ENGINE_... variables."
+    "A setting of this search; 'config show' lists them under 'search'. Those under index, limits and models are set "
+    "in the configuration or by CONTEXT_ENGINE_... variables."
 )
 
 
@@ -85,17 +85,17 @@ def search(query: str, place: Place, **options: Any) -> None:
     """
     _check_forms(options)
     request = _request(_from_stdin() if query == "-" else query, options)
-    workspace = open_workspace(place, domain=request.domain)
+    context = open_context(place, domain=request.domain)
     from context_engine.wiring import build_engine
 
-    with build_engine(workspace.setup, data_dir=workspace.data_dir) as engine:
+    with build_engine(context.setup, data_dir=context.data_dir) as engine:
         try:
             result = engine.search(request)
         except RetrievalFailed as error:
             if options["as_json"] and error.result is not None:
-                _write_json(error.result, demo=workspace.demo)
+                _write_json(error.result, demo=context.demo)
             raise
-    _writer(options, demo=workspace.demo)(result)
+    _writer(options, demo=context.demo)(result)
     click.get_current_context().exit(outcome_code(result))
 
 
@@ -151,7 +151,7 @@ def _all_of(texts: Sequence[str]) -> Filter | None:
 def _overrides(options: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of this call under their own names, each given once."""
     from context_engine.settings import call_layer
-    from context_engine.settings.interpolate import Written
+    from context_engine.settings.interpolate import Unparsed
 
     given: dict[str, Any] = {}
     for text in options["settings"]:
@@ -160,7 +160,7 @@ def _overrides(options: dict[str, Any]) -> dict[str, Any]:
             raise click.UsageError(f"--set takes KEY=VALUE, got {text!r}")
         if name.strip() in given:
             raise click.UsageError(f"--set {name.strip()} is given twice")
-        given[name.strip()] = Written(value)
+        given[name.strip()] = Unparsed(value)
     options_of = {"top_k": "stage2_top_k", "min_relevance": "min_relevance_score", "budget": "context_max_tokens"}
     layer: Layer = call_layer(given)
     overrides = {key: setting.value for key, setting in layer.items()}

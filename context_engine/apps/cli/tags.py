@@ -16,7 +16,7 @@ from rich.text import Text
 from context_engine.apps.cli.app import NOT_ANSWERED, with_debug
 from context_engine.apps.cli.console import clean, note, out, print_json_line, show
 from context_engine.core.models import to_moment, utc_text
-from context_engine.core.policy.tag_check import CHECKS, CheckedText, State, check_tags
+from context_engine.core.policy.tag_check import CHECKS, CheckedText, CheckState, check_tags
 from context_engine.core.policy.tag_forms import Reading, read_tagged
 from context_engine.errors import InvalidRequest
 
@@ -24,9 +24,9 @@ __all__ = ["tags"]
 
 _MOST_BYTES: Final = 100_000_000
 _SIGNS: Final = {
-    State.OK: Text("✓", "green"),
-    State.FAILED: Text("✗", "bold red"),
-    State.NOTED: Text("!", "yellow"),
+    CheckState.OK: Text("✓", "green"),
+    CheckState.FAILED: Text("✗", "bold red"),
+    CheckState.NOTED: Text("!", "yellow"),
 }
 EPILOG: Final = """\b
 Examples:
@@ -153,14 +153,14 @@ def _write_table(checked: Sequence[CheckedText], moment: datetime) -> None:
         told = Text(clean(one.chunk_id or "?")).append(f"  {clean(one.source_id)}", "dim")
         for name, finding in one.findings.items():
             if finding.message:
-                style = "red" if finding.state is State.FAILED else "yellow"
+                style = "red" if finding.state is CheckState.FAILED else "yellow"
                 told.append(f"\n{name}: {clean(finding.message)}", style)
         table.add_row(str(one.number), *(_SIGNS[one.findings[name].state] for name in CHECKS), told)
     show(console, table)
     console.print()
     failed = sum(not one.ok for one in checked)
     word = Text(f"{failed} of {len(checked)} fail", "bold red") if failed else Text(f"all {len(checked)} good", "green")
-    noted = sum(finding.state is State.NOTED for one in checked for finding in one.findings.values())
+    noted = sum(finding.state is CheckState.NOTED for one in checked for finding in one.findings.values())
     show(
         console, word.append(f", {noted} to note" if noted else "", "yellow").append(f", at {utc_text(moment)}", "dim")
     )

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from context_engine.apps.dify.missing_knowledge import told_of_sources, without_register
 from context_engine.apps.dify.node_output import node_records
-from context_engine.apps.dify.notices import told_of_sources, without_register
 from context_engine.apps.dify.plain import plain
 from context_engine.apps.dify.size import fitted
 from context_engine.core.context import NOTHING_FOUND, ApproxTokenCounter, from_result

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from context_engine.apps.dify.answer import DEMO_LABEL
 from context_engine.apps.dify.conditions import read_conditions
+from context_engine.apps.dify.missing_knowledge import missing_sources, sources_notice
 from context_engine.apps.dify.node_output import (
     BELOW_NOTICE,
     content_for_model,
@@ -22,7 +23,6 @@ from context_engine.apps.dify.node_output import (
     node_scores,
     notice_metadata,
 )
-from context_engine.apps.dify.notices import missing_sources, sources_notice
 from context_engine.apps.dify.plain import plain, plain_text, unusable
 from context_engine.apps.dify.size import fitted
 from context_engine.core.models import Decision, Filter, SearchResult, SourceStatus

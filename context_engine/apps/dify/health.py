@@ -1,4 +1,4 @@
-"""Whether each source can be searched now: one cheap call for each dataset."""
+"""Whether each source can be searched now, found out with as few calls as possible."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from context_engine.adapters.sources.dify.dataset import DatasetInfo
 from context_engine.adapters.sources.dify.fanout import Ticket, ask_each
-from context_engine.adapters.sources.dify.settings import check_dify
-from context_engine.adapters.sources.dify.source import EXTERNAL
-from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.apps.dify.engines import OpenEngine
 from context_engine.core.engine import SystemClock
-from context_engine.core.models import DomainSpec, SearchRequest, SourceSpec
-from context_engine.errors import AllSourcesFailed, ConfigError, ContextEngineError, SourceError
-from context_engine.wiring import Setup
+from context_engine.core.models import DomainSpec, Examination, SourceSpec
+from context_engine.errors import ConfigError, SourceError
+from context_engine.wiring import examine_source, source_opener
 
 __all__ = ["Health", "health", "refuse_unhealthy"]
 
@@ -25,10 +21,10 @@ _PROBE: Final = "test"
 
 
 class Health(NamedTuple):
-    """How one dataset, or one source without datasets, is.
+    """How one part of a source, such as a dataset, is; or the source, where it has no parts.
 
     Attributes:
-        dataset_id: None where the source has none.
+        dataset_id: None where the source has no parts.
         state: ok, empty (there is nothing in it), failed.
         problem: what is wrong and how to mend it, where it failed.
         name: the dataset's name in Dify, where Dify says it.
@@ -70,82 +66,63 @@ def health(opened: OpenEngine, domains: Iterable[str] | None = None, *, timeout_
     setup = opened.plugin.setup
     clock = SystemClock()
     due = clock.monotonic() + timeout_s
-    jobs: list[tuple[Health, Callable[[Ticket], Health]]] = []
-    for name in domains if domains is not None else setup.registry.names:
-        if name in setup.registry.broken:
-            continue
-        domain = setup.registry.domain(name)
-        for source in domain.sources:
-            jobs += _jobs(opened, domain, source)
-    results = ask_each([job for _, job in jobs], width=_WIDTH, left=lambda: due - clock.monotonic())
+
+    def left() -> float:
+        return due - clock.monotonic()
+
+    sources = [
+        (setup.registry.domain(name), spec)
+        for name in (domains if domains is not None else setup.registry.names)
+        if name not in setup.registry.broken
+        for spec in setup.registry.domain(name).sources
+    ]
+    jobs = [partial(_examined, opened, domain, spec, left) for domain, spec in sources]
+    results = ask_each(jobs, width=_WIDTH, left=left)
     return [
-        _failed(blank, result) if isinstance(result, SourceError) else result
-        for (blank, _), result in zip(jobs, results, strict=True)
+        one
+        for (domain, spec), result in zip(sources, results, strict=True)
+        for one in (_failed(domain, spec, str(result)) if isinstance(result, SourceError) else result)
     ]
 
 
-def _jobs(
-    opened: OpenEngine, domain: DomainSpec, source: SourceSpec
-) -> Sequence[tuple[Health, Callable[[Ticket], Health]]]:
-    if source.adapter != "dify":
-        blank = Health(domain.domain, source.id, None, "failed")
-        return [(blank, partial(_searched, opened, domain, source, blank))]
-    blanks = [Health(domain.domain, source.id, dataset, "failed") for dataset in source.dataset_ids or ("",)]
-    return [(blank, partial(_described, opened.plugin.setup, source, blank)) for blank in blanks]
+def _examined(
+    opened: OpenEngine, domain: DomainSpec, spec: SourceSpec, left: Callable[[], float], _ticket: Ticket
+) -> list[Health]:
+    """Examine a source with as few calls as possible; no model is loaded for it."""
+    plugin = opened.plugin
+    opener = source_opener(plugin.setup, data_dir=plugin.data_dir, embedder=lambda: None)
+    seconds = max(left(), 0.0)
+    query = domain.title or _PROBE
+    report = examine_source(opener, domain, spec, query=query, quick=True, timeout_s=seconds, most_s=seconds)
+    found = report.examination
+    if found is None or not found.parts:
+        if report.problem is not None:
+            return _failed(domain, spec, report.problem)
+        return [Health(domain.domain, spec.id, None, "ok" if found is None else found.state)]
+    return [_part(domain, spec, part, report.problem) for part in found.parts]
 
 
-def _searched(opened: OpenEngine, domain: DomainSpec, source: SourceSpec, blank: Health, _ticket: Ticket) -> Health:
-    """Search the source for anything at all."""
-    request = SearchRequest(
-        query=domain.title or _PROBE,
+def _part(domain: DomainSpec, spec: SourceSpec, part: Examination, problem: str | None) -> Health:
+    told = "; ".join(filter(None, [part.problem, problem]))
+    return Health(
         domain=domain.domain,
-        overrides={"sources": (source.id,), "stage1_top_k": 1, "stage2_top_k": 1},
+        source_id=spec.id,
+        dataset_id=part.id,
+        state="failed" if told else part.state,
+        problem=_without_source(told, spec) or None,
+        name=part.name or None,
+        documents=part.documents,
     )
-    try:
-        opened.engine.search(request)
-    except AllSourcesFailed as error:
-        told = error.statuses[0].error if error.statuses else None
-        return blank._replace(problem=str(told["message"]) if told else str(error))
-    except ContextEngineError as error:
-        return _failed(blank, error)
-    return blank._replace(state="ok")
 
 
-def _described(setup: Setup, source: SourceSpec, blank: Health, ticket: Ticket) -> Health:
-    """Ask Dify what it says of the dataset."""
-    workspace: Workspace | None = None
-    try:
-        settings = check_dify(source)
-        connect = partial(setup.config.connections.get, source.connection or "")
-        workspace = Workspace(connect, SystemClock())
-        info, refused = workspace.info(
-            blank.dataset_id or "", workspace.access(), ticket, ttl_s=1.0, attempts=1, needed=True
-        )
-    except (ConfigError, SourceError) as error:
-        return _failed(blank, error)
-    finally:
-        if workspace is not None:
-            workspace.close()
-    if info is None:
-        return _failed(blank, refused or SourceError("Dify gave no answer"))
-    return _judged(blank, info, settings.indexing_technique is not None)
+def _failed(domain: DomainSpec, spec: SourceSpec, problem: str) -> list[Health]:
+    """Return what failed as a whole: each of its datasets has failed."""
+    told = _without_source(problem, spec)
+    return [Health(domain.domain, spec.id, dataset, "failed", told) for dataset in spec.dataset_ids or (None,)]
 
 
-def _judged(blank: Health, info: DatasetInfo, told_technique: bool) -> Health:
-    known = blank._replace(name=info.name or None, documents=info.documents)
-    if info.external:
-        return known._replace(problem=EXTERNAL)
-    if not info.api_enabled:
-        return known._replace(problem="API access is switched off: switch it on in the dataset's settings")
-    if info.documents == 0 or (info.technique is None and not told_technique):
-        return known._replace(state="empty")
-    return known._replace(state="ok")
-
-
-def _failed(blank: Health, error: ContextEngineError) -> Health:
-    text = str(error)
-    prefix = f"source {blank.source_id!r}: "
-    return blank._replace(state="failed", problem=text.removeprefix(prefix))
+def _without_source(problem: str, spec: SourceSpec) -> str:
+    return problem.removeprefix(f"source {spec.id!r}: ")
 
 
 def _grouped(failed: Sequence[Health]) -> dict[str, str]:

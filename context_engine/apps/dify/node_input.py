@@ -15,6 +15,8 @@ from context_engine.core.context import parse_fences
 from context_engine.core.models import (
     Chunk,
     FetchedAtBasis,
+    Notice,
+    NoticeCode,
     Registry,
     SourceSpec,
     SourceType,
@@ -46,7 +48,7 @@ class Passages(NamedTuple):
     """Chunks by the source they count as, and what a reader should know of them."""
 
     sources: tuple[tuple[SourceSpec, tuple[Chunk, ...]], ...]
-    notes: tuple[str, ...]
+    notices: tuple[Notice, ...]
 
 
 def read_passages(value: Any, registry: Registry, domain: str | None, *, trust_metadata: bool) -> Passages:
@@ -67,7 +69,7 @@ def read_passages(value: Any, registry: Registry, domain: str | None, *, trust_m
     rows = _rows(value)
     known = _Known(registry, domain)
     unknown = _stranger_spec(trust_metadata=trust_metadata)
-    notes: list[str] = []
+    notices: list[Notice] = []
     strangers: dict[str, None] = {}
     found: dict[str, tuple[SourceSpec, list[Chunk]]] = {} if rows else {_UNREGISTERED: (unknown, [])}
     for number, row in enumerate(rows, start=1):
@@ -77,11 +79,12 @@ def read_passages(value: Any, registry: Registry, domain: str | None, *, trust_m
         if spec is None:
             spec = unknown
             strangers[_stranger(row)] = None
-        found.setdefault(spec.id, (spec, []))[1].append(_read(number, row, spec, notes))
+        found.setdefault(spec.id, (spec, []))[1].append(_read(number, row, spec, notices))
     if strangers and not trust_metadata:
-        names = ", ".join(list(strangers)[:5])
-        notes.append(f"in no manifest, so counted as general web (tier 5): {names}")
-    return Passages(tuple((spec, tuple(chunks)) for spec, chunks in found.values()), tuple(notes))
+        names = list(strangers)[:5]
+        said = f"in no manifest, so counted as general web (tier 5): {', '.join(names)}"
+        notices.append(Notice(NoticeCode.PASSAGES_UNREGISTERED, "", said, {"origins": names}))
+    return Passages(tuple((spec, tuple(chunks)) for spec, chunks in found.values()), tuple(notices))
 
 
 def read_missing(value: Any, registry: Registry, domain: str | None) -> tuple[SourceSpec, ...]:
@@ -188,16 +191,16 @@ def _stranger(row: Mapping[str, Any]) -> str:
     return f"{str(name)[:80]!r}" if name else "passages without a source"
 
 
-def _read(number: int, row: Mapping[str, Any], spec: SourceSpec, notes: list[str]) -> Chunk:
+def _read(number: int, row: Mapping[str, Any], spec: SourceSpec, notices: list[Notice]) -> Chunk:
     try:
-        return _chunk(row, spec, notes)
+        return _chunk(row, spec, notices)
     except InvalidRequest as error:
         raise InvalidRequest(f"passages: passage {number}: {error}") from None
 
 
-def _chunk(row: Mapping[str, Any], spec: SourceSpec, notes: list[str]) -> Chunk:
+def _chunk(row: Mapping[str, Any], spec: SourceSpec, notices: list[Notice]) -> Chunk:
     if not _of_node(row):
-        return chunk_from_dict(row, notes)
+        return chunk_from_dict(row, notices)
     metadata = row["metadata"]
     own = metadata.get("doc_metadata")
     own = dict(own) if isinstance(own, Mapping) else {}
@@ -213,7 +216,7 @@ def _chunk(row: Mapping[str, Any], spec: SourceSpec, notes: list[str]) -> Chunk:
         position=position - 1 if isinstance(position, int) and position > 0 else None,
         metadata=own,
         **_age(own),
-        **_reader(spec).claims(own, notes),
+        **_reader(spec).claims(own, notices),
     )
 
 
@@ -226,12 +229,11 @@ def _age(own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reader(spec: SourceSpec) -> MetadataReader:
-    if spec.adapter == "dify":
-        try:
-            return MetadataReader(check_dify(spec))
-        except ConfigError:
-            pass
-    return MetadataReader(DifySettings(metadata=_NAMES))
+    """Return what reads a document's metadata by the manifest's names, where the source has settings for Dify."""
+    try:
+        return MetadataReader(check_dify(spec))
+    except ConfigError:
+        return MetadataReader(DifySettings(metadata=_NAMES))
 
 
 def _unfenced(content: str, own: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from datetime import date
 from typing import Any, Final
 from uuid import UUID, uuid5
 
-from context_engine.apps.dify.notices import Notice, missing_sources, notice_of
+from context_engine.apps.dify.missing_knowledge import Notice, missing_sources, notice_of
 from context_engine.core.context import fence
 from context_engine.core.context.render import QUOTED
 from context_engine.core.models import Decision, RankedChunk, SearchResult, TrustClass

@@ -22,11 +22,11 @@ from context_engine.apps.dify.certificate import read_certificates
 from context_engine.apps.dify.credentials import Credentials
 from context_engine.apps.dify.settings_line import SettingsLine, read_line
 from context_engine.errors import ConfigError
-from context_engine.settings import Config, ConfigPaths, Setting, find_data_dir, load_config
+from context_engine.settings import Config, ConfigPaths, find_data_dir, load_config
 from context_engine.settings.connections import read_fields
 from context_engine.settings.interpolate import Interpolator
 from context_engine.settings.registry import load_registry
-from context_engine.settings.stages import STAGE_VARIABLE
+from context_engine.settings.stage_overlay import STAGE_VARIABLE
 from context_engine.wiring import Setup
 
 __all__ = ["CONNECTION", "PluginSetup", "load_plugin"]
@@ -36,7 +36,6 @@ NO_DOMAINS: Final = (
     "no domain is configured: paste the line of 'context-engine plugin settings' into 'Domains', install a package "
     "with manifests in it ('context-engine plugin pack --manifests DIR'), or tick 'Demo bank'"
 )
-_CONCURRENCY: Final = 64
 TWO_BANKS: Final = (
     "the demo bank is ticked and domains are configured: untick it to search your own, or take the domains out"
 )
@@ -108,19 +107,11 @@ def _packed(root: Path) -> ConfigPaths | None:
 def _loaded(
     paths: ConfigPaths, line: SettingsLine | None, credentials: Credentials, place: Path, env: dict[str, str]
 ) -> Setup:
-    config = _for_many(_connected(load_config(paths, env=env), line, credentials, place, env))
+    config = _connected(load_config(paths, env=env), line, credentials, place, env)
     registry = load_registry(
         paths, env=env, stage=config.stage, connections=config.connections.names, doc_types=config.chunking
     )
     return Setup(config=config, registry=registry, resolver=config.resolver(registry.files), env=env, cwd=paths.cwd)
-
-
-def _for_many(config: Config) -> Config:
-    """Let many workflows ask one source at once: how many calls reach Dify is for the connection to bound."""
-    key = "source_concurrency"
-    if any(key in layer for layer in (config.environment, config.seeds, config.files)):
-        return config
-    return replace(config, files={**config.files, key: Setting(_CONCURRENCY, "plugin")})
 
 
 def _connected(

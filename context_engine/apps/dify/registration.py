@@ -1,7 +1,7 @@
 """What Dify would make of an External Knowledge API: its two registration probes and one retrieval, played from here.
 
-Dify appends `/retrieval` to the address as it stands, waits five seconds, and asks three times more after a 429 or a
-5xx; here each question is asked once.
+Dify appends `/retrieval` to the address as it stands, waits five seconds, follows redirects, and asks three times more
+after a 429 or a 5xx; here each question is asked once. It asks with httpx as it comes, and so it is played with it.
 """
 
 from __future__ import annotations
@@ -42,11 +42,10 @@ class Played(NamedTuple):
     records: int | None = None
 
 
-def play(client: httpx.Client, address: str, token: str, *, domain: str | None, query: str) -> list[Played]:
+def play(address: str, token: str, *, domain: str | None, query: str) -> list[Played]:
     """Play the probes, and a retrieval where a domain is named.
 
     Args:
-        client: sends; its time limit is set here.
         address: as it is registered in Dify: without `/retrieval`.
         token: the API key of the registration.
         domain: the External Knowledge ID; None plays the probes alone.
@@ -54,14 +53,15 @@ def play(client: httpx.Client, address: str, token: str, *, domain: str | None, 
     """
     url, headers = f"{address}/retrieval", {"Authorization": f"Bearer {token}"}
     newer = {"knowledge_id": "", "query": "", "retrieval_setting": {"top_k": 1, "score_threshold": 0.0}}
-    found = [
-        _registered("registration", _sent(client, url, headers, None)),
-        _registered("newer registration", _sent(client, url, headers, newer)),
-    ]
-    if domain is not None:
-        setting = {"top_k": 4, "score_threshold": 0.0}
-        body = {"retrieval_setting": setting, "query": query, "knowledge_id": domain, "metadata_condition": None}
-        found.append(_retrieved(_sent(client, url, headers, body, follow=True)))
+    with httpx.Client() as client:
+        found = [
+            _registered("registration", _sent(client, url, headers, None)),
+            _registered("newer registration", _sent(client, url, headers, newer)),
+        ]
+        if domain is not None:
+            setting = {"top_k": 4, "score_threshold": 0.0}
+            body = {"retrieval_setting": setting, "query": query, "knowledge_id": domain, "metadata_condition": None}
+            found.append(_retrieved(_sent(client, url, headers, body, follow=True)))
     return found
 
 

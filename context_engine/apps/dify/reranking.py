@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from context_engine.apps.dify.engines import OpenEngine
@@ -16,6 +17,8 @@ from context_engine.core.models import (
     Caller,
     Chunk,
     DomainSpec,
+    EffectiveSettings,
+    Notice,
     Registry,
     ScoreKind,
     SearchRequest,
@@ -25,6 +28,8 @@ from context_engine.core.models import (
     SourceSpec,
 )
 from context_engine.errors import SourceUnavailable
+from context_engine.settings import Setting, SettingsResolver
+from context_engine.settings.layers import with_layer
 
 __all__ = ["rerank_passages"]
 
@@ -37,11 +42,11 @@ class _Given:
 
     score_kinds = frozenset(ScoreKind)
 
-    def __init__(self, source_id: str, chunks: Sequence[Chunk], notes: tuple[str, ...], *, missing: bool) -> None:
+    def __init__(self, source_id: str, chunks: Sequence[Chunk], notices: tuple[Notice, ...], *, missing: bool) -> None:
         self.source_id = source_id
         failure = SourceUnavailable(_MISSING, source_id=source_id)
         self._failure = failure if missing and not chunks else None
-        self._answer = SourceAnswer(chunks=chunks, notes=notes, failures=(failure,) if missing else ())
+        self._answer = SourceAnswer(chunks=chunks, notes=notices, failures=(failure,) if missing else ())
 
     def search(self, query: SourceQuery) -> SourceAnswer:
         """Return what was given.
@@ -82,20 +87,29 @@ def rerank_passages(
     reranker = None if model is None else ModelReranker(model, ask)
     overrides: dict[str, Any] = {"stage1_top_k": MOST_PASSAGES, **whole_fields(fields)}
     overrides["sources"] = tuple(spec.id for spec, _ in passages.sources)
-    if reranker is not None:
-        overrides |= {"reranker": reranker.name, "reranking_enabled": True}
     domain = _domain(setup.registry, name, passages)
     request = SearchRequest(query=query_field(fields), domain=domain.domain, caller=caller, overrides=overrides)
     given = {
-        spec.id: _Given(spec.id, chunks, _notes(place, passages), missing=spec.id in missing)
+        spec.id: _Given(spec.id, chunks, _notices(place, passages), missing=spec.id in missing)
         for place, (spec, chunks) in _placed(passages)
     }
     registry = Registry.model_construct(domains={domain.domain: domain})
     form = context_form(fields)
-    with Engine(
-        registry, lambda _domain, spec: given[spec.id], resolve=setup.resolver.resolve, reranker=reranker
-    ) as engine:
+    resolve = partial(_resolve, setup.resolver, reranker)
+    with Engine(registry, lambda _domain, spec: given[spec.id], resolve=resolve, reranker=reranker) as engine:
         return engine.search(request), form
+
+
+def _resolve(
+    resolver: SettingsResolver, reranker: ModelReranker | None, domain: DomainSpec, request: SearchRequest
+) -> EffectiveSettings:
+    """Return the settings of a ranking; the form's rerank model is the reranker, and it runs."""
+    settings = resolver.resolve(domain, request)
+    if reranker is None:
+        return settings
+    return with_layer(
+        settings, {"reranker": Setting(reranker.name, "call"), "reranking_enabled": Setting(True, "call")}
+    )
 
 
 def _with_missing(passages: Passages, missing: Mapping[str, SourceSpec]) -> Passages:
@@ -121,6 +135,6 @@ def _placed(passages: Passages) -> Sequence[tuple[int, tuple[SourceSpec, tuple[C
     return list(enumerate(passages.sources))
 
 
-def _notes(place: int, passages: Passages) -> tuple[str, ...]:
-    """All notes stand with the last source: that of passages in no manifest comes last."""
-    return passages.notes if place == len(passages.sources) - 1 else ()
+def _notices(place: int, passages: Passages) -> tuple[Notice, ...]:
+    """All notices stand with the last source: that of passages in no manifest comes last."""
+    return passages.notices if place == len(passages.sources) - 1 else ()

@@ -21,7 +21,7 @@ from context_engine.apps.dify.external import (
 )
 from context_engine.apps.dify.failure import ToolFailure, guarded
 from context_engine.apps.dify.fields import flag_field
-from context_engine.apps.dify.notices import missing_sources, sources_notice
+from context_engine.apps.dify.missing_knowledge import missing_sources, sources_notice
 from context_engine.core.models import Caller, SearchRequest, SearchResult
 from context_engine.errors import AllSourcesFailed, InvalidRequest, UnknownDomain
 

@@ -123,7 +123,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     out = dict(pairs)
     if len(out) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} stands twice: keep one")
+        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} appears twice: keep one")
     return out
 
 

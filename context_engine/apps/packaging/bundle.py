@@ -22,7 +22,7 @@ from context_engine.errors import ConfigError, MissingVariable
 from context_engine.settings import ConfigPaths
 from context_engine.settings.files import read_json, read_yaml
 from context_engine.settings.paths import CONFIG_FILES
-from context_engine.settings.stages import Stage, load_stage
+from context_engine.settings.stage_overlay import StageOverlay, load_overlay
 from context_engine.wiring import check
 
 __all__ = ["Bundle", "read_bundle", "settings_line"]
@@ -83,7 +83,7 @@ def read_bundle(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None
     """
     if not paths.manifests():
         raise ConfigError("there is no manifest: a plugin without domains has nothing to search", key="manifests")
-    overlay = load_stage(paths, env=env, name=stage)
+    overlay = load_overlay(paths, env=env, name=stage)
     found = {name: path for name in CONFIG_FILES if (path := paths.config_file(name)) is not None}
     if paths.config_dir is not None and not found:
         names = ", ".join(CONFIG_FILES)
@@ -116,7 +116,7 @@ def settings_line(bundle: Bundle) -> SettingsLine:
     return SettingsLine(manifests=list(bundle.manifests.values()), connections=bundle.connections, config=bundle.config)
 
 
-def _connections(paths: ConfigPaths, overlay: Stage) -> dict[str, dict[str, Any]]:
+def _connections(paths: ConfigPaths, overlay: StageOverlay) -> dict[str, dict[str, Any]]:
     path = paths.config_file(_CONNECTIONS)
     rows = _dated(read_yaml(path, paths.label(path), may_be_empty=True)) if path else {}
     upper = {name: {key: value for key, (_, value) in row.items()} for name, row in overlay.connections.items()}
@@ -124,7 +124,7 @@ def _connections(paths: ConfigPaths, overlay: Stage) -> dict[str, dict[str, Any]
     return {name: {**(rows.get(name) or {}), **upper.get(name, {})} for name in names}
 
 
-def _staged(manifest: dict[str, Any], overlay: Stage) -> dict[str, Any]:
+def _staged(manifest: dict[str, Any], overlay: StageOverlay) -> dict[str, Any]:
     sources = manifest.get("sources")
     if not isinstance(sources, list):
         return manifest

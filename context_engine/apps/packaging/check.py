@@ -1,4 +1,25 @@
-"""Every rule Dify applies to a plugin, and those of this project, applied before it is installed."""
+"""The rules of a plugin that the SDK's own load (`sdk`) does not apply; what it refuses stands here no second time.
+
+What the SDK misses, tried with 0.10.2 on a broken copy for each rule, and who refuses it later:
+
+| rule | what it finds | where it is found otherwise |
+|---|---|---|
+| pattern, length, range | versions, authors, names, times of another form; texts too long | Dify's daemon |
+| type, choice | 1 or "yes" for true; a runner, method, tag or type of output not known | Dify's daemon and API |
+| required | nothing under `tools`, `endpoints`, `arch`, `storage.size`; no text for the model | Dify's daemon |
+| path, icon, file | a file that is named and not there, or needed and not there | Dify's daemon |
+| tags | a tag that the provider inherits and must not have | Dify's API |
+| duplicate, default, options, scope | a field twice; a default that is no value of its field | Dify's API |
+| language | a label without zh_Hans, or in a language that Dify does not read | by its reader |
+| permission, plugins, one-provider | rights that do nothing; kinds that exclude each other | nowhere |
+| output-schema | variables that overwrite Dify's own or cannot be picked | the workflow's editor |
+| stem, credentials, no-init | files and keys that the SDK passes over | nowhere |
+| no-print, no-event-loop, python | what breaks the protocol or the runtime; a broken `main.py` | the running plugin |
+| readme, privacy, ignore | what the marketplace asks for | its review |
+| never-ships, size | keys and passwords; more than 50 MiB | nowhere; at the upload |
+| requirements, version, toml | requirements or a version unlike the carried package's | the installation |
+| yaml | a file that cannot be read or holds a key twice | Dify's daemon |
+"""
 
 from __future__ import annotations
 
@@ -53,7 +74,7 @@ def check(place: Path, *, sdk_python: Path | None = None) -> CheckResult:
     if place.is_dir():
         files = read_folder(place)
         if project is not None and "context_engine/__init__.py" not in files:
-            files |= vendor_project(project).files
+            files |= vendor_project(project, [files]).files
     elif place.is_file():
         files = read_package(place)
     else:
@@ -74,14 +95,13 @@ def check_files(files: Files, project: Project | None = None) -> tuple[Finding, 
     report = Report(files)
     manifest = check_manifest(report)
     if manifest is not None:
-        sources: list[tuple[str, str]] = []
         for provider in manifest.at("plugins").at("tools").items():
             if isinstance(provider.value, str) and provider.value in files:
-                sources += check_provider(report, provider.value, manifest)
+                check_provider(report, provider.value, manifest)
         for group in manifest.at("plugins").at("endpoints").items():
             if isinstance(group.value, str) and group.value in files:
-                sources += check_group(report, group.value)
-        check_code(report, sources)
+                check_group(report, group.value)
+        check_code(report)
         check_versions(
             report,
             manifest.at("version").value,

@@ -21,8 +21,6 @@ def check_documents(report: Report) -> None:
     for path in report.files:
         if path in ("__init__.py", "dify_plugin/__init__.py"):
             report.add(path, "", "no-init", "shadows Dify's SDK, whose import name is the same: take it out")
-    if not any(path.startswith("_assets/") for path in report.files):
-        report.add("_assets", "", "icon", "there is no such folder, or nothing in it")
     _check_readmes(report)
     _check_privacy(report)
     ignore = report.files.get(".difyignore")

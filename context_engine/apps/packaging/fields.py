@@ -7,17 +7,8 @@ from typing import Final
 
 from context_engine.apps.packaging.findings import Node
 
-__all__ = ["check_field", "check_options", "check_scope", "source_of"]
+__all__ = ["check_field", "check_options", "check_scope"]
 
-FIELD_TYPES: Final = (
-    "secret-input",
-    "text-input",
-    "select",
-    "boolean",
-    "app-selector",
-    "model-selector",
-    "array[tools]",
-)
 _MODEL_SCOPES: Final = frozenset(
     {"llm", "text-embedding", "rerank", "tts", "speech2text", "moderation", "vision", "document", "tool-call"}
 )
@@ -27,17 +18,13 @@ _MOST_OPTIONS: Final = 127
 
 def check_field(node: Node) -> None:
     """Check one credential or one setting of an endpoint."""
-    if not node.mapping():
-        return
-    kind = node.at("type").choice(FIELD_TYPES)
+    kind = node.at("type").text()
     node.at("required").flag()
     node.at("multiple").flag()
-    node.at("label").languages()
-    for name in ("help", "placeholder"):
-        node.at(name).languages(required=False)
-    node.at("url").text(required=False)
+    for name in ("label", "help", "placeholder"):
+        node.at(name).languages()
     check_scope(node, kind)
-    check_options(node, kind, needed=kind == "select")
+    check_options(node, kind)
     _check_default(node, kind)
 
 
@@ -55,20 +42,17 @@ def _check_default(node: Node, kind: str | None) -> None:
         default.fail("default", "must be text, a number, true or false")
 
 
-def check_options(node: Node, kind: str | None, *, needed: bool, icons: bool = False) -> None:
+def check_options(node: Node, kind: str | None) -> None:
     """Check the options of a select, and that its default is one of them."""
     options = node.at("options")
-    if needed and not options.value:
+    if kind == "select" and not options.value:
         options.fail("options", "a select needs options")
         return
     values: list[str] = []
     for option in options.items():
-        if not option.mapping():
-            continue
         value = option.at("value").text(longest=127)
         option.at("label").languages()
-        if icons and option.at("icon").text(required=False):
-            option.report.asset(option.at("icon"))
+        option.report.asset(option.at("icon"))
         if value is not None and value in values:
             option.at("value").fail("options", f"{value!r} stands twice")
         values.append(value or "")
@@ -84,7 +68,7 @@ def check_options(node: Node, kind: str | None, *, needed: bool, icons: bool = F
 def check_scope(node: Node, kind: str | None) -> None:
     """Check a scope: it stands on an app-selector, a model-selector or a parameter of type any."""
     scope = node.at("scope")
-    text = scope.text(required=False, longest=1024)
+    text = scope.text(longest=1024)
     if text is None or kind is None or kind == "any":
         return
     valid = {"app-selector": _APP_SCOPES, "model-selector": _MODEL_SCOPES}.get(kind)
@@ -94,9 +78,3 @@ def check_scope(node: Node, kind: str | None) -> None:
     for word in text.split("&"):
         if word.strip() not in valid:
             scope.fail("scope", f"{word.strip()!r} is no scope of a {kind}. Valid: {', '.join(sorted(valid))}.")
-
-
-def source_of(node: Node) -> str | None:
-    """Return the Python file behind a YAML file, None where it is not named or not there."""
-    source = node.at("extra").at("python").at("source")
-    return source.value if source.report.path(source) else None

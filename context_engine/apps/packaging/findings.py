@@ -15,7 +15,6 @@ from context_engine.errors import nearest
 __all__ = ["LANGUAGES", "Finding", "Node", "Report", "open_yaml"]
 
 LANGUAGES: Final = ("en_US", "zh_Hans", "ja_JP", "pt_BR")
-_NEEDED_LANGUAGES: Final = ("en_US", "zh_Hans")
 _LONGEST_TEXT: Final = 1023
 
 
@@ -96,78 +95,59 @@ class Node:
             return False
         return True
 
-    def mapping(self, *, required: bool = True) -> bool:
-        """Return whether this is a mapping; report what is not."""
-        if self.value is None and not required:
-            return False
-        return self.given() and self._is(Mapping, "a mapping")
-
     def items(self) -> list[Node]:
         """Return the items of a list; an item is called by its name or its place; [] where there is none."""
-        if self.value is None or not self._is(list, "a list"):
-            return []
         out: list[Node] = []
-        for index, value in enumerate(self.value):
+        for index, value in enumerate(self.value if isinstance(self.value, list) else ()):
             name = value.get("name") if isinstance(value, Mapping) else None
             out.append(Node(self.report, self.file, f"{self.key}.{name if isinstance(name, str) else index}", value))
         return out
 
-    def text(
-        self, *, required: bool = True, longest: int | None = None, pattern: str | None = None, example: str = ""
-    ) -> str | None:
-        """Return a text that keeps its rules, else None."""
-        if self.value is None and not required:
-            return None
-        if not self.given() or not self._is(str, "text: put it in quotes"):
-            return None
-        text: str = self.value
-        if longest is not None and len(text) > longest:
-            self.fail("length", f"has {len(text)} characters, at most {longest} are allowed")
-            return None
-        if pattern is not None and not re.fullmatch(pattern, text):
-            self.fail("pattern", f"{text!r} does not match {pattern}{f', e.g. {example}' if example else ''}")
-            return None
-        return text
+    def entries(self) -> list[Node]:
+        """Return the values of a mapping; [] where there is none."""
+        return [self.at(str(name)) for name in self.value] if isinstance(self.value, Mapping) else []
 
-    def choice(self, valid: Iterable[str], *, required: bool = True) -> str | None:
+    def text(self, *, longest: int | None = None, pattern: str | None = None, example: str = "") -> str | None:
+        """Return a text that keeps its rules, else None."""
+        if not isinstance(self.value, str) or not self.value:
+            return None
+        if longest is not None and len(self.value) > longest:
+            self.fail("length", f"has {len(self.value)} characters, at most {longest} are allowed")
+            return None
+        if pattern is not None and not re.fullmatch(pattern, self.value):
+            self.fail("pattern", f"{self.value!r} does not match {pattern}{f', e.g. {example}' if example else ''}")
+            return None
+        return self.value
+
+    def choice(self, valid: Iterable[str]) -> str | None:
         """Return one of the valid words, else None."""
-        text, words = self.text(required=required), tuple(valid)
+        text, words = self.text(), tuple(valid)
         if text is not None and text not in words:
             self.fail("choice", f"{text!r} is not accepted.{nearest(text, words)}")
             return None
         return text
 
     def flag(self) -> None:
-        """Check that it is true, false or not given."""
-        if self.value is not None:
-            self._is(bool, "true or false")
+        """Check that it is true, false or not given: the SDK takes 1 and "yes" too, Dify does not."""
+        if self.value is not None and not isinstance(self.value, bool):
+            self.fail("type", f"must be true or false, got {self.value!r}"[:200])
 
-    def number(self, *, whole: bool = False) -> float | None:
+    def number(self) -> float | None:
         """Return a number, None where it is not given or none."""
-        if self.value is None:
-            return None
-        right = isinstance(self.value, int if whole else int | float) and not isinstance(self.value, bool)
-        if not right:
-            self.fail("type", f"must be a {'whole ' if whole else ''}number, got {self.value!r}")
-            return None
-        return float(self.value)
+        is_number = isinstance(self.value, int | float) and not isinstance(self.value, bool)
+        return float(self.value) if is_number else None
 
-    def languages(self, *, required: bool = True) -> None:
-        """Check a text in several languages: en_US and zh_Hans needed, 1 to 1023 characters each."""
-        if not self.mapping(required=required):
+    def languages(self) -> None:
+        """Check a text in several languages: zh_Hans needed beside en_US, 1023 characters each at most."""
+        if not isinstance(self.value, Mapping):
             return
-        for name in (*_NEEDED_LANGUAGES, *(key for key in self.value if key not in _NEEDED_LANGUAGES)):
-            one = self.at(str(name))
+        self.at("zh_Hans").given()
+        for one in self.entries():
+            name = one.key.rsplit(".", 1)[-1]
             if name not in LANGUAGES:
-                one.fail("language", f"is no language that Dify reads.{nearest(str(name), LANGUAGES)}")
+                one.fail("language", f"is no language that Dify reads.{nearest(name, LANGUAGES)}")
             else:
                 one.text(longest=_LONGEST_TEXT)
-
-    def _is(self, kind: type | tuple[type, ...], what: str) -> bool:
-        if isinstance(self.value, kind):  # type: ignore[arg-type, unused-ignore]
-            return True
-        self.fail("type", f"must be {what}, got {self.value!r}"[:200])
-        return False
 
 
 def open_yaml(report: Report, file: str) -> Node | None:
@@ -183,8 +163,10 @@ def open_yaml(report: Report, file: str) -> Node | None:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         report.add(file, "", "yaml", f"is not usable YAML: {' '.join(str(error).split())}")
         return None
-    node = Node(report, file, "", value)
-    return node if node.mapping() else None
+    if isinstance(value, Mapping):
+        return Node(report, file, "", value)
+    report.add(file, "", "yaml", "must hold keys with values")
+    return None
 
 
 class _Loader(yaml.SafeLoader):

@@ -16,7 +16,7 @@ from context_engine.apps.packaging.check import check_files
 from context_engine.apps.packaging.files import MAX_BYTES, Files, never_ships, read_folder, read_package, size_line
 from context_engine.apps.packaging.findings import Finding
 from context_engine.apps.packaging.manifest import MANIFEST
-from context_engine.apps.packaging.requirements import REQUIREMENTS, normal, read_requirements
+from context_engine.apps.packaging.requirements import REQUIREMENTS, canonical, read_requirements
 from context_engine.apps.packaging.sign import sign
 from context_engine.apps.packaging.vendor import find_project, vendor_installed, vendor_project
 from context_engine.apps.packaging.wheels import Target, download_wheels
@@ -91,9 +91,11 @@ def pack(plugin_dir: Path, out: Path, options: PackOptions | None = None, *, env
     if project is None:
         problem = f"{plugin_dir} does not lie in a checkout of context_engine: run this in the checkout's root"
         raise ConfigError(problem, key="--plugin-dir")
-    own, included = vendor_project(project), [vendor_installed(name) for name in options.include]
+    plugin, included = read_folder(plugin_dir), [vendor_installed(name) for name in options.include]
+    carried = [one.files for one in included]
+    own = vendor_project(project, [plugin, *carried])
     files: dict[str, bytes] = {}
-    for part in (read_folder(plugin_dir), own.files, *(one.files for one in included)):
+    for part in (plugin, own.files, *carried):
         _refuse_overlap(files, part)
         files |= part
     files[REQUIREMENTS] = _required(files, [line for one in included for line in one.requires])
@@ -137,15 +139,16 @@ def _baked(options: PackOptions, env: Mapping[str, str]) -> tuple[dict[str, byte
 def _required(files: Files, more: list[str]) -> bytes:
     """Return requirements.txt with what the included packages need besides."""
     text = files.get(REQUIREMENTS, b"").decode("utf-8")
-    have = {one.name: one for one in read_requirements(text.splitlines())[0]}
+    have = {canonical(one.name): one for one in read_requirements(text.splitlines())[0]}
     added: list[str] = []
     for one in read_requirements(more)[0]:
-        if one.name not in have:
-            have[one.name] = one
+        name = canonical(one.name)
+        if name not in have:
+            have[name] = one
             added.append(str(one))
-        elif have[one.name] != one:
-            problem = f"needs {one}, and the plugin {have[one.name]}: write the same in both"
-            raise ConfigError(problem, file=REQUIREMENTS, key=normal(one.name))
+        elif have[name] != one:
+            problem = f"needs {one}, and the plugin {have[name]}: write the same in both"
+            raise ConfigError(problem, file=REQUIREMENTS, key=name)
     return (text.rstrip("\n") + "\n" + "".join(f"{line}\n" for line in added) if added else text).encode()
 
 

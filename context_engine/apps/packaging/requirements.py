@@ -7,16 +7,20 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from email.parser import HeaderParser
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from context_engine.apps.packaging.findings import Report
+from context_engine.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 __all__ = [
+    "REQUIREMENTS",
     "SDK",
-    "Requirement",
+    "canonical",
     "check_requirements",
     "check_versions",
-    "normal",
     "package_version",
     "read_requirements",
 ]
@@ -25,62 +29,48 @@ SDK: Final = "dify_plugin>=0.10,<0.11"
 """Dynamic selects of tools work from 0.10.0 on."""
 
 REQUIREMENTS: Final = "requirements.txt"
-_LINE: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?\s*\(?([^;()]*)\)?\s*(?:;\s*(.*))?")
+_READING: Final = "checking or packing a plugin"
+_EXTRA: Final = "plugin"
 _CHANGELOG: Final = re.compile(r"^## \[?(\d[^\]\s]*)", re.MULTILINE)
 
 
-class Requirement(NamedTuple):
-    """One line, in a form that can be compared."""
-
-    name: str
-    extras: frozenset[str]
-    versions: frozenset[str]
-    marker: str
-
-    def __str__(self) -> str:
-        extras = f"[{','.join(sorted(self.extras))}]" if self.extras else ""
-        marker = f"; {self.marker}" if self.marker else ""
-        return f"{self.name}{extras}{','.join(sorted(self.versions, reverse=True))}{marker}"
-
-
-def normal(name: str) -> str:
+def canonical(name: str) -> str:
     """Return a distribution's name as indexes compare it.
 
-    >>> normal("Dify_Plugin")
+    >>> canonical("Dify_Plugin")
     'dify-plugin'
+
+    Raises:
+        MissingExtra: `packaging` is not installed.
     """
-    return re.sub(r"[-_.]+", "-", name).lower()
+    try:
+        from packaging.utils import canonicalize_name
+    except ImportError as error:
+        raise MissingExtra(_READING, _EXTRA) from error
+    return canonicalize_name(name)
 
 
 def read_requirements(lines: Iterable[str]) -> tuple[list[Requirement], list[str]]:
-    """Return the requirements and the lines that are something else, paths among them."""
+    """Return the requirements and the lines that are something else, paths among them.
+
+    Raises:
+        MissingExtra: `packaging` is not installed.
+    """
+    try:
+        from packaging.requirements import InvalidRequirement, Requirement
+    except ImportError as error:
+        raise MissingExtra(_READING, _EXTRA) from error
     found: list[Requirement] = []
     others: list[str] = []
     for raw in lines:
         line = raw.split(" #")[0].strip()
         if not line or line.startswith("#"):
             continue
-        match = _LINE.fullmatch(line)
-        if match is None:
+        try:
+            found.append(Requirement(line))
+        except InvalidRequirement:
             others.append(line)
-            continue
-        name, extras, versions, marker = match.groups()
-        words = frozenset(_version(part) for part in versions.split(",") if part.strip())
-        found.append(
-            Requirement(
-                normal(name),
-                frozenset(part.strip() for part in (extras or "[]")[1:-1].split(",") if part.strip()),
-                words,
-                " ".join((marker or "").replace('"', "'").split()),
-            )
-        )
     return found, others
-
-
-def _version(part: str) -> str:
-    """Return a version clause without blanks and without zeros at its end: 0.10.0 is 0.10."""
-    clause = part.replace(" ", "")
-    return clause if clause.startswith(("~=", "===")) or "*" in clause else re.sub(r"(?:\.0)+$", "", clause)
 
 
 def check_requirements(report: Report) -> None:
@@ -88,7 +78,7 @@ def check_requirements(report: Report) -> None:
     if REQUIREMENTS not in report.files:
         report.add(REQUIREMENTS, "", "file", "is missing: Dify installs from it")
         return
-    wanted = {one.name: one for one in _wanted(report)}
+    wanted = {canonical(one.name): one for one in _wanted(report)}
     if not wanted:
         return
     found, others = read_requirements(report.files[REQUIREMENTS].decode("utf-8", "replace").splitlines())
@@ -114,14 +104,14 @@ def _wanted(report: Report) -> list[Requirement]:
 
 
 def _compare(report: Report, file: str, wanted: Mapping[str, Requirement], found: list[Requirement]) -> None:
-    names = [one.name for one in found]
-    for one in found:
-        if one.name not in wanted:
-            report.add(file, one.name, "requirements", "is needed by nothing in the package: take it out")
-        elif one != wanted[one.name]:
-            report.add(file, one.name, "requirements", f"{one} must be {wanted[one.name]}, as the package itself says")
-        elif names.count(one.name) > 1:
-            report.add(file, one.name, "requirements", "stands twice")
+    names = [canonical(one.name) for one in found]
+    for name, one in zip(names, found):
+        if name not in wanted:
+            report.add(file, name, "requirements", "is needed by nothing in the package: take it out")
+        elif one != wanted[name]:
+            report.add(file, name, "requirements", f"{one} must be {wanted[name]}, as the package itself says")
+        elif names.count(name) > 1:
+            report.add(file, name, "requirements", "stands twice")
     for name in sorted(set(wanted) - set(names)):
         report.add(file, name, "requirements", f"is missing: add {wanted[name]}")
 
@@ -129,19 +119,31 @@ def _compare(report: Report, file: str, wanted: Mapping[str, Requirement], found
 def _check_wheels(
     report: Report, wanted: Mapping[str, Requirement], paths: list[str], found: list[Requirement]
 ) -> None:
-    listed = {normal(path.rsplit("/", 1)[-1].split("-")[0]): path for path in paths}
+    listed = {canonical(path.rsplit("/", 1)[-1].split("-")[0]): path for path in paths}
     for path in paths:
         if path.removeprefix("./") not in report.files:
             report.add(REQUIREMENTS, path, "requirements", "there is no such file in the package")
     for one in found:
-        report.add(REQUIREMENTS, one.name, "requirements", "is not listed by path, and others are: an index is needed")
+        report.add(
+            REQUIREMENTS,
+            canonical(one.name),
+            "requirements",
+            "is not listed by path, and others are: an index is needed",
+        )
     for name in sorted(set(wanted) - set(listed)):
         report.add(REQUIREMENTS, name, "requirements", f"is missing: no wheel of {wanted[name]} is listed")
     sdk = listed.get("dify-plugin", "")
-    if sdk and "-0.10." not in sdk:
+    if sdk and not _satisfies(sdk, wanted["dify-plugin"]):
         report.add(REQUIREMENTS, sdk, "requirements", f"is not {SDK}")
     if "pyproject.toml" in report.files:
         report.add("pyproject.toml", "", "requirements", "must not stand beside wheels: Dify would install from it")
+
+
+def _satisfies(wheel: str, requirement: Requirement) -> bool:
+    try:
+        return requirement.specifier.contains(f"{wheel}-".rsplit("/", 1)[-1].split("-")[1])
+    except ValueError:  # no version stands there
+        return False
 
 
 def _check_pyproject(report: Report, wanted: Mapping[str, Requirement]) -> None:

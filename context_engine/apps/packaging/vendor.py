@@ -1,24 +1,38 @@
-"""Packages carried inside the plugin, each with the metadata by which its entry points are found."""
+"""Packages carried inside the plugin, each with the metadata by which its entry points are found.
+
+Of the engine only what the plugin's own files, the adapters and the packages carried along can reach is carried; an
+entry point is named where its module is. Left out is what needs an extra, which the plugin's requirements do not bring:
+models that run in the process, and the search by vectors of the embedded base.
+"""
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, distributions, packages_distributions
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from context_engine.apps.packaging.files import read_tree
-from context_engine.apps.packaging.requirements import normal, package_version
+from context_engine.apps.packaging.files import Files, read_tree
+from context_engine.apps.packaging.reach import reachable
+from context_engine.apps.packaging.requirements import canonical, package_version, read_requirements
 from context_engine.errors import ConfigError
 
 __all__ = ["Project", "Vendored", "find_project", "vendor_installed", "vendor_project"]
 
 _GROUPS: Final = "context_engine."
 _SOURCE: Final = "context_engine"
+_IN_PROCESS: Final = frozenset(("sentence_transformers", "onnx", "cross_encoder", "max_sim"))
+"""Adapters that need an extra."""
+_BY_VECTORS: Final = ("cells.py", "loading.py", "matrix.py")
+"""Modules of the embedded base that need an extra."""
+_STARTED_BY_COMMAND: Final = "context_engine.ingest.serving"
+_OF_THE_COMMAND_LINE: Final = frozenset(("click", "rich"))
+"""Requirements of the command line alone, which the plugin does not carry."""
+_UNUSED_DATA: Final = ("demo/README.md", "demo/questions.jsonl", "settings/templates/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,15 +75,36 @@ def find_project(plugin_dir: Path) -> Project | None:
     return Project(root=root, table=table, changelog=changelog.read_text("utf-8") if changelog.is_file() else None)
 
 
-def vendor_project(project: Project) -> Vendored:
-    """Return the checkout's own package."""
-    files = read_tree(project.root / _SOURCE, _SOURCE)
+def vendor_project(project: Project, users: Iterable[Files]) -> Vendored:
+    """Return of the checkout's own package what the plugin can reach.
+
+    Args:
+        project: the checkout.
+        users: the plugin's own files, and those of the packages it carries along.
+    """
+    by_vectors = {f"{_SOURCE}/adapters/sources/local/{name}" for name in _BY_VECTORS}
+    tree = read_tree(project.root / _SOURCE, _SOURCE)
+    package = {path: content for path, content in tree.items() if path not in by_vectors}
+    points = _entry_points(project)
+    sources = [content for files in users for path, content in files.items() if path.endswith(".py")]
+    modules = [value.split(":")[0] for group in points.values() for value in group.values()]
+    found = reachable(package, sources, [_SOURCE, _STARTED_BY_COMMAND, *modules])
+    unused = tuple(f"{_SOURCE}/{path}" for path in _UNUSED_DATA)
+    files = {path: content for path, content in found.items() if not path.startswith(unused)}
     version = package_version(files[f"{_SOURCE}/__init__.py"]) or project.version
-    requires = tuple(project.table.get("dependencies", ()))
-    groups = {
-        group: points for group, points in project.table.get("entry-points", {}).items() if group.startswith(_GROUPS)
+    requires = _without(project.table.get("dependencies", ()), _OF_THE_COMMAND_LINE)
+    return Vendored(files={**files, **_metadata("context-engine", version, requires, points)}, requires=requires)
+
+
+def _entry_points(project: Project) -> dict[str, dict[str, str]]:
+    """Return {group: {name: value}} of the adapters that the plugin can use."""
+    groups = project.table.get("entry-points", {})
+    usable = {
+        group: {name: value for name, value in points.items() if name not in _IN_PROCESS}
+        for group, points in groups.items()
+        if group.startswith(_GROUPS)
     }
-    return Vendored(files={**files, **_metadata("context-engine", version, requires, groups)}, requires=requires)
+    return {group: points for group, points in usable.items() if points}
 
 
 def vendor_installed(package: str) -> Vendored:
@@ -95,8 +130,13 @@ def vendor_installed(package: str) -> Vendored:
         if point.group.startswith(_GROUPS):
             groups.setdefault(point.group, {})[point.name] = point.value
     own = [one for one in found.requires or () if not re.search(r"\bextra\s*==", one)]
-    requires = tuple(one for one in own if normal(re.split(r"[^A-Za-z0-9._-]", one)[0]) != "context-engine")
+    requires = _without(own, frozenset(("context-engine",)))
     return Vendored(files={**files, **_metadata(name, found.version, requires, groups)}, requires=requires)
+
+
+def _without(requirements: Iterable[str], names: Container[str]) -> tuple[str, ...]:
+    parsed = ((text, read_requirements([text])[0]) for text in requirements)
+    return tuple(text for text, found in parsed if not any(canonical(one.name) in names for one in found))
 
 
 def _distribution(package: str) -> str:
@@ -124,7 +164,7 @@ def _folder(package: str) -> Path:
 def _metadata(
     name: str, version: str, requires: tuple[str, ...], groups: Mapping[str, Mapping[str, str]]
 ) -> dict[str, bytes]:
-    folder = f"{normal(name).replace('-', '_')}-{version}.dist-info"
+    folder = f"{canonical(name).replace('-', '_')}-{version}.dist-info"
     head = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
     lines = [*head, *(f"Requires-Dist: {one}" for one in requires)]
     points: list[str] = []

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from email.parser import HeaderParser
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from context_engine.apps.packaging.requirements import normal
+from context_engine.apps.packaging.requirements import canonical, read_requirements
 from context_engine.errors import ConfigError
 
 __all__ = ["DEFAULT_PLATFORM", "Target", "download_wheels"]
@@ -118,15 +118,13 @@ def _pip_download(requirements: Sequence[str], target: Target, folder: Path) -> 
 
 def _missing(wheels: Mapping[str, bytes], target: Target) -> list[str]:
     """Return the requirements of the wheels that hold for the target and that no wheel is there for."""
-    requirement_type = _requirement_type()
-    have = {normal(name.split("-")[0]) for name in wheels}
+    have = {canonical(name.split("-")[0]) for name in wheels}
     missing: dict[str, str] = {}
     for content in wheels.values():
-        for line in _requires(content):
-            one = requirement_type(line)
+        for one in read_requirements(_requires(content))[0]:
             holds = one.marker is None or one.marker.evaluate({**target.markers(), "extra": ""})
-            if holds and normal(one.name) not in have:
-                missing[normal(one.name)] = f"{one.name}{one.specifier}"
+            if holds and canonical(one.name) not in have:
+                missing[canonical(one.name)] = f"{one.name}{one.specifier}"
     return sorted(missing.values())
 
 
@@ -135,12 +133,3 @@ def _requires(wheel: bytes) -> list[str]:
         name = next(one for one in archive.namelist() if one.endswith(".dist-info/METADATA"))
         headers = HeaderParser().parsestr(archive.read(name).decode("utf-8", "replace"))
     return headers.get_all("Requires-Dist") or []
-
-
-def _requirement_type() -> Any:
-    """Return the class that reads a requirement: pip's own copy, as pip is needed anyway."""
-    try:
-        from pip._vendor.packaging.requirements import Requirement
-    except ImportError:
-        raise ConfigError("pip is not installed in this environment: install it", key="--with-wheels") from None
-    return Requirement

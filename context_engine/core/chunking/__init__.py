@@ -28,7 +28,7 @@ from context_engine.core.chunking.definitions import defined_terms, is_glossary
 from context_engine.core.chunking.fields import field_pieces, field_spans, record_text
 from context_engine.core.chunking.fixed import fixed_pieces
 from context_engine.core.chunking.keys import BOOKKEEPING_KEYS
-from context_engine.core.chunking.outline import Section, outline, section_title
+from context_engine.core.chunking.outline import OutlineSection, outline, section_title
 from context_engine.core.chunking.piece import Count, Piece
 from context_engine.core.chunking.sections import section_pieces
 from context_engine.core.chunking.strategy import (
@@ -47,8 +47,8 @@ __all__ = [
     "PROFILES",
     "ChunkingStrategy",
     "Count",
+    "OutlineSection",
     "Piece",
-    "Section",
     "cut",
     "defined_terms",
     "field_pieces",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from itertools import takewhile
 
-from context_engine.core.chunking.outline import Section, outline
+from context_engine.core.chunking.outline import OutlineSection, outline
 from context_engine.core.chunking.pack import fit, pack
 from context_engine.core.chunking.piece import Count, Piece
 from context_engine.core.chunking.spans import atoms
@@ -35,7 +35,7 @@ def fixed_pieces(text: str, size: int, overlap: int, count: Count) -> list[Piece
     return pieces
 
 
-def _common(inside: list[Section]) -> tuple[str | None, tuple[str, ...]]:
+def _common(inside: list[OutlineSection]) -> tuple[str | None, tuple[str, ...]]:
     """Return number and path of the innermost section that holds for all of these."""
     path = inside[0].path
     for section in inside[1:]:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from context_engine.core.chunking.labels import label_of
 from context_engine.core.chunking.spans import lines
 
-__all__ = ["Heading", "Line", "marked_headings", "text_lines"]
+__all__ = ["Heading", "TextLine", "marked_headings", "text_lines"]
 
 _FENCES: Final = ("```", "~~~")
 _ATX: Final = re.compile(r" {0,3}(#{1,6})[ \t]+([^\s#].*)")
@@ -37,7 +37,7 @@ class Heading(NamedTuple):
     text: str
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     """A line that is not blank and not code.
 
     Attributes:
@@ -56,7 +56,7 @@ class Line(NamedTuple):
     below: str
 
 
-def text_lines(text: str) -> Iterator[Line]:
+def text_lines(text: str) -> Iterator[TextLine]:
     """Yield the lines outside of code that are not blank."""
     fenced = opens = stopped = False
     start, line = 0, ""
@@ -68,13 +68,13 @@ def text_lines(text: str) -> Iterator[Line]:
         elif fenced:
             below = ""
         if line:
-            yield Line(start, start + len(line), line, opens, stopped, below)
+            yield TextLine(start, start + len(line), line, opens, stopped, below)
         opens = not line or _ATX.match(line) is not None
         stopped = line[-1:] in _STOPS
         start, line = first, below
 
 
-def marked_headings(rows: Sequence[Line]) -> dict[int, Heading]:
+def marked_headings(rows: Sequence[TextLine]) -> dict[int, Heading]:
     """Return the Markdown headings among the lines by the offset of their line."""
     out: dict[int, Heading] = {}
     for row, below in zip(rows, [*rows[1:], None]):
@@ -89,7 +89,7 @@ def marked_headings(rows: Sequence[Line]) -> dict[int, Heading]:
     return out
 
 
-def _marked(row: Line, body: int, rank: int, text: str) -> Heading:
+def _marked(row: TextLine, body: int, rank: int, text: str) -> Heading:
     bare = text.rstrip("# \t").strip("*_ \t") or text
     label = label_of(bare)
     return Heading(row.start, body, rank, label.text if label and label.kind != "letter" else None, bare)

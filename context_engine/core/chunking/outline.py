@@ -9,10 +9,10 @@ from context_engine.core.chunking.heading import Heading, marked_headings, text_
 from context_engine.core.chunking.labels import extends, label_of
 from context_engine.core.chunking.unmarked import all_headings
 
-__all__ = ["Section", "headings", "outline", "section_title"]
+__all__ = ["OutlineSection", "headings", "outline", "section_title"]
 
 
-class Section(NamedTuple):
+class OutlineSection(NamedTuple):
     """The text from one heading to the next; the text before the first heading has no label and no path.
 
     Attributes:
@@ -27,20 +27,20 @@ class Section(NamedTuple):
     body: int
 
 
-def outline(text: str) -> list[Section]:
+def outline(text: str) -> list[OutlineSection]:
     """Return the sections of a text, in order and without a gap.
 
     A heading belongs below the heading whose number its own continues, else below the last one of higher rank.
     """
     found = headings(text)
     first = found[0].start if found else len(text)
-    out = [Section(0, first, None, (), 0)] if not found or text[:first].strip() else []
+    out = [OutlineSection(0, first, None, (), 0)] if not found or text[:first].strip() else []
     above: list[Heading] = []
     for number, heading in enumerate(found):
         above = [*_parents(above, heading), heading]
         start = heading.start if out or number else 0
         end = found[number + 1].start if number + 1 < len(found) else len(text)
-        out.append(Section(start, end, heading.label, tuple(one.text for one in above), heading.body))
+        out.append(OutlineSection(start, end, heading.label, tuple(one.text for one in above), heading.body))
     return out
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Final
 
-from context_engine.core.chunking.outline import Section, outline
+from context_engine.core.chunking.outline import OutlineSection, outline
 from context_engine.core.chunking.pack import fit, pack
 from context_engine.core.chunking.piece import Count, Piece
 from context_engine.core.chunking.spans import Span, atoms, stripped
@@ -52,9 +52,9 @@ def _tokens(text: str, count: Count, start: int, end: int) -> int:
     return count(text[slice(*stripped(text, start, end))])
 
 
-def _openings_joined(text: str, sections: list[Section]) -> list[Section]:
+def _openings_joined(text: str, sections: list[OutlineSection]) -> list[OutlineSection]:
     """Join a heading without text to the section that follows, if that lies below it."""
-    out: list[Section] = []
+    out: list[OutlineSection] = []
     for section in sections:
         last = out[-1] if out else None
         if last and _below(section, last) and _bare(text, last):
@@ -64,16 +64,18 @@ def _openings_joined(text: str, sections: list[Section]) -> list[Section]:
     return out
 
 
-def _bare(text: str, section: Section) -> bool:
+def _bare(text: str, section: OutlineSection) -> bool:
     return not text[section.body : section.end].strip()
 
 
-def _below(section: Section, upper: Section) -> bool:
+def _below(section: OutlineSection, upper: OutlineSection) -> bool:
     return bool(upper.path) and len(section.path) > len(upper.path) and section.path[: len(upper.path)] == upper.path
 
 
-def _siblings_joined(text: str, sections: list[Section], size: int, tokens: Callable[[int, int], int]) -> list[Section]:
-    out: list[Section] = []
+def _siblings_joined(
+    text: str, sections: list[OutlineSection], size: int, tokens: Callable[[int, int], int]
+) -> list[OutlineSection]:
+    out: list[OutlineSection] = []
     run: tuple[str, ...] | None = None  # the heading above the tiny sections that the last one is made of
     for section in sections:
         tiny = section.path and tokens(section.start, section.end) * _TINY <= size

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from context_engine.core.chunking.heading import Heading, Line
+from context_engine.core.chunking.heading import Heading, TextLine
 from context_engine.core.chunking.labels import Label, label_of, values
 from context_engine.core.chunking.series import LEAST_LENGTH, follows, lettered, numbering
 
@@ -26,13 +26,13 @@ _GUIDANCE_RANK: Final = 90
 class _Candidate(NamedTuple):
     """A line that begins with a label, or None for one that does not."""
 
-    row: Line
+    row: TextLine
     label: Label
     title: bool  # a short line without a final stop
-    follower: Line | None
+    follower: TextLine | None
 
 
-def all_headings(rows: Sequence[Line], marked: Mapping[int, Heading], *, weak: bool) -> list[Heading]:
+def all_headings(rows: Sequence[TextLine], marked: Mapping[int, Heading], *, weak: bool) -> list[Heading]:
     """Return the marked headings and, between them, the lines that are headings by their label.
 
     Args:
@@ -45,7 +45,7 @@ def all_headings(rows: Sequence[Line], marked: Mapping[int, Heading], *, weak: b
     series = _series(list(found.values()), rows[-1].end if rows else 0, weak=weak)
     ahead = _ahead([one for one in found.values() if one.title and one.label.text.isdecimal()])
     out: list[Heading] = []
-    state = _State()
+    state = _HeadingHistory()
     for row in rows:
         heading = marked.get(row.start)
         one = found.get(row.start)
@@ -61,7 +61,7 @@ def all_headings(rows: Sequence[Line], marked: Mapping[int, Heading], *, weak: b
     return out
 
 
-class _State:
+class _HeadingHistory:
     """What the headings so far say about the next."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class _State:
             self.number = int(heading.label)
 
 
-def _candidates(rows: Sequence[Line], marked: Mapping[int, Heading]) -> Iterator[_Candidate]:
+def _candidates(rows: Sequence[TextLine], marked: Mapping[int, Heading]) -> Iterator[_Candidate]:
     """Yield the lines outside of marked headings that begin with a label."""
     width = _width(rows)
     for row, below in zip(rows, [*rows[1:], None]):
@@ -89,7 +89,7 @@ def _candidates(rows: Sequence[Line], marked: Mapping[int, Heading]) -> Iterator
             yield _Candidate(row, label, _is_title(text, row.below, width), below)
 
 
-def _width(rows: Sequence[Line]) -> int:
+def _width(rows: Sequence[TextLine]) -> int:
     """Return the width that most lines stay below: where lines are wrapped, the width of the page."""
     lengths = sorted(row.end - row.start for row in rows)
     return lengths[len(lengths) * 9 // 10] if lengths else 0
@@ -143,7 +143,9 @@ def _ahead(found: Sequence[_Candidate]) -> dict[int, int]:
     return {one.row.start: int(after.label.text) for one, after in pairwise(found)}
 
 
-def _heading(one: _Candidate, state: _State, series: set[int], ahead: int | None, *, weak: bool) -> Heading | None:
+def _heading(
+    one: _Candidate, state: _HeadingHistory, series: set[int], ahead: int | None, *, weak: bool
+) -> Heading | None:
     """Return the heading that a line is, if it is one.
 
     Strong: a number of two or more parts before a capital letter, also where the paragraph goes on. Weak: a single
@@ -177,7 +179,7 @@ def _made(one: _Candidate) -> Heading:
     return Heading(row.start, row.end, label.rank, label.text, title)
 
 
-def _is_name(row: Line) -> bool:
+def _is_name(row: TextLine) -> bool:
     """Whether the line below a bare label is the section's title: "Article 5", below it "Scope"."""
     text = row.text.strip()
     return (

@@ -5,15 +5,15 @@ from context_engine.core.context.fence import fence, parse_fences
 from context_engine.core.context.page import NOTHING_FOUND
 from context_engine.core.context.prompt import build_context_block, inject_rag_context
 from context_engine.core.context.tokens import ApproxTokenCounter
-from context_engine.core.context.values import Block, Citation, Context, LeftOut
+from context_engine.core.context.values import Citation, Context, ContextBlock, OmittedPassage
 
 __all__ = [
     "NOTHING_FOUND",
     "ApproxTokenCounter",
-    "Block",
     "Citation",
     "Context",
-    "LeftOut",
+    "ContextBlock",
+    "OmittedPassage",
     "assemble",
     "build_context_block",
     "fence",

@@ -9,7 +9,7 @@ from context_engine.core.context.fence import checked_nonce
 from context_engine.core.context.page import Frame, page
 from context_engine.core.context.passage import passage_of
 from context_engine.core.context.render import Form
-from context_engine.core.context.values import Context, LeftOut
+from context_engine.core.context.values import Context, OmittedPassage
 from context_engine.core.models import Decision, RankedChunk, SearchResult, Status
 from context_engine.core.protocols import TokenCounter
 from context_engine.core.text import content_sha256
@@ -87,7 +87,9 @@ def assemble(
     frame = checked_frame(Frame(counter, budget, form, nonce, heading, max_untrusted_share))
     frame = frame._replace(notes=_notes(decision, status, missing))
     if decision is Decision.OUT_OF_SCOPE:
-        return page((), frame, [LeftOut(one.source_id, one.chunk_id, one.rank, "out_of_scope") for one in chunks])
+        return page(
+            (), frame, [OmittedPassage(one.source_id, one.chunk_id, one.rank, "out_of_scope") for one in chunks]
+        )
     return page(sorted((passage_of(chunk) for chunk in chunks), key=lambda one: one.rank), frame)
 
 

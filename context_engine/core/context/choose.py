@@ -7,18 +7,18 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Literal
 
-from context_engine.core.context.merge import Joined, document_key, joined
+from context_engine.core.context.merge import JoinedPassage, document_key, joined
 from context_engine.core.context.passage import Passage
-from context_engine.core.context.values import LeftOut
+from context_engine.core.context.values import OmittedPassage
 
-__all__ = ["Selection", "choose"]
+__all__ = ["ChosenPassages", "choose"]
 
 _SENTENCE_END: Final = re.compile(r"[.!?][\"'”’)\]]*(?=\s)|[。！？]|\n")
 
 Reason = Literal["budget", "untrusted_share"]
 
 
-class Selection:
+class ChosenPassages:
     """The passages chosen so far and what they cost.
 
     Args:
@@ -27,12 +27,12 @@ class Selection:
         untrusted_room: tokens for blocks that are not trusted, part of `room`.
     """
 
-    def __init__(self, price: Callable[[Joined], int], room: int, untrusted_room: int) -> None:
+    def __init__(self, price: Callable[[JoinedPassage], int], room: int, untrusted_room: int) -> None:
         self._price, self._room, self._untrusted_room = price, room, untrusted_room
         self._groups: dict[tuple[object, ...], list[Passage]] = {}
         self._costs: dict[tuple[object, ...], int] = {}
         self._prices: dict[tuple[object, ...], int] = {}
-        self.left_out: list[LeftOut] = []
+        self.left_out: list[OmittedPassage] = []
 
     @property
     def passages(self) -> list[Passage]:
@@ -40,7 +40,7 @@ class Selection:
         return sorted((one for group in self._groups.values() for one in group), key=lambda one: one.rank)
 
     @property
-    def blocks(self) -> list[Joined]:
+    def blocks(self) -> list[JoinedPassage]:
         """The chosen passages with neighbours joined, in the order of their best rank."""
         return sorted(
             (block for group in self._groups.values() for block in joined(group)), key=lambda one: one.best.rank
@@ -87,12 +87,12 @@ class Selection:
             del self._groups[key], self._costs[key]
 
     def _note(self, passage: Passage, reason: Reason, tokens: int, room: int) -> None:
-        self.left_out.append(LeftOut(*passage.key, passage.rank, reason, tokens, max(0, room)))
+        self.left_out.append(OmittedPassage(*passage.key, passage.rank, reason, tokens, max(0, room)))
 
     def _cost(self, group: Iterable[Passage]) -> int:
         return sum(self._priced(block) for block in joined(list(group)))
 
-    def _priced(self, block: Joined) -> int:
+    def _priced(self, block: JoinedPassage) -> int:
         """A block is priced once, however often its document is looked at."""
         key = tuple((part.key, len(part.chunk.content)) for part in block.parts)
         if key not in self._prices:
@@ -100,7 +100,9 @@ class Selection:
         return self._prices[key]
 
 
-def choose(passages: Sequence[Passage], price: Callable[[Joined], int], *, room: int, untrusted_room: int) -> Selection:
+def choose(
+    passages: Sequence[Passage], price: Callable[[JoinedPassage], int], *, room: int, untrusted_room: int
+) -> ChosenPassages:
     """Return the passages that fit, taken best first; one that does not is left out and the next ones are tried.
 
     Only the best passage, where it alone is too long, is cut, after a sentence.
@@ -108,14 +110,14 @@ def choose(passages: Sequence[Passage], price: Callable[[Joined], int], *, room:
     Args:
         passages: best first.
     """
-    selection = Selection(price, room, untrusted_room)
+    selection = ChosenPassages(price, room, untrusted_room)
     for index, passage in enumerate(passages):
         if not (selection.add(passage) or (index == 0 and _add_cut(passage, selection))):
             selection.leave_out(passage)
     return selection
 
 
-def _add_cut(passage: Passage, selection: Selection) -> bool:
+def _add_cut(passage: Passage, selection: ChosenPassages) -> bool:
     """Choose the passage up to the last sentence that fits; return whether even the first one did."""
     content = passage.chunk.content
     lead = len(content) - len(content.lstrip())

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from context_engine.core.context.passage import Passage
 
-__all__ = ["Joined", "document_key", "joined"]
+__all__ = ["JoinedPassage", "document_key", "joined"]
 
 
-class Joined(NamedTuple):
+class JoinedPassage(NamedTuple):
     """One passage, or several that touch.
 
     Attributes:
@@ -48,22 +48,22 @@ def document_key(passage: Passage) -> tuple[object, ...]:
     return (passage.source_id, chunk.document_id, chunk.document_version, passage.trusted)
 
 
-def joined(passages: Sequence[Passage]) -> list[Joined]:
+def joined(passages: Sequence[Passage]) -> list[JoinedPassage]:
     """Return the passages of one `document_key` as texts, by span; those that overlap or touch become one text.
 
     Passages that claim the same place with different words are not neighbours, whatever their spans say.
     """
-    out: list[Joined] = []
+    out: list[JoinedPassage] = []
     for passage in sorted(passages, key=lambda one: (one.chunk.span or (0, 0), one.rank)):
         text = _continued(out[-1], passage) if out else None
         if text is None:
-            out.append(Joined((passage,), passage.chunk.content))
+            out.append(JoinedPassage((passage,), passage.chunk.content))
         else:
-            out[-1] = Joined((*out[-1].parts, passage), text)
+            out[-1] = JoinedPassage((*out[-1].parts, passage), text)
     return out
 
 
-def _continued(before: Joined, passage: Passage) -> str | None:
+def _continued(before: JoinedPassage, passage: Passage) -> str | None:
     """Return the text of both, None if they do not touch or do not agree where they overlap."""
     span = passage.chunk.span
     if span is None or span[0] > before.start + len(before.text):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from context_engine.core.context.choose import Selection, choose
-from context_engine.core.context.merge import Joined
+from context_engine.core.context.choose import ChosenPassages, choose
+from context_engine.core.context.merge import JoinedPassage
 from context_engine.core.context.passage import Passage
 from context_engine.core.context.render import Form, attribution, one_line, render, sections, separator, title, url
-from context_engine.core.context.values import Block, Citation, Context, LeftOut
+from context_engine.core.context.values import Citation, Context, ContextBlock, OmittedPassage
 from context_engine.core.protocols import TokenCounter
 
 __all__ = ["NOTHING_FOUND", "Frame", "page"]
@@ -35,7 +35,7 @@ class Frame(NamedTuple):
         return int(self.share * self.budget)
 
 
-def page(passages: Sequence[Passage], frame: Frame, left_out: Sequence[LeftOut] = ()) -> Context:
+def page(passages: Sequence[Passage], frame: Frame, left_out: Sequence[OmittedPassage] = ()) -> Context:
     """Return passages, best first, as a context within the frame.
 
     Args:
@@ -57,11 +57,11 @@ def page(passages: Sequence[Passage], frame: Frame, left_out: Sequence[LeftOut] 
     )
 
 
-def _selected(passages: Sequence[Passage], frame: Frame) -> Selection:
+def _selected(passages: Sequence[Passage], frame: Frame) -> ChosenPassages:
     """Return what fits: blocks are priced one by one, then the whole is counted and the last ones are taken back."""
     count, label = frame.counter.count, _label(len(passages))
 
-    def price(block: Joined) -> int:
+    def price(block: JoinedPassage) -> int:
         return count(separator(frame.form) + render(block, label, frame.form, frame.nonce))
 
     room = frame.budget - count(_head(len(passages), frame))
@@ -76,7 +76,7 @@ def _selected(passages: Sequence[Passage], frame: Frame) -> Selection:
     return selection
 
 
-def _untrusted_tokens(blocks: Sequence[Joined], frame: Frame) -> int:
+def _untrusted_tokens(blocks: Sequence[JoinedPassage], frame: Frame) -> int:
     placed = enumerate(blocks, start=1)
     return sum(_block(block, place, frame).tokens for place, block in placed if not block.best.trusted)
 
@@ -91,7 +91,7 @@ def _head(count: int, frame: Frame) -> str:
     return "\n".join([*lines, f"{passages}. Cite by label, such as [1].", *frame.notes])
 
 
-def _text(blocks: Sequence[Joined], frame: Frame) -> str:
+def _text(blocks: Sequence[JoinedPassage], frame: Frame) -> str:
     rendered = [render(block, _label(place), frame.form, frame.nonce) for place, block in enumerate(blocks, start=1)]
     return f"{_head(len(blocks), frame)}\n\n{separator(frame.form).join(rendered)}"
 
@@ -105,9 +105,9 @@ def _without_blocks(frame: Frame, *, found: bool) -> str:
     return ""
 
 
-def _block(block: Joined, place: int, frame: Frame) -> Block:
+def _block(block: JoinedPassage, place: int, frame: Frame) -> ContextBlock:
     best, label = block.best, _label(place)
-    return Block(
+    return ContextBlock(
         label=label,
         rank=best.rank,
         source_id=best.source_id,
@@ -122,7 +122,7 @@ def _block(block: Joined, place: int, frame: Frame) -> Block:
     )
 
 
-def _citation(block: Joined, place: int, frame: Frame) -> Citation:
+def _citation(block: JoinedPassage, place: int, frame: Frame) -> Citation:
     best, where, address = block.best, sections(block), url(block.best)
     return Citation(
         label=_label(place),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal
 
 from context_engine.core.context.fence import fence, neutralise, without_nonce
-from context_engine.core.context.merge import Joined
+from context_engine.core.context.merge import JoinedPassage
 from context_engine.core.context.passage import Passage
 from context_engine.core.models import Classification, FetchedAtBasis, SourceType
 
@@ -66,20 +66,20 @@ def url(passage: Passage) -> str | None:
     return None if found is None else str(found)
 
 
-def sections(block: Joined) -> str | None:
+def sections(block: JoinedPassage) -> str | None:
     """Return the sections of the parts in order ("3.1 Severity matrix, 3.2 Change of rating"), None for none known."""
     names = dict.fromkeys(name for part in block.parts if (name := _section(part)))
     return ", ".join(names) or None
 
 
-def attribution(block: Joined, nonce: str) -> str:
+def attribution(block: JoinedPassage, nonce: str) -> str:
     """Return `[Source: <title>, Section <section>]`, the section left out where none is known."""
     where = sections(block)
     name = one_line(title(block.best), nonce)
     return f"[Source: {name}, Section {one_line(where, nonce)}]" if where else f"[Source: {name}]"
 
 
-def render(block: Joined, label: str, form: Form, nonce: str) -> str:
+def render(block: JoinedPassage, label: str, form: Form, nonce: str) -> str:
     """Return a block as the reader sees it; text that is not trusted stands in a fence."""
     heading = f"{'### ' if form == 'markdown' else ''}{label} {attribution(block, nonce)}"
     trusted = block.best.trusted
@@ -88,7 +88,7 @@ def render(block: Joined, label: str, form: Form, nonce: str) -> str:
     return "\n".join([heading, _origin(block, nonce), *_also(block, nonce), *text, *end])
 
 
-def _origin(block: Joined, nonce: str) -> str:
+def _origin(block: JoinedPassage, nonce: str) -> str:
     """Return the line about the origin: what the engine and the manifest say first, then the document's own fields."""
     best = block.best
     flags = dict.fromkeys(flag for part in block.parts for flag in part.flags)
@@ -119,7 +119,7 @@ def _in_force(passage: Passage) -> str | None:
     return f"in force {' '.join(word for word in words if word)}" if start or end else None
 
 
-def _fetched(block: Joined, expired: bool, nonce: str) -> str | None:
+def _fetched(block: JoinedPassage, expired: bool, nonce: str) -> str | None:
     """The oldest part dates the block."""
     dated = [part for part in block.parts if part.fetched_at]
     if not dated:
@@ -131,7 +131,7 @@ def _fetched(block: Joined, expired: bool, nonce: str) -> str | None:
     return f"fetched {day}{', expired' if expired else ''}"
 
 
-def _classification(block: Joined) -> str | None:
+def _classification(block: JoinedPassage) -> str | None:
     """The highest of the parts, where it is above internal."""
     known = [part.classification for part in block.parts if part.classification]
     highest = max(known, key=lambda one: one.rank, default=None)
@@ -155,7 +155,7 @@ def _own_fields(passage: Passage, nonce: str) -> Iterable[str]:
         yield one_line(address, nonce)
 
 
-def _also(block: Joined, nonce: str) -> list[str]:
+def _also(block: JoinedPassage, nonce: str) -> list[str]:
     names = dict.fromkeys(name for part in block.parts for name in part.also_in)
     return [f"Also in: {', '.join(one_line(name, nonce) for name in names)}"] if names else []
 

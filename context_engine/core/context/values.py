@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-__all__ = ["Block", "Citation", "Context", "LeftOut"]
+__all__ = ["Citation", "Context", "ContextBlock", "OmittedPassage"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class ContextBlock:
     """One passage as it stands in the text, or several neighbours of one document as one.
 
     Attributes:
@@ -60,7 +60,7 @@ class Citation:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class OmittedPassage:
     """A passage that is not in the text.
 
     Attributes:
@@ -92,9 +92,9 @@ class Context:
     text: str
     tokens: int
     budget: int
-    blocks: tuple[Block, ...]
+    blocks: tuple[ContextBlock, ...]
     citations: tuple[Citation, ...]
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[OmittedPassage, ...]
     notes: tuple[str, ...]
     form: str
     nonce: str

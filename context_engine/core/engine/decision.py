@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from context_engine.core.models import Decision, RankedChunk, SourceStatus, Status
 
-__all__ = ["Missing", "decide", "missing_evidence", "overall_status"]
+__all__ = ["MissingEvidence", "decide", "missing_evidence", "overall_status"]
 
 
-class Missing(NamedTuple):
+class MissingEvidence(NamedTuple):
     """Required evidence that is not in the answer."""
 
     tiers: tuple[int, ...]
@@ -28,14 +28,14 @@ def overall_status(sources: Sequence[SourceStatus], *, rerank_failed: bool = Fal
 
 def missing_evidence(
     chunks: Iterable[RankedChunk], require_tiers: Sequence[int], require_sources: Sequence[str]
-) -> Missing:
+) -> MissingEvidence:
     """Return the required tiers and sources that no returned chunk, nor one merged into it, comes from."""
     tiers: set[int] = set()
     sources: set[str] = set()
     for chunk in chunks:
         tiers.update([chunk.authority_tier, *(member.authority_tier for member in chunk.also_in)])
         sources.update([chunk.source_id, *(member.source_id for member in chunk.also_in)])
-    return Missing(
+    return MissingEvidence(
         tuple(sorted(set(require_tiers) - tiers)),
         tuple(sorted(set(require_sources) - sources)),
     )
@@ -59,7 +59,7 @@ def decide(
         in_scope: the best candidate reached the scope threshold.
         returned: chunks returned.
         any_failed: a source did not answer, or not in full.
-        found: candidates that were weighed against the scope threshold.
+        found: candidates that were tested against the scope threshold.
         by_keywords: every source that answered was searched by a few keywords of each chunk alone.
     """
     if required_missing:

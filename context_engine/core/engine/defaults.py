@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pydantic import ValidationError
 
-from context_engine.core.models import DomainSpec, EffectiveSettings, SearchRequest, Settings
+from context_engine.core.models import (
+    DomainSettings,
+    DomainSpec,
+    EffectiveSettings,
+    SearchRequest,
+    SearchSettings,
+    Settings,
+    SettingsGroup,
+    lifetime,
+)
 from context_engine.errors import InvalidRequest, nearest
 
 __all__ = ["default_settings"]
@@ -14,19 +25,29 @@ def default_settings(domain: DomainSpec, request: SearchRequest) -> EffectiveSet
     """Return the defaults with the domain's settings and the call's own over them.
 
     Raises:
-        InvalidRequest: a persona, an unknown setting, or a value that cannot be used.
+        InvalidRequest: a persona, an unknown setting, one that a domain or a call cannot set, or a value that cannot be
+            used.
     """
     if request.persona is not None:
         raise InvalidRequest(f"persona {request.persona!r} is not known: this engine was made without a configuration")
+    _check_keys(domain.settings, DomainSettings)
+    _check_keys(request.overrides, SearchSettings)
     try:
         values = Settings.model_validate({**domain.settings, **request.overrides})
     except ValidationError as error:
-        raise InvalidRequest(_told(error)) from None
+        raise InvalidRequest(_message(error)) from None
     origins = {**dict.fromkeys(domain.settings, "domain"), **dict.fromkeys(request.overrides, "call")}
     return EffectiveSettings(values=values, origins=origins)
 
 
-def _told(error: ValidationError) -> str:
+def _check_keys(keys: Iterable[str], allowed: type[SettingsGroup]) -> None:
+    """Refuse settings that another group holds than those allowed; unknown ones are found when they are read."""
+    for key in keys:
+        if key in Settings.model_fields and key not in allowed.model_fields:
+            raise InvalidRequest(f"setting {key} {lifetime(key)}: give the engine a `resolve` that sets it")
+
+
+def _message(error: ValidationError) -> str:
     """Return the first problem as a sentence; one of several settings together names them itself."""
     first = error.errors(include_url=False)[0]
     key = ".".join(map(str, first["loc"]))

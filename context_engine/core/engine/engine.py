@@ -1,28 +1,22 @@
-"""The engine: ask every source of a domain, rank what they answer, account for all of it."""
+"""The engine: search every source of a domain, rank what they answer, account for all of it."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 from zoneinfo import ZoneInfo
 
-from context_engine.core.concurrency.forking import Lock
-from context_engine.core.engine.asking import Asked, Question, ask
-from context_engine.core.engine.checks import check_threshold, chosen_sources
 from context_engine.core.engine.clock import SystemClock, TimeSortedIds
-from context_engine.core.engine.deeper import Look, second_look
 from context_engine.core.engine.defaults import default_settings
-from context_engine.core.engine.outcome import assemble, raw_answers, source_statuses, stage_two
-from context_engine.core.engine.recall import SourceBulkhead as Lane
-from context_engine.core.engine.recall import SourceReply as Reply
-from context_engine.core.engine.recall import as_source_error
-from context_engine.core.engine.refining import TimedRefiner as RefineLane
-from context_engine.core.engine.refining import prepared_query
-from context_engine.core.engine.reranking import TimedReranker as RerankLane
-from context_engine.core.engine.reranking import rerank_step
-from context_engine.core.engine.stage2 import rank
+from context_engine.core.engine.pipeline import SearchPipeline
+from context_engine.core.engine.refining import TimedRefiner, prepared_query
+from context_engine.core.engine.request_checks import check_similarity_threshold, sources_to_search
+from context_engine.core.engine.reranking import TimedReranker, rerank_step
+from context_engine.core.engine.search_plan import ClockReading, SearchPlan
+from context_engine.core.engine.source_calls import OpenedSource, SourceCalls
+from context_engine.core.engine.source_pool import OpenSource, SourcePool
 from context_engine.core.models import (
     Decision,
     DomainSpec,
@@ -30,25 +24,16 @@ from context_engine.core.models import (
     Registry,
     SearchRequest,
     SearchResult,
-    SourceSpec,
     Status,
 )
-from context_engine.core.protocols import Clock, IdSource, QueryRefiner, Recorder, Reranker, Source
-from context_engine.errors import (
-    AllSourcesFailed,
-    ConfigError,
-    ContextEngineError,
-    EvidenceIncomplete,
-    InvalidRequest,
-    SourceError,
-)
+from context_engine.core.protocols import Clock, IdSource, QueryRefiner, Recorder, Reranker
+from context_engine.errors import AllSourcesFailed, EvidenceIncomplete, InvalidRequest
 
 __all__ = ["Engine"]
 
 logger = logging.getLogger(__name__)
 
 Resolve = Callable[[DomainSpec, SearchRequest], EffectiveSettings]
-OpenSource = Callable[[DomainSpec, SourceSpec], Source]
 
 
 class Engine:
@@ -77,16 +62,12 @@ class Engine:
         recorder: Recorder | None = None,
     ) -> None:
         self.registry = registry
-        self._open_source, self._resolve = open_source, resolve
-        self._reranker, self._recorder = reranker, recorder
+        self._resolve, self._reranker, self._recorder = resolve, reranker, recorder
         self._clock: Clock = clock or SystemClock()
-        self._rerank_lane = None if reranker is None else RerankLane(reranker, self._clock)
-        self._refine_lane = None if refiner is None else RefineLane(refiner, self._clock)
         self._ids: IdSource = ids or TimeSortedIds()
-        self._lanes: dict[tuple[str, str], Lane] = {}
-        self._lock = Lock()
-        self._opening: dict[tuple[str, str], Lock] = {}
-        self._closed = False
+        self._sources = SourcePool(open_source, self._clock)
+        self._rerank_lane = None if reranker is None else TimedReranker(reranker, self._clock)
+        self._refine_lane = None if refiner is None else TimedRefiner(refiner, self._clock)
 
     def __enter__(self) -> Self:
         return self
@@ -98,10 +79,7 @@ class Engine:
 
     def close(self) -> None:
         """Close every source that was opened; may be called twice."""
-        with self._lock:
-            lanes, self._lanes, self._closed = list(self._lanes.values()), {}, True
-        for lane in lanes:
-            _close(lane)
+        self._sources.close()
 
     async def asearch(self, request: SearchRequest) -> SearchResult:
         """Run `search` in a worker thread; the same engine, the same result."""
@@ -123,92 +101,36 @@ class Engine:
             raise InvalidRequest(f"search takes a SearchRequest(query=..., domain=...), got {type(request).__name__}")
         started = self._clock.monotonic()
         domain = self.registry.domain(request.domain)
-        effective = self._resolve(domain, request)
-        specs = chosen_sources(domain, effective.values, request)
-        now = self._clock.now()
-        search_id = self._ids.new(now)
-        day = now.astimezone(ZoneInfo(domain.timezone)).date()
-        as_of = request.as_of or day
-        due = started + effective.values.deadline_s
-        prepared = prepared_query(request.query, domain.glossary, effective.values, self._refine_lane)
-        sources = [(spec, self._lane(domain, spec)) for spec in specs]
-        check_threshold([lane for _, lane in sources if isinstance(lane, Lane)], effective.values)
-
-        def ranked(replies: Sequence[Reply], recall_ms: float) -> Look:
-            given = stage_two(
-                request,
-                effective,
-                specs,
-                raw_answers(specs, replies),
-                now=now,
-                as_of=as_of,
-                today=as_of >= day,
-                search_id=search_id,
-                prepared=prepared,
-            )
-            step = rerank_step(self._rerank_lane, effective.values, lambda: due - self._clock.monotonic())
-            return Look(replies, given, rank(given, step, self._clock.monotonic), recall_ms)
-
-        question = Question(domain.domain, request, prepared, effective.values, as_of, search_id)
-        look = self._looked(question, sources, ranked, started=started, due=due)
-        result = assemble(
-            look.given,
-            look.ranking,
-            request=request,
-            settings=effective,
-            specs=specs,
-            statuses=source_statuses(specs, look.replies),
-            recall_ms=look.recall_ms,
-        )
+        plan = self._plan(domain, request)
+        sources = [(spec, self._sources.get(domain, spec)) for spec in plan.specs]
+        check_similarity_threshold((source for _, source in sources), plan.settings)
+        result = self._pipeline(plan, sources, started).run(plan)
         self._report(result)
-        return _judged(result)
+        return _answered(result)
 
-    def _looked(
-        self,
-        question: Question,
-        sources: Sequence[Asked],
-        ranked: Callable[[Sequence[Reply], float], Look],
-        *,
-        started: float,
-        due: float,
-    ) -> Look:
-        """Ask every source, and once more where the answer is cut short. Refining alone takes from stage 1's time."""
-        settings, clock = question.settings, self._clock
+    def _plan(self, domain: DomainSpec, request: SearchRequest) -> SearchPlan:
+        """Settle what the search runs with; a query refiner is called here."""
+        effective = self._resolve(domain, request)
+        specs = sources_to_search(domain, effective.values, request)
+        now = self._clock.now()
+        return SearchPlan(
+            request=request,
+            specs=specs,
+            effective=effective,
+            clock=ClockReading.at(now, ZoneInfo(domain.timezone), request.as_of),
+            search_id=self._ids.new(now),
+            prepared=prepared_query(request.query, domain.glossary, effective.values, self._refine_lane),
+        )
+
+    def _pipeline(self, plan: SearchPlan, sources: list[OpenedSource], started: float) -> SearchPipeline:
+        """Return the pipeline over live sources and the live reranker, all of it due at the search's deadline."""
+        clock, settings = self._clock, plan.settings
+        due = started + settings.deadline_s
+        # Without a refiner the sources have all the time there is, however long they took to open.
         seconds = settings.deadline_s if self._refine_lane is None else due - clock.monotonic()
-        replies = ask(question, sources, top_k=settings.stage1_top_k, seconds=seconds, clock=clock)
-        first = ranked(replies, (clock.monotonic() - started) * 1000.0)
-        if clock.monotonic() >= due:
-            return first
-
-        def again(places: Sequence[int], top_k: int) -> list[Reply]:
-            left = due - clock.monotonic()
-            return ask(question, [sources[place] for place in places], top_k=top_k, seconds=left, clock=clock)
-
-        return second_look(first, settings, again, ranked, clock)
-
-    def _lane(self, domain: DomainSpec, spec: SourceSpec) -> Lane | SourceError:
-        """Return the source's lane, opening it on first use; one that cannot be opened is tried again next time."""
-        key = (domain.domain, spec.id)
-        with self._lock:
-            if self._closed:
-                raise _closed()
-            opening = self._opening.setdefault(key, Lock())
-        with opening:
-            lane = self._lanes.get(key)
-            if lane is not None:
-                return lane
-            try:
-                lane = Lane(spec.id, self._open_source(domain, spec), self._clock)
-            except ConfigError:
-                raise
-            except Exception as error:  # noqa: BLE001  one source that cannot be opened never takes the others down
-                return as_source_error(error, spec.id)
-            with self._lock:
-                if not self._closed:
-                    self._lanes[key] = lane
-                    return lane
-            _close(lane)
-            raise _closed()
+        calls = SourceCalls(sources, clock, started=started, due=due, seconds=seconds)
+        step = rerank_step(self._rerank_lane, settings, lambda: due - clock.monotonic())
+        return SearchPipeline(calls, step, clock.monotonic)
 
     def _report(self, result: SearchResult) -> None:
         """Log the funnel in the seed's form (seed 002) and hand the result to the recorder."""
@@ -234,18 +156,8 @@ class Engine:
                 logger.exception("search %s could not be recorded", result.search_id)
 
 
-def _closed() -> ContextEngineError:
-    return ContextEngineError("the engine is closed: make a new one")
-
-
-def _close(lane: Lane) -> None:
-    try:
-        lane.source.close()
-    except Exception:
-        logger.exception("source %s could not be closed", lane.source_id)
-
-
-def _judged(result: SearchResult) -> SearchResult:
+def _answered(result: SearchResult) -> SearchResult:
+    """Return the result unless no source answered, or `strict` evidence is missing."""
     if result.status is Status.FAILED:
         reasons = "; ".join(str(status.error["message"]) for status in result.sources if status.error)
         raise AllSourcesFailed(

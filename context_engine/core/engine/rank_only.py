@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC
+from datetime import UTC, datetime
 
+from context_engine.core.engine.admission import ValidatedAnswer, valid_chunk
 from context_engine.core.engine.clock import SystemClock, TimeSortedIds
-from context_engine.core.engine.outcome import assemble, stage_two
+from context_engine.core.engine.pipeline import SearchPipeline
+from context_engine.core.engine.recall import SourceReply
 from context_engine.core.engine.refining import prepared_query
-from context_engine.core.engine.reranking import TimedReranker as RerankLane
-from context_engine.core.engine.reranking import rerank_step
-from context_engine.core.engine.seam import usable
-from context_engine.core.engine.stage2 import rank
-from context_engine.core.models import (
-    Chunk,
-    EffectiveSettings,
-    RawAnswer,
-    SearchRequest,
-    SearchResult,
-    SourceSpec,
-    SourceStatus,
-)
+from context_engine.core.engine.reranking import TimedReranker, rerank_step
+from context_engine.core.engine.retriever import FixedAnswers, SourceOutcome
+from context_engine.core.engine.search_plan import ClockReading, SearchPlan
+from context_engine.core.engine.source_outcome import source_outcome
+from context_engine.core.models import Chunk, EffectiveSettings, Notice, SearchRequest, SearchResult, SourceSpec, about
 from context_engine.core.protocols import Clock, IdSource, Reranker
 
 __all__ = ["rank_chunks"]
@@ -32,7 +26,7 @@ def rank_chunks(
     chunks: Sequence[Chunk],
     *,
     settings: EffectiveSettings,
-    notes: Sequence[str] = (),
+    notices: Sequence[Notice] = (),
     reranker: Reranker | None = None,
     clock: Clock | None = None,
     ids: IdSource | None = None,
@@ -44,44 +38,26 @@ def rank_chunks(
             says. Its filters, day and requirements apply.
         spec: the source they count as; with `trust_document_metadata` each chunk speaks for itself.
         chunks: each with text.
-        notes: what a reader should know about them.
+        notices: what a reader should know about them.
     """
     clock, ids = clock or SystemClock(), ids or TimeSortedIds()
     now = clock.now()
-    said = list(notes)
-    chunks = tuple(usable(chunk, said) for chunk in chunks)
-    raw = RawAnswer(source_id=spec.id, chunks=chunks, retrieved_at=now)
-    status = SourceStatus(
-        source_id=spec.id,
-        title=spec.title,
-        source_type=str(spec.type),
-        authority_tier=spec.tier,
-        state="ok" if chunks else "empty",
-        asked=len(chunks),
-        chunks=len(chunks),
-        notes=tuple(said),
-    )
-    day = now.astimezone(UTC).date()
-    as_of = request.as_of or day
-    given = stage_two(
-        request,
-        settings,
-        [spec],
-        [raw],
-        now=now,
-        as_of=as_of,
-        today=as_of >= day,
-        search_id=ids.new(now),
-        prepared=prepared_query(request.query, {}, settings.values, None),
-    )
-    lane = None if reranker is None else RerankLane(reranker, clock)
-    step = rerank_step(lane, settings.values, lambda: settings.values.deadline_s)
-    return assemble(
-        given,
-        rank(given, step, clock.monotonic),
+    plan = SearchPlan(
         request=request,
-        settings=settings,
-        specs=[spec],
-        statuses=(status,),
-        recall_ms=0.0,
+        specs=(spec,),
+        effective=settings,
+        prepared=prepared_query(request.query, {}, settings.values, None),
+        clock=ClockReading.at(now, UTC, request.as_of),
+        search_id=ids.new(now),
     )
+    lane = None if reranker is None else TimedReranker(reranker, clock)
+    step = rerank_step(lane, settings.values, lambda: settings.values.deadline_s)
+    return SearchPipeline(FixedAnswers([_outcome(spec, chunks, notices, now)]), step, clock.monotonic).run(plan)
+
+
+def _outcome(spec: SourceSpec, chunks: Sequence[Chunk], notices: Sequence[Notice], now: datetime) -> SourceOutcome:
+    """What a source would have done that answered with these chunks."""
+    found = list(notices)
+    valid = tuple(valid_chunk(chunk, found) for chunk in chunks)
+    answer = ValidatedAnswer(valid, cut=0, rejected=0, notices=about(spec.id, found))
+    return source_outcome(spec, SourceReply(answer, None, 0.0, retrieved_at=now, requested_top_k=len(valid)))

@@ -15,8 +15,8 @@ from context_engine.core.concurrency.bulkhead import Bulkhead
 from context_engine.core.concurrency.deadline import countdown
 from context_engine.core.concurrency.executor import Busy
 from context_engine.core.concurrency.fan_out import wait_all
-from context_engine.core.engine.seam import Admitted, admit
-from context_engine.core.engine.sound import with_sound_words
+from context_engine.core.engine.admission import ValidatedAnswer, validate_answer
+from context_engine.core.engine.sanitize_chunk import sanitized_error
 from context_engine.core.models import SourceQuery
 from context_engine.core.protocols import Clock, Source
 from context_engine.errors import SourceBusy, SourceError, SourceTimeout, source_error_from
@@ -25,13 +25,20 @@ __all__ = ["SourceBulkhead", "SourceCall", "SourceReply", "as_source_error", "ca
 
 
 class SourceReply(NamedTuple):
-    """What came of one call for `asked` candidates: an admitted answer or an error, never both."""
+    """What came of one call for `requested_top_k` candidates: a validated answer or an error, never both."""
 
-    admitted: Admitted | None
+    answer: ValidatedAnswer | None
     error: SourceError | None
     elapsed_ms: float
     retrieved_at: Any = None
-    asked: int = 0
+    requested_top_k: int = 0
+
+    @property
+    def failures(self) -> Sequence[SourceError]:
+        """Its error, or those of the parts of the source that failed."""
+        if self.error is not None:
+            return (self.error,)
+        return () if self.answer is None else self.answer.failures
 
 
 class SourceCall(NamedTuple):
@@ -75,8 +82,8 @@ class SourceBulkhead:
         started = self._clock.monotonic()
         try:
             answer = self.source.search(query)
-            admitted = admit(answer, source_id=self.source_id, top_k=query.top_k)
-            return SourceReply(admitted, None, self._ms(started), admitted.retrieved_at or self._clock.now())
+            validated = validate_answer(answer, source_id=self.source_id, top_k=query.top_k)
+            return SourceReply(validated, None, self._ms(started), validated.retrieved_at or self._clock.now())
         except BaseException as error:  # noqa: BLE001  whatever an adapter raises is its own failure
             return SourceReply(None, as_source_error(error, self.source_id), self._ms(started))
 
@@ -86,7 +93,7 @@ class SourceBulkhead:
 
 def as_source_error(error: BaseException, source_id: str) -> SourceError:
     """Return an error of a source for whatever an adapter raised, its message such that every output can hold it."""
-    return with_sound_words(source_error_from(error, source_id))
+    return sanitized_error(source_error_from(error, source_id))
 
 
 def call_sources(calls: Sequence[SourceCall], *, limit: int, clock: Clock) -> list[SourceReply]:

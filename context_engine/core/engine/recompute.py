@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from dataclasses import dataclass
 
-from context_engine.core.engine.outcome import assemble, stage_two
-from context_engine.core.engine.stage2 import rank
-from context_engine.core.models import Chunk, Key, SearchResult, canonical_json
+from context_engine.core.engine.pipeline import SearchPipeline
+from context_engine.core.engine.retriever import FixedAnswers, SourceOutcome
+from context_engine.core.engine.search_plan import ClockReading, SearchPlan
+from context_engine.core.models import Chunk, Key, NoticeCode, SearchResult, canonical_json
 from context_engine.errors import InvalidRequest, RerankerError
 
 __all__ = ["recompute", "stage_two_bytes"]
-
-_RERANK_FAILED: Final = "degraded: rerank: "
 
 
 def recompute(result: SearchResult) -> SearchResult:
@@ -23,35 +22,9 @@ def recompute(result: SearchResult) -> SearchResult:
     Raises:
         InvalidRequest: the result does not hold its request.
     """
-    if result.request is None:
-        raise InvalidRequest("this result does not hold its request: it cannot be computed again")
-    given = stage_two(
-        result.request,
-        result.settings,
-        result.specs,
-        result.raw,
-        now=result.now,
-        as_of=result.as_of,
-        today=result.today,
-        search_id=result.search_id,
-        prepared=result.prepared,
-    )
-    failure = next((text for text in result.warnings if text.startswith(_RERANK_FAILED)), None)
-
-    def recorded(_query: str, _pairs: Sequence[tuple[Key, Chunk]]) -> Mapping[Key, float]:
-        if failure is not None:
-            raise RerankerError(failure.removeprefix(_RERANK_FAILED))
-        return result.rerank_scores
-
-    return assemble(
-        given,
-        rank(given, recorded),
-        request=result.request,
-        settings=result.settings,
-        specs=result.specs,
-        statuses=result.sources,
-        recall_ms=0.0,
-    )
+    failures = [notice.detail["problem"] for notice in result.notices if notice.code is NoticeCode.RERANK_FAILED]
+    reranking = _RecordedReranking(result.rerank_scores, next(iter(failures), None))
+    return SearchPipeline(FixedAnswers(_recorded_outcomes(result)), reranking).run(_recorded_plan(result))
 
 
 def stage_two_bytes(result: SearchResult) -> bytes:
@@ -60,3 +33,34 @@ def stage_two_bytes(result: SearchResult) -> bytes:
     for name in ("stages", "sources"):
         published[name] = [{**one, "elapsed_ms": 0} for one in published[name]]
     return canonical_json(published).encode("utf-8", "surrogatepass")
+
+
+@dataclass(frozen=True, slots=True)
+class _RecordedReranking:
+    """The reranker's scores of a result, or its failure."""
+
+    scores: Mapping[Key, float]
+    failure: str | None
+
+    def __call__(self, query: str, candidates: Sequence[tuple[Key, Chunk]]) -> Mapping[Key, float]:
+        if self.failure is not None:
+            raise RerankerError(self.failure)
+        return self.scores
+
+
+def _recorded_plan(result: SearchResult) -> SearchPlan:
+    if result.request is None:
+        raise InvalidRequest("this result does not hold its request: it cannot be computed again")
+    return SearchPlan(
+        request=result.request,
+        specs=result.specs,
+        effective=result.settings,
+        prepared=result.prepared,
+        clock=ClockReading(result.now, result.as_of, result.today),
+        search_id=result.search_id,
+    )
+
+
+def _recorded_outcomes(result: SearchResult) -> list[SourceOutcome]:
+    answers = {answer.source_id: answer for answer in result.raw}
+    return [SourceOutcome(status, answers.get(status.source_id)) for status in result.sources]

@@ -7,7 +7,7 @@ from math import isfinite
 from typing import Any
 
 from context_engine.core.concurrency.deadline import DeadlineCaller
-from context_engine.core.engine.survivors import RerankStep
+from context_engine.core.engine.stage_two_input import RerankStep
 from context_engine.core.models import Chunk, Key, Settings
 from context_engine.core.protocols import Clock, Reranker
 from context_engine.errors import RerankerError

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sized
 
-from context_engine.core.engine.columns import Columns
+from context_engine.core.engine.candidate_table import CandidateTable
 from context_engine.core.engine.selection import select
-from context_engine.core.engine.survivors import Ranking, RerankStep, StageTwo
-from context_engine.core.models import Chunk, Fate, Outcome, Score, ScoreKind, StageTrace
-from context_engine.core.policy.effective import in_force, superseded
+from context_engine.core.engine.stage_two_input import RerankStep, StageTwoInput
+from context_engine.core.engine.stage_two_output import StageTwoOutput
+from context_engine.core.models import Chunk, Notice, NoticeCode, Score, ScoreKind, StageTrace, distinct
+from context_engine.core.policy.effective_dates import in_force, superseded
 from context_engine.core.policy.filters import chunk_fields, matches
 from context_engine.core.query import variants
 from context_engine.core.ranking.copies import best_of_lower_copies
@@ -24,132 +25,133 @@ from context_engine.errors import RerankerError
 __all__ = ["rank"]
 
 
-def rank(given: StageTwo, rerank: RerankStep | None = None, tick: Callable[[], float] = float) -> Ranking:
+def rank(inputs: StageTwoInput, rerank: RerankStep | None = None, timer: Callable[[], float] = float) -> StageTwoOutput:
     """Rank the answers of stage 1.
 
     Args:
-        given: the inputs.
-        rerank: the model reranker's scores, or a function that looks up recorded ones.
-        tick: seconds for the stage times; the default measures nothing.
+        inputs: the plan of the search and the answers.
+        rerank: gives the model reranker's scores, or recorded ones; None for no reranking.
+        timer: seconds for the stage times; the default measures nothing.
     """
-    return _StageTwoRun(given, rerank, tick).run()
+    return _StageTwo(inputs, rerank, timer).run()
 
 
-class _StageTwoRun:
-    """One pass through the steps; each takes the rows that are left and returns fewer."""
+class _StageTwo:
+    """One run of the steps. Each takes the rows that are left, records the fate of those it drops, returns the rest."""
 
-    def __init__(self, given: StageTwo, rerank: RerankStep | None, tick: Callable[[], float]) -> None:
-        self.given, self.settings, self.tick = given, given.settings, tick
-        self.rerank_step = rerank
-        self.columns = Columns(given.answers)
+    def __init__(self, inputs: StageTwoInput, rerank: RerankStep | None, timer: Callable[[], float]) -> None:
+        self.plan, self.settings = inputs.plan, inputs.plan.settings
+        self.rerank, self.timer = rerank, timer
+        self.table = CandidateTable(inputs.by_source())
         self.stages: list[StageTrace] = []
         self.rerank_failed: str | None = None
-        self.weighed, self.in_scope = 0, True
+        self.scope_tested, self.in_scope = 0, True
 
-    def run(self) -> Ranking:
-        rows = list(range(len(self.columns.keys)))
+    def run(self) -> StageTwoOutput:
+        """Run all steps."""
+        rows = list(range(len(self.table.keys)))
         steps = (
-            ("filter", self.recheck),
-            ("as_of", self.on_the_day),
-            ("expiry", self.not_refused),
-            ("relevance", self.measured),
+            ("filter", self.matching_filters),
+            ("as_of", self.in_force),
+            ("expiry", self.not_expired),
+            ("relevance", self.with_relevance),
             ("dedup", self.deduplicated),
             ("threshold", self.above_threshold),
-            ("scope", self.relevant),
+            ("scope", self.relevant_enough),
             ("rerank", self.reranked),
         )
         for name, step in steps:
-            started = self.tick()
+            started = self.timer()
             left = step(rows)
-            self._note(name, rows, left, started)
+            self._trace(name, rows, left, started)
             rows = left
-        started = self.tick()
-        selection = select(self.columns, rows, self.given)
-        self._note("select", rows, selection.chunks, started)
-        return Ranking(
+        started = self.timer()
+        selection = select(self.table, rows, self.plan)
+        self._trace("select", rows, selection.chunks, started)
+        return StageTwoOutput(
             chunks=selection.chunks,
-            fates=tuple(self.columns.fates[row] for row in range(len(self.columns.keys))),
+            fates=tuple(self.table.fates[row] for row in range(len(self.table.keys))),
             swaps=selection.swaps,
             swap_count=selection.swap_count,
             stages=tuple(self.stages),
-            warnings=tuple(dict.fromkeys(self.columns.warnings)),
-            weighed=self.weighed,
+            notices=distinct(self.table.notices),
+            scope_tested=self.scope_tested,
             in_scope=self.in_scope,
-            rerank_scores=self.columns.rerank_scores,
+            rerank_scores=self.table.rerank_scores,
             rerank_failed=self.rerank_failed,
         )
 
-    def _note(self, name: str, rows: Sized, left: Sized, started: float) -> None:
-        self.stages.append(StageTrace(name, len(rows), len(left), (self.tick() - started) * 1000.0))
+    def _trace(self, name: str, rows: Sized, left: Sized, started: float) -> None:
+        self.stages.append(StageTrace(name, len(rows), len(left), (self.timer() - started) * 1000.0))
 
-    def recheck(self, rows: list[int]) -> list[int]:
-        """The filters again, whatever the source did with them."""
-        columns = self.columns
-        if self.given.filters is None:
+    def matching_filters(self, rows: list[int]) -> list[int]:
+        """The filters again, whatever the source made of them."""
+        table = self.table
+        if self.plan.request.filters is None:
             return rows
         left = []
         for row in rows:
-            candidate = columns.candidates[row]
+            candidate = table.candidates[row]
             fields = chunk_fields(
                 candidate.chunk,
                 source_id=candidate.key[0],
-                source_type=candidate.standing.source_type,
+                source_type=candidate.authority.source_type,
                 tier=candidate.tier,
-                classification=candidate.standing.classification,
-                domain=self.given.domain,
+                classification=candidate.authority.classification,
+                domain=self.plan.request.domain,
             )
-            if matches(self.given.filters, fields):
+            if matches(self.plan.request.filters, fields):
                 left.append(row)
             else:
-                columns.drop(row, "filter", "filter_not_met")
+                table.drop(row, "filter", "filter_not_met")
         return left
 
-    def on_the_day(self, rows: list[int]) -> list[int]:
-        """In force on the day asked about, and not replaced by a newer version that is."""
-        columns = self.columns
-        chunks = columns.chunks
+    def in_force(self, rows: list[int]) -> list[int]:
+        """In force on the day asked about, and not superseded by a newer version that is."""
+        table = self.table
+        chunks = table.chunks
         if not any(chunk.effective_from or chunk.effective_to or chunk.superseded_by for chunk in chunks):
             return rows
-        standing = []
+        current = []
         for row in rows:
-            removal = in_force(chunks[row], self.given.as_of)
+            removal = in_force(chunks[row], self.plan.clock.as_of)
             if removal is None:
-                standing.append(row)
+                current.append(row)
             else:
-                columns.drop(row, "as_of", *removal)
-        pairs = [(columns.keys[row][0], chunks[row]) for row in standing]
-        replaced = superseded(pairs, today=self.given.today)
-        for index, removal in replaced.items():
-            columns.drop(standing[index], "as_of", *removal)
-        return [row for index, row in enumerate(standing) if index not in replaced]
+                table.drop(row, "as_of", *removal)
+        pairs = [(table.keys[row][0], chunks[row]) for row in current]
+        outdated = superseded(pairs, today=self.plan.clock.today)
+        for index, removal in outdated.items():
+            table.drop(current[index], "as_of", *removal)
+        return [row for index, row in enumerate(current) if index not in outdated]
 
-    def not_refused(self, rows: list[int]) -> list[int]:
+    def not_expired(self, rows: list[int]) -> list[int]:
         """Expired content is flagged; under `refuse` it is dropped, under `demote` it ranks as tier 5 from here on."""
-        columns = self.columns
+        table = self.table
         left = []
         for row in rows:
-            if columns.chunks[row].fetched_at is not None:
-                age = columns.candidates[row].freshness(self.given.now)
+            if table.chunks[row].fetched_at is not None:
+                age = table.candidates[row].freshness(self.plan.clock.now)
                 if age.state == "expired":
                     if self.settings.expired == "refuse":
-                        columns.drop(row, "expiry", "expired", age.fetched_at.isoformat(), age.ttl_seconds)
+                        table.drop(row, "expiry", "expired", age.fetched_at.isoformat(), age.ttl_seconds)
                         continue
-                    columns.flag(row, "expired")
+                    table.flag(row, "expired")
                     if self.settings.expired == "demote":
-                        columns.tiers[row] = 5
+                        table.tiers[row] = 5
             left.append(row)
         return left
 
-    def measured(self, rows: list[int]) -> list[int]:
+    def with_relevance(self, rows: list[int]) -> list[int]:
         """Relevance and absolute signal over what is left, by the wording of the question that suits each best."""
-        columns, prepared = self.columns, self.given.prepared
-        candidates = [columns.candidates[row] for row in rows]
-        asked = prepared.words if prepared and prepared.words else self.given.query
-        for wording in (asked, *(variants(prepared) if prepared else ())):
+        table, prepared = self.table, self.plan.prepared
+        candidates = [table.candidates[row] for row in rows]
+        query = prepared.words if prepared and prepared.words else self.plan.request.query
+        for wording in (query, *(variants(prepared) if prepared else ())):
             measured = measure(wording, candidates)
             for row, relevance, absolute in zip(rows, measured.relevance, measured.absolute):
-                columns.relevance[row] = max(columns.relevance[row], relevance)
-                columns.absolute[row] = max(columns.absolute[row], absolute)
+                table.relevance[row] = max(table.relevance[row], relevance)
+                table.absolute[row] = max(table.absolute[row], absolute)
         return rows
 
     def deduplicated(self, rows: list[int]) -> list[int]:
@@ -157,104 +159,94 @@ class _StageTwoRun:
 
         Where all are kept, a copy has at least the relevance of those in lower tiers.
         """
-        columns = self.columns
+        table = self.table
         limit, method = self.settings.dedup_threshold, self.settings.dedup_method
-        rows = sorted(sorted(rows, key=columns.relevance.__getitem__, reverse=True), key=columns.tiers.__getitem__)
-        texts = [columns.chunks[row].content for row in rows]
+        rows = sorted(sorted(rows, key=table.relevance.__getitem__, reverse=True), key=table.tiers.__getitem__)
+        texts = [table.chunks[row].content for row in rows]
         found = deduplicate(texts, method="exact" if method == "off" else method, threshold=limit)
         if method == "off":
-            for column in (columns.relevance, columns.absolute):
+            for column in (table.relevance, table.absolute):
                 for row, value in zip(rows, best_of_lower_copies(found, [column[row] for row in rows])):
                     column[row] = value
             return rows
-        best, best_absolute = columns.relevance.copy(), columns.absolute.copy()
-        left = []
-        for row, match in zip(rows, found):
-            if match is None:
-                left.append(row)
-                continue
-            into = rows[match.into]
-            columns.members.setdefault(into, []).append((row, match.similarity))
-            best[into] = max(best[into], best[row])
-            best_absolute[into] = max(best_absolute[into], best_absolute[row])
-            key, kept = columns.keys[row], columns.keys[into]
-            columns.fates[row] = Fate(*key, Outcome.MERGED, "dedup", match.how, match.similarity, limit, kept)
-        columns.relevance, columns.absolute = best, best_absolute
-        return left
+        return table.merge(rows, found, limit)
 
     def above_threshold(self, rows: list[int]) -> list[int]:
         """A threshold applies to candidates that carry its kind of score, a cluster's best; the others pass, marked."""
-        columns = self.columns
+        table = self.table
         limit, kind = self.settings.similarity_threshold, ScoreKind(self.settings.similarity_kind)
         if limit is None:
             return rows
         left, unmeasured = [], 0
         for row in rows:
-            value = columns.best_score(row, kind)
+            value = table.best_score(row, kind)
             if value is not None and value < limit:
-                columns.drop(row, "threshold", f"below_{kind}_threshold", value, limit)
+                table.drop(row, "threshold", f"below_{kind}_threshold", value, limit)
                 continue
             if value is None:
-                columns.flag(row, "threshold_not_applicable")
+                table.flag(row, "threshold_not_applicable")
                 unmeasured += 1
             left.append(row)
         if unmeasured:
-            columns.warnings.append(
-                f"{unmeasured} candidate(s) have no {kind} score: similarity_threshold did not apply"
-            )
+            message = f"{unmeasured} candidate(s) have no {kind} score: similarity_threshold did not apply"
+            detail = {"count": unmeasured, "kind": str(kind)}
+            table.notices.append(Notice(NoticeCode.THRESHOLD_NOT_APPLICABLE, "similarity_threshold", message, detail))
         return left
 
-    def relevant(self, rows: list[int]) -> list[int]:
+    def relevant_enough(self, rows: list[int]) -> list[int]:
         """Scope first, from the best absolute signal; then min_relevance; only then may min_chunks bring some back."""
-        columns, settings = self.columns, self.settings
-        absolute = columns.absolute
+        table, settings = self.table, self.settings
+        absolute = table.absolute
         best = max((absolute[row] for row in rows), default=0.0)
-        self.weighed, self.in_scope = len(rows), best >= settings.scope
+        self.scope_tested, self.in_scope = len(rows), best >= settings.scope
         limit = settings.min_relevance_score if self.in_scope else max(settings.scope, settings.min_relevance_score)
         below = sorted(
-            [row for row in rows if absolute[row] < limit], key=lambda row: (-absolute[row], columns.tiers[row], row)
+            [row for row in rows if absolute[row] < limit], key=lambda row: (-absolute[row], table.tiers[row], row)
         )
         wanted = max(settings.min_chunks - (len(rows) - len(below)), 0)
         for row in below[:wanted]:
-            columns.flag(row, "below_threshold")
-        why = ("relevance", "below_min_relevance") if self.in_scope else ("scope", "out_of_scope")
+            table.flag(row, "below_threshold")
+        stage, reason = ("relevance", "below_min_relevance") if self.in_scope else ("scope", "out_of_scope")
+        dropped = set(below[wanted:])
         for row in below[wanted:]:
-            columns.drop(row, *why, absolute[row], limit)
-        gone = set(below[wanted:])
-        return [row for row in rows if row not in gone]
+            table.drop(row, stage, reason, absolute[row], limit)
+        return [row for row in rows if row not in dropped]
 
     def reranked(self, rows: list[int]) -> list[int]:
-        """Blend: relevance = w * stage 1 + (1 - w) * reranker. A failure leaves stage 1's relevance, and is said.
+        """Blend: relevance = w * stage 1 + (1 - w) * reranker. A failure leaves stage 1's relevance, with a warning.
 
         With `rerank_top_n` the reranker sees the best alone, and the others stay below them. Each chunk it sees carries
         stage 1's relevance as its score of that kind.
         """
-        columns = self.columns
-        if self.rerank_step is None or not rows:
+        table = self.table
+        if self.rerank is None or not rows:
             return rows
-        asked = best_of(rows, columns.relevance, columns.tiers, self.settings.rerank_top_n)
-        keys = [columns.keys[row] for row in asked]
+        best = best_of(rows, table.relevance, table.tiers, self.settings.rerank_top_n)
+        candidates = [(table.keys[row], _with_relevance(table.chunks[row], table.relevance[row])) for row in best]
         try:
-            scores = self.rerank_step(
-                self.given.query,
-                [(key, _with_relevance(columns.chunks[row], columns.relevance[row])) for key, row in zip(keys, asked)],
-            )
+            scores = self.rerank(self.plan.request.query, candidates)
         except RerankerError as error:
             self.rerank_failed = str(error)
-            columns.warnings.append(f"degraded: rerank: {error}")
+            message, detail = f"degraded: rerank: {error}", {"problem": str(error)}
+            table.notices.append(Notice(NoticeCode.RERANK_FAILED, "rerank", message, detail))
             return rows
-        found = {row: (key, scores[key]) for key, row in zip(keys, asked) if scores and key in scores}
-        if not found:
-            return rows
-        before = [columns.relevance[row] for row in asked]
-        for row, (key, score) in found.items():
-            columns.rerank_scores[key] = score
-            columns.relevance[row] = blended(columns.relevance[row], score, self.settings.rerank_weight)
-        rest = sorted(set(rows) - set(asked))
-        after = [columns.relevance[row] for row in asked]
-        for row, value in zip(rest, below_reranked([columns.relevance[row] for row in rest], before, after)):
-            columns.relevance[row] = value
+        table.rerank_scores.update({key: scores[key] for key, _ in candidates if scores and key in scores})
+        if table.rerank_scores:
+            self._blend(rows, best)
         return rows
+
+    def _blend(self, rows: list[int], best: list[int]) -> None:
+        """Blend the reranker's scores into the best; the rest stays below them."""
+        table = self.table
+        before = [table.relevance[row] for row in best]
+        for row in best:
+            score = table.rerank_scores.get(table.keys[row])
+            if score is not None:
+                table.relevance[row] = blended(table.relevance[row], score, self.settings.rerank_weight)
+        rest = sorted(set(rows) - set(best))
+        after = [table.relevance[row] for row in best]
+        for row, value in zip(rest, below_reranked([table.relevance[row] for row in rest], before, after)):
+            table.relevance[row] = value
 
 
 def _with_relevance(chunk: Chunk, relevance: float) -> Chunk:

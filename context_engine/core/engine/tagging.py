@@ -5,99 +5,102 @@ from __future__ import annotations
 from itertools import starmap
 from typing import Any
 
-from context_engine.core.engine.survivors import StageTwo, Survivor
-from context_engine.core.models import Member, ProvenanceTag, RankedChunk, utc_text
+from context_engine.core.engine.candidate_table import SelectedCandidate
+from context_engine.core.engine.search_plan import SearchPlan
+from context_engine.core.models import Member, Notice, NoticeCode, ProvenanceTag, RankedChunk, utc_text
 from context_engine.core.ranking.candidates import Candidate
 from context_engine.core.text import content_sha256
 
 __all__ = ["ranked_chunk"]
 
 
-def ranked_chunk(one: Survivor, place: int, given: StageTwo, warnings: list[str]) -> RankedChunk:
-    """Return a survivor as it is handed out, with its tag; a refused claim of authority becomes a warning."""
-    candidate = one.candidate
-    standing = candidate.standing
+def ranked_chunk(selected: SelectedCandidate, rank: int, plan: SearchPlan, notices: list[Notice]) -> RankedChunk:
+    """Return a selected candidate as it is returned, with its tag; a refused claim of authority becomes a notice."""
+    candidate = selected.candidate
+    authority = candidate.authority
     source_id, chunk_id = candidate.key
-    if standing.claimed:
-        claims = ", ".join(f"{name} {value!r}" for name, value in sorted(standing.claimed.items()))
-        warnings.append(f"chunk {chunk_id!r} of source {source_id!r} claims {claims}: above its manifest, refused")
-    also_in = tuple(starmap(_member, one.members))
-    flags = _flags(one)
+    if authority.claimed:
+        claims = ", ".join(f"{name} {value!r}" for name, value in sorted(authority.claimed.items()))
+        message = f"chunk {chunk_id!r} of source {source_id!r} claims {claims}: above its manifest, refused"
+        detail = {"chunk_id": chunk_id, "claimed": dict(authority.claimed)}
+        notices.append(Notice(NoticeCode.CLAIM_REFUSED, source_id, message, detail))
+    also_in = tuple(starmap(_member, selected.members))
+    flags = _flags(selected)
     return RankedChunk(
-        rank=place,
+        rank=rank,
         source_id=source_id,
         chunk_id=chunk_id,
-        domain=given.domain,
+        domain=plan.request.domain,
         chunk=candidate.chunk,
-        source_type=standing.source_type,
-        authority_tier=standing.tier,
-        trust_class=standing.trust,
-        classification=standing.classification,
-        relevance=one.relevance,
-        absolute=one.absolute,
-        boost=one.boost,
-        final=one.final,
-        rerank_score=one.rerank_score,
+        source_type=authority.source_type,
+        authority_tier=authority.tier,
+        trust_class=authority.trust,
+        classification=authority.classification,
+        relevance=selected.relevance,
+        absolute=selected.absolute,
+        boost=selected.boost,
+        final=selected.final,
+        rerank_score=selected.rerank_score,
         flags=flags,
         also_in=also_in,
-        provenance=_tag(candidate, given, {**_extra(one, given, also_in), "flags": list(flags)}),
+        provenance=_tag(candidate, plan, {**_extra(selected, plan, also_in), "flags": list(flags)}),
     )
 
 
-def _tag(candidate: Candidate, given: StageTwo, extra: dict[str, Any]) -> ProvenanceTag:
-    standing, age = candidate.standing, candidate.freshness(given.now)
+def _tag(candidate: Candidate, plan: SearchPlan, extra: dict[str, Any]) -> ProvenanceTag:
+    authority, age = candidate.authority, candidate.freshness(plan.clock.now)
     return ProvenanceTag(
         source_id=candidate.key[0],
-        source_type=str(standing.source_type),
-        authority_tier=standing.tier,
-        trust_class=str(standing.trust),
+        source_type=str(authority.source_type),
+        authority_tier=authority.tier,
+        trust_class=str(authority.trust),
         fetched_at=utc_text(age.fetched_at),
         ttl_seconds=age.ttl_seconds,
         extra={**extra, "fetched_at_basis": str(age.basis), "freshness": age.state},
     )
 
 
-def _flags(one: Survivor) -> tuple[str, ...]:
+def _flags(selected: SelectedCandidate) -> tuple[str, ...]:
     """What a reader should know: about the dates first, then what the steps noted."""
-    chunk, about_dates = one.candidate.chunk, []
+    chunk, about_dates = selected.candidate.chunk, []
     if chunk.effective_from is None and chunk.effective_to is None:
         about_dates.append("effective_unknown")
     if chunk.superseded_by:
         about_dates.append("superseded")
-    return (*about_dates, *one.flags)
+    return (*about_dates, *selected.flags)
 
 
-def _extra(one: Survivor, given: StageTwo, also_in: tuple[Member, ...]) -> dict[str, Any]:
-    chunk, standing = one.candidate.chunk, one.candidate.standing
+def _extra(selected: SelectedCandidate, plan: SearchPlan, also_in: tuple[Member, ...]) -> dict[str, Any]:
+    chunk, authority = selected.candidate.chunk, selected.candidate.authority
     extra: dict[str, Any] = {
-        "chunk_id": one.candidate.key[1],
-        "rag_score": round(one.final, 4),
-        "relevance": round(one.relevance, 4),
-        "absolute_relevance": round(one.absolute, 4),
+        "chunk_id": selected.candidate.key[1],
+        "rag_score": round(selected.final, 4),
+        "relevance": round(selected.relevance, 4),
+        "absolute_relevance": round(selected.absolute, 4),
         "content_sha256": content_sha256(chunk.content),
         "document_id": chunk.document_id,
         "document_version": chunk.document_version,
         "dataset_id": chunk.dataset_id,
-        "classification": str(standing.classification),
-        "retrieved_at": utc_text(one.candidate.retrieved_at),
+        "classification": str(authority.classification),
+        "retrieved_at": utc_text(selected.candidate.retrieved_at),
         "also_in": [member._asdict() for member in also_in],
-        "search_id": given.search_id,
-        "defaulted": list(_defaulted(one)),
+        "search_id": plan.search_id,
+        "defaulted": list(_defaulted(selected)),
     }
-    if standing.claimed:
-        extra["claimed_tier"] = standing.claimed.get("authority_tier")
-        extra["claimed"] = dict(standing.claimed)
+    if authority.claimed:
+        extra["claimed_tier"] = authority.claimed.get("authority_tier")
+        extra["claimed"] = dict(authority.claimed)
     return extra
 
 
-def _defaulted(one: Survivor) -> tuple[str, ...]:
-    chunk = one.candidate.chunk
-    names = list(one.candidate.standing.defaulted)
+def _defaulted(selected: SelectedCandidate) -> tuple[str, ...]:
+    chunk = selected.candidate.chunk
+    names = list(selected.candidate.authority.defaulted)
     if not chunk.chunk_id:
         names.append("chunk_id")
     if chunk.fetched_at is None:
         names.append("fetched_at")
-    if chunk.ttl_seconds is None and "ttl_seconds" not in one.candidate.spec.model_fields_set:
+    if chunk.ttl_seconds is None and "ttl_seconds" not in selected.candidate.spec.model_fields_set:
         names.append("ttl_seconds")
     return tuple(names)
 
@@ -106,7 +109,7 @@ def _member(candidate: Candidate, relevance: float, similarity: float) -> Member
     return Member(
         source_id=candidate.key[0],
         chunk_id=candidate.key[1],
-        source_type=str(candidate.standing.source_type),
+        source_type=str(candidate.authority.source_type),
         authority_tier=candidate.tier,
         document_id=candidate.chunk.document_id,
         document_version=candidate.chunk.document_version,

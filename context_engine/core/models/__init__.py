@@ -8,10 +8,12 @@ from context_engine.core.models.chunk import (
     ProvenanceTag,
     RankedChunk,
     Score,
+    json_value,
     usable_score,
     utc_text,
 )
 from context_engine.core.models.chunk_dict import chunk_from_dict, to_date, to_moment
+from context_engine.core.models.effective_settings import EffectiveSettings
 from context_engine.core.models.enums import (
     TIER_OF,
     TIERS,
@@ -25,9 +27,10 @@ from context_engine.core.models.enums import (
     TrustClass,
     default_trust,
 )
+from context_engine.core.models.examination import Examination, ExaminationRequest, notices_about
 from context_engine.core.models.filters import And, Condition, Filter, FilterOp, Not, Or, filter_to_dict
 from context_engine.core.models.ingest_settings import IngestSettings
-from context_engine.core.models.notice import Notice, NoticeCode
+from context_engine.core.models.notice import Notice, NoticeCode, about, distinct, messages
 from context_engine.core.models.query import Expansion, PreparedQuery, Refinement
 from context_engine.core.models.registry import DocumentRule, DomainSpec, Registry, SourceSpec
 from context_engine.core.models.request import (
@@ -50,10 +53,25 @@ from context_engine.core.models.result import (
     Swap,
     canonical_json,
 )
-from context_engine.core.models.settings import AuthorityBoosts, EffectiveSettings, Settings
-from context_engine.core.models.sound import is_sound_text, sound_id, sound_mapping, sound_text
+from context_engine.core.models.sanitize import is_valid_text, sanitized_id, sanitized_mapping, sanitized_text
+from context_engine.core.models.settings import (
+    GROUPS,
+    AuthorityBoosts,
+    DomainSettings,
+    IndexSettings,
+    LimitSettings,
+    ModelSettings,
+    RankingSettings,
+    ScoringSettings,
+    SearchSettings,
+    Settings,
+    SettingsGroup,
+    group_of,
+    lifetime,
+)
 
 __all__ = [
+    "GROUPS",
     "MAX_QUERY_CHARS",
     "MAX_TOP_K",
     "NOTHING",
@@ -68,16 +86,22 @@ __all__ = [
     "Condition",
     "Decision",
     "DocumentRule",
+    "DomainSettings",
     "DomainSpec",
     "EffectiveSettings",
+    "Examination",
+    "ExaminationRequest",
     "Expansion",
     "Fate",
     "FetchedAtBasis",
     "Filter",
     "FilterOp",
+    "IndexSettings",
     "IngestSettings",
     "Key",
+    "LimitSettings",
     "Member",
+    "ModelSettings",
     "Not",
     "Notice",
     "NoticeCode",
@@ -86,14 +110,18 @@ __all__ = [
     "PreparedQuery",
     "ProvenanceTag",
     "RankedChunk",
+    "RankingSettings",
     "RawAnswer",
     "Refinement",
     "Registry",
     "Score",
     "ScoreKind",
+    "ScoringSettings",
     "SearchRequest",
     "SearchResult",
+    "SearchSettings",
     "Settings",
+    "SettingsGroup",
     "SourceAnswer",
     "SourceQuery",
     "SourceSpec",
@@ -103,16 +131,23 @@ __all__ = [
     "Status",
     "Swap",
     "TrustClass",
+    "about",
     "canonical_json",
     "checked_query",
     "checked_top_k",
     "chunk_from_dict",
     "default_trust",
+    "distinct",
     "filter_to_dict",
-    "is_sound_text",
-    "sound_id",
-    "sound_mapping",
-    "sound_text",
+    "group_of",
+    "is_valid_text",
+    "json_value",
+    "lifetime",
+    "messages",
+    "notices_about",
+    "sanitized_id",
+    "sanitized_mapping",
+    "sanitized_text",
     "to_date",
     "to_moment",
     "usable_score",

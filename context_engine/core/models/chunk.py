@@ -11,10 +11,21 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.core.models.enums import Classification, FetchedAtBasis, ScoreKind, SourceType, TrustClass
 
-__all__ = ["NOTHING", "Chunk", "Key", "Member", "ProvenanceTag", "RankedChunk", "Score", "usable_score", "utc_text"]
+__all__ = [
+    "NOTHING",
+    "Chunk",
+    "Key",
+    "Member",
+    "ProvenanceTag",
+    "RankedChunk",
+    "Score",
+    "json_value",
+    "usable_score",
+    "utc_text",
+]
 
 
-class _Nothing(dict[str, Any]):
+class _EmptyMapping(dict[str, Any]):
     """An empty mapping that stays empty: the default of a field that holds a mapping."""
 
     def __setitem__(self, key: str, value: Any) -> None:
@@ -26,7 +37,7 @@ class _Nothing(dict[str, Any]):
         return "NOTHING"
 
 
-NOTHING: Final[Mapping[str, Any]] = _Nothing()
+NOTHING: Final[Mapping[str, Any]] = _EmptyMapping()
 
 Key = tuple[str, str]
 """A candidate's identity: (source_id, chunk_id)."""
@@ -133,13 +144,13 @@ class Chunk(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the chunk dict: known fields that have a value, `extra` beside them; JSON-ready."""
-        out: dict[str, Any] = _plain(self.extra)
+        out: dict[str, Any] = json_value(self.extra)
         for name in _PLAIN_FIELDS:
             value = getattr(self, name)
             if value not in (None, (), ""):
-                out[name] = _plain(value)
+                out[name] = json_value(value)
         if self.metadata or "metadata" not in out:
-            out["metadata"] = _plain(self.metadata)
+            out["metadata"] = json_value(self.metadata)
         if self.scores:
             out["scores"] = [score._asdict() for score in self.scores]
         return out
@@ -157,16 +168,16 @@ def utc_text(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def _plain(value: Any) -> Any:
-    """A copy that JSON can hold: dates as text, sets in order, NaN and the infinities as null; other things stay."""
+def json_value(value: Any) -> Any:
+    """Return a copy that JSON can hold: dates as text, sets in order, NaN and infinities null; other things stay."""
     if isinstance(value, datetime):
         return utc_text(value)
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): json_value(one) for key, one in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        out = [_plain(one) for one in value]
+        out = [json_value(one) for one in value]
         return sorted(out, key=repr) if isinstance(value, set | frozenset) else out
     return None if isinstance(value, float) and not isfinite(value) else value
 

@@ -9,7 +9,8 @@ from typing import Any, Final, TypeVar
 
 from context_engine.core.models.chunk import NOTHING, Chunk, Score, usable_score
 from context_engine.core.models.enums import TIERS, Classification, FetchedAtBasis, ScoreKind, SourceType, TrustClass
-from context_engine.core.models.sound import sound_id, sound_mapping
+from context_engine.core.models.notice import Notice, NoticeCode
+from context_engine.core.models.sanitize import sanitized_id, sanitized_mapping
 from context_engine.errors import InvalidRequest, nearest
 
 __all__ = ["chunk_from_dict", "to_date", "to_moment"]
@@ -30,35 +31,39 @@ _Word = TypeVar("_Word", bound=StrEnum)
 _COMPUTED: Final = ("rank", "_rag_score", "_relevance_score", "_authority_boost", "_provenance")
 
 
-def chunk_from_dict(given: Mapping[str, Any], warnings: list[str] | None = None) -> Chunk:
+def chunk_from_dict(given: Mapping[str, Any], notices: list[Notice] | None = None) -> Chunk:
     """Read a chunk dict.
 
     `relevance_score` is relevance in [0, 1]; `score` has the kind `score_kind`, unknown if that is not given. What
     provenance knows (trust_class, fetched_at, document_id ...) is looked for at the top level, then in `_provenance`,
     then in `metadata`. A score that is not a number its kind can be (relevance outside [0, 1], NaN ...) counts as
-    absent, with a warning; so does a tier or type in `metadata` that does not exist here. Whatever the dict holds is
-    made sound first: see `sound_mapping`.
+    absent, with a notice; so does a tier or type in `metadata` that does not exist here. Whatever the dict holds is
+    made sound first: see `sanitized_mapping`.
 
     Args:
         given: the dict; never changed.
-        warnings: takes a sentence for each value that was not usable.
+        notices: takes one for each value that was not usable.
 
     Raises:
         InvalidRequest: not a mapping, no text in `content`, or (outside `metadata`) a tier or type that does not exist.
     """
     if not isinstance(given, Mapping):
         raise InvalidRequest(f"a chunk must be a dict with 'content', got {type(given).__name__}")
-    content, notes = given.get("content"), [] if warnings is None else warnings
-    given, said = sound_mapping({key: _sound(key, value) for key, value in given.items() if key != "content"})
+    content, notices = given.get("content"), [] if notices is None else notices
+    given, changes = sanitized_mapping(
+        {key: _sanitized(key, value) for key, value in given.items() if key != "content"}
+    )
     if not isinstance(content, str) or not content.strip():
         raise InvalidRequest(f"chunk {given.get('chunk_id', '?')!r} has no text in 'content'")
-    notes += [f"chunk {given.get('chunk_id') or 'without id'} {one}" for one in said]
-    look = _Lookup(given, notes)
+    for change in changes:
+        detail = {"chunk_id": _id(given), "change": change}
+        notices.append(Notice(NoticeCode.METADATA_REPAIRED, "", f"chunk {_name(given)} {change}", detail))
+    look = _Lookup(given, notices)
     chunk = Chunk(
         content=content,
         chunk_id=look.text("chunk_id") or "",
         source_id=look.text("source_id"),
-        scores=_scores(given, notes),
+        scores=_scores(given, notices),
         document_id=look.text("document_id"),
         document_version=look.text("document_version") or look.text("version"),
         dataset_id=look.text("dataset_id"),
@@ -80,21 +85,31 @@ def chunk_from_dict(given: Mapping[str, Any], warnings: list[str] | None = None)
         superseded_by=look.text("superseded_by"),
         metadata=_metadata(given),
     )
-    return chunk._replace(extra=_extra(given, chunk, notes))
+    return chunk._replace(extra=_extra(given, chunk, notices))
 
 
-def _sound(key: str, value: Any) -> Any:
-    return sound_id(value) if key in _IDS and isinstance(value, str) else value
+def _sanitized(key: str, value: Any) -> Any:
+    return sanitized_id(value) if key in _IDS and isinstance(value, str) else value
 
 
-def _extra(given: Mapping[str, Any], chunk: Chunk, warnings: list[str]) -> Mapping[str, Any]:
+def _id(given: Mapping[str, Any]) -> str:
+    return str(given.get("chunk_id") or "")
+
+
+def _name(given: Mapping[str, Any]) -> str:
+    return _id(given) or "without id"
+
+
+def _extra(given: Mapping[str, Any], chunk: Chunk, notices: list[Notice]) -> Mapping[str, Any]:
     """What the chunk has no place for: unknown keys, the scores as given, and values that could not be read."""
     extra = {key: value for key, value in given.items() if key not in _READ and key not in _COMPUTED}
     for key in _PARSED:
         value = given.get(key)
         if value is not None and not _was_read(key, value, chunk):
             extra[key] = value
-            warnings.append(f"chunk {chunk.chunk_id or 'without id'}: {key} {value!r} cannot be read")
+            said = f"chunk {chunk.chunk_id or 'without id'}: {key} {value!r} cannot be read"
+            detail = {"chunk_id": chunk.chunk_id, "field": key, "value": repr(value)}
+            notices.append(Notice(NoticeCode.FIELD_UNUSABLE, "", said, detail))
     return extra or NOTHING
 
 
@@ -109,8 +124,8 @@ def _was_read(key: str, value: Any, chunk: Chunk) -> bool:
 class _Lookup:
     """Finds a key at the top level, then in `_provenance` (and its extra), then in `metadata`."""
 
-    def __init__(self, given: Mapping[str, Any], warnings: list[str]) -> None:
-        self._warnings = warnings
+    def __init__(self, given: Mapping[str, Any], notices: list[Notice]) -> None:
+        self._given, self._notices = given, notices
         tag = given.get("_provenance")
         tag = tag if isinstance(tag, Mapping) else {}
         extra = tag.get("extra")
@@ -152,33 +167,36 @@ class _Lookup:
         except InvalidRequest as error:
             if value is not self._metadata.get(key):
                 raise
-            self._warnings.append(f"metadata counts as silent about {key}: {error}")
+            detail = {"chunk_id": _id(self._given), "field": key, "problem": str(error)}
+            said = f"metadata counts as silent about {key}: {error}"
+            self._notices.append(Notice(NoticeCode.FIELD_UNUSABLE, "", said, detail))
             return None
 
 
-def _scores(given: Mapping[str, Any], warnings: list[str]) -> tuple[Score, ...]:
+def _scores(given: Mapping[str, Any], notices: list[Notice]) -> tuple[Score, ...]:
     found: list[Score] = []
     listed = given.get("scores")
     for one in listed if isinstance(listed, list | tuple) else ():
         if not isinstance(one, Mapping):
             raise InvalidRequest(f"'scores' takes dicts of kind, value and scorer, got {one!r}")
         kind = _member(ScoreKind, one.get("kind"), "score kind") or ScoreKind.UNKNOWN
-        _add(found, kind, one.get("value"), one.get("scorer"), given, warnings)
+        _add(found, kind, one.get("value"), one.get("scorer"), given, notices)
     if given.get("relevance_score") is not None:
-        _add(found, ScoreKind.RELEVANCE, given["relevance_score"], None, given, warnings)
+        _add(found, ScoreKind.RELEVANCE, given["relevance_score"], None, given, notices)
     if given.get("score") is not None:
         kind = _member(ScoreKind, given.get("score_kind"), "score_kind") or ScoreKind.UNKNOWN
-        _add(found, kind, given["score"], None, given, warnings)
+        _add(found, kind, given["score"], None, given, notices)
     return tuple(found)
 
 
 def _add(
-    found: list[Score], kind: ScoreKind, value: Any, scorer: Any, given: Mapping[str, Any], warnings: list[str]
+    found: list[Score], kind: ScoreKind, value: Any, scorer: Any, given: Mapping[str, Any], notices: list[Notice]
 ) -> None:
     number = usable_score(kind, value)
     if number is None:
-        name = given.get("chunk_id") or "without id"
-        warnings.append(f"chunk {name}: {kind} score {value!r} is not a usable number and counts as absent")
+        said = f"chunk {_name(given)}: {kind} score {value!r} is not a usable number and counts as absent"
+        detail = {"chunk_id": _id(given), "kind": str(kind), "value": repr(value)}
+        notices.append(Notice(NoticeCode.SCORE_UNUSABLE, "", said, detail))
     elif not any(score.kind is kind for score in found):
         found.append(Score(kind, number, None if scorer is None else str(scorer)))
 

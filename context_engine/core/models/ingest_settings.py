@@ -21,20 +21,20 @@ class IngestSettings(BaseModel):
     file_timeout_s: Seconds = Field(
         30.0,
         description="Seconds one file may take to be read and cut; a file of records as long for each 128 kB it has, "
-        "while it gives something in that time. Later, it is left, and said.",
+        "while it yields something in that time. Then it is skipped and reported.",
     )
     file_memory_mb: Megabytes = Field(
-        512, description="Megabytes of memory one file may take to be read and cut; else it is left, and said."
+        512, description="Megabytes of memory one file may take to be read and cut; else it is skipped and reported."
     )
     file_max_chars: Count = Field(
         100_000_000,
-        description="Characters one file may give as text for every 2 MB it has; the document that goes over it and "
-        "the rest are left.",
+        description="Characters one file may give as text for every 2 MB it has; the document that exceeds them and "
+        "the rest are skipped and reported.",
     )
     file_max_chunks: Count = Field(
         1_000_000,
-        description="Chunks one file may be cut into for every 2 MB it has; the document that goes over it and the "
-        "rest are left.",
+        description="Chunks one file may be cut into for every 2 MB it has; the document that exceeds them and the "
+        "rest are skipped and reported.",
     )
     hidden_cells: Literal["skip", "read"] = Field(
         "skip", description="Hidden sheets, rows and columns of a workbook: skip (and say how many) or read."

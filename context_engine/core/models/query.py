@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
+
+from context_engine.core.models.notice import Notice, messages
 
 __all__ = ["Expansion", "PreparedQuery", "Refinement"]
 
@@ -53,7 +55,7 @@ class PreparedQuery:
         sub_queries: parts or other wordings of the question that are searched for beside it.
         concepts: what the question is about, as a refiner says.
         suggestions: likely spellings, (as written, as the glossary has it); offered, never put in its place.
-        notes: what was done, or could not be, for a reader.
+        notices: what was done, or could not be, for a reader.
         refiner: name of the refiner that was asked, None for none.
     """
 
@@ -68,13 +70,19 @@ class PreparedQuery:
     sub_queries: tuple[str, ...] = ()
     concepts: tuple[str, ...] = ()
     suggestions: tuple[tuple[str, str], ...] = ()
-    notes: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
     refiner: str | None = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The sentences of the notices."""
+        return messages(self.notices)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the published form."""
+        published = ("notes" if one.name == "notices" else one.name for one in fields(self))
         return {
-            **asdict(self),
+            **{name: getattr(self, name) for name in published},
             "expansions": [expansion._asdict() for expansion in self.expansions],
             "suggestions": [{"written": written, "known_as": known} for written, known in self.suggestions],
         }

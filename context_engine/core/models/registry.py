@@ -22,9 +22,9 @@ def _zone(name: str) -> str:
     return name
 
 
-def _names(given: Any) -> Any:
-    """One name may stand without a list around it."""
-    return (given,) if isinstance(given, str) else given
+def _names(value: Any) -> Any:
+    """One name may be given without a list around it."""
+    return (value,) if isinstance(value, str) else value
 
 
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
@@ -33,11 +33,11 @@ Names = Annotated[Listed, BeforeValidator(_names, json_schema_input_type=Name | 
 SourceId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$")]
 
 
-class _Frozen(BaseModel):
+class _FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class DocumentRule(_Frozen):
+class DocumentRule(_FrozenModel):
     """Which files belong to a source, and how they are cut."""
 
     include: str = Field(description="Glob relative to the folder that is ingested, e.g. 'sops/**/*.md'.")
@@ -61,13 +61,15 @@ class DocumentRule(_Frozen):
         return self
 
 
-class SourceSpec(_Frozen):
+class SourceSpec(_FrozenModel):
     """One source of a domain. Its tier, trust class and classification are a ceiling for what documents claim."""
 
     id: SourceId = Field(description="Unique in the registry; stands in every provenance tag.")
     title: str = ""
     type: SourceType
-    tier: int = Field(0, description="1-5; must agree with the type; taken from it when left out.")
+    tier: int = Field(  # type: ignore[assignment]  # None, not given, lasts until `_agree` has run
+        None, description="1-5; must agree with the type; taken from it when left out."
+    )
     trust_class: TrustClass | None = Field(None, description="TRUSTED for tiers 1-4, UNTRUSTED for tier 5.")
     ttl_seconds: Annotated[int, Field(ge=0)] = 3600
     classification: Classification = Classification.INTERNAL
@@ -84,7 +86,7 @@ class SourceSpec(_Frozen):
     @model_validator(mode="after")
     def _agree(self) -> SourceSpec:
         expected = TIER_OF[self.type]
-        if "tier" not in self.model_fields_set:
+        if self.tier is None:
             object.__setattr__(self, "tier", expected)
         if self.tier != expected:
             raise ValueError(
@@ -106,7 +108,7 @@ class SourceSpec(_Frozen):
         return self.trust_class or default_trust(self.tier)
 
 
-class DomainSpec(_Frozen):
+class DomainSpec(_FrozenModel):
     """A business domain: its sources and its own settings."""
 
     version: Literal[1] = Field(description="Version of the manifest format.")
@@ -119,7 +121,9 @@ class DomainSpec(_Frozen):
         default_factory=dict,
         description="Terms and what else they are called, e.g. {NPA: New Product Approval}; searches look for both.",
     )
-    settings: Mapping[str, Any] = Field(default_factory=dict, description="Pipeline settings for this domain.")
+    settings: Mapping[str, Any] = Field(
+        default_factory=dict, description="Pipeline settings for this domain; those of the models excepted."
+    )
 
     @model_validator(mode="after")
     def _unique(self) -> DomainSpec:
@@ -134,7 +138,7 @@ class DomainSpec(_Frozen):
         return next((source for source in self.sources if source.id == source_id), None)
 
 
-class Registry(_Frozen):
+class Registry(_FrozenModel):
     """All domains by name."""
 
     domains: Mapping[str, DomainSpec] = Field(default_factory=dict)

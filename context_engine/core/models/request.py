@@ -1,4 +1,4 @@
-"""What is asked: of the engine by a caller, of a source by the engine, and the source's answer."""
+"""Requests: of a caller to the engine, of the engine to a source; and the source's answer."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Final
 from context_engine.core.models.chunk import Chunk
 from context_engine.core.models.enums import TIERS
 from context_engine.core.models.filters import And, Condition, Filter, Not, Or
+from context_engine.core.models.notice import Notice, NoticeCode
 from context_engine.core.models.query import Expansion
 from context_engine.errors import InvalidFilter, InvalidRequest, SourceError
 
@@ -86,7 +87,7 @@ class SearchRequest:
         as_of: the day the answer must be true for; None is today in the domain's time zone.
         filters: conditions every returned chunk keeps.
         persona: name of a profile of settings.
-        overrides: settings for this call alone; keys of `Settings`.
+        overrides: settings for this call alone; keys of `SearchSettings`.
         require_tiers, require_sources: without a chunk from each the decision is `incomplete`.
         strict: raise `EvidenceIncomplete` instead.
 
@@ -129,7 +130,7 @@ class SearchRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceQuery:
-    """What the engine asks one source.
+    """What the engine searches one source for.
 
     Attributes:
         text: the query.
@@ -154,9 +155,10 @@ class SourceQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceAnswer:
-    """A source's answer: chunks, best first, and what a reader should know about them (`query_shortened` ...).
+    """A source's answer: chunks, best first, and what a reader should know about them.
 
     Attributes:
+        notes: notices, the source as their subject; a text becomes a notice of code `source_note`.
         retrieved_at: when the source answered, aware; None means now.
         cut: chunks past top_k that the source itself left out.
         failures: what a source of several parts could not get, one error a part; the chunks are what the others gave.
@@ -164,8 +166,15 @@ class SourceAnswer:
     """
 
     chunks: Sequence[Chunk] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[str | Notice, ...] = ()
     retrieved_at: datetime | None = None
     cut: int = 0
     failures: tuple[SourceError, ...] = ()
     by_keywords: bool = False
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """The notes, each text as a notice of code `source_note`."""
+        return tuple(
+            note if isinstance(note, Notice) else Notice(NoticeCode.SOURCE_NOTE, "", note) for note in self.notes
+        )

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import date, datetime
 from typing import Any, Final, NamedTuple
 
 from context_engine.core.models.chunk import Chunk, Key, RankedChunk, utc_text
+from context_engine.core.models.effective_settings import EffectiveSettings
 from context_engine.core.models.enums import Decision, Outcome, Status
 from context_engine.core.models.filters import filter_to_dict
+from context_engine.core.models.notice import Notice, messages
 from context_engine.core.models.query import PreparedQuery
 from context_engine.core.models.registry import SourceSpec
 from context_engine.core.models.request import Caller, SearchRequest
-from context_engine.core.models.settings import EffectiveSettings
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -27,7 +28,7 @@ __all__ = [
     "canonical_json",
 ]
 
-SCHEMA_VERSION: Final = "1.0"
+SCHEMA_VERSION: Final = "1.1"
 
 
 class Fate(NamedTuple):
@@ -85,10 +86,11 @@ class SourceStatus:
 
     Attributes:
         state: ok, empty, partial (some of its parts failed) or failed.
-        asked: candidates it was asked for; more than `stage1_top_k` where it was asked a second time.
+        asked: candidates requested of it; more than `stage1_top_k` where it was called a second time.
         chunks: how many entered stage 1, after the cut at that number; `cut` is how many were cut.
-        rejected: chunks refused at the seam (no content, not a chunk).
+        rejected: chunks that failed validation (no content, not a chunk).
         error: {"code", "message", "retryable", "retry_after_s"} where state is failed or partial.
+        problem: the error's message without the name of the source.
     """
 
     source_id: str
@@ -102,7 +104,18 @@ class SourceStatus:
     rejected: int = 0
     elapsed_ms: float = 0.0
     error: Mapping[str, Any] | None = None
-    notes: tuple[str, ...] = ()
+    problem: str = ""
+    notices: tuple[Notice, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The sentences of the notices."""
+        return messages(self.notices)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the published form: the notices as sentences, `notes`."""
+        published = ("notes" if one.name == "notices" else one.name for one in fields(self) if one.name != "problem")
+        return {name: getattr(self, name) for name in published}
 
 
 class StageTrace(NamedTuple):
@@ -133,14 +146,15 @@ class SearchResult:
     """A ranked answer with its whole account. |stage 1| = returned + merged + dropped, always.
 
     Attributes:
-        search_id: sortable by time; stands in every log line, tag and error.
+        search_id: sortable by time; in every log line, tag and error.
         fates: one per stage-1 candidate.
         swaps: pairs with a returned chunk that the tier turned round, at most 200; `swap_count` is the true number.
         stages: stage 1 and every step of stage 2 with counts and times.
         settings: what the search ran with.
+        notices: what a reader should know: of the query, of each source, of the ranking.
         now, as_of: the clock reading and the day used; `today`: that day is not past in the domain's time zone.
         prepared: how the query was understood and what was searched for.
-        request, specs: what was asked, and the sources as declared at that time.
+        request, specs: the request, and the sources as declared at that time.
         raw: the stage-1 answers; `rerank_scores`: the reranker's scores by identity. With them stage 2 can be
             recomputed to the same bytes.
     """
@@ -156,7 +170,7 @@ class SearchResult:
     sources: tuple[SourceStatus, ...]
     stages: tuple[StageTrace, ...]
     settings: EffectiveSettings
-    warnings: tuple[str, ...]
+    notices: tuple[Notice, ...]
     search_id: str
     request_id: str | None
     caller: Caller
@@ -169,8 +183,13 @@ class SearchResult:
     raw: tuple[RawAnswer, ...] = ()
     rerank_scores: Mapping[Key, float] = field(default_factory=dict)
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The sentences of the notices."""
+        return messages(self.notices)
+
     def to_dict(self, *, demo: bool = False) -> dict[str, Any]:
-        """Return the published form: what `search --json` writes; schema version 1.0."""
+        """Return the published form: what `search --json` writes; schema version 1.1."""
         return {
             "schema_version": SCHEMA_VERSION,
             "search_id": self.search_id,
@@ -180,7 +199,7 @@ class SearchResult:
             "as_of": self.as_of.isoformat(),
             "now": utc_text(self.now),
             "caller": asdict(self.caller),
-            "asked": _asked(self.request),
+            "asked": _conditions(self.request),
             "searched": None if self.prepared is None else self.prepared.to_dict(),
             "status": str(self.status),
             "decision": str(self.decision),
@@ -188,15 +207,16 @@ class SearchResult:
             "fates": [fate.to_dict() for fate in self.fates],
             "swaps": [swap.to_dict() for swap in self.swaps],
             "swap_count": self.swap_count,
-            "sources": [asdict(source) for source in self.sources],
+            "sources": [source.to_dict() for source in self.sources],
             "stages": [stage._asdict() for stage in self.stages],
             "settings": self.settings.to_dict(),
             "warnings": list(self.warnings),
+            "notices": [notice.to_dict() for notice in self.notices],
             "demo": demo,
         }
 
 
-def _asked(request: SearchRequest | None) -> dict[str, Any]:
+def _conditions(request: SearchRequest | None) -> dict[str, Any]:
     """What narrowed the answer or was required of it."""
     if request is None:
         return {}

@@ -1,19 +1,48 @@
-"""How the engine behaves: one frozen value, and where each of its parts came from."""
+"""How the engine behaves, in groups by lifetime: what a change takes, and who may make it.
+
+A key stands in one group. `Settings` is all of them, so a function may ask for the group that it depends on
+(`settings: SearchSettings`) and is given the whole.
+
+    SearchSettings    one search          a call, a persona, a domain, the deployment
+      RankingSettings   of these, what stage 2 alone reads: a kept result can be ranked anew without a search
+    IndexSettings     one run of ingest   a domain, the deployment; a change: ingest the documents again
+    LimitSettings     the process         a domain, the deployment
+    ModelSettings     one engine          the deployment; a change: build a new engine
+      ScoringSettings   of these, how the embedded base scores
+
+The deployment is `rag-pipeline.json`, the environment and the pipeline config that an engine is built with.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Annotated, Any, Final, Literal
+from types import MappingProxyType
+from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["AuthorityBoosts", "EffectiveSettings", "Settings"]
+__all__ = [
+    "GROUPS",
+    "AuthorityBoosts",
+    "DomainSettings",
+    "IndexSettings",
+    "LimitSettings",
+    "ModelSettings",
+    "RankingSettings",
+    "ScoringSettings",
+    "SearchSettings",
+    "Settings",
+    "SettingsGroup",
+    "group_of",
+    "lifetime",
+]
 
 TopK = Annotated[int, Field(strict=True, ge=1, le=1000)]
 Unit = Annotated[float, Field(strict=True, ge=0.0, le=1.0, allow_inf_nan=False)]
 Weight = Annotated[float, Field(strict=True, ge=0.0, le=10.0, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(strict=True, gt=0.0, le=600.0, allow_inf_nan=False)]
 Flag = Annotated[bool, Field(strict=True)]
+G = TypeVar("G", bound="SettingsGroup")
 _TOLERANCE: Final = 1e-9
 
 
@@ -39,27 +68,34 @@ class AuthorityBoosts(BaseModel):
             raise ValueError(f"authority boosts must not rise from tier 1 to tier 5, got {boosts}")
 
 
-class Settings(BaseModel):
-    """Every setting of the pipeline with its default; keys are those of `rag-pipeline.json`."""
+class SettingsGroup(BaseModel):
+    """Settings of one lifetime."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    stage1_top_k: TopK = Field(40, description="Candidates asked of each source.")
+
+class RankingSettings(SettingsGroup):
+    """What stage 2 alone reads: for a change of these no source and no reranker is asked again."""
+
     stage2_top_k: TopK = Field(8, description="Chunks returned.")
-    min_relevance_score: Unit = Field(0.15, description="Least absolute relevance, tested before boost and reranker.")
+    min_relevance_score: Unit = Field(
+        0.15, description="Lowest absolute relevance returned, tested before boost and reranker."
+    )
     min_chunks: Annotated[int, Field(strict=True, ge=0, le=1000)] = Field(
-        0, description="Bring back the best chunks below the threshold up to this number, marked below_threshold."
+        0, description="Return at least this many, if need be the best below the threshold, marked below_threshold."
     )
     scope_threshold: Unit | None = Field(
         None,
         description="Best absolute relevance below which a question is out of scope; null: min_relevance_score.",
     )
-    max_chunk_tokens: Annotated[int, Field(strict=True, ge=16, le=8192)] = Field(
-        512, description="No chunk is cut longer than this."
+    similarity_threshold: Annotated[float, Field(strict=True, ge=-1.0, le=1.0, allow_inf_nan=False)] | None = Field(
+        None,
+        description="Lowest score of the kind similarity_kind; candidates without it pass, marked. Where a question is "
+        "little more than codes, the embedded base gives (score + 1) / 2 as weighted to what holds them and score / 2 "
+        "to the rest, and raises rrf of what holds them.",
     )
-    token_counter: Annotated[str, Field(pattern=r"^(approx|(tiktoken|tokenizers):\S.*)$")] = Field(
-        "approx",
-        description="What counts the tokens of chunks: approx, tiktoken:ENCODING or its file, tokenizers:FOLDER.",
+    similarity_kind: Literal["cosine", "weighted", "rerank", "relevance", "bm25", "fulltext", "rrf"] = Field(
+        "cosine", description="Kind of score that similarity_threshold is for."
     )
     dedup_threshold: Annotated[float, Field(strict=True, gt=0.0, le=1.0, allow_inf_nan=False)] = Field(
         0.85, description="Word-set Jaccard from which two texts are near-duplicates."
@@ -74,60 +110,111 @@ class Settings(BaseModel):
     authority_boosts: AuthorityBoosts = Field(
         default_factory=lambda: AuthorityBoosts(), description="Boost of each tier."
     )
-    reranking_enabled: Flag = Field(True, description="Let the model reranker run, where one is configured.")
-    reranker: str = Field("noop", description="Name of the reranker; 'noop' is none.")
-    reranker_options: Mapping[str, Any] = Field(
-        default_factory=dict, description="The reranker's own options, e.g. its model or connection."
-    )
+    reranking_enabled: Flag = Field(True, description="Run the model reranker, where one is configured.")
     rerank_weight: Unit = Field(0.5, description="Share of stage-1 relevance in the blend with the reranker.")
-    rerank_top_n: TopK | None = Field(
-        None, description="Only the best so many by stage 1 are reranked and stay above the rest; null: all."
-    )
-    rerank_timeout_s: Seconds = Field(
-        10.0, description="Time for the reranker, at most what is left of deadline_s; later, stage 1's order stands."
-    )
-    similarity_threshold: Annotated[float, Field(strict=True, ge=-1.0, le=1.0, allow_inf_nan=False)] | None = Field(
-        None,
-        description="Least score of the kind similarity_kind; candidates without it pass, marked. Where a question is "
-        "little but codes, the embedded base gives (score + 1) / 2 as weighted to what holds them and score / 2 to "
-        "the rest, and raises rrf of what holds them.",
-    )
-    similarity_kind: Literal["cosine", "weighted", "rerank", "relevance", "bm25", "fulltext", "rrf"] = Field(
-        "cosine", description="Kind of score that similarity_threshold is for."
-    )
-    strict_thresholds: Flag = Field(False, description="Refuse a threshold that some source cannot be tested on.")
     max_per_document: Annotated[int, Field(strict=True, ge=1, le=1000)] | None = Field(
         None, description="Most chunks returned of one document; null: no limit."
     )
     mmr_lambda: Unit | None = Field(
-        None, description="Maximal marginal relevance: 1 is the ranking alone, less prefers what is new; null: off."
+        None, description="Maximal marginal relevance: 1 is the ranking alone, less prefers diversity; null: off."
     )
-    query_expansion: Flag = Field(True, description="Search too for what the domain's glossary calls a term.")
-    query_expansion_weight: Unit = Field(1.0, description="What another name counts against the user's own.")
-    multi_query: Flag = Field(False, description="Search too for each part of a question of several.")
-    exact_first: Flag = Field(
-        True, description="Chunks with the quoted phrase or the code that is asked for come first."
+    expired: Literal["flag", "demote", "refuse"] = Field("flag", description="What happens to content past its TTL.")
+
+    def model_post_init(self, _context: Any) -> None:
+        """Refuse weights that add up to more than 1: a final score would leave [0, 1]."""
+        problem = self.weights_problem(self.model_fields_set)
+        if problem:
+            raise ValueError(problem)
+
+    def weights_problem(self, keys: Collection[str]) -> str | None:
+        """Return what is wrong with the two weights together, None if they can be used.
+
+        Args:
+            keys: those that were set; the advice is to set the other one too.
+        """
+        weights = {"relevance_weight": self.relevance_weight, "authority_weight": self.authority_weight}
+        if sum(weights.values()) <= 1.0 + _TOLERANCE:
+            return None
+        both = " and ".join(f"{key} {value:g}" for key, value in weights.items())
+        others = [key for key in weights if key not in keys]
+        taken = sum(weights[key] for key in weights if key not in others)
+        remedy = f"set {others[0]} to {1.0 - taken:g} or less too" if len(others) == 1 else "lower one of them"
+        return f"{both} add up to more than 1: {remedy}"
+
+    @property
+    def scope(self) -> float:
+        """The scope threshold in force."""
+        return self.min_relevance_score if self.scope_threshold is None else self.scope_threshold
+
+
+class SearchSettings(RankingSettings):
+    """What each search may have its own value of; nothing is opened or written for it."""
+
+    stage1_top_k: TopK = Field(40, description="Candidates requested from each source.")
+    sources: Annotated[tuple[str, ...] | None, Field(strict=False)] = Field(
+        None, description="Only these sources of the domain; null: all of them."
     )
+    strict_thresholds: Flag = Field(
+        False, description="Refuse a threshold of a kind of score that some source does not give."
+    )
+    query_expansion: Flag = Field(
+        True, description="Search also for the other names that the domain's glossary has for a term."
+    )
+    query_expansion_weight: Unit = Field(1.0, description="Weight of such a name; the user's own words weigh 1.")
+    multi_query: Flag = Field(False, description="Search also for each part of a question that has several.")
+    exact_first: Flag = Field(True, description="Chunks with the quoted phrase or the code of the question come first.")
     word_segmenter: Literal["none", "lindera"] = Field(
         "none",
         description="What cuts questions in Chinese, Japanese and Korean into words: none (all pairs of characters), "
         "lindera (extra cjk).",
     )
-    query_max_chars: Annotated[int, Field(strict=True, ge=16, le=10_000)] = Field(
-        4000, description="A longer query is cut, and says so."
+    query_refinement: Flag = Field(True, description="Run the query refiner, where one is configured.")
+    rerank_top_n: TopK | None = Field(
+        None, description="Only so many of the best by stage 1 are reranked, and they stay above the rest; null: all."
     )
-    query_refinement: Flag = Field(True, description="Let the query refiner run, where one is configured.")
-    query_refiner: str | None = Field(None, description="Name of the query refiner; null is none.")
-    query_refiner_options: Mapping[str, Any] = Field(
-        default_factory=dict, description="The refiner's own options, e.g. its connection and model."
-    )
+    deadline_s: Seconds = Field(20.0, description="Seconds for the whole search.")
+    source_timeout_s: Seconds = Field(10.0, description="Seconds for each source.")
     query_refiner_timeout_s: Seconds = Field(
-        3.0, description="Time for the query refiner, at most half of deadline_s; later, the query stands."
+        3.0,
+        description="Seconds for the query refiner, at most half of deadline_s; then the query is searched as it is.",
     )
-    embedder: str | None = Field(None, description="Name of the embedder; null: the embedded base searches text alone.")
-    embedder_options: Mapping[str, Any] = Field(
-        default_factory=dict, description="The embedder's own options, e.g. its model or connection."
+    rerank_timeout_s: Seconds = Field(
+        10.0,
+        description="Seconds for the reranker, at most what is left of deadline_s; then the order of stage 1 is kept.",
     )
+    context_max_tokens: Annotated[int, Field(strict=True, ge=64, le=1_000_000)] = Field(
+        6000, description="Token budget of the context text."
+    )
+
+
+class IndexSettings(SettingsGroup):
+    """How documents are cut into chunks; a change takes effect when they are ingested again."""
+
+    max_chunk_tokens: Annotated[int, Field(strict=True, ge=16, le=8192)] = Field(
+        512, description="Most tokens of a chunk."
+    )
+    token_counter: Annotated[str, Field(pattern=r"^(approx|(tiktoken|tokenizers):\S.*)$")] = Field(
+        "approx",
+        description="What counts the tokens of chunks: approx, tiktoken:ENCODING or its file, tokenizers:FOLDER.",
+    )
+
+
+class LimitSettings(SettingsGroup):
+    """What protects the process and the sources, whoever searches."""
+
+    query_max_chars: Annotated[int, Field(strict=True, ge=16, le=10_000)] = Field(
+        4000, description="Most characters of a query; a longer one is cut, and the result says so."
+    )
+    source_concurrency: Annotated[int, Field(strict=True, ge=1, le=256)] = Field(
+        64,
+        description="Parallel calls to one source; above it the source answers busy. In the embedded base each of them "
+        "holds two open files.",
+    )
+
+
+class ScoringSettings(SettingsGroup):
+    """How the embedded base scores: the weights of its parts, and how text and vectors become one ranking."""
+
     merge_method: Literal["weighted", "rrf", "rrf_rerank"] = Field(
         "weighted",
         description="How text and vectors become one ranking: the sum of their scores, or of reciprocal ranks; "
@@ -138,7 +225,7 @@ class Settings(BaseModel):
     rrf_k: Annotated[int, Field(strict=True, ge=0, le=10_000)] = Field(60, description="k of reciprocal rank fusion.")
     pairs_weight: Weight = Field(0.5, description="Text score: weight of pairs of neighbouring words.")
     head_weight: Weight = Field(0.2, description="Text score: weight of titles, headings and metadata.")
-    section_weight: Weight = Field(0.2, description="Text score: weight of the whole section a chunk stands in.")
+    section_weight: Weight = Field(0.2, description="Text score: weight of the whole section that a chunk is in.")
     sibling_weight: Weight = Field(0.4, description="Text score: weight of the best candidate in the same section.")
     neighbour_weight: Weight = Field(0.0, description="Text score: weight of the chunks before and after.")
     title_boost: Weight = Field(
@@ -147,71 +234,62 @@ class Settings(BaseModel):
         "boosts.",
     )
     definition_boost: Weight = Field(0.0, description="Added where a chunk defines a term of the query.")
-    expired: Literal["flag", "demote", "refuse"] = Field("flag", description="What happens to content past its TTL.")
-    sources: Annotated[tuple[str, ...] | None, Field(strict=False)] = Field(
-        None, description="Only these sources of the domain; all of them if null."
+
+
+class ModelSettings(ScoringSettings):
+    """The models of an engine and the scoring of its embedded base: one for all searches, so that scores compare."""
+
+    embedder: str | None = Field(None, description="Name of the embedder; null: the embedded base searches text alone.")
+    embedder_options: Mapping[str, Any] = Field(
+        default_factory=dict, description="The embedder's own options, e.g. its model or connection."
     )
-    deadline_s: Seconds = Field(20.0, description="Time for the whole search.")
-    source_timeout_s: Seconds = Field(10.0, description="Time for each source.")
-    source_concurrency: Annotated[int, Field(strict=True, ge=1, le=256)] = Field(
-        64,
-        description="Parallel calls to one source; above it the source answers busy. In the embedded base each of them "
-        "holds two open files.",
+    reranker: str = Field("noop", description="Name of the reranker; 'noop' is none.")
+    reranker_options: Mapping[str, Any] = Field(
+        default_factory=dict, description="The reranker's own options, e.g. its model or connection."
     )
-    context_max_tokens: Annotated[int, Field(strict=True, ge=64, le=1_000_000)] = Field(
-        6000, description="Token budget of the context text."
+    query_refiner: str | None = Field(None, description="Name of the query refiner; null is none.")
+    query_refiner_options: Mapping[str, Any] = Field(
+        default_factory=dict, description="The refiner's own options, e.g. its connection and model."
     )
 
-    def model_post_init(self, _context: Any) -> None:
-        """Refuse weights that add up to more than 1: a final score would leave [0, 1]."""
-        problem = self.weights_problem(self.model_fields_set)
-        if problem:
-            raise ValueError(problem)
 
-    def weights_problem(self, given: Collection[str]) -> str | None:
-        """Return what is wrong with the two weights together, None if they can be used.
+class DomainSettings(LimitSettings, IndexSettings, SearchSettings):
+    """What the manifest of a domain may set."""
 
-        Args:
-            given: the keys that were set; the advice is to set the other one too.
+
+class Settings(ModelSettings, DomainSettings):
+    """Every setting of the pipeline with its default; keys are those of `rag-pipeline.json`."""
+
+    def group(self, kind: type[G]) -> G:
+        """Return the part of these settings that is one group.
+
+        >>> Settings(stage2_top_k=5, reranker="jina").group(ModelSettings).reranker
+        'jina'
         """
-        weights = {"relevance_weight": self.relevance_weight, "authority_weight": self.authority_weight}
-        if sum(weights.values()) <= 1.0 + _TOLERANCE:
-            return None
-        both = " and ".join(f"{key} {value:g}" for key, value in weights.items())
-        left = [key for key in weights if key not in given]
-        kept = sum(weights[key] for key in weights if key not in left)
-        mend = f"set {left[0]} to {1.0 - kept:g} or less too" if len(left) == 1 else "lower one of them"
-        return f"{both} add up to more than 1: {mend}"
-
-    @property
-    def scope(self) -> float:
-        """The scope threshold in force."""
-        return self.min_relevance_score if self.scope_threshold is None else self.scope_threshold
+        return cast(G, kind.model_construct(**{key: getattr(self, key) for key in kind.model_fields}))
 
 
-class EffectiveSettings(BaseModel):
-    """The settings a search ran with, and the origin of each value ("call", "file config/rag-pipeline.json" ...)."""
+GROUPS: Final[Mapping[str, type[SettingsGroup]]] = MappingProxyType(
+    {"search": SearchSettings, "index": IndexSettings, "limits": LimitSettings, "models": ModelSettings}
+)
+"""The groups by the names they have in `rag-pipeline.json`; each key of `Settings` stands in one."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    values: Settings = Field(default_factory=lambda: Settings())
-    origins: Mapping[str, str] = Field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return {key: {"value", "origin"}}, keys in declaration order; text out of a variable by its expression."""
-        values = self.values.model_dump(mode="json")
-        for key in values.keys() & self.origins.keys():
-            if isinstance(values[key], str | dict):
-                values[key] = _as_written(getattr(self.values, key), values[key])
-        return {key: {"value": value, "origin": self.origins.get(key, "default")} for key, value in values.items()}
+_GROUP_OF: Final = {key: name for name, group in GROUPS.items() for key in group.model_fields}
 
 
-def _as_written(value: Any, plain: Any) -> Any:
-    """Return a plain value with the expression in place of every text that came out of a variable."""
-    if isinstance(plain, str):
-        return getattr(value, "written", plain)
-    if isinstance(plain, dict) and isinstance(value, Mapping):
-        return {key: _as_written(value.get(key), one) for key, one in plain.items()}
-    if isinstance(plain, list) and isinstance(value, list | tuple):
-        return [_as_written(one, other) for one, other in zip(value, plain, strict=True)]
-    return plain
+def group_of(key: str) -> str:
+    """Return the name of the group in which a key of `Settings` stands."""
+    return _GROUP_OF[key]
+
+
+_LIFETIMES: Final = {
+    "search": "is a setting of each search",
+    "index": "takes effect when documents are ingested, not at a search",
+    "limits": "is a limit that holds for all searches",
+    "models": "is the same for all searches of an engine",
+}
+
+
+def lifetime(key: str) -> str:
+    """Return in words what the group of a key of `Settings` means for who may set it: "is the same for ..."."""
+    return _LIFETIMES[group_of(key)]

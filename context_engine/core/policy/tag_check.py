@@ -22,7 +22,7 @@ from context_engine.core.models import TIER_OF, TIERS, Settings, SourceType, Tru
 from context_engine.core.policy.tag_forms import Reading, TaggedText
 from context_engine.core.text import content_sha256
 
-__all__ = ["CHECKS", "TOLERANCE", "CheckedText", "Finding", "State", "check_tags"]
+__all__ = ["CHECKS", "TOLERANCE", "CheckState", "CheckedText", "TagFinding", "check_tags"]
 
 TOLERANCE: Final = 1e-4
 """Scores are written with four decimals; two of them and a product of one add up to less than this."""
@@ -31,7 +31,7 @@ CHECKS: Final = ("tag", "text", "authority", "score", "fresh", "order")
 _KEYS: Final = ("source_id", "source_type", "authority_tier", "trust_class", "fetched_at", "ttl_seconds", "extra")
 
 
-class State(StrEnum):
+class CheckState(StrEnum):
     """What a check found: fine, wrong, or something to know that is not wrong."""
 
     OK = "ok"
@@ -39,10 +39,10 @@ class State(StrEnum):
     NOTED = "noted"
 
 
-class Finding(NamedTuple):
+class TagFinding(NamedTuple):
     """The outcome of one check; the message is empty where all is well."""
 
-    state: State
+    state: CheckState
     message: str = ""
 
 
@@ -58,12 +58,12 @@ class CheckedText:
     number: int
     source_id: str
     chunk_id: str
-    findings: Mapping[str, Finding]
+    findings: Mapping[str, TagFinding]
 
     @property
     def ok(self) -> bool:
         """Whether no check failed."""
-        return all(finding.state is not State.FAILED for finding in self.findings.values())
+        return all(finding.state is not CheckState.FAILED for finding in self.findings.values())
 
     def to_dict(self) -> dict[str, Any]:
         """Return the checks as a dict, ready for JSON."""
@@ -106,9 +106,9 @@ def check_tags(reading: Reading, *, at: datetime) -> list[CheckedText]:
     return checked
 
 
-def _failed(*problems: str) -> Finding:
-    told = "; ".join(problem for problem in problems if problem)
-    return Finding(State.FAILED, told) if told else Finding(State.OK)
+def _failed(*problems: str) -> TagFinding:
+    message = "; ".join(problem for problem in problems if problem)
+    return TagFinding(CheckState.FAILED, message) if message else TagFinding(CheckState.OK)
 
 
 def _extra(tag: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -116,7 +116,7 @@ def _extra(tag: Mapping[str, Any]) -> Mapping[str, Any]:
     return extra if isinstance(extra, Mapping) else {}
 
 
-def _complete(tag: Mapping[str, Any] | None) -> Finding:
+def _complete(tag: Mapping[str, Any] | None) -> TagFinding:
     if tag is None:
         return _failed("there is no _provenance")
     missing = [key for key in _KEYS if key not in tag]
@@ -151,7 +151,7 @@ def _whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _text(text: TaggedText, tag: Mapping[str, Any]) -> Finding:
+def _text(text: TaggedText, tag: Mapping[str, Any]) -> TagFinding:
     if text.content is None:
         return _failed("there is no text in 'content'")
     stated = _extra(tag).get("content_sha256")
@@ -160,7 +160,7 @@ def _text(text: TaggedText, tag: Mapping[str, Any]) -> Finding:
     return _failed("" if stated == content_sha256(text.content) else "the text is not the one the tag was made for")
 
 
-def _authority(text: TaggedText, tag: Mapping[str, Any]) -> Finding:
+def _authority(text: TaggedText, tag: Mapping[str, Any]) -> TagFinding:
     kind, tier = tag.get("source_type"), tag.get("authority_tier")
     expected = next((TIER_OF[one] for one in SourceType if one == kind), None)
     agree = expected is not None and expected == tier
@@ -199,7 +199,7 @@ def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _score(text: TaggedText, tag: Mapping[str, Any], numbers: _Numbers, settings: Settings) -> Finding:
+def _score(text: TaggedText, tag: Mapping[str, Any], numbers: _Numbers, settings: Settings) -> TagFinding:
     extra, tier = _extra(tag), numbers.tier
     if numbers.final is None or numbers.relevance is None:
         return _failed("the score or the relevance is missing")
@@ -231,18 +231,18 @@ def _both(name: str, in_tag: Any, beside: float) -> str:
     )
 
 
-def _fresh(tag: Mapping[str, Any], at: datetime) -> Finding:
+def _fresh(tag: Mapping[str, Any], at: datetime) -> TagFinding:
     fetched, ttl = tag.get("fetched_at"), tag.get("ttl_seconds")
     moment = to_moment(fetched) if isinstance(fetched, str) else None
     if moment is None or not _whole(ttl) or ttl is None or ttl < 0:
         return _failed("fetched_at or ttl_seconds cannot be read")
     if _extra(tag).get("fetched_at_basis") == "retrieved":
-        return Finding(State.NOTED, "age unknown: fetched_at is the time of the retrieval")
+        return TagFinding(CheckState.NOTED, "age unknown: fetched_at is the time of the retrieval")
     if moment > at:
-        return Finding(State.NOTED, f"fetched after {utc_text(at)}")
+        return TagFinding(CheckState.NOTED, f"fetched after {utc_text(at)}")
     if (at - moment).total_seconds() > ttl:
-        return Finding(State.NOTED, f"expired: fetched {fetched}, fresh for {_span(ttl)}")
-    return Finding(State.OK)
+        return TagFinding(CheckState.NOTED, f"expired: fetched {fetched}, fresh for {_span(ttl)}")
+    return TagFinding(CheckState.OK)
 
 
 def _span(seconds: int) -> str:
@@ -254,7 +254,7 @@ def _span(seconds: int) -> str:
 
 def _order(
     previous: _Numbers | None, numbers: _Numbers, tag: Mapping[str, Any], seen: set[tuple[str, str, str]]
-) -> Finding:
+) -> TagFinding:
     """Compare with the text before, if both are of one search. Scores equal to four decimals may stand either way."""
     identity = (str(numbers.search_id), str(tag.get("source_id")), str(_extra(tag).get("chunk_id")))
     twice = identity in seen and bool(_extra(tag).get("chunk_id"))

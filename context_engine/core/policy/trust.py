@@ -1,4 +1,4 @@
-"""Whose word counts: the manifest is a ceiling for what a document says about its own authority."""
+"""Effective authority: the manifest is a ceiling for what a document claims about itself."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Final, NamedTuple
 
 from context_engine.core.models import TIER_OF, Chunk, Classification, SourceSpec, SourceType, TrustClass, default_trust
 
-__all__ = ["Standing", "manifest_standing", "standing"]
+__all__ = ["EffectiveAuthority", "declared_authority", "effective_authority"]
 
 _TYPE_OF: Final = {tier: kind for kind, tier in TIER_OF.items()}
 
 
-class Standing(NamedTuple):
+class EffectiveAuthority(NamedTuple):
     """A chunk's authority after the ceiling.
 
     Attributes:
@@ -27,22 +27,24 @@ class Standing(NamedTuple):
     defaulted: tuple[str, ...]
 
 
-def manifest_standing(spec: SourceSpec) -> Standing:
-    """Return what a chunk that claims nothing has: the manifest's word."""
+def declared_authority(spec: SourceSpec) -> EffectiveAuthority:
+    """Return the authority of a chunk that claims nothing: as the manifest declares it."""
     defaulted = ("source_type", "authority_tier", "trust_class") if spec.trust_document_metadata else ()
-    return Standing(spec.type, spec.tier, spec.trust, spec.classification, {}, defaulted)
+    return EffectiveAuthority(spec.type, spec.tier, spec.trust, spec.classification, {}, defaulted)
 
 
-def standing(chunk: Chunk, spec: SourceSpec, silent: Standing | None = None) -> Standing:
+def effective_authority(
+    chunk: Chunk, spec: SourceSpec, declared: EffectiveAuthority | None = None
+) -> EffectiveAuthority:
     """Return the authority, trust and classification a chunk has.
 
     A document may lower its authority or raise its classification. The reverse is refused unless the source sets
-    `trust_document_metadata`; a refused claim stands in `claimed`. A type and a tier that disagree count as the lower.
+    `trust_document_metadata`; a refused claim is kept in `claimed`. A type and a tier that disagree count as the lower.
 
     Args:
         chunk: its claims.
         spec: its source.
-        silent: `manifest_standing(spec)`, where the caller has it at hand.
+        declared: `declared_authority(spec)`, where the caller has it at hand.
     """
     if (
         chunk.authority_tier is None
@@ -50,10 +52,10 @@ def standing(chunk: Chunk, spec: SourceSpec, silent: Standing | None = None) -> 
         and chunk.trust_class is None
         and chunk.classification is None
     ):
-        return silent or manifest_standing(spec)
+        return declared or declared_authority(spec)
     claimed: dict[str, int | str] = {}
     tier = _tier(chunk, spec, claimed)
-    return Standing(
+    return EffectiveAuthority(
         source_type=_TYPE_OF[tier],
         tier=tier,
         trust=_trust(chunk, spec, tier, claimed),
@@ -64,10 +66,10 @@ def standing(chunk: Chunk, spec: SourceSpec, silent: Standing | None = None) -> 
 
 
 def _tier(chunk: Chunk, spec: SourceSpec, claimed: dict[str, int | str]) -> int:
-    said = [tier for tier in (chunk.authority_tier, chunk.source_type and TIER_OF[chunk.source_type]) if tier]
-    if not said:
+    claims = [tier for tier in (chunk.authority_tier, chunk.source_type and TIER_OF[chunk.source_type]) if tier]
+    if not claims:
         return spec.tier
-    wanted = max(said)
+    wanted = max(claims)
     if wanted >= spec.tier or spec.trust_document_metadata:
         return wanted
     claimed["authority_tier"] = wanted

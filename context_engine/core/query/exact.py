@@ -80,7 +80,7 @@ def _lifted(relevance: Sequence[float], held: Sequence[float], weight: float) ->
     return [(1.0 - weight) * value + weight * share / best for value, share in zip(relevance, held, strict=True)]
 
 
-class _Name(NamedTuple):
+class _ExactName(NamedTuple):
     """What a query names, as written and as it is looked for."""
 
     written: str
@@ -88,8 +88,8 @@ class _Name(NamedTuple):
     quoted: bool
 
 
-def _names(written: Iterable[str], quoted: bool = False) -> list[_Name]:
-    return [_Name(one, (_joined(one),) if quoted else _sought(one), quoted) for one in written]
+def _names(written: Iterable[str], quoted: bool = False) -> list[_ExactName]:
+    return [_ExactName(one, (_joined(one),) if quoted else _sought(one), quoted) for one in written]
 
 
 def _sought(name: str) -> tuple[str, ...]:
@@ -103,19 +103,19 @@ class _Text:
         self._body, self._spelled = _joined(text), text.casefold()
         self._head = _joined(" ".join((label, *_HEADING.findall(text))))
 
-    def held(self, names: Sequence[_Name]) -> float:
+    def held(self, names: Sequence[_ExactName]) -> float:
         """Return the share of the names that are held, 0 of none."""
         return sum(self._cites(name) or self._is_called(name) for name in names) / max(len(names), 1)
 
-    def own(self, names: Sequence[_Name]) -> float:
+    def own(self, names: Sequence[_ExactName]) -> float:
         """Return the share of the names that are the text's own, 0 of none."""
         called = (self._is_called(name) or (name.quoted and self._cites(name)) for name in names)
         return sum(called) / max(len(names), 1)
 
-    def _cites(self, name: _Name) -> bool:
+    def _cites(self, name: _ExactName) -> bool:
         return any(one in self._body for one in name.sought)
 
-    def _is_called(self, name: _Name) -> bool:
+    def _is_called(self, name: _ExactName) -> bool:
         by_head = any(one in self._head for one in name.sought)
         return by_head or (not name.quoted and any(self._has_item(one.strip()) for one in name.sought))
 

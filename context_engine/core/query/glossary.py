@@ -40,7 +40,7 @@ class _Word(NamedTuple):
     forms: tuple[str, ...]
 
 
-class _Name(NamedTuple):
+class _GlossaryName(NamedTuple):
     text: str
     entry: str
     words: tuple[_Word, ...]
@@ -57,13 +57,13 @@ class Glossary:
 
     def __init__(self, entries: Mapping[str, Sequence[str]]) -> None:
         self._entries = {term: tuple(names) for term, names in entries.items()}
-        self._by_first: dict[str, list[_Name]] = defaultdict(list)
+        self._by_first: dict[str, list[_GlossaryName]] = defaultdict(list)
         for term, names in self._entries.items():
             for text in dict.fromkeys((term, *names)):
                 words = tuple(_words(text))
                 if words:
-                    self._by_first[words[0].forms[0]].append(_Name(text, term, words, _is_common_word(text)))
-        self._by_word: dict[str, list[tuple[_Name, int]]] = defaultdict(list)
+                    self._by_first[words[0].forms[0]].append(_GlossaryName(text, term, words, _is_common_word(text)))
+        self._by_word: dict[str, list[tuple[_GlossaryName, int]]] = defaultdict(list)
         all_names = [name for some in self._by_first.values() for name in some]
         for name in all_names:
             for offset, word in enumerate(name.words):
@@ -93,14 +93,14 @@ class Glossary:
                 found.setdefault(name.text, self._mention(text, words[start : start + len(name.words)], name))
         return list(found.values())
 
-    def _possible(self, words: Sequence[_Word], unknown: set[int]) -> Iterator[tuple[_Name, int]]:
+    def _possible(self, words: Sequence[_Word], unknown: set[int]) -> Iterator[tuple[_GlossaryName, int]]:
         """Where a name may begin: one of its words is there, or it has one word only."""
         for place, word in enumerate(words):
             for form in word.forms if STOP_WORDS.isdisjoint(word.forms) else ():
                 yield from ((name, place - offset) for name, offset in self._by_word.get(form, ()))
         yield from ((name, place) for place in sorted(unknown) for name in self._single)
 
-    def _at(self, words: Sequence[_Word], place: int) -> Iterator[_Name]:
+    def _at(self, words: Sequence[_Word], place: int) -> Iterator[_GlossaryName]:
         for name in (one for form in words[place].forms for one in self._by_first.get(form, ())):
             some = words[place : place + len(name.words)]
             same = len(some) == len(name.words) and all(map(_is_met, name.words, some))
@@ -116,7 +116,7 @@ class Glossary:
             and not any(form in self._by_word for form in word.forms)
         )
 
-    def _mention(self, text: str, some: Sequence[_Word], name: _Name) -> Mention:
+    def _mention(self, text: str, some: Sequence[_Word], name: _GlossaryName) -> Mention:
         others = self._entries[name.entry] if name.text == name.entry else (name.entry,)
         as_it_stands = re.search(r"\W*".join(re.escape(word.written) for word in some), text)
         written = as_it_stands[0] if as_it_stands else " ".join(word.written for word in some)
@@ -127,7 +127,7 @@ def _is_met(name: _Word, word: _Word) -> bool:
     return name.forms[0] in word.forms
 
 
-def _nearly(words: Sequence[_Word], start: int, name: _Name, unknown: set[int]) -> bool:
+def _nearly(words: Sequence[_Word], start: int, name: _GlossaryName, unknown: set[int]) -> bool:
     different = [place for place, one in enumerate(name.words, start=start) if not _is_met(one, words[place])]
     if len(different) != 1 or different[0] not in unknown:
         return False

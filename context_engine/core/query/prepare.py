@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from context_engine.core.models import Expansion, PreparedQuery
+from context_engine.core.models import Expansion, Notice, NoticeCode, PreparedQuery
 from context_engine.core.query.clean import clean
 from context_engine.core.query.glossary import Glossary, Mention, glossary
 from context_engine.core.query.language import language
@@ -53,7 +53,8 @@ def prepare(
     known = glossary(tuple((term, tuple(names)) for term, names in entries.items())) if entries else None
     expansions, suggestions = _expanded(known, text, expansion_weight) if known else ((), ())
     parts = sub_questions(text) if multi_query else ()
-    notes = [f"query_shortened: cut to {len(text)} characters"] if shortened else []
+    cut = {"characters": len(text)}
+    shortening = Notice(NoticeCode.QUERY_SHORTENED, "", f"query_shortened: cut to {len(text)} characters", cut)
     return PreparedQuery(
         original=query,
         text=text,
@@ -65,7 +66,7 @@ def prepare(
         expansions=expansions,
         sub_queries=parts,
         suggestions=suggestions,
-        notes=tuple(notes),
+        notices=(shortening,) if shortened else (),
     )
 
 

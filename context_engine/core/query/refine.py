@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from context_engine.core.models import Expansion, PreparedQuery, Refinement
+from context_engine.core.models import Expansion, Notice, NoticeCode, PreparedQuery, Refinement
 from context_engine.core.query.clean import clean
 from context_engine.core.text import tokens
 from context_engine.errors import RefinerError
@@ -21,7 +21,7 @@ _CONCEPT: Final = 0.2
 def refined(query: PreparedQuery, given: Any, *, refiner: str, weight: float) -> PreparedQuery:
     """Return the query with a refiner's wording to be searched for beside it, and its concepts as expansions.
 
-    A wording that lost a code, a section number or a quoted phrase of the question is left out, and that is noted.
+    A wording that lost a code, a section number or a quoted phrase of the question is left out, and a notice says so.
 
     Args:
         query: as it was prepared.
@@ -40,20 +40,27 @@ def refined(query: PreparedQuery, given: Any, *, refiner: str, weight: float) ->
     concepts = tuple(dict.fromkeys(one for one in (clean(text, 200).text.strip() for text in given.concepts) if one))
     added = [one for one in concepts[:MOST_CONCEPTS] if one.casefold() not in known] if weight else []
     other = wording if wording and not lost and wording.casefold() not in known else ""
-    note = (f"refiner {refiner}: its wording lost {', '.join(lost)} and is not used",) if wording and lost else ()
+    unused = Notice(
+        NoticeCode.REFINEMENT_UNUSED,
+        "",
+        f"refiner {refiner}: its wording lost {', '.join(lost)} and is not used",
+        {"refiner": refiner, "lost": lost},
+    )
     return replace(
         query,
         sub_queries=(*query.sub_queries, other) if other else query.sub_queries,
         expansions=(*query.expansions, *(Expansion("", one, _CONCEPT * weight, "refiner") for one in added)),
         concepts=concepts[:MOST_CONCEPTS],
-        notes=(*query.notes, *note),
+        notices=(*query.notices, unused) if wording and lost else query.notices,
         refiner=refiner,
     )
 
 
 def unrefined(query: PreparedQuery, problem: str, *, refiner: str) -> PreparedQuery:
-    """Return the query as it was, with a note on why nothing was made of it."""
-    return replace(query, notes=(*query.notes, f"query not refined: {problem}"), refiner=refiner)
+    """Return the query as it was, with a notice of why nothing was made of it."""
+    detail = {"refiner": refiner, "problem": problem}
+    notice = Notice(NoticeCode.QUERY_NOT_REFINED, "", f"query not refined: {problem}", detail)
+    return replace(query, notices=(*query.notices, notice), refiner=refiner)
 
 
 def _holds(wording: str, name: str) -> bool:

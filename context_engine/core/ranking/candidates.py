@@ -6,35 +6,35 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
 
-from context_engine.core.models import Chunk, Key, RawAnswer, Score, SourceSpec
+from context_engine.core.models import Chunk, Key, Notice, NoticeCode, RawAnswer, Score, SourceSpec
 from context_engine.core.policy.freshness import Freshness, freshness
-from context_engine.core.policy.trust import Standing, manifest_standing, standing
+from context_engine.core.policy.trust import EffectiveAuthority, declared_authority, effective_authority
 from context_engine.core.text import content_sha256
 
 __all__ = ["Candidate", "pool"]
 
 
 class Candidate(NamedTuple):
-    """A chunk under its identity (source_id, chunk_id), with its standing and the time its source answered."""
+    """A chunk under its identity (source_id, chunk_id), with its authority and the time its source answered."""
 
     key: Key
     chunk: Chunk
     spec: SourceSpec
-    standing: Standing
+    authority: EffectiveAuthority
     retrieved_at: datetime
 
     @property
     def tier(self) -> int:
         """The authority tier after the manifest's ceiling."""
-        return self.standing.tier
+        return self.authority.tier
 
     def freshness(self, now: datetime) -> Freshness:
         """Return whether the content is still fresh."""
         return freshness(self.chunk, self.spec, now=now, retrieved_at=self.retrieved_at)
 
 
-def pool(answers: Iterable[tuple[SourceSpec, RawAnswer]]) -> tuple[list[Candidate], list[str]]:
-    """Return the candidates of all answers, one per identity, sorted by it, and warnings.
+def pool(answers: Iterable[tuple[SourceSpec, RawAnswer]]) -> tuple[list[Candidate], list[Notice]]:
+    """Return the candidates of all answers, one per identity, sorted by it, and notices.
 
     A chunk without an id gets its text's hash. The same identity from two retrieval legs is one candidate with the
     scores of both. The same id over another text is another candidate, told apart by the text's hash: the text with
@@ -43,22 +43,24 @@ def pool(answers: Iterable[tuple[SourceSpec, RawAnswer]]) -> tuple[list[Candidat
     found: dict[Key, Candidate] = {}
     again: dict[Key, list[Candidate]] = {}
     for spec, answer in answers:
-        silent, own = manifest_standing(spec), spec.id
+        declared, own = declared_authority(spec), spec.id
         for chunk in answer.chunks:
             source_id = chunk.source_id if chunk.source_id and spec.trust_document_metadata else own
             key = (source_id, chunk.chunk_id or content_sha256(chunk.content)[:32])
-            candidate = Candidate(key, chunk, spec, standing(chunk, spec, silent), answer.retrieved_at)
+            candidate = Candidate(key, chunk, spec, effective_authority(chunk, spec, declared), answer.retrieved_at)
             if found.setdefault(candidate.key, candidate) is not candidate:
                 again.setdefault(candidate.key, [found[candidate.key]]).append(candidate)
-    warnings: list[str] = []
+    notices: list[Notice] = []
     for key in sorted(again):
         texts = _by_text(again[key])
         found[key] = _joined(texts[0])
         for others in texts[1:]:
             _rename(_joined(others), found, again)
         if len(texts) > 1:
-            warnings.append(f"source {key[0]!r} gave the chunk id {key[1]!r} to {len(texts)} texts; all are kept")
-    return [found[key] for key in sorted(found)], warnings
+            said = f"source {key[0]!r} gave the chunk id {key[1]!r} to {len(texts)} texts; all are kept"
+            detail = {"chunk_id": key[1], "texts": len(texts)}
+            notices.append(Notice(NoticeCode.CHUNK_ID_REUSED, key[0], said, detail))
+    return [found[key] for key in sorted(found)], notices
 
 
 def _by_text(same: list[Candidate]) -> list[list[Candidate]]:

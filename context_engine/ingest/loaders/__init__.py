@@ -1,5 +1,8 @@
 """Files as documents, one module a format; what a format's loader reads and leaves out stands on top of its module.
 
+A format's module is imported with the first file of that format; those of text and JSON, which read the demo bank, are
+imported at once.
+
 Nothing that a file holds is run or fetched: no macro, formula, script, link or external entity. A file that cannot be
 read gives one error, and whatever a parser raises ends at the file.
 """
@@ -8,28 +11,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
 from context_engine.core.models import IngestSettings
 from context_engine.errors import MissingExtra
-from context_engine.ingest.loaded import LoadedDocument, Skipped
-from context_engine.ingest.loaders.csv_file import load_csv
-from context_engine.ingest.loaders.docx_file import load_docx
-from context_engine.ingest.loaders.eml_file import load_eml
-from context_engine.ingest.loaders.html_file import load_html
+from context_engine.ingest.file_names import shown_name
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.json_file import load_json, load_jsonl
 from context_engine.ingest.loaders.kinds import mismatch
-from context_engine.ingest.loaders.odt_file import load_odt
-from context_engine.ingest.loaders.office_file import load_office
-from context_engine.ingest.loaders.pdf_file import load_pdf
-from context_engine.ingest.loaders.pptx_file import load_pptx
 from context_engine.ingest.loaders.records import LongLine
-from context_engine.ingest.loaders.rtf_file import load_rtf
-from context_engine.ingest.loaders.source_file import Loader, NoFile, SourceFile
+from context_engine.ingest.loaders.source_file import Loader, SourceFile, UnreadableFile
 from context_engine.ingest.loaders.text_file import load_text
-from context_engine.ingest.loaders.xlsx_file import load_xlsx
-from context_engine.ingest.names import shown_name
 
 __all__ = ["LOADERS", "MOST_BYTES", "MOST_STREAMED_BYTES", "STREAMED", "Loader", "SourceFile", "load"]
 
@@ -41,9 +35,19 @@ MOST_STREAMED_BYTES: Final = 2 * 1024 * 1024 * 1024
 """Most bytes of a file of records, which is read piece by piece."""
 
 
+def _module(name: str, function: str) -> Loader:
+    """Return a loader whose module is imported with its first file."""
+
+    def load_file(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
+        loader: Loader = getattr(import_module(f"{__name__}.{name}"), function)
+        return loader(file)
+
+    return load_file
+
+
 def _message(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     """Yield a message and what is attached to it, which is read as any file is."""
-    return load_eml(
+    return import_module(f"{__name__}.eml_file").load_eml(  # type: ignore[no-any-return]
         file,
         lambda path: load(path, path.parent, settings=file.settings),
         lambda name: Path(name).suffix.lower() in {*LOADERS, *_WITH_MACROS},
@@ -51,26 +55,26 @@ def _message(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
 
 
 LOADERS: Final[Mapping[str, Loader]] = {
-    ".csv": load_csv,
-    ".doc": load_office,
-    ".docx": load_docx,
+    ".csv": _module("csv_file", "load_csv"),
+    ".doc": _module("office_file", "load_office"),
+    ".docx": _module("docx_file", "load_docx"),
     ".eml": _message,
-    ".htm": load_html,
-    ".html": load_html,
+    ".htm": _module("html_file", "load_html"),
+    ".html": _module("html_file", "load_html"),
     ".json": load_json,
     ".jsonl": load_jsonl,
     ".markdown": load_text,
     ".md": load_text,
     ".ndjson": load_jsonl,
-    ".odt": load_odt,
-    ".pdf": load_pdf,
-    ".ppt": load_office,
-    ".pptx": load_pptx,
-    ".rtf": load_rtf,
-    ".tsv": load_csv,
+    ".odt": _module("odt_file", "load_odt"),
+    ".pdf": _module("pdf_file", "load_pdf"),
+    ".ppt": _module("office_file", "load_office"),
+    ".pptx": _module("pptx_file", "load_pptx"),
+    ".rtf": _module("rtf_file", "load_rtf"),
+    ".tsv": _module("csv_file", "load_csv"),
     ".txt": load_text,
-    ".xls": load_office,
-    ".xlsx": load_xlsx,
+    ".xls": _module("office_file", "load_office"),
+    ".xlsx": _module("xlsx_file", "load_xlsx"),
 }
 STREAMED: Final = frozenset((".csv", ".json", ".jsonl", ".ndjson", ".tsv", ".xlsx"))
 """Formats whose records are read one by one."""
@@ -113,7 +117,7 @@ def load(
             yield Skipped(file.name, "changed while it was read: run again when it no longer changes")
     except MemoryError:  # not the file's own doing: whoever limits memory says so
         raise
-    except NoFile as error:
+    except UnreadableFile as error:
         yield Skipped(file.name, str(error))
     except OSError as error:
         yield Skipped(file.name, f"cannot be opened: {error.strerror or error}")

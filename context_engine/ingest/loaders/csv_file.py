@@ -15,10 +15,10 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Final, TextIO
 
-from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.encoding import open_text
-from context_engine.ingest.loaders.layout import Place, Texts, laid_out
-from context_engine.ingest.loaders.records import LongLine, Told, bounded
+from context_engine.ingest.loaders.records import FileNotices, LongLine, bounded
+from context_engine.ingest.loaders.sheet_layout import Place, Texts, laid_out
 from context_engine.ingest.loaders.source_file import SourceFile
 from context_engine.ingest.loaders.table import Row
 
@@ -37,7 +37,7 @@ def load_csv(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
         yield opened
         return
     stream, warnings = opened
-    told = Told(file.name)
+    told = FileNotices(file.name)
     told.say(*warnings)
     with stream:
         found = False
@@ -71,7 +71,7 @@ def _cut(lines: Sequence[str], sign: str) -> list[list[str]]:
         return []
 
 
-def _documents(stream: TextIO, file: SourceFile, told: Told) -> Iterator[LoadedDocument | Skipped]:
+def _documents(stream: TextIO, file: SourceFile, told: FileNotices) -> Iterator[LoadedDocument | Skipped]:
     broken: list[str] = []
     lines = _sound(stream, told, broken)
     sample = list(islice(lines, _SAMPLE_LINES))
@@ -92,7 +92,7 @@ def _declared(sample: Sequence[str]) -> tuple[str, int] | None:
     return (first[4], 1) if len(first) == 5 and first.startswith("sep=") else None
 
 
-def _sound(stream: TextIO, told: Told, broken: list[str]) -> Iterator[str]:
+def _sound(stream: TextIO, told: FileNotices, broken: list[str]) -> Iterator[str]:
     """Yield the lines up to where they cannot be read; why stands in `broken` then."""
     try:
         for number, line in enumerate(bounded(stream), start=1):
@@ -123,7 +123,7 @@ class _Rows:
         spaced: whether empty lines stand between all rows, so that they say nothing.
     """
 
-    def __init__(self, lines: Iterator[str], sign: str, told: Told, *, above: int = 0) -> None:
+    def __init__(self, lines: Iterator[str], sign: str, told: FileNotices, *, above: int = 0) -> None:
         self._lines, self._sign, self._told = lines, sign, told
         self._number = above
         self._again: deque[str] = deque()  # lines to be read once more

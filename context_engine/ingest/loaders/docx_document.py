@@ -14,7 +14,7 @@ from context_engine.ingest.loaders.docx_text import Changes, W
 from context_engine.ingest.loaders.drawing import drawn_text
 from context_engine.ingest.loaders.markdown import Block, joined, one_line
 from context_engine.ingest.loaders.ooxml import REL, OoxmlPackage
-from context_engine.ingest.loaders.words import missing, quoted
+from context_engine.ingest.loaders.text_overlap import missing, quoted
 
 __all__ = ["DocxDocument", "contents_left_out", "is_page_number"]
 

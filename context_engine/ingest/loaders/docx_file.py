@@ -1,14 +1,14 @@
 """Word documents: `.docx`, as Word and others write them, strict Open XML too.
 
-Read, in the order of the document: headings by style or outline level, with the numbers Word counts for them; lists and
-numbered paragraphs with their labels; tables as pipe tables, merged cells repeated down, a table in a cell on the
-cell's line; text in content controls, form fields, text boxes, equations, charts and diagrams; footnotes, endnotes and
-comments below the paragraph that refers to them; page heads and feet once each, below the title; bold words as
+Read, in the order of the document: headings by style or outline level, with the numbers Word counts for them; lists
+and numbered paragraphs with their labels; tables as pipe tables, merged cells repeated down, a table in a cell on the
+cell's line; text in content controls, form fields, text boxes, equations, charts and diagrams; footnotes, endnotes
+and comments below the paragraph that refers to them; page heads and feet once each, below the title; bold words as
 `**bold**`, because definitions are marked so; tracked changes as accepted, or as `tracked_changes` says. Fields: core
-properties a person wrote; custom properties and the page head only as labels ("Version: 3.2"). Told, not read: hidden
-text, tables of contents, embedded files, sub-documents, what is damaged or missing. Not read: page heads that hold a
-page's number alone, pictures, links' targets. Refused: macros (`.docm`, or a macro part inside), passwords, zip bombs,
-XML with a document type.
+properties a person wrote; custom properties and the page head only as labels ("Version: 3.2"). Reported, not read:
+hidden text, tables of contents, embedded files, sub-documents, what is damaged or missing. Not read: page heads that
+hold a page's number alone, pictures, links' targets. Refused: macros (`.docm`, or a macro part inside), passwords,
+zip bombs, XML with a document type.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 from zipfile import ZipFile
 
 from context_engine.ingest.header import header_fields
-from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.archive import check_archive
 from context_engine.ingest.loaders.docx_document import DocxDocument
 from context_engine.ingest.loaders.markdown import joined

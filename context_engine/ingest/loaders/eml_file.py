@@ -18,7 +18,7 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, Final
 
-from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.encoding import decoded
 from context_engine.ingest.loaders.html_file import page_text
 from context_engine.ingest.loaders.markdown import Block, heading, joined, one_line

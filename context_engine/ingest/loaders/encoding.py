@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple, TextIO
 
 from context_engine.errors import MissingExtra
-from context_engine.ingest.loaded import Skipped
+from context_engine.ingest.loaded_document import Skipped
 from context_engine.ingest.loaders.source_file import SourceFile
 
 __all__ = ["Decoded", "decoded", "encoding_of", "open_text"]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, cast
 
-from context_engine.ingest.loaders.html_aside import SetAside
+from context_engine.ingest.loaders.html_boilerplate import Boilerplate
 from context_engine.ingest.loaders.html_controls import CONTROLS, shown
 from context_engine.ingest.loaders.markdown import Block, heading, one_line, pipe_table, plain
 
@@ -40,7 +40,7 @@ class HtmlBlocks:
     def __init__(self, root: LexborNode, *, whole_page: bool, without: LexborNode | None = None) -> None:
         self._root = root
         self._without = None if without is None else without.mem_id
-        self.aside = SetAside(whole_page=whole_page)
+        self.aside = Boilerplate(whole_page=whole_page)
         self._inline: list[str] = []
         self._lists: list[int | None] = []  # the last number of each open list, None for bullets
         self._mark = ""  # what the next block of a list item begins with

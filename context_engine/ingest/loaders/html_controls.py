@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from context_engine.ingest.loaders.html_aside import SetAside
+from context_engine.ingest.loaders.html_boilerplate import Boilerplate
 from context_engine.ingest.loaders.markdown import one_line
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _NAMES_A_FILE: Final = re.compile(r"\S+\.\w{3,4}")
 _KIND: Final = "controls of forms"
 
 
-def shown(node: LexborNode, aside: SetAside) -> str:
+def shown(node: LexborNode, aside: Boilerplate) -> str:
     """Return what a picture or control shows, with a space around it; what could be chosen and is not goes aside."""
     given = node.attributes
     if node.tag in ("img", "area"):
@@ -34,7 +34,7 @@ def shown(node: LexborNode, aside: SetAside) -> str:
     return f" {_input(given, aside)} "
 
 
-def _input(given: dict[str, str | None], aside: SetAside) -> str:
+def _input(given: dict[str, str | None], aside: Boilerplate) -> str:
     kind = (given.get("type") or "text").strip().lower()
     value = one_line(given.get("value") or "")
     if kind in _NOT_SHOWN:
@@ -49,7 +49,7 @@ def _input(given: dict[str, str | None], aside: SetAside) -> str:
     return value
 
 
-def _chosen(node: LexborNode, aside: SetAside) -> str:
+def _chosen(node: LexborNode, aside: Boilerplate) -> str:
     options = node.css("option")
     chosen = [one for one in options if "selected" in one.attributes]
     if not chosen and "multiple" not in node.attributes:

@@ -4,9 +4,9 @@ Read: the main content (`<main>`, the only `<article>`, where hardly anything st
 headings, lists, tables (cells that span several rows repeated), definition lists, quotations and code; bold words as
 `**bold**`; what is filled in, ticked and chosen in forms; pictures by the text that stands for them. The encoding is
 the file's mark, UTF-8, the one its `<meta>` or XML declaration names, or a guess. Fields: title, author and dates of
-the page's head. Told, with their words, not read: navigation, page heads and feet, asides, hidden elements, controls
-of forms, what is shown in place of something else (`<noscript>`, `<template>`), frames. Not read: scripts, styles,
-comments, links' targets; nothing is fetched. Refused: elements nested over 5,000 deep.
+the page's head. Reported, with their words, not read: navigation, page heads and feet, asides, hidden elements,
+controls of forms, what is shown in place of something else (`<noscript>`, `<template>`), frames. Not read: scripts,
+styles, comments, links' targets; nothing is fetched. Refused: elements nested over 5,000 deep.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from context_engine.errors import MissingExtra
 from context_engine.ingest.header import header_fields
-from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.encoding import Decoded, decoded
-from context_engine.ingest.loaders.html_aside import SetAside
 from context_engine.ingest.loaders.html_blocks import HtmlBlocks
+from context_engine.ingest.loaders.html_boilerplate import Boilerplate
 from context_engine.ingest.loaders.markdown import Block, heading, joined, one_line
 from context_engine.ingest.loaders.properties import moment, real_properties
 from context_engine.ingest.loaders.source_file import SourceFile
-from context_engine.ingest.loaders.words import missing
+from context_engine.ingest.loaders.text_overlap import missing
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -137,11 +137,11 @@ def _depth(text: str) -> int:
     return most
 
 
-def _read(page: LexborHTMLParser) -> tuple[list[Block], SetAside]:
+def _read(page: LexborHTMLParser) -> tuple[list[Block], Boilerplate]:
     """Return the main content, where it is nearly all there is, else the whole page; and what is no content."""
     body = page.body or page.root
     if body is None:
-        return [], SetAside(whole_page=True)
+        return [], Boilerplate(whole_page=True)
     main = _main(page)
     if main is not None:
         inner = HtmlBlocks(main, whole_page=False)

@@ -15,12 +15,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TextIO
 
-from context_engine.ingest.claims import ID_FIELDS
-from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.declared_fields import ID_FIELDS
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.encoding import open_text
 from context_engine.ingest.loaders.json_stream import BLOCK, Broken, JsonStream, Unread
 from context_engine.ingest.loaders.json_text import JsonReader, TooDeep
-from context_engine.ingest.loaders.records import MOST_LINE, Told, bounded, record_document, until_hopeless
+from context_engine.ingest.loaders.records import MOST_LINE, FileNotices, bounded, record_document, until_hopeless
 from context_engine.ingest.loaders.source_file import SourceFile
 
 __all__ = ["load_json", "load_jsonl"]
@@ -35,7 +35,7 @@ Found = Iterator[LoadedDocument | Skipped]
 
 def load_jsonl(file: SourceFile) -> Found:
     """Yield the record of every line."""
-    told = Told(file.name)
+    told = FileNotices(file.name)
     return until_hopeless(told.with_documents(_lines(file, told)), file.name)
 
 
@@ -52,7 +52,7 @@ def load_json(file: SourceFile, *, most: int = MOST_LINE, block: int = BLOCK) ->
         yield opened
         return
     stream, warnings = opened
-    told = Told(file.name)
+    told = FileNotices(file.name)
     told.say(*warnings)
     with stream:
         first = stream.read(MOST_LINE)
@@ -66,7 +66,7 @@ def load_json(file: SourceFile, *, most: int = MOST_LINE, block: int = BLOCK) ->
         yield from until_hopeless(told.with_documents(_records(stream, file.name, told, most, block)), file.name)
 
 
-def _lines(file: SourceFile, told: Told) -> Found:
+def _lines(file: SourceFile, told: FileNotices) -> Found:
     opened = open_text(file)
     if isinstance(opened, Skipped):
         yield opened
@@ -83,7 +83,7 @@ def _lines(file: SourceFile, told: Told) -> Found:
         yield Skipped(file.name, "is empty")
 
 
-def _line(reader: JsonReader, line: str, path: str, number: int, told: Told) -> LoadedDocument | Skipped:
+def _line(reader: JsonReader, line: str, path: str, number: int, told: FileNotices) -> LoadedDocument | Skipped:
     try:
         found = reader.read(line)
     except TooDeep:
@@ -107,7 +107,7 @@ def _is_lines(text: str) -> bool:
         return False
 
 
-def _records(text: TextIO, path: str, told: Told, most: int, block: int) -> Found:
+def _records(text: TextIO, path: str, told: FileNotices, most: int, block: int) -> Found:
     def opened() -> JsonStream:
         text.seek(0)
         return JsonStream(text, most=most, block=block)
@@ -198,7 +198,7 @@ class _Records:
         most: most characters of a record.
     """
 
-    def __init__(self, path: str, told: Told, most: int) -> None:
+    def __init__(self, path: str, told: FileNotices, most: int) -> None:
         self._path, self._told, self._most = path, told, most
         self.number = 0
 

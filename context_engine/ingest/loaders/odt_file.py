@@ -3,7 +3,7 @@
 Read, in the order of the document: headings by their level, lists with their marks, tables as pipe tables, text boxes
 and shapes below the paragraph they hang on, charts as tables and equations, footnotes, endnotes and comments below
 their paragraph; page heads and feet once each, below the title; tracked changes as accepted, or as `tracked_changes`
-says. Fields: properties a person wrote. Told, not read: hidden text, tables of contents and indexes, other objects,
+says. Fields: properties a person wrote. Reported, not read: hidden text, tables of contents and indexes, other objects,
 what is damaged. Not read: pictures, forms, links' targets. Refused: macros, passwords, zip
 bombs, XML with a document type.
 """
@@ -16,7 +16,7 @@ from typing import Any, Final
 from zipfile import ZipFile
 
 from context_engine.ingest.header import header_fields
-from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.archive import check_archive
 from context_engine.ingest.loaders.docx_document import contents_left_out, is_page_number
 from context_engine.ingest.loaders.markdown import Block, joined, one_line

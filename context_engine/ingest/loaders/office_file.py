@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.docx_file import load_docx
 from context_engine.ingest.loaders.pptx_file import load_pptx
 from context_engine.ingest.loaders.source_file import Loader, SourceFile

@@ -8,11 +8,11 @@ values of its form fields ("Borrower: Harbour Ltd") and its annotations ("[Note:
 prints at the same place. Fields: the document properties a person wrote, and what heads and feet say as labels
 ("Version: 3.2").
 
-Left out, and told: page numbers; lines at the top or bottom of pages that come back, which stay where they first stand;
-hidden fields and annotations. Told, too: pages that are pictures or damaged, and letters whose font does not say what
-they are. Not read: tables as tables (their cells follow each other in reading order), pictures, links, attachments,
-passwords in fields, XFA forms beyond their plain fields; scripts are not run. A document of nothing but pictures is an
-error. Refused: passwords, over 5,000 pages, streams that unpack to over 256 MB.
+Left out, and told: page numbers; lines at the top or bottom of pages that come back, which stay where they first
+stand; hidden fields and annotations. Reported, too: pages that are pictures or damaged, and letters whose font does
+not say what they are. Not read: tables as tables (their cells follow each other in reading order), pictures, links,
+attachments, passwords in fields, XFA forms beyond their plain fields; scripts are not run. A document of nothing but
+pictures is an error. Refused: passwords, over 5,000 pages, streams that unpack to over 256 MB.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.errors import MissingExtra
 from context_engine.ingest.header import header_fields
-from context_engine.ingest.loaded import LoadedDocument, Skipped
-from context_engine.ingest.loaders.pdf_edges import without_repeats
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.pdf_guard import is_bomb
 from context_engine.ingest.loaders.pdf_layout import laid_out
 from context_engine.ingest.loaders.pdf_notes import opened_form
 from context_engine.ingest.loaders.pdf_page import PdfPage, read_page
+from context_engine.ingest.loaders.pdf_running_heads import without_running_heads
 from context_engine.ingest.loaders.properties import labelled, real_properties
 from context_engine.ingest.loaders.source_file import SourceFile
 
@@ -98,7 +98,7 @@ def _read(document: Any) -> _Found | str:
 
 def _document(found: _Found, name: str) -> LoadedDocument | Skipped:
     pages, fields, bookmarks = found
-    edges = without_repeats([page.lines for page in pages])
+    edges = without_running_heads([page.lines for page in pages])
     text, starts = laid_out(edges.pages, [page.notes for page in pages], bookmarks)
     if not text.strip():
         return Skipped(name, _why_empty(pages))

@@ -1,10 +1,10 @@
 """Presentations: `.pptx`. The number of a slide is its page.
 
-Read, slide by slide in their order: the title as a heading, text boxes and shapes (grouped ones too), lists with their
-levels, tables as pipe tables, charts and diagrams, comments, and the speaker's notes; a foot that stands on every slide
-once. Fields: core properties a person wrote. Told, not read: hidden slides, embedded files, what is damaged or missing.
-Not read: what the layouts and masters say, the numbers of slides, pictures, sounds, animations, links' targets.
-Refused: macros (`.pptm`, or a macro part inside), passwords, zip bombs, XML with a document type.
+Read, slide by slide in their order: the title as a heading, text boxes and shapes (grouped ones too), lists with
+their levels, tables as pipe tables, charts and diagrams, comments, and the speaker's notes; a foot that stands on
+every slide once. Fields: core properties a person wrote. Reported, not read: hidden slides, embedded files, what is
+damaged or missing. Not read: what the layouts and masters say, the numbers of slides, pictures, sounds, animations,
+links' targets. Refused: macros (`.pptm`, or a macro part inside), passwords, zip bombs, XML with a document type.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 from zipfile import ZipFile
 
 from context_engine.ingest.header import header_fields
-from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.archive import check_archive
 from context_engine.ingest.loaders.markdown import joined
 from context_engine.ingest.loaders.ooxml import REL, OoxmlPackage

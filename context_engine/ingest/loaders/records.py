@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from context_engine.core.chunking import record_text
-from context_engine.ingest.claims import ID_FIELDS, RECORD_CLAIMS, json_value
-from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.declared_fields import ID_FIELDS, RECORD_FIELDS, json_value
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 
-__all__ = ["MOST_LINE", "LongLine", "Told", "bounded", "record_document", "until_hopeless"]
+__all__ = ["MOST_LINE", "FileNotices", "LongLine", "bounded", "record_document", "until_hopeless"]
 
 MOST_LINE: Final = 16 << 20
 """Most characters of a line; a longer one is no line of a record file."""
@@ -22,7 +22,7 @@ class LongLine(ValueError):
     """A line is too long to be one of a file of records."""
 
 
-class Told:
+class FileNotices:
     """What is said of a file while it is read: the first lines, and how many there were.
 
     Args:
@@ -98,7 +98,7 @@ def record_document(
     """
     if not isinstance(record, Mapping) or not record:
         return Skipped(path, f"{what} is not an object with fields", number)
-    shown = {key: value for key, value in record.items() if key not in RECORD_CLAIMS}
+    shown = {key: value for key, value in record.items() if key not in RECORD_FIELDS}
     body = record_text(_title(record) if title is None else title, shown)
     if not body.strip():
         return Skipped(path, "the record has no fields to show", number)

@@ -2,8 +2,8 @@
 
 Read: paragraphs, headings by outline level or style, lists with the marks saved with them, tables as pipe tables, text
 boxes, footnotes and comments below their paragraph, page heads and feet once each below the title, the shown text of
-fields and links; tracked changes as accepted, or as `tracked_changes` says. Fields: title and author. Told, not read:
-hidden text, embedded objects. Not read: pictures, field codes. Nothing in the file is run.
+fields and links; tracked changes as accepted, or as `tracked_changes` says. Fields: title and author. Reported, not
+read: hidden text, embedded objects. Not read: pictures, field codes. Nothing in the file is run.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from context_engine.ingest.header import header_fields
-from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.docx_document import is_page_number
 from context_engine.ingest.loaders.markdown import Block, joined
 from context_engine.ingest.loaders.properties import labelled, real_properties

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from context_engine.core.models import IngestSettings
-from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 
-__all__ = ["Loader", "NoFile", "SourceFile", "kind_of"]
+__all__ = ["Loader", "SourceFile", "UnreadableFile", "kind_of"]
 
 _KINDS: Final = (
     (stat.S_ISDIR, "a folder"),
@@ -25,7 +25,7 @@ _KINDS: Final = (
 _OPEN: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
-class NoFile(Exception):
+class UnreadableFile(Exception):
     """What a path leads to is not opened, or not read, and why."""
 
 
@@ -58,7 +58,7 @@ class SourceFile:
         """Return size, time of change and the like of what the path leads to; it is not opened.
 
         Raises:
-            NoFile: it is no regular file.
+            UnreadableFile: it is no regular file.
         """
         return _regular(self.path.stat())
 
@@ -71,14 +71,14 @@ class SourceFile:
         """Open the content to be read piece by piece, as many bytes as the file has now, however it grows.
 
         Raises:
-            NoFile: it is no regular file, or one that gives more than it says it has.
+            UnreadableFile: it is no regular file, or one that gives more than it says it has.
         """
         self.state()  # to open a device may do something already
         raw = io.FileIO(self.path, opener=lambda path, _flags: os.open(path, _OPEN))
         try:
             size = _regular(os.fstat(raw.fileno())).st_size
             if size == 0 and raw.read(1):
-                raise NoFile("is no ordinary file: it says that it is empty, and gives something")
+                raise UnreadableFile("is no ordinary file: it says that it is empty, and gives something")
         except BaseException:
             raw.close()
             raise
@@ -88,7 +88,7 @@ class SourceFile:
 def _regular(found: os.stat_result) -> os.stat_result:
     kind = kind_of(found.st_mode)
     if kind:
-        raise NoFile(f"is {kind}, which is not read: only files are")
+        raise UnreadableFile(f"is {kind}, which is not read: only files are")
     return found
 
 

@@ -10,8 +10,8 @@ from datetime import date, datetime, time, timedelta
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from context_engine.ingest.claims import ALIASES, CLAIMS, ID_FIELDS
-from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.declared_fields import ALIASES, DECLARED_FIELDS, ID_FIELDS
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.markdown import one_line
 from context_engine.ingest.loaders.records import record_document
 
@@ -44,7 +44,7 @@ _MOST_NAME: Final = 120
 MOST_CAPTION: Final = 300
 _WIDE: Final = 0.6  # a head has at least this share of the cells of the fullest row near it
 _VALUE: Final = re.compile(r"[\s\d.,:/%()+-]*\d[\s\d.,:/%()+-]*")  # a number, date or time
-_KNOWN: Final = frozenset((*CLAIMS, *ID_FIELDS[True], *ALIASES, "name"))
+_KNOWN: Final = frozenset((*DECLARED_FIELDS, *ID_FIELDS[True], *ALIASES, "name"))
 _NAMING: Final = re.compile(r"(?i)(?:.*[ _])?(?:name|title)")
 _IDENTIFYING: Final = re.compile(r"(?i)(?:.*[ _])?(?:id|no\.?|number|code|ref\.?|reference|key)")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from context_engine.ingest.header import BrokenFrontMatter, front_matter, header_fields
-from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.encoding import decoded
 from context_engine.ingest.loaders.markdown import one_line
 from context_engine.ingest.loaders.source_file import SourceFile

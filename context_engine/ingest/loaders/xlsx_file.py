@@ -16,11 +16,11 @@ from itertools import islice
 from typing import Final
 from zipfile import BadZipFile, ZipFile
 
-from context_engine.ingest.claims import ID_FIELDS
-from context_engine.ingest.loaded import LoadedDocument, Skipped
+from context_engine.ingest.declared_fields import ID_FIELDS
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.archive import check_archive
-from context_engine.ingest.loaders.layout import Place, Texts, laid_out
-from context_engine.ingest.loaders.records import Told
+from context_engine.ingest.loaders.records import FileNotices
+from context_engine.ingest.loaders.sheet_layout import Place, Texts, laid_out
 from context_engine.ingest.loaders.source_file import SourceFile
 from context_engine.ingest.loaders.table import Row, names_of
 from context_engine.ingest.loaders.xlsx_parts import Book, SheetPart, TooManyTexts, header_text
@@ -46,7 +46,7 @@ def load_xlsx(file: SourceFile) -> Found:
             yield Skipped(file.name, refused)
             return
         with ZipFile(stream) as archive:
-            told = Told(file.name)
+            told = FileNotices(file.name)
             try:
                 workbook = _Workbook(archive, file, told)
             except TooManyTexts:
@@ -63,7 +63,7 @@ def load_xlsx(file: SourceFile) -> Found:
 class _Workbook:
     """An open workbook."""
 
-    def __init__(self, archive: ZipFile, file: SourceFile, told: Told) -> None:
+    def __init__(self, archive: ZipFile, file: SourceFile, told: FileNotices) -> None:
         self._archive, self._file, self._told = archive, file, told
         self._book = Book(archive)
         self._sheets = self._book.sheets()

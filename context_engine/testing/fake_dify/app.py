@@ -15,12 +15,12 @@ from context_engine.testing.fake_dify.data import FakeDocument
 from context_engine.testing.fake_dify.describe import BUILT_IN_FIELDS, dataset_page, describe, metadata_fields
 from context_engine.testing.fake_dify.documents import document_page, segment_page
 from context_engine.testing.fake_dify.held import HeldDataset
-from context_engine.testing.fake_dify.refusals import NOT_FOUND_PAGE, RATE_LIMITED, Refusal
+from context_engine.testing.fake_dify.refusals import NOT_FOUND_PAGE, RATE_LIMITED, DifyRefusal
 from context_engine.testing.fake_dify.retrieve import Behaviour, retrieve
-from context_engine.testing.fake_dify.vector_search import Models
-from context_engine.testing.fake_dify.writes import Writer, Written
+from context_engine.testing.fake_dify.vector_search import WorkspaceModels
+from context_engine.testing.fake_dify.writes import DatasetWriter, WriteResponse
 
-__all__ = ["Answer", "Call", "DifyApp", "RateWindow", "Route", "json_answer", "route_of"]
+__all__ = ["AppRequest", "AppResponse", "DifyApp", "RateWindow", "Route", "json_answer", "route_of"]
 
 _UUID: Final = "[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
 _SET: Final = f"/v1/datasets/({_UUID})"
@@ -71,7 +71,7 @@ _BAD_JSON: Final = "The browser (or proxy) sent a request that this server could
 _NO_JSON: Final = "Did not attempt to load JSON data because the request Content-Type was not 'application/json'."
 
 
-class Call(NamedTuple):
+class AppRequest(NamedTuple):
     """A request; the names of headers are in lower case."""
 
     method: str
@@ -80,7 +80,7 @@ class Call(NamedTuple):
     body: bytes
 
 
-class Answer(NamedTuple):
+class AppResponse(NamedTuple):
     """A response without the headers that every response has."""
 
     status: int
@@ -97,9 +97,9 @@ class Route(NamedTuple):
     parts: tuple[str, ...] = ()
 
 
-def json_answer(status: int, value: Any) -> Answer:
+def json_answer(status: int, value: Any) -> AppResponse:
     """Return an answer with a JSON body."""
-    return Answer(status, json.dumps(value).encode())
+    return AppResponse(status, json.dumps(value).encode())
 
 
 def route_of(target: str, method: str) -> Route | None:
@@ -143,7 +143,7 @@ class RateWindow:
         while self._calls and self._calls[0] <= now - 60:
             self._calls.popleft()
         if len(self._calls) > self._limit:
-            raise Refusal(403, "forbidden", RATE_LIMITED)
+            raise DifyRefusal(403, "forbidden", RATE_LIMITED)
 
 
 @dataclass
@@ -153,28 +153,28 @@ class DifyApp:
     datasets: dict[str, HeldDataset]
     api_key: str
     how: Behaviour
-    models: Models
+    models: WorkspaceModels
     window: RateWindow
-    writer: Writer
+    writer: DatasetWriter
 
-    def answer(self, call: Call) -> Answer:
+    def answer(self, call: AppRequest) -> AppResponse:
         """Return Dify's answer: first the route, then dataset, its API switch, the key, the rate limit, the body."""
         route = route_of(call.target, call.method)
         if route is None:
-            return Answer(404, NOT_FOUND_PAGE.encode(), (("Content-Type", "text/html; charset=utf-8"),))
+            return AppResponse(404, NOT_FOUND_PAGE.encode(), (("Content-Type", "text/html; charset=utf-8"),))
         try:
             value = self._value(route, call)
-        except Refusal as refusal:
+        except DifyRefusal as refusal:
             answer = json_answer(refusal.status, refusal.body())
             if refusal.status == 401:
                 answer = answer._replace(headers=(*answer.headers, ("WWW-Authenticate", 'Bearer realm="api"')))
             return answer
-        status, body = value if isinstance(value, Written) else (200, value)
-        return Answer(status, b"", ()) if status == 204 else json_answer(status, body)
+        status, body = value if isinstance(value, WriteResponse) else (200, value)
+        return AppResponse(status, b"", ()) if status == 204 else json_answer(status, body)
 
-    def _value(self, route: Route, call: Call) -> Any:
+    def _value(self, route: Route, call: AppRequest) -> Any:
         if call.method != route.method:
-            raise Refusal(405, "method_not_allowed", "The method is not allowed for the requested URL.")
+            raise DifyRefusal(405, "method_not_allowed", "The method is not allowed for the requested URL.")
         held = self._dataset(route)
         self._authorise(call.headers.get("authorization", ""))
         if held is not None and held.dataset.foreign:
@@ -207,7 +207,7 @@ class DifyApp:
             return segment_page(stored, next(one for one in stored.documents if one.id == document.id), query)
         return describe(stored, alone=True)
 
-    def _write(self, route: Route, held: HeldDataset, call: Call) -> Written:
+    def _write(self, route: Route, held: HeldDataset, call: AppRequest) -> WriteResponse:
         """Call the writer's method of the route's name with what it takes."""
         change = getattr(self.writer, "built_in_fields" if route.name == "set_built_in" else route.name)
         if route.name == "delete_dataset":
@@ -223,53 +223,53 @@ class DifyApp:
             return None
         held = self.datasets.get(route.dataset_id)
         if held is None:
-            raise Refusal(404, "not_found", "Dataset not found.")
+            raise DifyRefusal(404, "not_found", "Dataset not found.")
         if not held.dataset.enable_api:
-            raise Refusal(403, "forbidden", "Dataset api access is not enabled.")
+            raise DifyRefusal(403, "forbidden", "Dataset api access is not enabled.")
         return held
 
     def knows_key(self, header: str) -> bool:
         """Whether an Authorization header carries the key."""
         try:
             self._authorise(header)
-        except Refusal:
+        except DifyRefusal:
             return False
         return True
 
     def _authorise(self, header: str) -> None:
         scheme, space, token = header.partition(" ")
         if not space:
-            raise Refusal(401, "unauthorized", "Authorization header must be provided and start with 'Bearer'")
+            raise DifyRefusal(401, "unauthorized", "Authorization header must be provided and start with 'Bearer'")
         if scheme.lower() != "bearer":
-            raise Refusal(401, "unauthorized", "Authorization scheme must be 'Bearer'")
+            raise DifyRefusal(401, "unauthorized", "Authorization scheme must be 'Bearer'")
         if not hmac.compare_digest(token.strip().encode(), self.api_key.encode()):
-            raise Refusal(401, "unauthorized", "Access token is invalid")
+            raise DifyRefusal(401, "unauthorized", "Access token is invalid")
 
 
-def _foreign(route: Route) -> Refusal:
+def _foreign(route: Route) -> DifyRefusal:
     """Return the refusal of another workspace's dataset: of its documents Dify says that the dataset is not there."""
     if route.name in _OF_THE_DATASET:
-        return Refusal(403, "forbidden", "You do not have permission to access this dataset.")
-    return Refusal(404, "not_found", "Dataset not found.")
+        return DifyRefusal(403, "forbidden", "You do not have permission to access this dataset.")
+    return DifyRefusal(404, "not_found", "Dataset not found.")
 
 
 def _document(held: HeldDataset, route: Route) -> FakeDocument:
     document = held.document(route.parts[0].lower())
     if document is None:
-        raise Refusal(404, "not_found", "Document not found.")
+        raise DifyRefusal(404, "not_found", "Document not found.")
     return document
 
 
-def _written(value: Any) -> Written:
-    assert isinstance(value, Written)
+def _written(value: Any) -> WriteResponse:
+    assert isinstance(value, WriteResponse)
     return value
 
 
-def _parsed(call: Call) -> Any:
+def _parsed(call: AppRequest) -> Any:
     kind = call.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not re.fullmatch(r"application/.+\+json", kind):
-        raise Refusal(415, "unsupported_media_type", _NO_JSON)
+        raise DifyRefusal(415, "unsupported_media_type", _NO_JSON)
     try:
         return json.loads(call.body)
     except ValueError:
-        raise Refusal(400, "bad_request", _BAD_JSON) from None
+        raise DifyRefusal(400, "bad_request", _BAD_JSON) from None

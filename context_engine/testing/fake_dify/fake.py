@@ -18,8 +18,8 @@ from context_engine.testing.fake_dify.faults import FAULTS, Endpoint, Fault, Inj
 from context_engine.testing.fake_dify.held import HeldDataset
 from context_engine.testing.fake_dify.retrieve import Behaviour
 from context_engine.testing.fake_dify.server import FakeRequest, Server
-from context_engine.testing.fake_dify.vector_search import Models
-from context_engine.testing.fake_dify.writes import Writer
+from context_engine.testing.fake_dify.vector_search import WorkspaceModels
+from context_engine.testing.fake_dify.writes import DatasetWriter
 
 __all__ = ["FakeDify"]
 
@@ -84,9 +84,9 @@ class FakeDify:
             datasets=datasets_by_id,
             api_key=self.api_key,
             how=how,
-            models=Models(rerankers=frozenset(rerankers), embeddings=frozenset()),
+            models=WorkspaceModels(rerankers=frozenset(rerankers), embeddings=frozenset()),
             window=RateWindow(rate_limit, clock),
-            writer=Writer(datasets_by_id, clock, indexing_s, modern=modern),
+            writer=DatasetWriter(datasets_by_id, clock, indexing_s, modern=modern),
         )
         for dataset in datasets:
             self.put(dataset)
@@ -123,7 +123,7 @@ class FakeDify:
         known[dataset.dataset_id] = HeldDataset(dataset, created, self._clock)
         models = self._app.models
         reranker = {dataset.reranker} if dataset.reranker else set()
-        self._app.models = Models(
+        self._app.models = WorkspaceModels(
             rerankers=frozenset({*models.rerankers, *reranker}),
             embeddings=frozenset({*models.embeddings, dataset.embedding_model}),
         )

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from context_engine.testing.fake_dify.app import Answer, Route, json_answer
-from context_engine.testing.fake_dify.refusals import RATE_LIMITED, Refusal
+from context_engine.testing.fake_dify.app import AppResponse, Route, json_answer
+from context_engine.testing.fake_dify.refusals import RATE_LIMITED, DifyRefusal
 
 __all__ = ["FAULTS", "Endpoint", "Fault", "Injection", "Wire"]
 
@@ -37,13 +37,13 @@ class Fault:
         each_leg: what the answer says is said by each leg of a hybrid search, joined as Dify joins it.
     """
 
-    answer: Answer | None = None
+    answer: AppResponse | None = None
     change: Callable[[Any], Any] | None = None
     delay_s: float = 0.0
     wire: Wire = "whole"
     each_leg: bool = False
 
-    def apply(self, genuine: Callable[[], Answer], *, hybrid: bool = False) -> Answer:
+    def apply(self, genuine: Callable[[], AppResponse], *, hybrid: bool = False) -> AppResponse:
         """Return what is sent; Dify is asked only where the fault needs its answer.
 
         Args:
@@ -79,7 +79,7 @@ class Injection:
         return self.calls is None or self.seen in self.calls
 
 
-def _twice(answer: Answer) -> Answer:
+def _twice(answer: AppResponse) -> AppResponse:
     body = json.loads(answer.body)
     return answer._replace(body=json.dumps({**body, "message": ";\n".join([body["message"]] * 2)}).encode())
 
@@ -89,14 +89,14 @@ def _outage(message: str) -> Fault:
 
 
 def _refusal(status: int, code: str, message: str) -> Fault:
-    return Fault(answer=json_answer(status, Refusal(status, code, message).body()))
+    return Fault(answer=json_answer(status, DifyRefusal(status, code, message).body()))
 
 
 def _proxy(status: int, reason: str, *headers: tuple[str, str]) -> Fault:
     page = (
         f"<html>\r\n<head><title>{status} {reason}</title></head>\r\n<body><h1>{status} {reason}</h1></body>\r\n</html>"
     )
-    return Fault(answer=Answer(status, page.encode(), (*_HTML, *headers)))
+    return Fault(answer=AppResponse(status, page.encode(), (*_HTML, *headers)))
 
 
 def _records(value: Any) -> Fault:
@@ -146,14 +146,14 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "bad_request": _refusal(400, "invalid_param", "Invalid parameter"),
     "plugin_daemon_down": _outage(_DAEMON_DOWN),
     "vector_store_down": _outage(_STORE_DOWN),
-    "redirect": Fault(answer=Answer(302, b"", (("Location", "/v1/datasets"), *_HTML))),
-    "html": Fault(answer=Answer(200, b"<!doctype html><html><body>Sign in</body></html>", _HTML)),
-    "empty_body": Fault(answer=Answer(200, b"")),
-    "not_utf8": Fault(answer=Answer(200, b'{"records": [{"segment": "\xff\xfe"}]}')),
+    "redirect": Fault(answer=AppResponse(302, b"", (("Location", "/v1/datasets"), *_HTML))),
+    "html": Fault(answer=AppResponse(200, b"<!doctype html><html><body>Sign in</body></html>", _HTML)),
+    "empty_body": Fault(answer=AppResponse(200, b"")),
+    "not_utf8": Fault(answer=AppResponse(200, b'{"records": [{"segment": "\xff\xfe"}]}')),
     "broken_json": Fault(change=lambda body: json.dumps(body).encode()[:-9]),
-    "null_body": Fault(answer=Answer(200, b"null")),
-    "list_body": Fault(answer=Answer(200, b"[]")),
-    "records_missing": Fault(answer=Answer(200, b'{"query": {"content": "x"}}')),
+    "null_body": Fault(answer=AppResponse(200, b"null")),
+    "list_body": Fault(answer=AppResponse(200, b"[]")),
+    "records_missing": Fault(answer=AppResponse(200, b'{"query": {"content": "x"}}')),
     "records_null": _records(None),
     "records_text": _records("none"),
     "records_numbers": _records([1, 2]),

@@ -15,7 +15,7 @@ from context_engine.testing.fake_dify.refusals import (
     wrong_type,
 )
 
-__all__ = ["DEFAULT_MODEL", "SearchPlan", "plan"]
+__all__ = ["DEFAULT_MODEL", "RetrievePlan", "plan"]
 
 MOST_QUERY: Final = 250
 METHODS: Final = ("semantic_search", "full_text_search", "hybrid_search", "keyword_search")
@@ -30,7 +30,7 @@ _FLAGS: Final = {"true": True, "false": False, "1": True, "0": False}
 
 
 @dataclass(frozen=True)
-class SearchPlan:
+class RetrievePlan:
     """What is to be searched and how; `top_k` and `threshold` are still as the request gave them."""
 
     query: str
@@ -43,7 +43,7 @@ class SearchPlan:
     conditions: Any
 
 
-def plan(body: Any, saved: Mapping[str, Any] | None, *, typed: bool) -> SearchPlan:
+def plan(body: Any, saved: Mapping[str, Any] | None, *, typed: bool) -> RetrievePlan:
     """Return what a request asks for.
 
     Args:
@@ -136,7 +136,7 @@ def _model_problems(model: Mapping[str, Any]) -> list[Problem]:
     return problems
 
 
-def _read(query: str, model: Mapping[str, Any]) -> SearchPlan:
+def _read(query: str, model: Mapping[str, Any]) -> RetrievePlan:
     """Read an unchecked model in Dify's order: the method, then the threshold's flag, then the reranker's."""
     method = model.get("search_method", "semantic_search")
     if method not in METHODS:
@@ -144,7 +144,7 @@ def _read(query: str, model: Mapping[str, Any]) -> SearchPlan:
     for name in ("score_threshold_enabled", "reranking_enable"):
         if name not in model:
             raise internal_error(repr(name))
-    return SearchPlan(
+    return RetrievePlan(
         query=query,
         method=method,
         top_k=model.get("top_k", 4),

@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 __all__ = [
     "NOT_FOUND_PAGE",
     "RATE_LIMITED",
+    "DifyRefusal",
     "Problem",
-    "Refusal",
     "invalid_param",
     "missing_field",
     "no_vector_table",
@@ -23,7 +23,7 @@ NOT_FOUND_PAGE: Final = (
 )
 
 
-class Refusal(Exception):
+class DifyRefusal(Exception):
     """Becomes Dify's error body {"code", "message", "status"}."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
@@ -35,14 +35,14 @@ class Refusal(Exception):
         return {"code": self.code, "message": self.message, "status": self.status}
 
 
-def invalid_param(message: str) -> Refusal:
+def invalid_param(message: str) -> DifyRefusal:
     """Return the 400 that Dify gives for bad parameters, and for outages of what stands behind it."""
-    return Refusal(400, "invalid_param", message)
+    return DifyRefusal(400, "invalid_param", message)
 
 
-def internal_error(message: str) -> Refusal:
+def internal_error(message: str) -> DifyRefusal:
     """Return the 500 with the text of the exception, as Dify shows it."""
-    return Refusal(500, "internal_server_error", message)
+    return DifyRefusal(500, "internal_server_error", message)
 
 
 class Problem(NamedTuple):
@@ -64,7 +64,7 @@ def wrong_type(place: str, wanted: str, kind: str, value: Any) -> Problem:
     return Problem(place, f"Input should be a valid {wanted}", kind, value)
 
 
-def validation_error(model: str, problems: Sequence[Problem]) -> Refusal:
+def validation_error(model: str, problems: Sequence[Problem]) -> DifyRefusal:
     """Return a 400 in the words of the validator; the value that was given is echoed, shortened in the middle."""
     lines = [f"{len(problems)} validation error{'s' * (len(problems) > 1)} for {model}"]
     for problem in problems:
@@ -80,7 +80,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= 50 else f"{text[:25]}...{text[-24:]}"
 
 
-def no_vector_table(dataset_id: str, *, full_text: bool = False) -> Refusal:
+def no_vector_table(dataset_id: str, *, full_text: bool = False) -> DifyRefusal:
     """Return what a dataset without vectors answers: the vector store's own message."""
     name = f"embedding_vector_index_{dataset_id.replace('-', '_')}_nod"
     where = "LINE 1: ..., 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]' AS distance FROM embedding_..."

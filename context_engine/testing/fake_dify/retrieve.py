@@ -8,9 +8,9 @@ from uuid import UUID, uuid5
 
 from context_engine.testing.fake_dify.filters import matching_documents
 from context_engine.testing.fake_dify.keyword_search import keyword_search
-from context_engine.testing.fake_dify.payload import SearchPlan, plan
+from context_engine.testing.fake_dify.payload import RetrievePlan, plan
 from context_engine.testing.fake_dify.stored import OWNER, StoredDataset, StoredSegment
-from context_engine.testing.fake_dify.vector_search import Hit, Models, vector_search
+from context_engine.testing.fake_dify.vector_search import UnitHit, WorkspaceModels, vector_search
 
 __all__ = ["Behaviour", "retrieve"]
 
@@ -31,7 +31,7 @@ class Behaviour(NamedTuple):
     seed: int
 
 
-def retrieve(stored: StoredDataset, body: Any, how: Behaviour, models: Models) -> dict[str, Any]:
+def retrieve(stored: StoredDataset, body: Any, how: Behaviour, models: WorkspaceModels) -> dict[str, Any]:
     """Return the body of a 200 answer.
 
     Raises:
@@ -51,7 +51,7 @@ def _answer(query: str, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _records(
-    stored: StoredDataset, asked: SearchPlan, documents: set[str] | None, how: Behaviour, models: Models
+    stored: StoredDataset, asked: RetrievePlan, documents: set[str] | None, how: Behaviour, models: WorkspaceModels
 ) -> list[dict[str, Any]]:
     if asked.method == "keyword_search":
         found = keyword_search(stored, asked.query, asked.top_k, how.seed)
@@ -62,9 +62,9 @@ def _records(
     return _grouped(vector_search(stored, asked, documents, models), how.modern)
 
 
-def _grouped(hits: Sequence[Hit], modern: bool) -> list[dict[str, Any]]:
+def _grouped(hits: Sequence[UnitHit], modern: bool) -> list[dict[str, Any]]:
     """Bring child chunks together under their parent, whose score is the best child's."""
-    by_segment: dict[str, list[Hit]] = {}
+    by_segment: dict[str, list[UnitHit]] = {}
     for hit in hits:
         by_segment.setdefault(hit.unit.segment.id, []).append(hit)
     records = []
@@ -77,7 +77,7 @@ def _grouped(hits: Sequence[Hit], modern: bool) -> list[dict[str, Any]]:
     return sorted(records, key=lambda record: -float(record["score"]))
 
 
-def _child(hit: Hit, position: int) -> dict[str, Any]:
+def _child(hit: UnitHit, position: int) -> dict[str, Any]:
     identity = f"{hit.unit.segment.id[:-4]}{position:04x}"
     return {"id": identity, "content": hit.unit.text, "position": position, "score": hit.score}
 

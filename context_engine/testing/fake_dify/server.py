@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
-from context_engine.testing.fake_dify.app import Answer, Call, DifyApp, route_of
+from context_engine.testing.fake_dify.app import AppRequest, AppResponse, DifyApp, route_of
 from context_engine.testing.fake_dify.faults import Fault, Injection
 from context_engine.testing.fake_dify.wire import send
 
@@ -72,7 +72,7 @@ class Server(ThreadingHTTPServer):
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
-    def call(self, call: Call) -> tuple[Callable[[], Answer], Fault]:
+    def call(self, call: AppRequest) -> tuple[Callable[[], AppResponse], Fault]:
         """Log a call; return how to answer it and what goes wrong with it."""
         route = route_of(call.target, call.method)
         with self.lock:
@@ -82,7 +82,7 @@ class Server(ThreadingHTTPServer):
             self.most_busy = max(self.most_busy, self.busy)
         return lambda: self._answer(call), fault
 
-    def _answer(self, call: Call) -> Answer:
+    def _answer(self, call: AppRequest) -> AppResponse:
         with self.lock:  # the rate window and the datasets are not made for several threads
             return self.app.answer(call)
 
@@ -134,7 +134,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _serve(self) -> None:
         length = int(self.headers.get("Content-Length") or 0)
         headers = {name.lower(): value for name, value in self.headers.items()}
-        call = Call(self.command, self.path, headers, self.rfile.read(length))
+        call = AppRequest(self.command, self.path, headers, self.rfile.read(length))
         answer, fault = self.server.call(call)
         try:
             self._send(answer, fault, hybrid=_is_hybrid(call.body))
@@ -143,7 +143,7 @@ class _Handler(BaseHTTPRequestHandler):
         finally:
             self.server.done()
 
-    def _send(self, answer: Callable[[], Answer], fault: Fault, *, hybrid: bool) -> None:
+    def _send(self, answer: Callable[[], AppResponse], fault: Fault, *, hybrid: bool) -> None:
         def pause() -> None:
             self.server.stopping.wait(fault.delay_s)
 
@@ -161,7 +161,7 @@ def _is_hybrid(body: bytes) -> bool:
     return re.search(rb'"search_method":\s*"hybrid_search"', body) is not None
 
 
-def _logged(call: Call, app: DifyApp) -> FakeRequest:
+def _logged(call: AppRequest, app: DifyApp) -> FakeRequest:
     headers = {name: "***" if name in _HIDDEN else value for name, value in call.headers.items()}
     try:
         body = json.loads(call.body)

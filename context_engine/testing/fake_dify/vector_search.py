@@ -9,11 +9,11 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.core.text import terms
 from context_engine.testing.fake_dify.data import Model
-from context_engine.testing.fake_dify.payload import SearchPlan
-from context_engine.testing.fake_dify.refusals import Refusal, invalid_param, no_vector_table
+from context_engine.testing.fake_dify.payload import RetrievePlan
+from context_engine.testing.fake_dify.refusals import DifyRefusal, invalid_param, no_vector_table
 from context_engine.testing.fake_dify.stored import StoredDataset, Unit, vector_of
 
-__all__ = ["Hit", "Models", "vector_search"]
+__all__ = ["UnitHit", "WorkspaceModels", "vector_search"]
 
 _EF_SEARCH: Final = 40
 """The most that one look into the vector store's HNSW index gives, whatever is asked for."""
@@ -24,14 +24,14 @@ _SCANNED_FROM: Final = 1000
 _RANK_OF_ONE: Final = 0.0607927  # the database's rank of a text that holds one query word once
 
 
-class Hit(NamedTuple):
+class UnitHit(NamedTuple):
     """A chunk or child chunk that was found."""
 
     unit: Unit
     score: float
 
 
-class Models(NamedTuple):
+class WorkspaceModels(NamedTuple):
     """The models that the workspace has."""
 
     rerankers: Collection[Model]
@@ -42,7 +42,9 @@ class _NoSuchModel(Exception):
     """A reranker or weights that cannot be used."""
 
 
-def vector_search(stored: StoredDataset, asked: SearchPlan, documents: set[str] | None, models: Models) -> list[Hit]:
+def vector_search(
+    stored: StoredDataset, asked: RetrievePlan, documents: set[str] | None, models: WorkspaceModels
+) -> list[UnitHit]:
     """Return what a semantic, full-text or hybrid search finds, best first.
 
     Hybrid search with a reranker that does not work finds nothing, as in Dify, where the error stays in a thread.
@@ -62,7 +64,7 @@ def vector_search(stored: StoredDataset, asked: SearchPlan, documents: set[str] 
     if not isinstance(asked.top_k, int) or asked.top_k <= 0:
         raise _refused([invalid_param("top_k must be a positive integer")] * (semantic + full_text))
     units = [unit for unit in stored.units if unit.segment.searchable and _allowed(unit, documents)]
-    hits: list[Hit] = []
+    hits: list[UnitHit] = []
     if semantic:
         hits += [hit for hit in _semantic(units, asked.query, asked.top_k) if hit.score >= threshold]
     if full_text:
@@ -72,7 +74,7 @@ def vector_search(stored: StoredDataset, asked: SearchPlan, documents: set[str] 
     return _single(hits, asked, threshold, models)
 
 
-def _refused(refusals: Sequence[Refusal]) -> Refusal:
+def _refused(refusals: Sequence[DifyRefusal]) -> DifyRefusal:
     return invalid_param(";\n".join(refusal.message for refusal in refusals))
 
 
@@ -87,25 +89,25 @@ def _allowed(unit: Unit, documents: set[str] | None) -> bool:
     return documents is None or unit.segment.document.id in documents
 
 
-def _semantic(units: Sequence[Unit], query: str, top_k: int) -> list[Hit]:
+def _semantic(units: Sequence[Unit], query: str, top_k: int) -> list[UnitHit]:
     """Return the top_k nearest, however far they are; what the index gives is cut before that."""
     vector = vector_of(query)
-    hits = [Hit(unit, sum(value * unit.vector.get(at, 0.0) for at, value in vector.items())) for unit in units]
+    hits = [UnitHit(unit, sum(value * unit.vector.get(at, 0.0) for at, value in vector.items())) for unit in units]
     return _sorted(hits)[: top_k if top_k >= _SCANNED_FROM else min(top_k, _EF_SEARCH)]
 
 
-def _full_text(units: Sequence[Unit], query: str, top_k: int) -> list[Hit]:
+def _full_text(units: Sequence[Unit], query: str, top_k: int) -> list[UnitHit]:
     """Return the texts that hold all terms of the query, with small scores."""
     wanted = set(terms(query))
-    hits: list[Hit] = []
+    hits: list[UnitHit] = []
     for unit in units:
         counts = Counter(unit.terms)
         if wanted and all(counts[term] for term in wanted):
-            hits.append(Hit(unit, _RANK_OF_ONE * sum(1 + log(counts[term]) for term in wanted) / sqrt(len(wanted))))
+            hits.append(UnitHit(unit, _RANK_OF_ONE * sum(1 + log(counts[term]) for term in wanted) / sqrt(len(wanted))))
     return _sorted(hits)[:top_k]
 
 
-def _single(hits: list[Hit], asked: SearchPlan, threshold: float, models: Models) -> list[Hit]:
+def _single(hits: list[UnitHit], asked: RetrievePlan, threshold: float, models: WorkspaceModels) -> list[UnitHit]:
     reranker = _named(asked.reranking_model)
     if reranker is None or not hits:
         return hits
@@ -115,9 +117,9 @@ def _single(hits: list[Hit], asked: SearchPlan, threshold: float, models: Models
         raise invalid_param(str(error)) from None
 
 
-def _hybrid(hits: list[Hit], asked: SearchPlan, threshold: float, models: Models) -> list[Hit]:
+def _hybrid(hits: list[UnitHit], asked: RetrievePlan, threshold: float, models: WorkspaceModels) -> list[UnitHit]:
     """Return the union of both legs; without a reranker it is neither cut at top_k nor brought to one scale."""
-    best: dict[tuple[str, int | None], Hit] = {}
+    best: dict[tuple[str, int | None], UnitHit] = {}
     for hit in _sorted(hits):
         best.setdefault((hit.unit.segment.id, hit.unit.child), hit)
     union = list(best.values())
@@ -139,16 +141,18 @@ def _named(model: Any) -> Model | None:
     return (str(provider), str(name)) if provider and name else None
 
 
-def _reranked(hits: Sequence[Hit], query: str, reranker: Model, models: Models, threshold: float) -> list[Hit]:
+def _reranked(
+    hits: Sequence[UnitHit], query: str, reranker: Model, models: WorkspaceModels, threshold: float
+) -> list[UnitHit]:
     """Score each text by the share of the query's terms that it holds."""
     if reranker not in models.rerankers:
         raise _NoSuchModel(f"Provider {reranker[0]} does not exist.")
     wanted = set(terms(query))
-    scored = [Hit(hit.unit, len(wanted.intersection(hit.unit.terms)) / max(len(wanted), 1)) for hit in hits]
+    scored = [UnitHit(hit.unit, len(wanted.intersection(hit.unit.terms)) / max(len(wanted), 1)) for hit in hits]
     return _sorted([hit for hit in scored if hit.score >= threshold])
 
 
-def _weighted(hits: Sequence[Hit], asked: SearchPlan, threshold: float, models: Models) -> list[Hit]:
+def _weighted(hits: Sequence[UnitHit], asked: RetrievePlan, threshold: float, models: WorkspaceModels) -> list[UnitHit]:
     """Weigh a hit's score, of whichever leg it came, against the overlap of its words with the query's."""
     try:
         vector, keyword = asked.weights["vector_setting"], asked.weights["keyword_setting"]
@@ -159,7 +163,9 @@ def _weighted(hits: Sequence[Hit], asked: SearchPlan, threshold: float, models: 
     if embedding not in models.embeddings:
         raise _NoSuchModel(f"Provider {embedding[0]} does not exist.")
     wanted = set(terms(asked.query))
-    scored = [Hit(hit.unit, by_vector * hit.score + by_keyword * _overlap(wanted, set(hit.unit.terms))) for hit in hits]
+    scored = [
+        UnitHit(hit.unit, by_vector * hit.score + by_keyword * _overlap(wanted, set(hit.unit.terms))) for hit in hits
+    ]
     return _sorted([hit for hit in scored if hit.score >= threshold])
 
 
@@ -167,5 +173,5 @@ def _overlap(one: set[str], other: set[str]) -> float:
     return len(one & other) / sqrt(len(one) * len(other)) if one and other else 0.0
 
 
-def _sorted(hits: Sequence[Hit]) -> list[Hit]:
+def _sorted(hits: Sequence[UnitHit]) -> list[UnitHit]:
     return sorted(hits, key=lambda hit: -hit.score)

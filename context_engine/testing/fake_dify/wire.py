@@ -11,7 +11,7 @@ from functools import cache
 from http import HTTPStatus
 from typing import Final
 
-from context_engine.testing.fake_dify.app import Answer
+from context_engine.testing.fake_dify.app import AppResponse
 from context_engine.testing.fake_dify.faults import Wire
 
 __all__ = ["send"]
@@ -23,7 +23,7 @@ _HUGE_MIB: Final = 32
 
 def send(
     connection: socket.socket,
-    answer: Answer,
+    answer: AppResponse,
     *,
     wire: Wire,
     pause: Callable[[], object],
@@ -43,14 +43,14 @@ def send(
         os.close(connection.detach())  # at once: an orderly shutdown first would say goodbye
         return False
     if wire == "gzip_bomb":
-        answer = Answer(answer.status, _bomb(), (*answer.headers, ("Content-Encoding", "gzip")))
+        answer = AppResponse(answer.status, _bomb(), (*answer.headers, ("Content-Encoding", "gzip")))
     head = _head(answer, headers, wire)
     for piece in _pieces(head, answer.body, wire, pause):
         connection.sendall(piece)
     return wire in ("whole", "slow_head", "slow_body", "gzip_bomb")
 
 
-def _head(answer: Answer, headers: tuple[tuple[str, str], ...], wire: Wire) -> bytes:
+def _head(answer: AppResponse, headers: tuple[tuple[str, str], ...], wire: Wire) -> bytes:
     size = len(answer.body) + _HUGE_MIB * _MIB * (wire == "huge")
     length = ("Transfer-Encoding", "chunked") if wire == "huge_chunked" else ("Content-Length", str(size))
     lines = [f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase.upper()}"]

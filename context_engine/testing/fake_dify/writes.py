@@ -14,8 +14,8 @@ from context_engine.testing.fake_dify.describe import BUILT_IN_FIELDS, describe,
 from context_engine.testing.fake_dify.documents import document_row, document_status, segment_row
 from context_engine.testing.fake_dify.held import HeldDataset, Indexing
 from context_engine.testing.fake_dify.refusals import (
+    DifyRefusal,
     Problem,
-    Refusal,
     invalid_param,
     missing_field,
     validation_error,
@@ -24,7 +24,7 @@ from context_engine.testing.fake_dify.refusals import (
 from context_engine.testing.fake_dify.split import split_text
 from context_engine.testing.fake_dify.stored import StoredDocument, StoredSegment
 
-__all__ = ["Writer", "Written"]
+__all__ = ["DatasetWriter", "WriteResponse"]
 
 MOST_NAME: Final = 40
 MOST_DOCUMENT_NAME: Final = 200
@@ -39,14 +39,14 @@ _QUEUED: Final = {"indexing_status": "waiting", "error": None, "display_status":
 _TECHNIQUES: Final = ("high_quality", "economy")
 
 
-class Written(NamedTuple):
+class WriteResponse(NamedTuple):
     """The status and body of an answer; a body of None is no body."""
 
     status: int
     body: Any
 
 
-class Writer:
+class DatasetWriter:
     """Changes the datasets of a server.
 
     Args:
@@ -61,12 +61,12 @@ class Writer:
     ) -> None:
         self._datasets, self._clock, self._indexing_s, self._modern = datasets, clock, indexing_s, modern
 
-    def create_dataset(self, body: Any) -> Written:
+    def create_dataset(self, body: Any) -> WriteResponse:
         """Create an empty dataset."""
         name = _text(body, "name", "DatasetCreatePayload", MOST_NAME)
         if any(held.dataset.name == name for held in self._datasets.values()):
             taken = "The dataset name already exists. Please modify your dataset name."
-            raise Refusal(409, "dataset_name_duplicate", taken)
+            raise DifyRefusal(409, "dataset_name_duplicate", taken)
         technique = body.get("indexing_technique")
         if technique not in (*_TECHNIQUES, None):
             problem = Problem(
@@ -82,14 +82,14 @@ class Writer:
             fields["embedding_model"] = (str(body.get("embedding_model_provider")), str(body["embedding_model"]))
         made = HeldDataset(FakeDataset(name, technique, id=str(uuid4()), **fields), int(time.time()), self._clock)
         self._datasets[made.dataset.dataset_id] = made
-        return Written(200, describe(made.stored, alone=False, new=True))
+        return WriteResponse(200, describe(made.stored, alone=False, new=True))
 
-    def delete_dataset(self, held: HeldDataset) -> Written:
+    def delete_dataset(self, held: HeldDataset) -> WriteResponse:
         """Delete a dataset with all it holds."""
         del self._datasets[held.dataset.dataset_id]
         return self._deleted()
 
-    def create_by_text(self, held: HeldDataset, body: Any) -> Written:
+    def create_by_text(self, held: HeldDataset, body: Any) -> WriteResponse:
         """Create a document; one of the same name is written over in its place and keeps its id and metadata."""
         missing = [missing_field(name, body) for name in ("name", "text") if name not in body]
         if missing:
@@ -107,53 +107,53 @@ class Writer:
         )
         row = document_row(held.stored, _stored(held, document if same is None else same))
         held.put(document, self._work(body["text"], body.get("process_rule")))
-        return Written(200, {"document": {**row, **_QUEUED}, "batch": document.batch})
+        return WriteResponse(200, {"document": {**row, **_QUEUED}, "batch": document.batch})
 
-    def update_by_text(self, held: HeldDataset, document: FakeDocument, body: Any) -> Written:
+    def update_by_text(self, held: HeldDataset, document: FakeDocument, body: Any) -> WriteResponse:
         """Begin an update that never ends: the worker locks itself out, and the document's chunks are gone."""
         if "text" not in body and "process_rule" not in body:
             raise invalid_param("Data source or Process rule is required")
         renamed = replace(document, name=body.get("name", document.name), batch=_batch())
         row = document_row(held.stored, _stored(held, renamed))
         held.put(replace(renamed, indexing_status="indexing", segments=()), Indexing(self._clock(), inf, (), None, 0))
-        return Written(200, {"document": {**row, "created_from": "web", **_QUEUED}, "batch": renamed.batch})
+        return WriteResponse(200, {"document": {**row, "created_from": "web", **_QUEUED}, "batch": renamed.batch})
 
-    def delete_document(self, held: HeldDataset, document: FakeDocument) -> Written:
+    def delete_document(self, held: HeldDataset, document: FakeDocument) -> WriteResponse:
         """Delete a document, while it is indexed too; not one that is archived."""
         if document.archived:
             archived = "The archived document is not editable."
-            raise Refusal(403, "archived_document_immutable", archived)
+            raise DifyRefusal(403, "archived_document_immutable", archived)
         assert document.id is not None
         held.remove(document.id)
         return self._deleted()
 
-    def document_status(self, held: HeldDataset, action: str, body: Any) -> Written:
+    def document_status(self, held: HeldDataset, action: str, body: Any) -> WriteResponse:
         """Enable, disable, archive or unarchive documents."""
         if action not in _ACTIONS:
             wording = f"Invalid action: {action}. Must be one of {list(_ACTIONS)}"
-            raise Refusal(400, "invalid_action", wording)
+            raise DifyRefusal(400, "invalid_action", wording)
         for identity in body.get("document_ids") or ():
             document = held.document(identity)
             if document is not None:
                 held.put(replace(document, **_ACTIONS[action]))
-        return Written(200, {"result": "success"})
+        return WriteResponse(200, {"result": "success"})
 
-    def indexing_status(self, held: HeldDataset, batch: str) -> Written:
+    def indexing_status(self, held: HeldDataset, batch: str) -> WriteResponse:
         """Say how far the documents of a batch have come."""
         found = [one for one in held.documents if one.batch == batch]
         if not found:
-            raise Refusal(404, "not_found", "Documents not found.")
-        return Written(200, {"data": [document_status(_stored(held, one)) for one in found]})
+            raise DifyRefusal(404, "not_found", "Documents not found.")
+        return WriteResponse(200, {"data": [document_status(_stored(held, one)) for one in found]})
 
-    def create_segments(self, held: HeldDataset, document: FakeDocument, body: Any) -> Written:
+    def create_segments(self, held: HeldDataset, document: FakeDocument, body: Any) -> WriteResponse:
         """Add chunks at the end of a document, word for word."""
         if document.indexing_status != "completed":
-            raise Refusal(404, "not_found", "Document is not completed.")
+            raise DifyRefusal(404, "not_found", "Document is not completed.")
         if not document.enabled:
-            raise Refusal(404, "not_found", "Document is disabled.")
+            raise DifyRefusal(404, "not_found", "Document is disabled.")
         given = body.get("segments")
         if given is None:
-            return Written(400, {"error": "Segments is required"})
+            return WriteResponse(400, {"error": "Segments is required"})
         if any(not str(one.get("content") or "").strip() for one in given):
             raise invalid_param("Content is empty")
         before = _segments(held, document)
@@ -166,24 +166,26 @@ class Writer:
         ]
         held.put(replace(document, segments=[*before, *added]))
         rows = [segment_row(_row_of(held, document, one)) for one in added]
-        return Written(200, {"data": rows, "doc_form": held.dataset.doc_form})
+        return WriteResponse(200, {"data": rows, "doc_form": held.dataset.doc_form})
 
-    def update_segment(self, held: HeldDataset, document: FakeDocument, identity: str, body: Any) -> Written:
+    def update_segment(self, held: HeldDataset, document: FakeDocument, identity: str, body: Any) -> WriteResponse:
         """Change a chunk."""
         given, segments = body.get("segment") or {}, _segments(held, document)
         found = _one(segments, identity)
         changed = replace(found, **{name: given[name] for name in ("content", "keywords", "enabled") if name in given})
         held.put(replace(document, segments=[changed if one is found else one for one in segments]))
-        return Written(200, {"data": segment_row(_row_of(held, document, changed)), "doc_form": held.dataset.doc_form})
+        return WriteResponse(
+            200, {"data": segment_row(_row_of(held, document, changed)), "doc_form": held.dataset.doc_form}
+        )
 
-    def delete_segment(self, held: HeldDataset, document: FakeDocument, identity: str) -> Written:
+    def delete_segment(self, held: HeldDataset, document: FakeDocument, identity: str) -> WriteResponse:
         """Delete a chunk."""
         segments = _segments(held, document)
         found = _one(segments, identity)
         held.put(replace(document, segments=[one for one in segments if one is not found]))
         return self._deleted()
 
-    def create_field(self, held: HeldDataset, body: Any) -> Written:
+    def create_field(self, held: HeldDataset, body: Any) -> WriteResponse:
         """Declare a metadata field."""
         name, kind = _text(body, "name", "MetadataArgs", MOST_FIELD), body.get("type")
         if kind not in ("string", "number", "time"):
@@ -195,14 +197,14 @@ class Writer:
             raise invalid_param("Metadata name already exists in Built-in fields.")
         held.change(fields={**held.dataset.fields, name: kind})
         made = field_ids(held.stored)[name]
-        return Written(201, {"id": made["id"], "type": made["type"], "name": made["name"]})
+        return WriteResponse(201, {"id": made["id"], "type": made["type"], "name": made["name"]})
 
-    def built_in_fields(self, held: HeldDataset, action: str) -> Written:
+    def built_in_fields(self, held: HeldDataset, action: str) -> WriteResponse:
         """Turn the built-in fields on or off."""
         held.change(built_in_fields=action == "enable")
-        return Written(200, {"result": "success"})
+        return WriteResponse(200, {"result": "success"})
 
-    def assign_metadata(self, held: HeldDataset, body: Any) -> Written:
+    def assign_metadata(self, held: HeldDataset, body: Any) -> WriteResponse:
         """Set the metadata of documents; what cannot be set is left out without a word, as in Dify."""
         for operation in body.get("operation_data") or ():
             document = held.document(str(operation.get("document_id")))
@@ -210,10 +212,10 @@ class Writer:
                 given = {one["name"]: one.get("value") for one in operation.get("metadata_list") or ()}
                 kept = dict(document.metadata or {}) if operation.get("partial_update") else {}
                 held.put(replace(document, metadata={**kept, **given}))
-        return Written(200, {"result": "success"})
+        return WriteResponse(200, {"result": "success"})
 
-    def _deleted(self) -> Written:
-        return Written(204, None) if self._modern else Written(200, 204)
+    def _deleted(self) -> WriteResponse:
+        return WriteResponse(204, None) if self._modern else WriteResponse(200, 204)
 
     def _work(self, text: str, rule: Mapping[str, Any] | None) -> Indexing:
         moment, now = int(time.time()), self._clock()
@@ -272,7 +274,7 @@ def _segments(held: HeldDataset, document: FakeDocument) -> list[FakeSegment]:
 def _one(segments: list[FakeSegment], identity: str) -> FakeSegment:
     found = next((one for one in segments if one.id == identity), None)
     if found is None:
-        raise Refusal(404, "not_found", "Segment not found.")
+        raise DifyRefusal(404, "not_found", "Segment not found.")
     return found
 
 

@@ -8,14 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from context_engine.adapters.embedders.cache import CachedEmbedder
-from context_engine.core.models import Settings
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.evaluation import tune as tuning
 from context_engine.evaluation.account import Trouble
 from context_engine.evaluation.run import Depth
 from context_engine.evaluation.score import score_run
 from context_engine.evaluation.statistics import Paired
-from context_engine.evaluation.tune import STAGE_TWO, Fold, Tuned, candidates, chosen_by_folds, folds_of, tune
+from context_engine.evaluation.tune import Fold, Tuned, candidates, chosen_by_folds, folds_of, tune
 from context_engine.evaluation.tuned_report import evidence, merged_config, tuned_report
 from context_engine.evaluation.variant import Variant, read_variant
 from context_engine.testing.fakes import FakeEmbedder
@@ -187,8 +186,13 @@ def test_a_grid_that_cannot_be_used(small, grid, said):
     assert said in str(error.value)
 
 
-def test_settings_of_stage_two_are_settings():
-    assert set(Settings.model_fields) > STAGE_TWO
+def test_what_only_a_new_ingest_would_change_is_not_varied(small):
+    with pytest.raises(InvalidRequest) as error:
+        candidates({"max_chunk_tokens": ["128"]}, small)
+    assert str(error.value) == (
+        "setting max_chunk_tokens takes effect when documents are ingested, not at a search, and this ingests nothing: "
+        "ingest with it into another folder (--data-dir), and run this on that one"
+    )
 
 
 # -- what is written --------------------------------------------------------------------------------------------------
@@ -233,3 +237,17 @@ def test_a_configuration_keeps_its_other_keys_and_can_be_loaded(demo_session, wr
 def test_a_file_that_is_no_configuration_is_not_written_over(demo_session, written):
     with pytest.raises(ConfigError, match="cannot be added to"):
         merged_config(written("c.json", "[1]"), tuned(demo_session, 0.05, "authority_weight=0.2"))
+
+
+def test_what_is_chosen_replaces_the_same_key_of_a_group(demo_session, written, tmp_path):
+    from context_engine.wiring import load_setup
+
+    path = written(
+        "rag-pipeline.json", '{"search": {"authority_weight": 0.4, "min_chunks": 1}, "models": {"rrf_k": 9}}'
+    )
+    found = tuned(demo_session, 0.05, "authority_weight=0.2", "merge_method=rrf")
+    path.write_text(merged_config(path, found), "utf-8")
+    held = json.loads(path.read_text("utf-8"))
+    assert (held["search"], held["models"]) == ({"min_chunks": 1}, {"rrf_k": 9})
+    values = load_setup(config_dir=tmp_path, env={}, cwd=tmp_path).resolver.base().values
+    assert (values.authority_weight, values.min_chunks, values.merge_method, values.rrf_k) == (0.2, 1, "rrf", 9)

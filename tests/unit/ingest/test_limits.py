@@ -20,7 +20,7 @@ from context_engine.ingest.workers import read_all
 HOSTILE = '''
 import os, re, subprocess, sys, tempfile, time
 from pathlib import Path
-from context_engine.ingest.loaded import LoadedDocument
+from context_engine.ingest.loaded_document import LoadedDocument
 from context_engine.ingest.loaders import LOADERS
 
 def document(file, number=None):
@@ -204,12 +204,12 @@ def test_a_counter_that_cannot_be_handed_over_counts_here_and_the_loader_keeps_i
 @pytest.mark.slow
 def test_time_in_which_nobody_takes_what_was_read_is_not_the_file_s(folder, hostile):
     """The file gives more than its process may hold ready (8 times 64 records, and the pipe's 64 kB), so it waits."""
+    from context_engine.ingest.assignment import Assignment
     from context_engine.ingest.reading import FileJob
-    from context_engine.ingest.rules import Assigned
 
     root = folder({"0.many": "3000", "1.md": "Page."})
     options = IngestOptions(counter=hostile.Counter(), settings=IngestSettings(file_timeout_s=5.0))
-    jobs = [FileJob(root / name, root, (name,), (Assigned("s", None, name),)) for name in ("0.many", "1.md")]
+    jobs = [FileJob(root / name, root, (name,), (Assignment("s", None, name),)) for name in ("0.many", "1.md")]
     given = []
     for _, items in read_all(jobs, options, {}):
         given.append(next(items))

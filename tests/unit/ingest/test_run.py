@@ -7,7 +7,7 @@ import pytest
 
 from context_engine.errors import InvalidRequest
 from context_engine.ingest import IngestOptions, ingest
-from context_engine.ingest.loaded import Skipped
+from context_engine.ingest.loaded_document import Skipped
 
 RULE = "The first rule binds all staff of the bank, wherever they work."
 A = f"---\ndocument_id: A\nversion: '1'\n---\n# A\n\n## 1 One\n\n{RULE}\n\n## 2 Two\n\nText two.\n"

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from context_engine.core.context.tokens import ApproxTokenCounter
-from context_engine.core.models.sound import MOST_DEPTH
+from context_engine.core.models.sanitize import MOST_DEPTH
 from context_engine.ingest import LoadedDocument, ingest, prepare
 
 

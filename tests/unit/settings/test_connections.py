@@ -56,7 +56,7 @@ def test_no_secret_is_ever_shown(write: Write) -> None:
         (f"{{base_url: '{URL}', timeout_s: .nan}}", "d.timeout_s", "must be"),
         (f"{{base_url: '{URL}', rate_share: 1.5}}", "d.rate_share", "must be at most 1"),
         (f"{{base_url: '{URL}', rate_per_minute: many}}", "d.rate_per_minute", "must be a whole number"),
-        (f"{{base_url: '{URL}', client_key: k.pem}}", "d", "client_key is given without client_certificate"),
+        (f"{{base_url: '{URL}', client_key: k.pem}}", "d", "client_key needs client_certificate"),
         (f"{{base_url: '{URL}', ca_bundle: none.pem}}", "d.ca_bundle", "there is no file"),
         ("s3cret", "d", "must be a mapping with at least base_url"),
     ],

@@ -39,6 +39,11 @@ def test_values_come_from_the_file_its_variables_and_the_environment_over_it(set
     assert shown["file_max_chars"] == (100_000_000, "default")
 
 
+def test_a_choice_may_come_from_a_variable(setup):
+    loaded = setup({"hidden_cells": "${CELLS}"}, env={"CELLS": "read"})
+    assert loaded.config.ingest.hidden_cells == "read"
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -46,7 +51,7 @@ def test_values_come_from_the_file_its_variables_and_the_environment_over_it(set
         ({"file_timeout_s": 0}, "file_timeout_s: must be a number"),
         ({"file_memory_mb": True}, "file_memory_mb: must be"),
         ({"hidden_cells": "show"}, "hidden_cells: must be one of"),
-        ({"stage1_top_k": 40}, "stage1_top_k: unknown key"),
+        ({"stage1_top_k": 40}, "stage1_top_k: is a setting of the pipeline: set it in rag-pipeline.json"),
         ("[1]", "must hold keys"),
     ],
 )

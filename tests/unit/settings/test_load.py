@@ -41,6 +41,28 @@ def test_A25_the_seed_s_file(write: Write) -> None:
     assert (config.chunking["sop_document"].chunk_size, config.chunking["sop_document"].overlap) == (256, 64)
 
 
+def test_a_file_may_hold_its_settings_in_groups_with_flat_ones_beside_them(write: Write) -> None:
+    pipeline = {
+        "stage2_top_k": 5,
+        "search": {"stage1_top_k": "${K}", "authority_boosts": {"tier_1": 0.45}},
+        "index": {"max_chunk_tokens": 256},
+        "limits": {"source_concurrency": 4},
+        "models": {"reranker": "jina", "reranker_options": {"connection": "models"}},
+        "chunking_strategies": {"sop_document": {"chunk_size": 200}},
+    }
+    config = load(write({"config/rag-pipeline.json": pipeline}), K="30")
+    effective = config.resolver().base()
+    values = effective.values
+    assert (values.stage2_top_k, values.stage1_top_k, values.authority_boosts.tier_1) == (5, 30, 0.45)
+    assert (values.max_chunk_tokens, values.source_concurrency, values.reranker) == (256, 4, "jina")
+    assert values.reranker_options == {"connection": "models"}
+    assert set(effective.origins.values()) == {"config/rag-pipeline.json"} and len(effective.origins) == 7
+    assert config.chunking["sop_document"].chunk_size == 200
+    above = load_config(config.paths, env={"K": "30", "CONTEXT_ENGINE_SOURCE_CONCURRENCY": "6"}).resolver().base()
+    assert above.values.source_concurrency == 6
+    assert above.origins["source_concurrency"] == "CONTEXT_ENGINE_SOURCE_CONCURRENCY"
+
+
 def test_values_out_of_variables_are_read_by_the_type_of_their_key(write: Write) -> None:
     paths = write(
         {
@@ -94,16 +116,32 @@ def test_authority_json(write: Write) -> None:
         ({"personas.json": {"p": {"max_results": 0}}}, "p.stage2_top_k: must be a whole number"),
         (
             {"personas.json": {"p": {"rerank": True, "reranking_enabled": True}}},
-            "p.reranking_enabled: says the same as another",
+            "p.reranking_enabled: sets the same as another",
         ),
         ({"personas.json": {"p": 3}}, "personas.json: p: must be a mapping"),
         (
+            {"personas.json": {"p": {"merge_method": "rrf"}}},
+            "personas.json: p.merge_method: is the same for all searches of an engine: set it in rag-pipeline.json",
+        ),
+        (
+            {"personas.json": {"p": {"query_max_chars": 100}}},
+            "personas.json: p.query_max_chars: is a limit that holds for all searches: set it in rag-pipeline.json",
+        ),
+        (
+            {"rag-pipeline.json": {"search": {"relevance_weight": 0.5}}, "authority.json": {"relevance_weight": 0.5}},
+            "config/authority.json: relevance_weight: is also set in config/rag-pipeline.json",
+        ),
+        (
+            {"rag-pipeline.json": {"index": {"deadline_s": 5}}},
+            "rag-pipeline.json: index.deadline_s: belongs to 'search': move it to search.deadline_s",
+        ),
+        (
             {"rag-pipeline.json": {"relevance_weight": 0.5}, "authority.json": {"relevance_weight": 0.5}},
-            "config/authority.json: relevance_weight: is given in config/rag-pipeline.json too",
+            "config/authority.json: relevance_weight: is also set in config/rag-pipeline.json",
         ),
         (
             {"rag-pipeline.json": {"chunking_strategies": {"x": {}}}, "chunking.json": {"x": {}}},
-            "config/rag-pipeline.json: chunking_strategies: is given in config/chunking.json too",
+            "config/rag-pipeline.json: chunking_strategies: is also set in config/chunking.json",
         ),
     ],
 )

@@ -92,7 +92,7 @@ def test_a_missing_variable_fails_only_its_domain_and_only_when_it_is_asked_for(
         ("version: 1\ndomain: NPA\nsources: []\n", "sources", "must hold at least 1"),
         ("version: 1\ndomain: NPA\nsources: a\n", "sources", "must be a list, got 'a'"),
         ("version: 1\ndomain: NPA\nsources: [a]\n", "sources.0", "must be a mapping of keys to values, got 'a'"),
-        (one("'N P A'"), "domain", "must be made of letters"),
+        (one("'N P A'"), "domain", "must consist of letters"),
         (one("'${DOMAIN}'"), "domain", "must be written out"),
         (one("12"), "domain", "must be text, got 12 (put it in quotes)"),
         (one("NPA", "s", ", tittle: x"), "sources.s.tittle", "unknown key. Did you mean 'title'?"),
@@ -131,7 +131,7 @@ def test_a_missing_variable_fails_only_its_domain_and_only_when_it_is_asked_for(
             "sources.s.connection",
             "unknown connection 'difi'. Did you mean 'dify'?",
         ),
-        (one("NPA", "-bad-"), "sources.-bad-.id", "must be made of letters"),
+        (one("NPA", "-bad-"), "sources.-bad-.id", "must consist of letters"),
         (one("NPA") + "  - {id: s, type: general_web}\n", None, "source id 's' stands twice in domain 'NPA'"),
         (one("NPA") + "timezone: Mars/Olympus\n", "timezone", "unknown time zone 'Mars/Olympus'"),
         (one("NPA") + "settings: {min_chunk: 1}\n", "settings.min_chunk", "unknown key. Did you mean 'min_chunks'?"),
@@ -142,7 +142,7 @@ def test_a_missing_variable_fails_only_its_domain_and_only_when_it_is_asked_for(
         ),
         (one("NPA") + "settings: {sources: [t]}\n", "settings.sources", "unknown source 't'. Valid: s."),
         (one("NPA") + "settings: [1]\n", "settings", "must be a mapping of keys to values, got a list"),
-        (one("NPA") + "domain: ORM\n", None, "the key 'domain' stands twice"),
+        (one("NPA") + "domain: ORM\n", None, "the key 'domain' appears twice"),
     ],
 )
 def test_what_cannot_be_used_is_told_with_file_key_and_nearest_choice(

@@ -77,7 +77,7 @@ def test_pipelines_do_not_touch_each_other() -> None:
         base.with_pipeline({"stage2_topk": 3})
 
 
-def test_without_own_options_the_kept_settings_are_given_and_never_those_of_another_domain() -> None:
+def test_without_own_options_the_cached_settings_are_returned_and_never_those_of_another_domain() -> None:
     resolver = SettingsResolver()
     one, same_name = domain(min_chunks=1), domain(min_chunks=2)
     first = resolver.resolve(one, request())
@@ -88,9 +88,9 @@ def test_without_own_options_the_kept_settings_are_given_and_never_those_of_anot
     assert resolver.resolve(None, request()).values.min_chunks == 0
 
 
-def test_many_domains_are_not_kept_for_ever() -> None:
+def test_the_cache_is_bounded() -> None:
     resolver = SettingsResolver()
     for number in range(600):
         spec = domain().model_copy(update={"domain": f"D{number}"})
         assert resolver.resolve(spec, request()).values.stage1_top_k == 40
-    assert len(resolver._kept) <= 256
+    assert len(resolver._cache) <= 256

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from context_engine.adapters.rerankers import CallableReranker
-from context_engine.adapters.sources.factory import SourceContext, base_path
+from context_engine.adapters.sources.adapter import SourceContext
+from context_engine.adapters.sources.factory import base_path
 from context_engine.adapters.sources.local import LocalBase
 from context_engine.core.chunking.strategy import DEFAULT_STRATEGIES
 from context_engine.core.models import (
@@ -29,7 +30,7 @@ from context_engine.core.models import (
 from context_engine.errors import AllSourcesFailed, ConfigError, InvalidRequest, MissingVariable, UnknownDomain
 from context_engine.ingest.run import ingest
 from context_engine.settings import SettingsResolver, find_config
-from context_engine.settings.starter import write_starter
+from context_engine.settings.scaffold import write_scaffold
 from context_engine.wiring import (
     RERANKERS,
     SOURCES,
@@ -169,7 +170,7 @@ def test_what_sources_share_is_made_once_an_engine(folder: Put) -> None:
 
 
 def test_the_starter_can_be_ingested_and_searched(tmp_path: Path) -> None:
-    write_starter(tmp_path)
+    write_scaffold(tmp_path)
     setup = load_setup(env={}, cwd=tmp_path)
     specs = setup.registry.domain("HANDBOOK").sources
     base = LocalBase.open(base_path(setup.data_dir("data")), create=True)
@@ -263,7 +264,7 @@ def test_a_reranker_by_name_and_the_searches_that_do_without(folder: Put) -> Non
     cwd = folder(
         {
             "manifests/a.yaml": manifest("A"),
-            "manifests/b.yaml": manifest("B", for_domain="{reranker: noop}"),
+            "manifests/b.yaml": manifest("B", for_domain="{reranking_enabled: false}"),
             "config/rag-pipeline.json": {"reranker": "half"},
         }
     )
@@ -276,12 +277,26 @@ def test_a_reranker_by_name_and_the_searches_that_do_without(folder: Put) -> Non
 
 
 def test_another_reranker_than_the_engine_s_is_refused_not_ignored(folder: Put) -> None:
-    cwd = folder({"manifests/a.yaml": manifest("A"), "manifests/b.yaml": manifest("B", for_domain="{reranker: half}")})
-    with engine(cwd) as built:
-        with pytest.raises(InvalidRequest, match="runs with reranker 'noop', not 'half'"):
-            built.search(ask(domain="A", overrides={"reranker": "half"}))
-        with pytest.raises(ConfigError, match="not 'half'"):
-            built.search(ask(domain="B"))
+    with (
+        engine(folder({"manifests/a.yaml": manifest("A")})) as built,
+        pytest.raises(InvalidRequest, match="option 'reranker': is the same for all searches of an engine"),
+    ):
+        built.search(ask(domain="A", overrides={"reranker": "half"}))
+    with pytest.raises(ConfigError, match=r"manifests/b.yaml: settings.reranker: is the same for all searches"):
+        engine(folder({"manifests/b.yaml": manifest("B", for_domain="{reranker: half}")}))
+
+
+def test_a_reranker_that_was_not_opened_cannot_be_switched_on(folder: Put) -> None:
+    files = {"config/rag-pipeline.json": {"reranker": "half", "reranking_enabled": False}}
+    cwd = folder({**files, "manifests/b.yaml": manifest("B", for_domain="{reranking_enabled: true}")})
+    with engine(cwd) as built, pytest.raises(ConfigError, match="its reranker 'half' is not open") as written:
+        built.search(ask(domain="B"))
+    assert (written.value.file, written.value.key) == ("domain B (manifests/b.yaml)", "reranking_enabled")
+    with (
+        engine(folder({**files, "manifests/a.yaml": manifest("A")})) as built,
+        pytest.raises(InvalidRequest, match="built with reranking_enabled false, so its reranker 'half' is not open"),
+    ):
+        built.search(ask(domain="A", overrides={"reranking_enabled": True}))
 
 
 def test_an_unknown_reranker_is_refused_unless_it_is_switched_off(folder: Put) -> None:

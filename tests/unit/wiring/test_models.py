@@ -12,7 +12,7 @@ import respx
 
 from context_engine.adapters.model_access import ModelContext
 from context_engine.adapters.rerankers import CallableReranker
-from context_engine.core.models import Decision, SearchRequest, Status
+from context_engine.core.models import Decision, NoticeCode, SearchRequest, Status
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.settings import find_config
 from context_engine.testing import FakeEmbedder, FixedClock
@@ -107,7 +107,9 @@ def test_a_server_that_fails_leaves_the_first_stage_and_is_said(
     result, plain = search(cwd, tmp_path), search(cwd, tmp_path, reranking_enabled=False)
 
     assert result.status is Status.DEGRADED
-    assert result.warnings == ("degraded: rerank: reranker jina: models.example failed (500): its log says why",)
+    (notice,) = result.notices
+    assert notice.code is NoticeCode.RERANK_FAILED
+    assert notice.detail == {"problem": "reranker jina: models.example failed inside (500): its log says why"}
     assert [chunk.chunk_id for chunk in result.chunks] == [chunk.chunk_id for chunk in plain.chunks]
     assert all(chunk.rerank_score is None for chunk in result.chunks)
     assert plain.status is Status.COMPLETE
@@ -122,7 +124,7 @@ def test_a_model_whose_files_are_not_there_leaves_the_first_stage_and_says_where
 
     assert result.status is Status.DEGRADED
     assert result.chunks
-    assert "must hold model.onnx" in result.warnings[0]
+    assert "must hold model.onnx" in result.notices[0].detail["problem"]
 
 
 @pytest.mark.parametrize(
@@ -181,10 +183,10 @@ def test_a_connection_of_a_model_counts_as_used(put: Put) -> None:
 def test_options_of_a_call_cannot_change_the_engines_reranker(put: Put, tmp_path: Path, api: respx.MockRouter) -> None:
     cwd = put({"reranker": "jina", "reranker_options": {"connection": "models"}})
 
-    with pytest.raises(InvalidRequest, match="opened with other options"):
+    with pytest.raises(InvalidRequest, match="option 'reranker_options': is the same for all searches of an engine"):
         search(cwd, tmp_path, reranker_options={"connection": "models", "model": "other"})
     api.post(RERANK).respond(500)
-    assert search(cwd, tmp_path, reranker_options={"connection": "models"}).chunks
+    assert search(cwd, tmp_path).chunks
 
 
 def test_the_embedder_is_opened_once_for_all_who_use_it(put: Put) -> None:

@@ -8,15 +8,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from context_engine.adapters.sources.adapter import SourceContext
 from context_engine.adapters.sources.callable import ChunkDicts
-from context_engine.adapters.sources.dify.factory import open_dify
+from context_engine.adapters.sources.dify.factory import dify_sources, open_dify
 from context_engine.adapters.sources.dify.fanout import Ticket, ask_each
 from context_engine.adapters.sources.dify.merge import Part, merged
 from context_engine.adapters.sources.dify.source import DifySource
-from context_engine.adapters.sources.factory import SourceContext
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.models import Chunk, DomainSpec, Registry, SourceAnswer, SourceQuery, SourceSpec, checked_top_k
-from context_engine.core.policy.trust import standing
+from context_engine.core.policy.trust import effective_authority
 from context_engine.core.protocols import Clock
 from context_engine.errors import ConfigError, InvalidRequest, SourceError
 from context_engine.settings.connections import Connection
@@ -80,7 +80,7 @@ class DifyAdapter:
         with self._lock:
             if domain not in self._opened:
                 spec = self._registry.domain(domain)
-                found = [source for source in spec.sources if source.adapter == "dify"]
+                found = dify_sources(spec)
                 if not found:
                     raise InvalidRequest(f"domain {domain!r} has no source with 'adapter: dify' in its manifest")
                 self._opened[domain] = tuple(_Opened(one, open_dify(one, self._context(spec))) for one in found)
@@ -144,7 +144,7 @@ def _joined(
 
 def _spoken_for(chunk: Chunk, spec: SourceSpec) -> Chunk:
     """A chunk that says what its manifest makes of it, for a chunk dict speaks for itself."""
-    held = standing(chunk, spec)
+    held = effective_authority(chunk, spec)
     fields: Mapping[str, Any] = {
         "source_type": held.source_type,
         "authority_tier": held.tier,

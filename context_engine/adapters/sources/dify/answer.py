@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from context_engine.adapters.sources.dify.merge import Part, fused_legs, merged
-from context_engine.core.models import SourceAnswer, SourceQuery
+from context_engine.core.models import Notice, SourceAnswer, SourceQuery, distinct
 from context_engine.errors import SourceError
 
 __all__ = ["Found", "answered"]
@@ -22,7 +22,7 @@ class Found(NamedTuple):
     """
 
     part: Part
-    notes: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
     at: datetime | None = None
     failure: SourceError | None = None
 
@@ -32,7 +32,7 @@ def answered(
     source_id: str,
     datasets: Sequence[str],
     results: Sequence[Found | SourceError],
-    notes: Sequence[str],
+    notices: Sequence[Notice],
 ) -> SourceAnswer:
     """Return the answer of a source: the best chunks of all datasets, and what is missing.
 
@@ -40,7 +40,7 @@ def answered(
         query: what was asked; the whole query orders chunks whose scores do not compare.
         datasets: for each result, the dataset that was asked.
         results: one a call.
-        notes: stand before those of the results.
+        notices: stand before those of the results.
 
     Raises:
         SourceError: no call was answered.
@@ -60,7 +60,7 @@ def answered(
     chunks = merged([_of_dataset(dataset, parts) for dataset, parts in legs.items()], query.words or query.text)
     return SourceAnswer(
         chunks=chunks[: query.top_k],
-        notes=tuple(dict.fromkeys([*notes, *(note for one in found for note in one.notes)])),
+        notes=distinct([*notices, *(notice for one in found for notice in one.notices)]),
         retrieved_at=min((one.at for one in found if one.at is not None), default=None),
         cut=max(len(chunks) - query.top_k, 0),
         failures=tuple(failures),
@@ -88,9 +88,8 @@ def _all_failed(failures: Sequence[SourceError]) -> SourceError:
     first = failures[0]
     if len(failures) == 1:
         return first
-    text = str(first).removeprefix(f"source {first.source_id!r}: ")
     return type(first)(
-        f"none of its {len(failures)} calls was answered; the first: {text}",
+        f"none of its {len(failures)} calls was answered; the first: {first.problem}",
         source_id=first.source_id,
         retryable=any(one.retryable for one in failures),
         retry_after_s=first.retry_after_s,

@@ -2,167 +2,217 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
+from context_engine.adapters.http import Access
 from context_engine.adapters.sources.dify.dataset import DatasetInfo
 from context_engine.adapters.sources.dify.fanout import Ticket, ask_each
 from context_engine.adapters.sources.dify.inventory import problems, take_stock
 from context_engine.adapters.sources.dify.metadata import MARKED
 from context_engine.adapters.sources.dify.method import choose
-from context_engine.adapters.sources.dify.source import EXTERNAL, DifySource
+from context_engine.adapters.sources.dify.settings import DifySettings
+from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.adapters.sources.dify.writes import Writes
-from context_engine.core.models import SourceQuery
+from context_engine.core.models import Examination, ExaminationRequest, SourceAnswer, SourceQuery, notices_about
+from context_engine.core.protocols import Clock
 from context_engine.errors import SourceAuthError, SourceError, SourceForbidden, SourceNotFound
 
-__all__ = ["STORES_QUERIES", "DatasetReport", "examine"]
+__all__ = ["EXTERNAL", "DatasetExaminer", "DifyExamination", "ServerFacts"]
 
-STORES_QUERIES: Final = "Dify stores the text of every query it is asked, in its own database (dataset_queries)."
-_TIME_S: Final = 20.0
+EXTERNAL: Final = (
+    "its knowledge lies outside Dify (provider 'external'), where Dify's API never searches: connect the engine to "
+    "that knowledge itself"
+)
 _MOST_NAMED: Final = 5
 
 
-class DatasetReport(NamedTuple):
-    """What was found out about one dataset; None: not found out.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerFacts:
+    """The server of a source, as the examination met it.
 
     Attributes:
-        reachable, key_valid, found: how far it can be asked.
-        documents: how many can be found in it.
-        search_method: how it is searched.
-        records: chunks that the sample query found.
-        missing_metadata: names the manifest expects and the dataset does not have.
-        problem: why it cannot be searched, and how to mend it.
-        warnings: what should be known of it.
+        connection: its name.
+        version: what it states; None where it states none.
+        max_connections: calls to it at once.
+        search_timeout_s: seconds that a search may take.
+        seconds: what it took for each dataset of the source; empty where it was not reached.
     """
 
-    dataset_id: str
-    name: str | None = None
-    reachable: bool | None = None
-    key_valid: bool | None = None
-    found: bool | None = None
-    indexing_technique: str | None = None
-    documents: int | None = None
-    search_method: str | None = None
-    metadata: tuple[str, ...] = ()
-    missing_metadata: tuple[str, ...] = ()
-    records: int | None = None
-    problem: str | None = None
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def ok(self) -> bool:
-        """Whether it can be searched."""
-        return self.problem is None
+    connection: str
+    version: str | None
+    max_connections: int
+    search_timeout_s: float
+    seconds: tuple[float, ...]
 
 
-def examine(source: DifySource, domain: str, sample: str | None) -> list[DatasetReport]:
-    """Return a report for each dataset of a source.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DifyExamination(Examination):
+    """What was found out about a Dify source, one part for each dataset, and about its server."""
 
-    Args:
-        source: the source.
-        domain: the domain it belongs to.
-        sample: a query to ask each dataset; None asks none.
+    server: ServerFacts
 
-    Raises:
-        ConfigError: its connection cannot be used.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetExaminer:
+    """Examines the datasets of one source.
+
+    Attributes:
+        search: asks one dataset as a search of the source would.
     """
-    access = source.workspace.access()
-    clock = source.clock
-    due = clock.monotonic() + _TIME_S
 
-    def look(dataset_id: str, ticket: Ticket) -> DatasetReport:
+    workspace: Workspace
+    clock: Clock
+    settings: DifySettings
+    search: Callable[[str, SourceQuery], SourceAnswer]
+
+    def examine(self, dataset_ids: tuple[str, ...], connection: str, request: ExaminationRequest) -> DifyExamination:
+        """Return what was found out about the datasets, all of them asked at once.
+
+        Raises:
+            ConfigError: the connection cannot be used.
+        """
+        access = self.workspace.access()
+        due = self.clock.monotonic() + request.timeout_s
+        jobs = [lambda ticket, one=one: self._dataset(one, request, access, ticket) for one in dataset_ids]
+        results = ask_each(jobs, width=access.connection.max_connections, left=lambda: due - self.clock.monotonic())
+        parts = tuple(
+            _unknown(dataset_id, result) if isinstance(result, SourceError) else result
+            for dataset_id, result in zip(dataset_ids, results, strict=True)
+        )
+        reached = any(part.details["reachable"] for part in parts)
+        server = ServerFacts(
+            connection=connection,
+            version=self.workspace.version,
+            max_connections=access.connection.max_connections,
+            search_timeout_s=request.search_timeout_s,
+            seconds=tuple(self.workspace.expected_s(access, one) for one in dataset_ids) if reached else (),
+        )
+        return DifyExamination(version=server.version, parts=parts, server=server)
+
+    def _dataset(self, dataset_id: str, request: ExaminationRequest, access: Access, ticket: Ticket) -> Examination:
         try:
-            info, failure = source.workspace.info(dataset_id, access, ticket, ttl_s=0.0, attempts=1, needed=True)
+            info, failure = self.workspace.info(dataset_id, access, ticket, ttl_s=0.0, attempts=1, needed=True)
         except SourceError as error:
             return _unknown(dataset_id, error)
         if info is None or failure is not None:
             return _unknown(dataset_id, failure)
-        report = _described(dataset_id, info, source)
-        if report.ok and MARKED in info.fields:
-            report = report._replace(warnings=(*report.warnings, *_found_wrong(dataset_id, source)))
-        return _sampled(report, source, domain, sample) if report.ok and sample is not None else report
+        part = _described(dataset_id, info, self.settings)
+        if not part.ok or request.quick:
+            return part
+        if MARKED in info.fields:
+            part = replace(part, warnings=(*part.warnings, *notices_about(dataset_id, *self._damage(dataset_id))))
+        return part if request.query is None else self._sampled(part, request.query, request)
 
-    jobs = [lambda ticket, one=one: look(one, ticket) for one in source.dataset_ids]
-    results = ask_each(jobs, width=access.connection.max_connections, left=lambda: due - clock.monotonic())
-    return [
-        _unknown(dataset_id, result) if isinstance(result, SourceError) else result
-        for dataset_id, result in zip(source.dataset_ids, results, strict=True)
-    ]
+    def _damage(self, dataset_id: str) -> list[str]:
+        """Name the documents that an ingest left in a state to be mended, by Dify's list alone."""
+        writes = Writes(self.workspace, self.clock)
+        try:
+            found = take_stock(writes.all_documents(dataset_id), lambda row: row.as_written)
+        except SourceError as error:
+            return [f"its documents could not be listed: {error}"]
+        counts = [
+            f"{len(names)} document{'s' * (len(names) != 1)} {what} ({', '.join(map(repr, names[:_MOST_NAMED]))}"
+            f"{', …' * (len(names) > _MOST_NAMED)})"
+            for what, names in problems(found).items()
+        ]
+        return [
+            f"{one}: mend it with 'context-engine ingest DOCUMENTS --domain NAME --to dify --repair'" for one in counts
+        ]
+
+    def _sampled(self, part: Examination, text: str, request: ExaminationRequest) -> Examination:
+        """Ask as a search would, this dataset alone."""
+        query = SourceQuery(text=text, domain=request.domain, top_k=5, timeout_s=request.timeout_s / 2)
+        try:
+            answer = self.search(part.id, query)
+        except SourceError as error:
+            return replace(part, problems=notices_about(part.id, f"the sample query failed: {error}"))
+        return replace(
+            part,
+            records=len(answer.chunks),
+            problems=notices_about(part.id, *map(str, answer.failures)),
+            warnings=(*part.warnings, *notices_about(part.id, *answer.notes)),
+        )
 
 
-def _unknown(dataset_id: str, error: SourceError | None) -> DatasetReport:
+def _details(
+    *,
+    reachable: bool | None = None,
+    key_valid: bool | None = None,
+    found: bool | None = None,
+    metadata: tuple[str, ...] = (),
+    missing_metadata: tuple[str, ...] = (),
+) -> dict[str, Any]:
+    """Return what is published of a dataset beside what every part has.
+
+    Args:
+        reachable, key_valid, found: how far it can be asked.
+        metadata: names of its metadata fields.
+        missing_metadata: names the manifest expects and the dataset does not have.
+    """
+    return {
+        "reachable": reachable,
+        "key_valid": key_valid,
+        "found": found,
+        "metadata": list(metadata),
+        "missing_metadata": list(missing_metadata),
+    }
+
+
+def _unknown(dataset_id: str, error: SourceError | None) -> Examination:
     answered = isinstance(error, SourceAuthError | SourceForbidden | SourceNotFound)
-    return DatasetReport(
-        dataset_id,
-        reachable=answered,
-        key_valid=not isinstance(error, SourceAuthError) if answered else None,
-        found=not isinstance(error, SourceNotFound) if answered and not isinstance(error, SourceAuthError) else None,
-        problem=str(error) if error is not None else "Dify did not describe it",
+    key_valid = not isinstance(error, SourceAuthError) if answered else None
+    return Examination(
+        id=dataset_id,
+        problems=notices_about(dataset_id, str(error) if error is not None else "Dify did not describe it"),
+        details=_details(
+            reachable=answered,
+            key_valid=key_valid,
+            found=not isinstance(error, SourceNotFound) if key_valid else None,
+        ),
     )
 
 
-def _described(dataset_id: str, info: DatasetInfo, source: DifySource) -> DatasetReport:
-    report = DatasetReport(
-        dataset_id,
-        name=info.name,
-        reachable=True,
-        key_valid=True,
-        found=True,
-        indexing_technique=info.technique,
-        documents=info.documents,
-        metadata=tuple(sorted(info.fields)),
-        missing_metadata=tuple(sorted(set(source.settings.metadata.used().values()) - info.fields.keys())),
+def _described(dataset_id: str, info: DatasetInfo, settings: DifySettings) -> Examination:
+    missing = tuple(sorted(set(settings.metadata.used().values()) - info.fields.keys()))
+    details = _details(
+        reachable=True, key_valid=True, found=True, metadata=tuple(sorted(info.fields)), missing_metadata=missing
+    )
+    part = Examination(
+        id=dataset_id, name=info.name, kind=info.technique or "", documents=info.documents, details=details
     )
     if info.external:
-        return report._replace(problem=EXTERNAL)
+        return replace(part, problems=notices_about(dataset_id, EXTERNAL))
     if not info.api_enabled:
-        return report._replace(problem="API access is switched off: switch it on in the dataset's settings in Dify")
+        return replace(
+            part,
+            problems=notices_about(
+                dataset_id, "API access is switched off: switch it on in the dataset's settings in Dify"
+            ),
+        )
     if info.documents == 0:
-        return report._replace(warnings=("it holds no document that can be found",))
+        return replace(part, warnings=notices_about(dataset_id, "it holds no document that can be found"))
     try:
-        method = choose(dataset_id, info, source.settings)
+        method = choose(dataset_id, info, settings)
     except SourceError as error:
-        return report._replace(problem=str(error))
+        return replace(part, problems=notices_about(dataset_id, str(error)))
     assert method is not None
-    return report._replace(search_method=method.name, warnings=_warnings(info, report, source))
+    return replace(
+        part,
+        search_method=method.name,
+        warnings=notices_about(dataset_id, *_warnings(info, missing, settings.indexing_technique)),
+    )
 
 
-def _warnings(info: DatasetInfo, report: DatasetReport, source: DifySource) -> tuple[str, ...]:
+def _warnings(info: DatasetInfo, missing: tuple[str, ...], declared: str | None) -> list[str]:
     found: list[str] = []
-    declared = source.settings.indexing_technique
     if info.technique == "economy":
         found.append("economy index: its answers are unranked, and replicas of Dify may disagree on them")
     elif info.reranking is None:
         found.append("no reranker and no weights: it is searched by meaning alone")
     if declared is not None and info.technique is not None and declared != info.technique:
         found.append(f"the manifest says indexing_technique {declared}, Dify says {info.technique}")
-    if report.missing_metadata:
-        found.append(f"the manifest expects metadata it does not have: {', '.join(report.missing_metadata)}")
-    return tuple(found)
-
-
-def _found_wrong(dataset_id: str, source: DifySource) -> list[str]:
-    """Name the documents that an ingest left in a state to be mended, by Dify's list alone."""
-    writes = Writes(source.workspace, source.clock)
-    try:
-        found = take_stock(writes.all_documents(dataset_id), lambda row: row.as_written)
-    except SourceError as error:
-        return [f"its documents could not be listed: {error}"]
-    told = [
-        f"{len(names)} document{'s' * (len(names) != 1)} {what} ({', '.join(map(repr, names[:_MOST_NAMED]))}"
-        f"{', …' * (len(names) > _MOST_NAMED)})"
-        for what, names in problems(found).items()
-    ]
-    return [f"{one}: mend it with 'context-engine ingest DOCUMENTS --domain NAME --to dify --repair'" for one in told]
-
-
-def _sampled(report: DatasetReport, source: DifySource, domain: str, sample: str) -> DatasetReport:
-    """Ask as a search would, this dataset alone."""
-    alone = DifySource(
-        source.spec.model_copy(update={"dataset_ids": (report.dataset_id,)}), source.workspace, source.clock
-    )
-    try:
-        answer = alone.search(SourceQuery(text=sample, domain=domain, top_k=5, timeout_s=_TIME_S / 2))
-    except SourceError as error:
-        return report._replace(problem=f"the sample query failed: {error}")
-    problem = "; ".join(map(str, answer.failures)) or None
-    return report._replace(records=len(answer.chunks), problem=problem, warnings=(*report.warnings, *answer.notes))
+    if missing:
+        found.append(f"the manifest expects metadata it does not have: {', '.join(missing)}")
+    return found

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from context_engine.adapters.sources.dify.stored import Stored
+from context_engine.adapters.sources.dify.content_digest import Stored
+from context_engine.adapters.sources.dify.document_marks import Key, Row
 from context_engine.adapters.sources.dify.writes import Writes
-from context_engine.adapters.sources.dify.written import Key, Row
 from context_engine.errors import SourceNotFound
 
 __all__ = ["Inventory", "as_written", "holds", "problems", "take_stock"]

@@ -10,7 +10,17 @@ from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from context_engine.adapters.sources.dify.settings import DifySettings
-from context_engine.core.models import TIERS, Classification, FetchedAtBasis, SourceType, TrustClass, to_date, to_moment
+from context_engine.core.models import (
+    TIERS,
+    Classification,
+    FetchedAtBasis,
+    Notice,
+    NoticeCode,
+    SourceType,
+    TrustClass,
+    to_date,
+    to_moment,
+)
 
 __all__ = ["CLAIMS", "MARKED", "MARKS", "UNFINISHED", "Marks", "MetadataReader"]
 
@@ -69,8 +79,8 @@ class MetadataReader:
             "ttl_seconds": _whole,
         }
 
-    def claims(self, metadata: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
-        """Return fields of a chunk; a value that cannot be read counts as not known and is noted."""
+    def claims(self, metadata: Mapping[str, Any], notices: list[Notice]) -> dict[str, Any]:
+        """Return fields of a chunk; a value that cannot be read counts as not known, and a notice says so."""
         found: dict[str, Any] = {}
         names = _OUR_NAMES | self._names if MARKED in metadata else self._names
         for ours, name in names.items():
@@ -80,7 +90,9 @@ class MetadataReader:
             reader: Callable[[Any], Any] = self._read.get(ours, _text)
             read = reader(value)
             if read is None:
-                notes.append(f"metadata {name!r}: {str(value)[:60]!r} cannot be read as {ours}")
+                said = f"metadata {name!r}: {str(value)[:60]!r} cannot be read as {ours}"
+                detail = {"field": ours, "metadata": name, "value": str(value)[:60]}
+                notices.append(Notice(NoticeCode.FIELD_UNUSABLE, "", said, detail))
             else:
                 found[ours] = read
         if "fetched_at" in found:

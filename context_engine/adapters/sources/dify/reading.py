@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from context_engine.adapters.sources.dify.breadcrumb import placed
 from context_engine.adapters.sources.dify.metadata import MARKED, MARKS, MetadataReader
 from context_engine.adapters.sources.dify.method import SearchMethod
 from context_engine.adapters.sources.dify.names import readable_name
-from context_engine.adapters.sources.dify.trail import placed
-from context_engine.core.models import NOTHING, Chunk, FetchedAtBasis, sound_mapping, to_moment
+from context_engine.core.models import NOTHING, Chunk, FetchedAtBasis, Notice, NoticeCode, sanitized_mapping, to_moment
 from context_engine.errors import SourceProtocolError
 
 __all__ = ["Records", "read_chunks", "read_records"]
@@ -62,7 +62,7 @@ def read_chunks(
     dataset_id: str,
     method: SearchMethod,
     claims: MetadataReader,
-    notes: list[str],
+    notices: list[Notice],
 ) -> list[Chunk]:
     """Return the chunks of well-formed records, in their order; records without text, and repeated ones, left out."""
     chunks: dict[str, Chunk] = {}
@@ -71,11 +71,13 @@ def read_chunks(
         if segment["id"] in chunks:
             continue
         if not segment["content"].strip():
-            pictures = ", ".join(_files(record))
-            what = f"is a picture ({pictures}), which is not read" if pictures else "has no text"
-            notes.append(f"dataset {dataset_id}: segment {segment['id'][:64]} {what}")
+            pictures = _files(record)
+            what = f"is a picture ({', '.join(pictures)}), which is not read" if pictures else "has no text"
+            said = f"dataset {dataset_id}: segment {segment['id'][:64]} {what}"
+            detail = {"dataset_id": dataset_id, "chunk_id": segment["id"][:64], "pictures": pictures}
+            notices.append(Notice(NoticeCode.CHUNK_WITHOUT_TEXT, "", said, detail))
             continue
-        chunks[segment["id"]] = _chunk(record, segment, dataset_id, method, claims, notes)
+        chunks[segment["id"]] = _chunk(record, segment, dataset_id, method, claims, notices)
     return list(chunks.values())
 
 
@@ -85,11 +87,14 @@ def _chunk(
     dataset_id: str,
     method: SearchMethod,
     claims: MetadataReader,
-    notes: list[str],
+    notices: list[Notice],
 ) -> Chunk:
     document = segment["document"]
-    sound, said = sound_mapping(document.get("doc_metadata") or {})
-    notes += [f"segment {segment['id'][:64]}: doc_metadata {one}" for one in said]
+    sound, changes = sanitized_mapping(document.get("doc_metadata") or {})
+    for change in changes:
+        detail = {"chunk_id": segment["id"][:64], "field": "doc_metadata", "change": change}
+        said = f"segment {segment['id'][:64]}: doc_metadata {change}"
+        notices.append(Notice(NoticeCode.METADATA_REPAIRED, "", said, detail))
     metadata = dict(sound)
     if isinstance(metadata.get(_BUILT_IN_NAME), str):
         metadata[_BUILT_IN_NAME] = readable_name(metadata[_BUILT_IN_NAME])
@@ -97,7 +102,7 @@ def _chunk(
     indexed = to_moment(segment.get("completed_at"))
     if indexed is not None:
         fields = {"fetched_at": indexed, "fetched_at_basis": FetchedAtBasis.INDEXED}
-    fields |= claims.claims(metadata, notes)
+    fields |= claims.claims(metadata, notices)
     ours, whole = MARKED in metadata, bool(metadata.get(MARKS.content_hash))
     document_id, title = _identity(metadata, segment)
     text, extra = _text(record, segment)
@@ -107,10 +112,12 @@ def _chunk(
         metadata |= {"reference": reference} if reference else {}
     if ours and not whole:
         extra["unfinished"] = True
-        notes.append(
+        said = (
             f"dataset {dataset_id}: document {document_id!r} is being written, or its writing was broken off: what was "
             "found of it may not be all of it"
         )
+        detail = {"dataset_id": dataset_id, "document_id": document_id}
+        notices.append(Notice(NoticeCode.DOCUMENT_UNFINISHED, "", said, detail))
     return Chunk(
         content=text,
         chunk_id=segment["id"],

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from context_engine.core.models import SourceSpec, SourceType
 from context_engine.errors import ConfigError
-from context_engine.settings.sentences import config_error
+from context_engine.settings.messages import config_error
 
 __all__ = ["COSINE_STORES", "DifySettings", "MetadataNames", "check_dify", "read_settings"]
 

@@ -15,16 +15,17 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from context_engine.adapters.sources.dify.draft import Draft, Refusal, Refused, checked
+from context_engine.adapters.sources.dify.document_marks import Key, Row
 from context_engine.adapters.sources.dify.inventory import Inventory, as_written, holds, take_stock
 from context_engine.adapters.sources.dify.listing import list_datasets
-from context_engine.adapters.sources.dify.rounds import Rounds
+from context_engine.adapters.sources.dify.sink_report import sink_report
 from context_engine.adapters.sources.dify.target import Target
+from context_engine.adapters.sources.dify.upload import Draft, Refusal, Refused, checked
+from context_engine.adapters.sources.dify.uploader import Rounds
 from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.adapters.sources.dify.writes import Writes
-from context_engine.adapters.sources.dify.written import Key, Row
 from context_engine.core.models import Chunk, SourceSpec
-from context_engine.core.protocols import Clock
+from context_engine.core.protocols import Clock, SinkReport
 from context_engine.errors import InvalidRequest
 
 __all__ = ["DifySink", "Refusal"]
@@ -39,7 +40,7 @@ _DAMAGED: Final = "it does not hold the chunks that were written to it"
 
 
 class DifySink:
-    """Writes the documents of Dify sources; a document sink for one thread. `settle` ends a run.
+    """Writes the documents of Dify sources; a `ReportingSink` for one thread. `settle` ends a run.
 
     Args:
         specs: the sources.
@@ -181,6 +182,10 @@ class DifySink:
             "calls": sum(writes.calls for writes in self._writes.values()),
             "waited_s": round(sum(writes.waited_s for writes in self._writes.values()), 3),
         }
+
+    def report(self, written: int) -> SinkReport:
+        """Return what is to be said of the run; see `ReportingSink`."""
+        return sink_report(self.summary(), written, dry_run=self._read_only)
 
     def _target(self, source_id: str) -> Target:
         spec = self._specs.get(source_id)

@@ -8,9 +8,10 @@ from datetime import date
 from functools import partial
 from typing import Final, NamedTuple
 
-from context_engine.adapters.sources.dify.access import Access, Calls
+from context_engine.adapters.http import Access, RetryBudget
 from context_engine.adapters.sources.dify.answer import Found, answered
 from context_engine.adapters.sources.dify.dataset import DatasetInfo
+from context_engine.adapters.sources.dify.examine import EXTERNAL, DatasetExaminer, DifyExamination
 from context_engine.adapters.sources.dify.fanout import Ticket, ask_each
 from context_engine.adapters.sources.dify.filters import Pushed, push_down
 from context_engine.adapters.sources.dify.merge import Part
@@ -21,10 +22,20 @@ from context_engine.adapters.sources.dify.settings import DifySettings, check_di
 from context_engine.adapters.sources.dify.shorten import MOST_CHARACTERS, shortened
 from context_engine.adapters.sources.dify.versions import drops_filters
 from context_engine.adapters.sources.dify.workspace import Workspace
-from context_engine.core.models import Chunk, Filter, SourceAnswer, SourceQuery, SourceSpec, checked_query
-from context_engine.core.policy.effective import in_force
+from context_engine.core.models import (
+    Chunk,
+    ExaminationRequest,
+    Filter,
+    Notice,
+    NoticeCode,
+    SourceAnswer,
+    SourceQuery,
+    SourceSpec,
+    checked_query,
+)
+from context_engine.core.policy.effective_dates import in_force
 from context_engine.core.policy.filters import chunk_fields, matches
-from context_engine.core.policy.trust import standing
+from context_engine.core.policy.trust import effective_authority
 from context_engine.core.protocols import Clock
 from context_engine.errors import (
     ConfigError,
@@ -35,12 +46,8 @@ from context_engine.errors import (
     SourceUnavailable,
 )
 
-__all__ = ["EXTERNAL", "DifySource"]
+__all__ = ["DifySource"]
 
-EXTERNAL: Final = (
-    "its knowledge lies outside Dify (provider 'external'), where Dify's API never searches: connect the engine to "
-    "that knowledge itself"
-)
 _WIDE: Final = 100
 _WIDER: Final = 500
 
@@ -52,11 +59,11 @@ class _Asked:
     query: SourceQuery
     text: str
     access: Access
-    calls: Calls
+    calls: RetryBudget
 
 
 class DifySource:
-    """Answers from datasets of one workspace, all asked at once; a `Source`.
+    """Answers from datasets of one workspace, all asked at once; a `Source` that is `Examinable`.
 
     Args:
         spec: the manifest's source.
@@ -72,6 +79,7 @@ class DifySource:
         self.source_id, self.score_kinds = spec.id, possible_kinds(self.settings)
         self.dataset_ids = tuple(dict.fromkeys(one.lower() for one in spec.dataset_ids))
         self.spec, self.workspace, self.clock = spec, workspace, clock
+        self._timezone = timezone
         self._claims = MetadataReader(self.settings, timezone)
 
     def __repr__(self) -> str:
@@ -87,19 +95,37 @@ class DifySource:
         checked_query(query.text)
         left = self._time(query.timeout_s)
         access = self._access()
-        jobs, notes = self._planned(access)
+        jobs, notices = self._planned(access)
         asked = jobs[: self.settings.max_calls]
-        calls = Calls(self.settings.max_calls - len(asked), self.settings.attempts)
+        calls = RetryBudget(self.settings.attempts, self.settings.max_calls - len(asked))
         search = _Asked(query, shortened(query.text), access, calls)
         if search.text != query.text:
-            notes.append(
+            said = (
                 f"query_shortened: from {len(query.text)} to {len(search.text)} characters, for Dify takes "
                 f"{MOST_CHARACTERS}; ranked by the whole query"
             )
+            detail = {"given": len(query.text), "characters": len(search.text), "limit": MOST_CHARACTERS}
+            notices.append(Notice(NoticeCode.QUERY_SHORTENED, self.source_id, said, detail))
         results = self._answers(asked, search, left)
         problem = f"not asked: a search makes at most {self.settings.max_calls} calls (max_calls)"
         results += [SourceBusy(problem) for _ in jobs[len(asked) :]]
-        return answered(query, self.source_id, [dataset for dataset, _ in jobs], results, notes)
+        return answered(query, self.source_id, [dataset for dataset, _ in jobs], results, notices)
+
+    def examine(self, request: ExaminationRequest) -> DifyExamination:
+        """Return what was found out about each dataset, and about the server.
+
+        Raises:
+            ConfigError: the connection cannot be used.
+        """
+        examiner = DatasetExaminer(
+            workspace=self.workspace, clock=self.clock, settings=self.settings, search=self._search_alone
+        )
+        return examiner.examine(self.dataset_ids, self.spec.connection or "dify", request)
+
+    def _search_alone(self, dataset_id: str, query: SourceQuery) -> SourceAnswer:
+        """Search one dataset as if the source had no other."""
+        spec = self.spec.model_copy(update={"dataset_ids": (dataset_id,)})
+        return DifySource(spec, self.workspace, self.clock, self._timezone).search(query)
 
     def close(self) -> None:
         """Let the connections go; a later search opens them again."""
@@ -117,7 +143,7 @@ class DifySource:
             problem = f"its connection cannot be used: {error}"
         raise SourceUnavailable(problem, source_id=self.source_id)
 
-    def _planned(self, access: Access) -> tuple[list[tuple[str, str]], list[str]]:
+    def _planned(self, access: Access) -> tuple[list[tuple[str, str]], list[Notice]]:
         """Return (dataset, leg) for each call; two legs only where calls and rate budget cover them."""
         once = [(dataset, MAIN) for dataset in self.dataset_ids]
         if not self.settings.legs:
@@ -126,7 +152,8 @@ class DifySource:
         free = self.workspace.free_calls(access)
         if len(twice) <= (self.settings.max_calls if free is None else min(free, self.settings.max_calls)):
             return twice, []
-        return once, ["one leg was asked instead of two: the budget of calls does not cover both"]
+        said = "one leg was asked instead of two: the budget of calls does not cover both"
+        return once, [Notice(NoticeCode.LEG_NOT_ASKED, self.source_id, said)]
 
     def _answers(
         self, asked: Sequence[tuple[str, str]], search: _Asked, left: Callable[[], float]
@@ -144,14 +171,14 @@ class DifySource:
         return [by_place[place] for place in range(len(asked))]
 
     def _ask(self, dataset: str, leg: str, search: _Asked, ticket: Ticket) -> Found:
-        info, notes = self._info(dataset, search, ticket)
+        info, notices = self._info(dataset, search, ticket)
         if info is not None and info.external:
             raise SourceForbidden(EXTERNAL)
         if info is not None and not info.api_enabled:
             raise SourceForbidden("API access to the dataset is switched off: switch it on in the dataset's settings")
         method = choose(dataset, info, self.settings, leg)
         if method is None or (info is not None and info.documents == 0):
-            return Found(Part(dataset, (), True), notes)
+            return Found(Part(dataset, (), True), notices)
         found = self._retrieved(dataset, method, info, search, ticket)
         if not found.part.chunks and method.name == "hybrid_search" and found.failure is None and search.calls.more():
             # a reranker that fails inside Dify gives 200 with nothing
@@ -159,11 +186,12 @@ class DifySource:
             assert plain is not None
             found = self._retrieved(dataset, plain, info, search, ticket)
             if found.part.chunks:
-                told = "its hybrid search gave nothing, its semantic search did"
-                notes += (f"dataset {dataset}: {told}: {_suspect(info)}",)
-        return found._replace(notes=notes + found.notes)
+                said = f"dataset {dataset}: its hybrid search gave nothing, its semantic search did: {_suspect(info)}"
+                detail = {"dataset_id": dataset, "reranker": info.reranker if info else None}
+                notices += (Notice(NoticeCode.HYBRID_SEARCH_EMPTY, self.source_id, said, detail),)
+        return found._replace(notices=notices + found.notices)
 
-    def _info(self, dataset: str, search: _Asked, ticket: Ticket) -> tuple[DatasetInfo | None, tuple[str, ...]]:
+    def _info(self, dataset: str, search: _Asked, ticket: Ticket) -> tuple[DatasetInfo | None, tuple[Notice, ...]]:
         info, failure = self.workspace.info(
             dataset,
             search.access,
@@ -177,9 +205,9 @@ class DifySource:
         if info is None and self.settings.indexing_technique is None:
             raise failure
         known = "what it said last" if info is not None else "the manifest's indexing_technique"
-        return info, (
-            f"dataset {dataset}: Dify could not be asked how it is indexed ({failure.code}), {known} was used",
-        )
+        said = f"dataset {dataset}: Dify could not be asked how it is indexed ({failure.code}), {known} was used"
+        detail = {"dataset_id": dataset, "problem": failure.code, "used": "cache" if info is not None else "manifest"}
+        return info, (Notice(NoticeCode.DATASET_NOT_DESCRIBED, self.source_id, said, detail),)
 
     def _retrieved(
         self, dataset: str, method: SearchMethod, info: DatasetInfo | None, search: _Asked, ticket: Ticket
@@ -195,19 +223,20 @@ class DifySource:
             dataset, body, search.access, ticket, search.calls,
             ttl_s=self.settings.cache_ttl_s, stale_s=self.settings.stale_s,
         )  # fmt: skip
-        notes: list[str] = []
+        notices: list[Notice] = []
         if stale is not None:
-            notes.append(
-                f"dataset {dataset}: an answer {age:.0f} s old was used, for Dify did not give one ({stale.code})"
-            )
-        chunks = read_chunks(given.records.good, dataset, method, self._claims, notes)
+            said = f"dataset {dataset}: an answer {age:.0f} s old was used, for Dify did not give one ({stale.code})"
+            detail = {"dataset_id": dataset, "age_s": round(age), "problem": stale.code}
+            notices.append(Notice(NoticeCode.STALE_ANSWER, self.source_id, said, detail))
+        chunks = read_chunks(given.records.good, dataset, method, self._claims, notices)
         kept = self._kept(chunks, query)
         if pushed.conditions and pushed.whole and len(kept.by_filter) < len(chunks):
-            notes.append(f"dataset {dataset}: Dify did not keep to the filter; it was kept here")
+            said = f"dataset {dataset}: Dify did not keep to the filter; it was kept here"
+            notices.append(Notice(NoticeCode.FILTER_IGNORED, self.source_id, said, {"dataset_id": dataset}))
         bad = given.records.bad
         return Found(
             Part(dataset, kept.in_force, method.ordered),
-            tuple(notes),
+            tuple(notices),
             given.at,
             SourceProtocolError(f"{bad} record(s) could not be read and are missing") if bad else None,
         )
@@ -230,7 +259,7 @@ class DifySource:
     def _passes(self, chunk: Chunk, filters: Filter | None, domain: str) -> bool:
         if filters is None:
             return True
-        held = standing(chunk, self.spec)
+        held = effective_authority(chunk, self.spec)
         fields = chunk_fields(
             chunk,
             source_id=self.source_id,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from context_engine.adapters.sources.dify.document_marks import Value, fitted, kind_of
 from context_engine.adapters.sources.dify.settings import DifySettings, read_settings
 from context_engine.adapters.sources.dify.writes import Field, Writes
-from context_engine.adapters.sources.dify.written import Value, fitted, kind_of
 from context_engine.core.models import SourceSpec
 from context_engine.errors import ConfigError, SourceForbidden, SourceNotFound, SourceProtocolError
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf
 from typing import Any, Final, NamedTuple, TypeVar
 
+from context_engine.adapters.http import Backoff, HttpAnswer, HttpCall, RetryBudget, retried
+from context_engine.adapters.sources.dify.document_marks import Row, read_row
 from context_engine.adapters.sources.dify.fanout import Ticket
 from context_engine.adapters.sources.dify.listing import list_datasets
-from context_engine.adapters.sources.dify.transport import Call, Response
 from context_engine.adapters.sources.dify.workspace import Workspace
-from context_engine.adapters.sources.dify.written import Row, read_row
 from context_engine.core.protocols import Clock
 from context_engine.errors import (
     SourceBusy,
@@ -31,7 +32,10 @@ UNCLEAR: Final = (SourceUnavailable, SourceTimeout, SourceBusy)
 
 _CALL_S: Final = 120.0
 _ATTEMPTS: Final = 4
+_BACKOFF: Final = Backoff(first_s=0.8, most_s=5.0)
+_RATE_ATTEMPTS: Final = 10_000
 _RATE_PATIENCE_S: Final = 900.0
+_RATE_BACKOFF: Final = Backoff(first_s=1.0, most_s=60.0)
 _MOST_PAGES: Final = 100_000
 _PAGE: Final = 100
 _Made = TypeVar("_Made")
@@ -196,18 +200,18 @@ class Writes:
 
     def _made(self, make: Callable[[], _Made], found: Callable[[], _Made | None]) -> _Made:
         """Make something that must not be made twice."""
-        attempt = 1
-        while True:
+
+        def make_or_find() -> _Made:
             try:
                 return make()
-            except (*UNCLEAR, SourceProtocolError) as error:
+            except (*UNCLEAR, SourceProtocolError):
                 there = found()
                 if there is not None:
                     return there
-                if not error.retryable or attempt == _ATTEMPTS:
-                    raise
-            self.pause(after(attempt))
-            attempt += 1
+                raise
+
+        outages = (*UNCLEAR, SourceProtocolError)
+        return retried(make_or_find, RetryBudget(_ATTEMPTS), _patient, _BACKOFF, self.pause, outages)
 
     def _mapping(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, again: bool = True
@@ -221,28 +225,37 @@ class Writes:
             raise SourceProtocolError("Dify's answer cannot be read: its version may have changed its form")
         return value
 
-    def _asked(self, method: str, path: str, body: Mapping[str, Any] | None = None, *, again: bool = True) -> Response:
+    def _asked(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, again: bool = True
+    ) -> HttpAnswer:
         """Make a call; wait as long as the rate limit lasts, and repeat one that may be repeated through an outage."""
-        attempt, patience = 1, _RATE_PATIENCE_S
-        while True:
-            due = self._clock.monotonic() + _CALL_S
-            ticket = Ticket(lambda due=due: due - self._clock.monotonic())  # type: ignore[misc]
-            self.calls += 1
-            try:
-                access = self._workspace.access()
-                return self._workspace.ask(Call(method, path, body), access, ticket, most_s=_CALL_S)
-            except SourceRateLimited as error:
-                wait_s = (error.retry_after_s or 1.0) + 0.1
-                patience -= wait_s
-                if patience < 0:
-                    raise
-                logger.info("the rate limit of Dify is reached, waiting %.0f s", wait_s)
-                self.pause(wait_s)
-            except UNCLEAR as error:
-                if not again or not error.retryable or attempt == _ATTEMPTS:
-                    raise
-                self.pause(after(attempt))
-                attempt += 1
+        call, tries = HttpCall(method, path, body), RetryBudget(_ATTEMPTS if again else 1)
+        return retried(lambda: self._in_rate(call), tries, _patient, _BACKOFF, self.pause, UNCLEAR)
+
+    def _in_rate(self, call: HttpCall) -> HttpAnswer:
+        """Make a call, waiting as long as the rate limit lasts."""
+        begun_s = self.waited_s
+
+        def left() -> float:
+            return _RATE_PATIENCE_S - (self.waited_s - begun_s)
+
+        def wait(seconds: float) -> None:
+            logger.info("the rate limit of Dify is reached, waiting %.0f s", seconds)
+            self.pause(seconds)
+
+        tries, outages = RetryBudget(_RATE_ATTEMPTS), (SourceRateLimited,)
+        return retried(lambda: self._once(call), tries, left, _RATE_BACKOFF, wait, outages)
+
+    def _once(self, call: HttpCall) -> HttpAnswer:
+        due = self._clock.monotonic() + _CALL_S
+        self.calls += 1
+        ticket = Ticket(lambda: due - self._clock.monotonic())
+        return self._workspace.ask(call, self._workspace.access(), ticket, most_s=_CALL_S)
+
+
+def _patient() -> float:
+    """Return the seconds left where nobody waits: as many as it takes."""
+    return inf
 
 
 def _rows(body: Mapping[str, Any]) -> list[Any]:

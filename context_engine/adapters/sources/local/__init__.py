@@ -5,6 +5,6 @@ from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.source import LocalSource
 from context_engine.adapters.sources.local.stats import BaseStats, SourceStats
 from context_engine.adapters.sources.local.verify import VerifyReport
-from context_engine.adapters.sources.local.writer import Writer
+from context_engine.adapters.sources.local.writer import BaseWriter
 
-__all__ = ["BaseStats", "LocalBase", "LocalSource", "SearchOptions", "SourceStats", "VerifyReport", "Writer"]
+__all__ = ["BaseStats", "BaseWriter", "LocalBase", "LocalSource", "SearchOptions", "SourceStats", "VerifyReport"]

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from context_engine.adapters.sources.local import schema
-from context_engine.adapters.sources.local.candidates import Question
+from context_engine.adapters.sources.local.candidates import LocalQuery
 from context_engine.adapters.sources.local.merge import kind_of
 from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.queries import text_query
@@ -20,7 +20,7 @@ from context_engine.adapters.sources.local.records import decode
 from context_engine.adapters.sources.local.search import Scope, answer
 from context_engine.adapters.sources.local.stats import BaseStats, read_stats
 from context_engine.adapters.sources.local.verify import VerifyReport, verify
-from context_engine.adapters.sources.local.writer import Writer
+from context_engine.adapters.sources.local.writer import BaseWriter
 from context_engine.core.engine.clock import SystemClock
 from context_engine.core.models import Chunk, Expansion, Filter, ScoreKind, SourceAnswer
 from context_engine.core.protocols import Embedder
@@ -108,7 +108,7 @@ class LocalBase:
         """Return whether there is a base in the folder."""
         return schema.exists(self.path)
 
-    def writer(self) -> Writer:
+    def writer(self) -> BaseWriter:
         """Return the one writer, making the base where there is none.
 
         Raises:
@@ -117,8 +117,8 @@ class LocalBase:
         """
         return self._writer()
 
-    def _writer(self, *, rebuild: bool = False) -> Writer:
-        return Writer(
+    def _writer(self, *, rebuild: bool = False) -> BaseWriter:
+        return BaseWriter(
             self.path,
             now=self._now,
             embedder=self._embedder,
@@ -171,7 +171,7 @@ class LocalBase:
         by_vector: bool = True,
         embed_within_s: float = 60.0,
     ) -> SourceAnswer:
-        """Return the best chunks of one source, and notes on the search: by BM25, with an embedder by both legs merged.
+        """Return the best chunks of one source, and notices of the search: by BM25, with an embedder both legs merged.
 
         Args:
             query_text: any text; its terms are searched for, nothing in it is syntax.
@@ -194,7 +194,7 @@ class LocalBase:
             StoreError: the base cannot be read.
         """
         vector = self._vectors.ask(query_text, embed_within_s) if self._vectors is not None and by_vector else None
-        question = Question(text_query(words or query_text, self.options, expansions), vector, self.options)
+        question = LocalQuery(text_query(words or query_text, self.options, expansions), vector, self.options)
         with self._viewer.view() as view:
             return answer(view, question, top_k, scope)
 

@@ -13,12 +13,12 @@ from context_engine.adapters.sources.local.queries import TextQuery, both, rows
 from context_engine.adapters.sources.local.reader import View
 from context_engine.core.models import Score, ScoreKind
 
-__all__ = ["Candidates", "Question", "Scoped", "candidates"]
+__all__ = ["Candidates", "LocalQuery", "SearchScope", "candidates"]
 
 _CLEARLY: Final = 0.5
 
 
-class Question(NamedTuple):
+class LocalQuery(NamedTuple):
     """What is asked: the text as queries, its vector where an embedder is configured, and how to search."""
 
     query: TextQuery | None
@@ -26,7 +26,7 @@ class Question(NamedTuple):
     options: SearchOptions
 
 
-class Scoped(NamedTuple):
+class SearchScope(NamedTuple):
     """Where to look.
 
     Attributes:
@@ -54,31 +54,31 @@ class Candidates(NamedTuple):
     more: bool
 
 
-class _Found(NamedTuple):
+class _TextHit(NamedTuple):
     text: float
     group: int
     doc: int
 
 
-def candidates(view: View, question: Question, scope: Scoped, limit: int) -> Candidates:
+def candidates(view: View, question: LocalQuery, scope: SearchScope, limit: int) -> Candidates:
     """Return the candidates of a search."""
     found = {} if question.query is None else _read(view, both(question.query.text, scope.query), limit)
     full = len(found) >= limit
     if question.vector is None or view.vectors is None:
         return _by_text(view, question, found, full=full)
-    rows_of_scope = _Rows(view, question, scope)
+    rows_of_scope = _ScopeRows(view, question, scope)
     nearest = view.vectors.nearest(question.vector, limit, rows_of_scope, question.options)
     found = {rid: rows_of_scope.read[rid] for rid in nearest} | found
     return _merged(view, question, found, scope, full=full or len(nearest) >= limit)
 
 
-class _Rows:
+class _ScopeRows:
     """What the vectors may ask of the index about the scope; what is read on the way is kept."""
 
-    def __init__(self, view: View, question: Question, scope: Scoped) -> None:
+    def __init__(self, view: View, question: LocalQuery, scope: SearchScope) -> None:
         self._view, self._query, self._scope = view, question.query, scope
         self.source_key, self.selective = scope.source_key, scope.selective
-        self.read: dict[int, _Found] = {}
+        self.read: dict[int, _TextHit] = {}
 
     def count(self) -> int:
         """Return how many rows the scope has."""
@@ -98,12 +98,12 @@ class _Rows:
         return self.read
 
 
-def _read(view: View, query: Query, limit: int) -> dict[int, _Found]:
+def _read(view: View, query: Query, limit: int) -> dict[int, _TextHit]:
     hits = view.searcher.search(query, limit=limit, count=False).hits
     addresses = [address for _, address in hits]
     rids, groups, docs = (view.searcher.fast_field_values(name, addresses) for name in ("rid", "group", "doc"))
     return {
-        int(rid or 0): _Found(score, int(group or 0), int(doc or 0))
+        int(rid or 0): _TextHit(score, int(group or 0), int(doc or 0))
         for (score, _), rid, group, doc in zip(hits, rids, groups, docs)
     }
 
@@ -117,7 +117,7 @@ def _scores(view: View, query: Query, rids: Collection[int]) -> dict[int, float]
     return {int(rid or 0): score for (score, _), rid in zip(hits, found)}
 
 
-def _by_text(view: View, question: Question, found: Mapping[int, _Found], *, full: bool) -> Candidates:
+def _by_text(view: View, question: LocalQuery, found: Mapping[int, _TextHit], *, full: bool) -> Candidates:
     """The best `depth` by BM25 are smoothed; what follows keeps its lower score."""
     options, query = question.options, question.query
     score = {rid: one.text for rid, one in found.items()}
@@ -128,7 +128,9 @@ def _by_text(view: View, question: Question, found: Mapping[int, _Found], *, ful
     return Candidates(ranked(score), lambda rid: (Score(ScoreKind.BM25, score[rid], scorer),), full)
 
 
-def _merged(view: View, question: Question, found: Mapping[int, _Found], scope: Scoped, *, full: bool) -> Candidates:
+def _merged(
+    view: View, question: LocalQuery, found: Mapping[int, _TextHit], scope: SearchScope, *, full: bool
+) -> Candidates:
     assert view.vectors is not None and question.vector is not None
     options, query = question.options, question.query
     cosine = view.vectors.cosines(question.vector, found)
@@ -151,7 +153,7 @@ def _merged(view: View, question: Question, found: Mapping[int, _Found], scope: 
     return Candidates(ranked(fused), scores, full)
 
 
-def _smoothed(view: View, query: TextQuery, found: Mapping[int, _Found], options: SearchOptions) -> dict[int, float]:
+def _smoothed(view: View, query: TextQuery, found: Mapping[int, _TextHit], options: SearchOptions) -> dict[int, float]:
     """Return each text score with what its section and its neighbours add.
 
     score + section_weight * BM25 of the whole section + sibling_weight * best score in the section

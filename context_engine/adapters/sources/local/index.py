@@ -26,8 +26,8 @@ __all__ = [
     "JOINT",
     "MOST_DEFINED",
     "SCHEMA",
+    "IndexRow",
     "Mark",
-    "Row",
     "create",
     "directory",
     "documents",
@@ -77,7 +77,7 @@ class Mark(NamedTuple):
     generation: int
 
 
-class Row(NamedTuple):
+class IndexRow(NamedTuple):
     """A chunk with its row number and the numbers of its field values."""
 
     rid: int
@@ -107,7 +107,7 @@ def opened(path: Path) -> tantivy.Index:
     return index
 
 
-def documents(doc_key: int, source_key: int, rows: Sequence[Row]) -> Iterator[tantivy.Document]:
+def documents(doc_key: int, source_key: int, rows: Sequence[IndexRow]) -> Iterator[tantivy.Document]:
     """Yield what is indexed of one document's chunks.
 
     The text of a section stands at its first chunk (`group` points there). A bare heading counts in it, and in the
@@ -149,7 +149,7 @@ def _add_text(out: tantivy.Document, body: list[str]) -> None:
     out.add_text("pairs", " ".join(bigrams(body)))
 
 
-def _add_fields(out: tantivy.Document, row: Row, headings: frozenset[str], *, bare: bool) -> None:
+def _add_fields(out: tantivy.Document, row: IndexRow, headings: frozenset[str], *, bare: bool) -> None:
     chunk = row.chunk
     for attribute in row.attributes:
         out.add_unsigned("attr", attribute)

@@ -13,7 +13,7 @@ import numpy as np
 
 from context_engine.adapters.sources.local.embedding import other_model
 from context_engine.adapters.sources.local.matrix import Array, Cells, Matrix
-from context_engine.adapters.sources.local.schema import Model, State, model_of
+from context_engine.adapters.sources.local.schema import BaseState, Model, model_of
 from context_engine.core.concurrency.forking import forget_in_child
 
 __all__ = ["VectorCache"]
@@ -50,7 +50,7 @@ class VectorCache:
         self._held = -1
         self._matrix: Matrix | None = None
 
-    def matrix(self, connection: sqlite3.Connection, state: State, held: int, root: Path) -> Matrix | None:
+    def matrix(self, connection: sqlite3.Connection, state: BaseState, held: int, root: Path) -> Matrix | None:
         """Return the vectors of the rows that the index holds, None where the base has none.
 
         Raises:

@@ -13,7 +13,7 @@ import tantivy
 
 from context_engine.adapters.sources.local import index as indexing
 from context_engine.adapters.sources.local import schema
-from context_engine.adapters.sources.local.schema import State
+from context_engine.adapters.sources.local.schema import BaseState
 from context_engine.core.concurrency.forking import abandon, forget_in_child
 from context_engine.errors import StoreCorrupt, StoreVersionMismatch
 
@@ -40,7 +40,7 @@ class View(NamedTuple):
     """
 
     connection: sqlite3.Connection
-    state: State
+    state: BaseState
     searcher: tantivy.Searcher
     held: int
     resolved: dict[str, tantivy.Query]
@@ -102,7 +102,7 @@ class Pool:
             connection.close()
 
 
-class _Opened(NamedTuple):
+class _OpenIndex(NamedTuple):
     number: int
     stamp: tuple[int, int, int]
     handle: tantivy.Index
@@ -122,7 +122,7 @@ class Viewer:
 
     def __init__(self, root: Path, pool: Pool, vectors: VectorCache | None = None) -> None:
         self._root, self._pool, self._vectors = root, pool, vectors
-        self._opened: _Opened | None = None
+        self._opened: _OpenIndex | None = None
         self._lock = threading.Lock()
         forget_in_child(self)
 
@@ -179,7 +179,7 @@ class Viewer:
         vectors = None if cache is None else cache.matrix(connection, state, held, self._root)
         return View(connection, state, opened.searcher, opened.held, opened.resolved if settled else {}, vectors)
 
-    def _state(self, connection: sqlite3.Connection) -> State:
+    def _state(self, connection: sqlite3.Connection) -> BaseState:
         state = schema.read_state(connection, self._root)
         if state.analyser != indexing.INDEX_VERSION:
             raise StoreVersionMismatch(
@@ -188,7 +188,7 @@ class Viewer:
             )
         return state
 
-    def _current(self, state: State) -> _Opened:
+    def _current(self, state: BaseState) -> _OpenIndex:
         path = indexing.directory(self._root, state.index_number)
         with self._lock:
             opened = self._opened
@@ -199,14 +199,14 @@ class Viewer:
                     index = opened.handle if opened is not None and same else indexing.opened(path)
                     index.reload()
                     searcher = index.searcher()
-                    opened = _Opened(state.index_number, stamp, index, searcher, self._held(searcher, state), {})
+                    opened = _OpenIndex(state.index_number, stamp, index, searcher, self._held(searcher, state), {})
                     self._opened = opened
             except (OSError, ValueError) as error:
                 self._opened = None
                 raise _damaged(path, error) from error
             return opened
 
-    def _held(self, searcher: tantivy.Searcher, state: State) -> int:
+    def _held(self, searcher: tantivy.Searcher, state: BaseState) -> int:
         mark = indexing.read_mark(searcher)
         if mark is None or mark.base_id != state.base_id:
             raise StoreCorrupt(f"the index in {self._root} belongs to another base: {_REBUILD}")

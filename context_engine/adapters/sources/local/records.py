@@ -11,7 +11,7 @@ from context_engine.core.models import Chunk, Classification, FetchedAtBasis, So
 from context_engine.core.text import content_sha256
 from context_engine.errors import InvalidRequest
 
-__all__ = ["Row", "canonical", "decode", "digest", "encode"]
+__all__ = ["ChunkRow", "canonical", "decode", "digest", "encode"]
 
 _APART: Final = ("content", "chunk_id", "scores", "source_id")
 _STORED: Final = tuple(name for name in Chunk._fields if name not in _APART)
@@ -28,7 +28,7 @@ _READERS: Final[dict[str, Any]] = {
 }
 
 
-class Row(NamedTuple):
+class ChunkRow(NamedTuple):
     """What is kept of a chunk: its id, its text, its other fields as JSON, and a digest of all three."""
 
     chunk_id: str
@@ -37,7 +37,7 @@ class Row(NamedTuple):
     digest: bytes
 
 
-def encode(chunk: Chunk, document_id: str, version: str) -> Row:
+def encode(chunk: Chunk, document_id: str, version: str) -> ChunkRow:
     """Return the row of a chunk; scores are not kept, a missing id is the text's hash.
 
     Raises:
@@ -57,7 +57,7 @@ def encode(chunk: Chunk, document_id: str, version: str) -> Row:
     try:
         fields = canonical(kept)
         proof = digest(chunk.chunk_id.encode(), chunk.content.encode(), fields.encode())
-        return Row(chunk.chunk_id, chunk.content, fields, proof)
+        return ChunkRow(chunk.chunk_id, chunk.content, fields, proof)
     except (TypeError, ValueError) as error:
         raise InvalidRequest(f"{where}: cannot be stored: {error}") from error
 

@@ -18,8 +18,8 @@ from context_engine.errors import StoreCorrupt, StoreError, StoreVersionMismatch
 __all__ = [
     "DATABASE",
     "SCHEMA_VERSION",
+    "BaseState",
     "Model",
-    "State",
     "anew",
     "connect",
     "create",
@@ -84,7 +84,7 @@ CREATE TABLE cells(rid INTEGER PRIMARY KEY REFERENCES vectors ON DELETE CASCADE,
 """
 
 
-class State(NamedTuple):
+class BaseState(NamedTuple):
     """What the base says of itself.
 
     Attributes:
@@ -149,7 +149,7 @@ def connect(root: Path, *, write: bool) -> sqlite3.Connection:
     return connection
 
 
-def create(connection: sqlite3.Connection, state: State) -> None:
+def create(connection: sqlite3.Connection, state: BaseState) -> None:
     """Make the tables; the caller holds the transaction, so that a base is there wholly or not at all."""
     for statement in (_TABLES + _VECTOR_TABLES).split(";"):
         connection.execute(statement)
@@ -166,7 +166,7 @@ def upgrade(connection: sqlite3.Connection) -> None:
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
-def read_state(connection: sqlite3.Connection, root: Path) -> State:
+def read_state(connection: sqlite3.Connection, root: Path) -> BaseState:
     """Return the state; inside a transaction this pins the snapshot.
 
     Raises:
@@ -190,7 +190,7 @@ def read_state(connection: sqlite3.Connection, root: Path) -> State:
         raise unusable(root, error) from error
     if row is None:
         raise StoreCorrupt(f"{root} has lost its record of itself: {anew(root)}")
-    return State(*row)
+    return BaseState(*row)
 
 
 def model_of(connection: sqlite3.Connection) -> Model | None:
@@ -212,7 +212,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def write_state(connection: sqlite3.Connection, state: State) -> None:
+def write_state(connection: sqlite3.Connection, state: BaseState) -> None:
     """Replace the state, inside the caller's transaction."""
     connection.execute("UPDATE state SET base_id = ?, generation = ?, index_number = ?, analyser = ?", state)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Final
@@ -11,12 +11,12 @@ from typing import Any, Final
 from tantivy import Occur, Query
 
 from context_engine.adapters.sources.local import index as indexing
-from context_engine.adapters.sources.local.candidates import Question, Scoped, candidates
+from context_engine.adapters.sources.local.candidates import LocalQuery, SearchScope, candidates
 from context_engine.adapters.sources.local.pushdown import ENGINE_FIELDS, Pushdown, Standing, in_force, relaxed
 from context_engine.adapters.sources.local.queries import constant
 from context_engine.adapters.sources.local.reader import View
 from context_engine.adapters.sources.local.records import decode
-from context_engine.core.models import Chunk, Filter, SourceAnswer
+from context_engine.core.models import Chunk, Filter, Notice, NoticeCode, SourceAnswer
 from context_engine.core.policy.filters import matches, own_fields
 
 __all__ = ["Scope", "answer"]
@@ -45,29 +45,33 @@ class Scope:
     standing: Standing | None = None
 
 
-def answer(view: View, question: Question, top_k: int, scope: Scope) -> SourceAnswer:
-    """Return the best chunks for a question, and notes on the search (see `LocalBase.answer`)."""
-    notes = list(_notes(view, question))
+def answer(view: View, question: LocalQuery, top_k: int, scope: Scope) -> SourceAnswer:
+    """Return the best chunks for a question, and notices of the search (see `LocalBase.answer`)."""
+    notices = [Notice(code, scope.source_id, str(code)) for code in _notices(view, question)]
     found = view.connection.execute("SELECT source_key FROM sources WHERE source_id = ?", (scope.source_id,)).fetchone()
     if found is None:
-        return SourceAnswer(notes=(*notes, "source_unknown"))
+        return _nothing(notices, NoticeCode.SOURCE_UNKNOWN, scope)
     if question.query is None and (question.vector is None or view.vectors is None):
-        return SourceAnswer(notes=(*notes, "no_search_terms"))
+        return _nothing(notices, NoticeCode.NO_SEARCH_TERMS, scope)
     key = int(found[0])
     clauses = [(Occur.Must, constant(Query.term_query(indexing.SCHEMA, "source", key), 0.0))]
     clauses += in_force(scope.as_of) if scope.as_of is not None else []
     test = _filtered(view, scope, clauses) if scope.filters is not None else None
-    scoped = Scoped(Query.boolean_query(clauses), key, scope.filters is not None)
-    return SourceAnswer(chunks=_found(view, question, scoped, test, top_k), notes=tuple(notes))
+    scoped = SearchScope(Query.boolean_query(clauses), key, scope.filters is not None)
+    return SourceAnswer(chunks=_found(view, question, scoped, test, top_k), notes=tuple(notices))
 
 
-def _notes(view: View, question: Question) -> Iterator[str]:
+def _nothing(notices: Sequence[Notice], why: NoticeCode, scope: Scope) -> SourceAnswer:
+    return SourceAnswer(notes=(*notices, Notice(why, scope.source_id, str(why))))
+
+
+def _notices(view: View, question: LocalQuery) -> Iterator[NoticeCode]:
     if view.held < view.state.generation:
-        yield "index_lag"
+        yield NoticeCode.INDEX_LAG
     if question.query is not None and question.query.shortened:
-        yield "query_shortened"
+        yield NoticeCode.QUERY_SHORTENED
     if question.vector is not None and view.vectors is None:
-        yield "no_vectors"
+        yield NoticeCode.NO_VECTORS
 
 
 def _filtered(view: View, scope: Scope, clauses: list[tuple[Occur, Query]]) -> Callable[[Chunk], bool] | None:
@@ -87,7 +91,7 @@ def _filtered(view: View, scope: Scope, clauses: list[tuple[Occur, Query]]) -> C
 
 
 def _found(
-    view: View, question: Question, scope: Scoped, test: Callable[[Chunk], bool] | None, top_k: int
+    view: View, question: LocalQuery, scope: SearchScope, test: Callable[[Chunk], bool] | None, top_k: int
 ) -> list[Chunk]:
     """Return the best top_k chunks; asks for more while rows are gone or fail the test."""
     limit, known = max(top_k, question.options.depth), dict[int, Chunk | None]()

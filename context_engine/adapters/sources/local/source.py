@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,8 +10,18 @@ from typing import Any, Final
 
 from context_engine.adapters.sources.local.base import LocalBase
 from context_engine.adapters.sources.local.search import Scope
-from context_engine.core.models import Chunk, ScoreKind, SourceAnswer, SourceQuery, SourceSpec
-from context_engine.core.policy.trust import standing
+from context_engine.core.models import (
+    Chunk,
+    Examination,
+    ExaminationRequest,
+    NoticeCode,
+    ScoreKind,
+    SourceAnswer,
+    SourceQuery,
+    SourceSpec,
+    notices_about,
+)
+from context_engine.core.policy.trust import effective_authority
 from context_engine.errors import EmbedderError, SourceNotFound, SourceUnavailable, StoreError
 
 __all__ = ["LocalSource"]
@@ -21,7 +31,7 @@ _EMBEDDING_SHARE: Final = 0.8
 
 
 class LocalSource:
-    """Answers from one source of an embedded base; a `Source`.
+    """Answers from one source of an embedded base; a `Source` that is `Examinable` and `Listable`.
 
     Args:
         base: the base, shared by all its sources, or its folder. It need not exist yet.
@@ -49,12 +59,35 @@ class LocalSource:
         except StoreError as error:
             kind = SourceUnavailable if self._base.exists() else SourceNotFound
             raise kind(str(error), source_id=self.source_id) from error
-        if "source_unknown" in answer.notes:
+        if any(notice.code is NoticeCode.SOURCE_UNKNOWN for notice in answer.notices):
             raise SourceNotFound(
                 f"nothing was ingested for it into {self._base.path}: run 'context-engine ingest PATH'",
                 source_id=self.source_id,
             )
         return answer
+
+    def examine(self, request: ExaminationRequest) -> Examination:
+        """Return whether it answers the sample query; without one nothing is asked.
+
+        Raises:
+            SourceNotFound, SourceUnavailable: as in `search`.
+        """
+        if request.query is None:
+            return Examination()
+        answer = self.search(
+            SourceQuery(text=request.query, domain=request.domain, top_k=5, timeout_s=request.search_timeout_s)
+        )
+        return Examination(
+            records=len(answer.chunks), problems=notices_about(self.source_id, *map(str, answer.failures))
+        )
+
+    def list_chunks(self) -> Iterator[Chunk]:
+        """Yield every chunk, as they stood at one moment; none of a source the base does not hold.
+
+        Raises:
+            StoreError: there is no base, or it cannot be read.
+        """
+        return self._base.chunks(self.source_id)
 
     def _answer(self, query: SourceQuery) -> SourceAnswer:
         ask = partial(
@@ -87,7 +120,7 @@ class LocalSource:
 
     def _standing(self, chunk: Chunk) -> Mapping[str, Any]:
         assert self._spec is not None
-        held = standing(chunk, self._spec)
+        held = effective_authority(chunk, self._spec)
         return {
             "source_type": str(held.source_type),
             "tier": held.tier,

@@ -17,21 +17,21 @@ from types import TracebackType
 
 from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.embedding import EmbeddingWriter
-from context_engine.adapters.sources.local.follower import Follower
+from context_engine.adapters.sources.local.index_sync import IndexSync
 from context_engine.adapters.sources.local.lock import WriterLock
 from context_engine.adapters.sources.local.records import encode
 from context_engine.core.models import Chunk
-from context_engine.core.protocols import Embedder
+from context_engine.core.protocols import Embedder, SinkReport
 from context_engine.core.text import content_sha256
 from context_engine.errors import InvalidRequest, StoreError
 
-__all__ = ["Writer"]
+__all__ = ["BaseWriter"]
 
 _log = logging.getLogger(__name__)
 
 
-class Writer:
-    """Writes documents to an embedded base; a `DocumentSink`. For one thread; readers go on reading.
+class BaseWriter:
+    """Writes documents to an embedded base; a `ReportingSink`. For one thread; readers go on reading.
 
     Opening one first finishes what an interrupted writer left, and rebuilds an index that is missing, damaged or of
     another analyser version. As a context manager it commits at the end, or rolls back on an error.
@@ -70,7 +70,7 @@ class Writer:
             self._connection = schema.connect(root, write=True)
             try:
                 with _told(root):
-                    self._index = Follower(root, self._connection, rebuild=rebuild)
+                    self._index = IndexSync(root, self._connection, rebuild=rebuild)
                     self.given_up = self._index.given_up
                     self._vectors = EmbeddingWriter(
                         self._connection, embedder, root, approximate_from=approximate_from, anew=rebuild
@@ -174,7 +174,11 @@ class Writer:
             self._connection.close()
             self._lock.release()
 
-    def __enter__(self) -> Writer:
+    def report(self, written: int) -> SinkReport:
+        """Return where it wrote; the counts say the rest."""
+        return SinkReport(str(self._root))
+
+    def __enter__(self) -> BaseWriter:
         return self
 
     def __exit__(

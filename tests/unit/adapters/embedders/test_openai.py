@@ -6,16 +6,18 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
 import respx
 
-from context_engine.adapters.embedders.openai import OpenAIEmbedder, OpenAIOptions, Usage, open_openai
+from context_engine.adapters.embedders.openai import EMBEDDINGS_API, OpenAIEmbedder, OpenAIOptions, Usage, open_openai
 from context_engine.adapters.model_access import ModelContext
 from context_engine.adapters.model_access.server import ModelServer
 from context_engine.errors import ConfigError, EmbedderError
 from context_engine.settings.connections import Connection
+from context_engine.testing import FixedClock
 
 URL = "https://models.example/v1/embeddings"
 OPTIONS = {"connection": "models", "model": "text-embedding-3-small", "dimensions": 2, "cache": False}
@@ -35,6 +37,15 @@ def of_length(request: httpx.Request) -> httpx.Response:
     )
 
 
+class MovedClock(FixedClock):
+    """Its seconds pass when they are told to."""
+
+    seconds = 0.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
 @pytest.fixture
 def api() -> Iterator[respx.MockRouter]:
     with respx.mock(assert_all_called=False) as router:
@@ -49,8 +60,10 @@ def make(context: ModelContext) -> Callable[..., tuple[OpenAIEmbedder, list[floa
         slept: list[float] = []
         chosen = OpenAIOptions.model_validate({**OPTIONS, **options})
         server = ModelServer(
+            EMBEDDINGS_API,
             lambda: context.connection("models"),
             lambda problem, later: EmbedderError(problem, retryable=later),
+            clock=FixedClock(),
             attempts=chosen.attempts,
             sleep=slept.append,
         )
@@ -110,7 +123,7 @@ def test_it_gives_up_after_its_attempts(api: respx.MockRouter, make: Any) -> Non
     route = api.post(URL).respond(500)
     embedder, slept = make(attempts=3)
 
-    with pytest.raises(EmbedderError, match=r"models\.example failed \(500\)") as found:
+    with pytest.raises(EmbedderError, match=r"models\.example failed inside \(500\)") as found:
         embedder.embed_query("x")
 
     assert found.value.retryable
@@ -134,7 +147,7 @@ def test_a_server_that_cannot_be_reached_is_said(api: respx.MockRouter, make: An
     api.post(URL).mock(side_effect=httpx.ConnectError("sk-very-secret"))
     embedder, slept = make(attempts=2)
 
-    with pytest.raises(EmbedderError, match=r"models\.example did not answer \(ConnectError\)") as found:
+    with pytest.raises(EmbedderError, match=r"models\.example could not be reached \(ConnectError\)") as found:
         embedder.embed_query("x")
 
     assert found.value.__cause__ is None
@@ -155,10 +168,12 @@ def test_the_key_stands_in_no_log_and_no_error(
 
 
 def test_a_key_that_was_rotated_is_read_again(api: respx.MockRouter) -> None:
-    keys = iter(["old", "new"])
+    keys = iter(["old", "new", "new"])
     server = ModelServer(
+        EMBEDDINGS_API,
         lambda: Connection.model_validate({"base_url": "https://models.example", "api_key": next(keys)}),
         lambda problem, later: EmbedderError(problem, retryable=later),
+        clock=FixedClock(),
     )
 
     def check(request: httpx.Request) -> httpx.Response:
@@ -175,25 +190,26 @@ def test_a_key_that_was_rotated_is_read_again(api: respx.MockRouter) -> None:
 
 def test_calls_keep_to_the_rate_of_the_plan(api: respx.MockRouter) -> None:
     api.post(URL).mock(side_effect=of_length)
-    now, slept = [0.0], []
+    clock, slept, key = MovedClock(), list[float](), str(uuid4())
 
     def sleep(seconds: float) -> None:
         slept.append(seconds)
-        now[0] += seconds
+        clock.seconds += seconds
 
     server = ModelServer(
+        EMBEDDINGS_API,
         lambda: Connection.model_validate(
-            {"base_url": "https://models.example", "rate_per_minute": 4, "rate_share": 0.5}
+            {"base_url": "https://models.example", "api_key": key, "rate_per_minute": 4, "rate_share": 0.5}
         ),
         lambda problem, later: EmbedderError(problem, retryable=later),
+        clock=clock,
         sleep=sleep,
-        monotonic=lambda: now[0],
     )
     embedder = OpenAIEmbedder(server, OpenAIOptions.model_validate(OPTIONS))
 
     for _ in range(5):
         embedder.embed_query("x")
-        now[0] += 1.0
+        clock.seconds += 1.0
 
     # Two calls in any 60 s: at 0 and 1, then at 60 and 61, then at 120.
     assert slept == [58.0, 58.0]
@@ -228,7 +244,7 @@ def test_an_answer_that_is_not_json_is_refused(api: respx.MockRouter, make: Any)
     api.post(URL).respond(text="<html>Sign in</html>")
     embedder, _ = make()
 
-    with pytest.raises(EmbedderError, match="did not answer with JSON: check that base_url"):
+    with pytest.raises(EmbedderError, match=r"the answer is not JSON \(text/plain, 20 bytes\): check that"):
         embedder.embed_query("x")
 
 
@@ -243,7 +259,10 @@ def test_an_answer_that_is_not_json_is_refused(api: respx.MockRouter, make: Any)
 def test_a_base_url_with_a_path_is_taken_as_it_stands(api: respx.MockRouter, base_url: str, asked: str) -> None:
     route = api.post(asked).mock(side_effect=of_length)
     server = ModelServer(
-        lambda: Connection.model_validate({"base_url": base_url}), lambda problem, _later: EmbedderError(problem)
+        EMBEDDINGS_API,
+        lambda: Connection.model_validate({"base_url": base_url}),
+        lambda problem, _later: EmbedderError(problem),
+        clock=FixedClock(),
     )
 
     OpenAIEmbedder(server, OpenAIOptions.model_validate(OPTIONS)).embed_query("x")

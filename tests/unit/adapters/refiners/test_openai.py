@@ -72,7 +72,7 @@ def test_an_answer_of_another_form_is_an_error(api: respx.MockRouter, context: M
 
 def test_a_server_that_fails_is_an_error_without_the_key(api: respx.MockRouter, context: ModelContext) -> None:
     api.post(URL).mock(return_value=httpx.Response(500, text="sk-very-secret"))
-    with pytest.raises(RefinerError, match=r"openai: models.example failed \(500\)") as caught:
+    with pytest.raises(RefinerError, match=r"openai: models.example failed inside \(500\)") as caught:
         open_openai(OPTIONS, context).refine("q", "en")
     assert "secret" not in str(caught.value)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from context_engine.adapters.model_access import ModelContext
 from context_engine.adapters.rerankers import CallableReranker, NoOpReranker
 from context_engine.adapters.rerankers.adaptive import AdaptiveReranker, open_adaptive
-from context_engine.adapters.rerankers.ensemble import EnsembleReranker, Member, open_ensemble
+from context_engine.adapters.rerankers.ensemble import EnsembleMember, EnsembleReranker, open_ensemble
 from context_engine.adapters.rerankers.scores import unit_scores
 from context_engine.core.models import Chunk, Score, ScoreKind
 from context_engine.core.protocols import Reranker
@@ -34,7 +34,9 @@ def failing(error: Exception) -> CallableReranker:
 
 
 def test_an_ensemble_is_the_weighted_mean_of_its_members(chunks: Any) -> None:
-    ensemble = EnsembleReranker([Member(fixed(1.0, 0.0, name="one"), 3.0), Member(fixed(0.5, 0.5, name="two"), 1.0)])
+    ensemble = EnsembleReranker(
+        [EnsembleMember(fixed(1.0, 0.0, name="one"), 3.0), EnsembleMember(fixed(0.5, 0.5, name="two"), 1.0)]
+    )
 
     assert ensemble.rerank("q", chunks("a", "b")) == [(3 * 1.0 + 0.5) / 4, (3 * 0.0 + 0.5) / 4]
     assert ensemble.name == "ensemble(one+two)"
@@ -53,7 +55,7 @@ def test_an_ensemble_is_the_weighted_mean_of_its_members(chunks: Any) -> None:
 def test_the_others_speak_for_a_member_that_fails(
     chunks: Any, caplog: pytest.LogCaptureFixture, broken: Reranker
 ) -> None:
-    ensemble = EnsembleReranker([Member(broken, 9.0), Member(fixed(0.25, 0.75))])
+    ensemble = EnsembleReranker([EnsembleMember(broken, 9.0), EnsembleMember(fixed(0.25, 0.75))])
 
     with caplog.at_level(logging.INFO):
         assert ensemble.rerank("q", chunks("a", "b")) == [0.25, 0.75]
@@ -63,18 +65,18 @@ def test_the_others_speak_for_a_member_that_fails(
 
 
 def test_with_no_member_left_the_ensemble_fails(chunks: Any) -> None:
-    both = [Member(failing(RerankerError("first down"))), Member(failing(RerankerError("second down")))]
+    both = [EnsembleMember(failing(RerankerError("first down"))), EnsembleMember(failing(RerankerError("second down")))]
 
     with pytest.raises(RerankerError, match="first down; second down"):
         EnsembleReranker(both).rerank("q", chunks("a"))
     with pytest.raises(RerankerError, match="first down"):
-        EnsembleReranker([both[0], Member(NoOpReranker())]).rerank("q", chunks("a"))
+        EnsembleReranker([both[0], EnsembleMember(NoOpReranker())]).rerank("q", chunks("a"))
 
 
 def test_members_without_an_opinion_are_left_out(chunks: Any) -> None:
-    none = Member(NoOpReranker(), 5.0)
+    none = EnsembleMember(NoOpReranker(), 5.0)
 
-    assert EnsembleReranker([none, Member(fixed(0.25))]).rerank("q", chunks("a")) == [0.25]
+    assert EnsembleReranker([none, EnsembleMember(fixed(0.25))]).rerank("q", chunks("a")) == [0.25]
     assert EnsembleReranker([none, none]).rerank("q", chunks("a")) is None
 
 
@@ -83,7 +85,7 @@ SCORES = st.lists(st.floats(0, 1), min_size=3, max_size=3)
 
 @given(st.lists(st.tuples(SCORES, st.floats(0.01, 100)), min_size=1, max_size=5))
 def test_an_ensemble_stays_between_its_members(members: list[tuple[list[float], float]]) -> None:
-    ensemble = EnsembleReranker([Member(fixed(*scores), weight) for scores, weight in members])
+    ensemble = EnsembleReranker([EnsembleMember(fixed(*scores), weight) for scores, weight in members])
     found = ensemble.rerank("q", [Chunk(content=text) for text in "abc"])
 
     assert found is not None

@@ -145,7 +145,7 @@ def test_a_score_that_is_not_finite_is_refused(api: respx.MockRouter, context: M
         (429, {"error": "Model is overloaded", "error_type": "Overloaded"}, "has no room"),
         (413, {"error": "batch size 40 > maximum allowed batch size 32"}, "lower batch_size"),
         (401, {"message": "invalid api token"}, "API key was refused"),
-        (500, {"message": "internal server error"}, r"failed \(500\)"),
+        (500, {"message": "internal server error"}, r"failed inside \(500\)"),
     ],
 )
 def test_refusals_are_said_in_our_words(
@@ -158,7 +158,10 @@ def test_refusals_are_said_in_our_words(
     assert "sk-very-secret" not in str(found.value)
 
 
-def test_a_passing_failure_is_asked_again_once(api: respx.MockRouter, context: ModelContext, chunks: Any) -> None:
+def test_a_passing_failure_is_asked_again_once(
+    api: respx.MockRouter, context: ModelContext, chunks: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenacity.nap.time.sleep", lambda seconds: None)
     again = httpx.Response(429, headers={"Retry-After": "0"})
     route = api.post(TEI).mock(side_effect=[again, httpx.Response(200, json=[{"index": 0, "score": 0.5}])])
 

@@ -12,6 +12,7 @@ import pytest
 import respx
 
 from context_engine.adapters.model_access import ModelContext
+from context_engine.adapters.model_access.chat import CHAT_API
 from context_engine.adapters.model_access.server import ModelServer
 from context_engine.adapters.rerankers.llm import LlmOptions, LlmReranker, open_llm
 from context_engine.core.context.fence import parse_fences
@@ -39,7 +40,11 @@ def make(context: ModelContext) -> Callable[..., LlmReranker]:
 
     def made(**options: Any) -> LlmReranker:
         server = ModelServer(
-            lambda: context.connection("models"), lambda problem, _later: RerankerError(problem), attempts=1
+            CHAT_API,
+            lambda: context.connection("models"),
+            lambda problem, _later: RerankerError(problem),
+            clock=context.clock,
+            attempts=1,
         )
         chosen = LlmOptions.model_validate({**OPTIONS, **options})
         return LlmReranker(server, chosen, nonce=lambda: f"nonce-{next(numbers)}")

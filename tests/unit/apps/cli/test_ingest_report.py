@@ -6,6 +6,7 @@ import pytest
 from rich.console import Console
 
 from context_engine.apps.cli.ingest_report import print_report
+from context_engine.core.protocols import SinkReport
 from context_engine.ingest import IngestReport, Skipped
 
 
@@ -19,7 +20,7 @@ def told():
             files=len(skipped), documents=0, chunks=0, unchanged=0, replaced=0, removed=0, elapsed_s=0.0,
             skipped=tuple(skipped), warnings=tuple(warnings),
         )  # fmt: skip
-        print_report(Console(file=stream, width=100), report, "here", None)
+        print_report(Console(file=stream, width=100), report, SinkReport("here"))
         return report, stream.getvalue().splitlines()
 
     return run

@@ -112,7 +112,7 @@ def test_a_search_without_its_reranker_begins_with_a_notice(ask: Callable[..., S
         def rerank(self, query: str, chunks: Any) -> Any:
             raise RerankerError("broken could not be asked")
 
-    result = ask([(1, [chunk_of("a", 0.9)])], engine={"reranker": Broken()}, reranker="broken", reranking_enabled=True)
+    result = ask([(1, [chunk_of("a", 0.9)])], engine={"reranker": Broken()}, reranking_enabled=True)
     answer = search_answer(result)
     assert (answer.variables["status"], answer.variables["decision"]) == ("degraded", "answered")
     assert answer.variables["result"][0]["title"] == "Ranking incomplete"

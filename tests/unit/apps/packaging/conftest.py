@@ -198,4 +198,5 @@ def staged(plugin_dir: Path) -> dict[str, bytes]:
     """The files of the package it becomes."""
     project = find_project(plugin_dir)
     assert project is not None
-    return {**read_folder(plugin_dir), **vendor_project(project).files}
+    plugin = read_folder(plugin_dir)
+    return {**plugin, **vendor_project(project, [plugin]).files}

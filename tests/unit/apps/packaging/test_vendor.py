@@ -55,7 +55,38 @@ def test_an_adapter_is_carried_along_with_its_entry_points_and_requirements(plug
         files["acme_vault-2.1.dist-info/entry_points.txt"]
         == b"[context_engine.sources]\nvault = acme_vault:open_vault\n"
     )
-    assert files["requirements.txt"].decode().splitlines()[-1] == "acme-wire>=2,<3"
+    assert files["requirements.txt"].decode().splitlines()[-1] == "acme-wire<3,>=2"
+
+
+@pytest.mark.usefixtures("adapter")
+def test_what_a_package_carried_along_imports_of_the_engine_is_carried_too(
+    plugin_dir: Path, checkout: Path, tmp_path: Path
+) -> None:
+    (checkout / "context_engine/extra.py").write_text("")
+    assert "context_engine/extra.py" not in pack(plugin_dir, tmp_path, env={}).files
+    (tmp_path / "site/acme_vault/__init__.py").write_text("def open_vault():\n    import context_engine.extra\n")
+    files = pack(plugin_dir, tmp_path, PackOptions(include=("acme_vault",)), env={}).files
+    assert "context_engine/extra.py" in files
+
+
+def test_requirements_and_adapters_that_the_plugin_cannot_use_are_not_named(
+    plugin_dir: Path, checkout: Path, tmp_path: Path
+) -> None:
+    (checkout / "context_engine/models.py").write_text("def open_onnx():\n    return 1\n")
+    with (checkout / "pyproject.toml").open("a") as project:
+        project.write('[project.entry-points."context_engine.embedders"]\nonnx = "context_engine.models:open_onnx"\n')
+        project.write('[project.entry-points."console_scripts"]\ncli = "context_engine.models:open_onnx"\n')
+    text = (checkout / "pyproject.toml").read_text()
+    (checkout / "pyproject.toml").write_text(text.replace('["httpx', '["click>=8.1,<9", "rich>=13.9", "httpx'))
+    files = pack(plugin_dir, tmp_path, env={}).files
+    points = files["context_engine-0.1.0.dist-info/entry_points.txt"].decode()
+    assert points.split() == ["[context_engine.sources]", "local", "=", "context_engine.local:open_local"]
+    assert "context_engine/models.py" not in files
+    metadata = files["context_engine-0.1.0.dist-info/METADATA"].decode()
+    assert [line for line in metadata.splitlines() if line.startswith("Requires-Dist")] == [
+        "Requires-Dist: httpx>=0.28,<1",
+        "Requires-Dist: PyYAML>=6.0.2,<7",
+    ]
 
 
 @pytest.mark.usefixtures("adapter")
@@ -81,7 +112,7 @@ def test_an_editable_installation_is_known_by_its_entry_points(plugin_dir: Path,
 def test_requirements_that_contradict_are_refused(plugin_dir: Path, tmp_path: Path) -> None:
     metadata = tmp_path / "site/acme_vault-2.1.dist-info/METADATA"
     metadata.write_text(metadata.read_text().replace("acme-wire<3,>=2", "httpx<0.28"))
-    with pytest.raises(ConfigError, match=r"needs httpx<0\.28, and the plugin httpx>=0\.28,<1"):
+    with pytest.raises(ConfigError, match=r"needs httpx<0\.28, and the plugin httpx<1,>=0\.28"):
         pack(plugin_dir, tmp_path, PackOptions(include=("acme_vault",)), env={})
 
 

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from context_engine.core.engine.decision import Missing, decide, missing_evidence, overall_status
+from context_engine.core.engine.decision import MissingEvidence, decide, missing_evidence, overall_status
 from context_engine.core.models import Decision, SourceStatus, Status
 
 # required missing · a source failed · candidates were weighed · the best was in scope · something is returned
@@ -103,6 +103,6 @@ def test_evidence_counts_where_it_was_merged_into_a_returned_chunk(ask, chunk_of
     text = "A proposal above the materiality limit goes to the committee for approval."
     result = ask([(1, [chunk_of("a", 0.9, text)]), (2, [chunk_of("b", 0.8, text)])])
     assert [chunk.chunk_id for chunk in result.chunks] == ["a"]
-    assert missing_evidence(result.chunks, (1, 2), ("t1", "t2")) == Missing((), ())
-    assert missing_evidence(result.chunks, (2, 5, 3), ("t9", "t2")) == Missing((3, 5), ("t9",))
-    assert missing_evidence((), (2, 2), ("x",)) == Missing((2,), ("x",))
+    assert missing_evidence(result.chunks, (1, 2), ("t1", "t2")) == MissingEvidence((), ())
+    assert missing_evidence(result.chunks, (2, 5, 3), ("t9", "t2")) == MissingEvidence((3, 5), ("t9",))
+    assert missing_evidence((), (2, 2), ("x",)) == MissingEvidence((2,), ("x",))

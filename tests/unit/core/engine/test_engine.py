@@ -20,6 +20,7 @@ from context_engine.core.models import (
     DomainSpec,
     FilterOp,
     Not,
+    NoticeCode,
     Outcome,
     Registry,
     Score,
@@ -130,7 +131,7 @@ def test_caller_and_request_id_are_carried_through(ask, chunk_of):
     given = {"principal": "u-17", "app": "desk", "conversation": "c-1", "message": "m-2"}
     assert published["caller"] == {**given, "on_behalf_of": None}
     assert published["request_id"] == "r-1"
-    assert published["schema_version"] == "1.0"
+    assert published["schema_version"] == "1.1"
 
 
 # -- sources that fail, evidence that is required ---------------------------------------------------------------------
@@ -171,7 +172,8 @@ def test_without_the_required_evidence_a_confident_web_page_is_incomplete(ask, c
     result = ask(sources, **required)
     assert result.decision is Decision.INCOMPLETE, why
     assert [chunk.chunk_id for chunk in result.chunks] == ["web"]
-    assert any(warning.startswith("required ") for warning in result.warnings)
+    code = NoticeCode.REQUIRED_TIER_MISSING if "require_tiers" in required else NoticeCode.REQUIRED_SOURCE_MISSING
+    assert code in {notice.code for notice in result.notices}
     with pytest.raises(EvidenceIncomplete) as caught:
         ask(sources, strict=True, **required)
     assert caught.value.result.decision is Decision.INCOMPLETE
@@ -294,7 +296,9 @@ def test_a_similarity_threshold_applies_to_its_kind_and_passes_the_others_marked
         0.74,
         0.75,
     )
-    assert "1 candidate(s) have no cosine score: similarity_threshold did not apply" in result.warnings
+    (notice,) = result.notices
+    assert notice.code is NoticeCode.THRESHOLD_NOT_APPLICABLE
+    assert notice.detail == {"count": 1, "kind": "cosine"}
 
 
 def test_a_threshold_is_tested_on_the_best_of_a_cluster(ask):
@@ -556,6 +560,10 @@ def raises(error):
     return rerank
 
 
+def rerank_failure(result):
+    return next(one.detail["problem"] for one in result.notices if one.code is NoticeCode.RERANK_FAILED)
+
+
 @pytest.mark.parametrize(
     ("rerank", "message"),
     [
@@ -582,7 +590,7 @@ def test_a_reranker_that_fails_degrades_and_leaves_the_order_of_stage_1(ask, chu
         ("b", 0.7, None),
     ]
     assert (result.status, result.decision) == (Status.DEGRADED, Decision.ANSWERED)
-    assert f"degraded: rerank: {message}" in result.warnings
+    assert rerank_failure(result) == message
     assert "secret" not in str(result.to_dict())
 
 
@@ -602,7 +610,7 @@ def test_a_reranker_that_is_switched_off_is_never_called(ask, chunk_of):
         engine={"reranker": CallableReranker(raises(ValueError()))},
         reranking_enabled=False,
     )
-    assert (result.status, result.warnings) == (Status.COMPLETE, ())
+    assert (result.status, result.notices) == (Status.COMPLETE, ())
 
 
 # -- the engine itself ------------------------------------------------------------------------------------------------
@@ -768,6 +776,17 @@ def test_C13_log_line_tells_of_fallback(make_engine, chunk_of, caplog):
     assert LOG.match(line).group(1, 6) == ("None", "True")
 
 
+def test_a_call_sets_settings_of_a_search_and_a_domain_those_of_ingest_and_limits_too(make_engine, chunk_of):
+    domain = {"settings": {"source_concurrency": 3, "stage2_top_k": 1}}
+    engine = make_engine([(1, [chunk_of("a", 0.9), chunk_of("b", 0.8)])], domain_fields=domain)
+    assert len(engine.search(request()).chunks) == 1
+    assert len(engine.search(request(stage2_top_k=2)).chunks) == 2
+    with pytest.raises(InvalidRequest, match="setting source_concurrency is a limit that holds for all searches"):
+        engine.search(request(source_concurrency=4))
+    with pytest.raises(InvalidRequest, match="setting rrf_k is the same for all searches of an engine"):
+        make_engine([(1, [])], domain_fields={"settings": {"rrf_k": 10}}).search(request())
+
+
 def test_sixteen_threads_each_get_their_own_result(make_engine, chunk_of):
     def adapter(query, _domain, _top_k):
         return [chunk_of(f"{query}/{number}", 0.9 - number / 10, f"Text {number} about {query}") for number in range(5)]
@@ -780,7 +799,7 @@ def test_sixteen_threads_each_get_their_own_result(make_engine, chunk_of):
         start.wait(30)
         query = f"question {number}"
         for _ in range(3):
-            found.setdefault(number, []).append((query, engine.search(request(query, source_concurrency=16))))
+            found.setdefault(number, []).append((query, engine.search(request(query))))
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(16)]
     for thread in threads:
@@ -833,8 +852,8 @@ def test_a_reranker_that_hangs_costs_one_deadline_and_is_not_asked_again(make_en
     finally:
         release.set()
     assert [result.status for result in (first, second)] == [Status.DEGRADED] * 2
-    assert any("slow gave no scores within 0.2 s" in text for text in first.warnings)
-    assert any("slow is still busy with an overdue call" in text for text in second.warnings)
+    assert rerank_failure(first) == "slow gave no scores within 0.2 s"
+    assert rerank_failure(second) == "slow is still busy with an overdue call"
     assert [chunk.chunk_id for chunk in first.chunks] == ["a"]
 
 
@@ -857,7 +876,7 @@ def test_a_reranker_that_is_late_leaves_the_order_of_stage_1_and_says_so(make_en
         ("a", 0.8, None),
         ("b", 0.3, None),
     ]
-    assert [text for text in result.warnings if text.startswith("degraded: rerank: slow gave no scores within")]
+    assert rerank_failure(result).startswith("slow gave no scores within")
     assert (result.status, result.rerank_scores) == (Status.DEGRADED, {})
     assert stage_two_bytes(recompute(result)) == stage_two_bytes(result)
 
@@ -869,9 +888,7 @@ def test_a_reranker_has_its_own_time_within_the_deadline(make_engine, chunk_of):
         result = engine.search(request("approval rule", deadline_s=30.0, rerank_timeout_s=0.05))
     finally:
         release.set()
-    assert [text for text in result.warnings if text.startswith("degraded")] == [
-        "degraded: rerank: slow gave no scores within 0.05 s"
-    ]
+    assert rerank_failure(result) == "slow gave no scores within 0.05 s"
     assert [chunk.chunk_id for chunk in result.chunks] == ["a"]
 
 

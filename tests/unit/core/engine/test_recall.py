@@ -11,6 +11,7 @@ from context_engine.core.engine import SystemClock
 from context_engine.core.models import (
     Chunk,
     Decision,
+    NoticeCode,
     Score,
     ScoreKind,
     SearchRequest,
@@ -147,16 +148,15 @@ def test_at_its_bound_a_source_is_busy_at_once(make_engine, chunk_of):
         release.wait(30)
         return [chunk_of("b", 0.5)]
 
-    engine = make_engine([(1, [chunk_of("a", 0.9)]), (2, slow)])
+    three = {"settings": {"source_concurrency": 3}}
+    engine = make_engine([(1, [chunk_of("a", 0.9)]), (2, slow)], domain_fields=three)
     results = []
-    threads = [
-        threading.Thread(target=lambda: results.append(engine.search(request(source_concurrency=3)))) for _ in range(3)
-    ]
+    threads = [threading.Thread(target=lambda: results.append(engine.search(request()))) for _ in range(3)]
     for thread in threads:
         thread.start()
     for _ in threads:
         assert inside.acquire(timeout=10)
-    refused = engine.search(request(source_concurrency=3))
+    refused = engine.search(request())
     assert status(refused).error["message"] == "source 't2': 3 calls are under way"
     assert status(refused).error["code"] == "busy"
     assert [chunk.chunk_id for chunk in refused.chunks] == ["a"]
@@ -248,7 +248,8 @@ def test_chunks_without_text_are_refused_and_counted(make_engine, chunk_of):
     answer = SourceAnswer(chunks=[chunk_of("a", 0.5), *rubbish])
     result = make_engine([(2, Plain(lambda _query: answer))]).search(request())
     assert (status(result).chunks, status(result).rejected, status(result).cut) == (1, 7, 0)
-    assert "source 't2': 7 chunk(s) without text were refused" in result.warnings
+    (notice,) = result.notices
+    assert (notice.code, notice.subject, notice.detail) == (NoticeCode.CHUNKS_REFUSED, "t2", {"count": 7})
     assert (result.stages[0].entered, result.stages[0].left) == (8, 1)
 
 
@@ -277,7 +278,8 @@ def test_a_score_its_kind_cannot_be_counts_as_absent(make_engine, kind, value):
     chunk = Chunk(content="The approval rule.", chunk_id="a", scores=scores)
     result = make_engine([(2, Plain(lambda _query: SourceAnswer(chunks=[chunk])))]).search(request())
     assert result.chunks[0].chunk.scores == (Score(ScoreKind.FULLTEXT, 2.0),)
-    assert any("counts as absent" in warning for warning in result.warnings)
+    (notice,) = result.notices
+    assert (notice.code, notice.detail["chunk_id"]) == (NoticeCode.SCORE_UNUSABLE, "a")
 
 
 @pytest.mark.parametrize("scorer", [5, ["e5"]])
@@ -339,7 +341,8 @@ def test_a_field_that_is_not_what_it_should_be_counts_as_not_known(make_engine, 
         assert len(result.chunks) == 2
         [kept] = [one.chunk for one in result.chunks if one.source_id == "t2"]
         assert getattr(kept, name) == Chunk._field_defaults[name]
-        assert any(f"{name} " in warning and "counts as not known" in warning for warning in result.warnings)
+        (notice,) = result.notices
+        assert (notice.code, notice.detail["field"]) == (NoticeCode.FIELD_UNUSABLE, name)
 
 
 @pytest.mark.parametrize("moment", ["now", 5, SystemClock().now().replace(tzinfo=None), BEYOND_TIME])
@@ -347,14 +350,25 @@ def test_a_time_of_answer_that_is_no_moment_is_replaced_by_the_clock(make_engine
     answer = SourceAnswer(chunks=[chunk_of("a", 0.5)], retrieved_at=moment)
     result = make_engine([(2, Plain(lambda _query: answer))]).search(request())
     assert result.raw[0].retrieved_at == now
-    assert any("retrieved_at" in warning for warning in result.warnings)
+    (notice,) = result.notices
+    assert (notice.code, notice.detail["field"]) == (NoticeCode.FIELD_UNUSABLE, "retrieved_at")
 
 
 def test_notes_and_cut_of_the_source_reach_the_status(make_engine, chunk_of):
-    answer = SourceAnswer(chunks=[chunk_of("a", 0.5)], notes=("query_shortened",), cut=3)
+    answer = SourceAnswer(chunks=[chunk_of("a", 0.5)], notes=("cut in half",), cut=3)
     result = make_engine([(2, Plain(lambda _query: answer))]).search(request())
-    assert (status(result).notes, status(result).cut) == (("query_shortened",), 3)
-    assert "source 't2': query_shortened" in result.warnings
+    assert status(result).cut == 3
+    for (notice,) in (status(result).notices, result.notices):
+        assert (notice.code, notice.subject) == (NoticeCode.SOURCE_NOTE, "t2")
+
+
+@pytest.mark.wording
+def test_the_sentences_of_notices_are_published_the_search_names_the_source(make_engine, chunk_of):
+    answer = SourceAnswer(chunks=[chunk_of("a", 0.5), None], notes=("cut in half",))
+    result = make_engine([(2, Plain(lambda _query: answer))]).search(request())
+    said = ("cut in half", "1 chunk(s) without text were refused")
+    assert status(result).notes == said == tuple(result.to_dict()["sources"][0]["notes"])
+    assert result.warnings == tuple(f"source 't2': {one}" for one in said)
 
 
 def test_a_source_that_answers_in_part_is_partial_and_named(make_engine, chunk_of):

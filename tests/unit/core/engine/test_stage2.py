@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from context_engine.core.engine import stage_two_bytes
-from context_engine.core.models import Chunk, FetchedAtBasis, Outcome, Score, ScoreKind
+from context_engine.core.models import Chunk, FetchedAtBasis, NoticeCode, Outcome, Score, ScoreKind
 from context_engine.core.text import content_sha256
 
 TAG = ["source_id", "source_type", "authority_tier", "trust_class", "fetched_at", "ttl_seconds", "extra"]
@@ -81,7 +81,9 @@ def test_a_refused_claim_is_a_warning_and_stands_in_the_tag(ask, chunk_of):
     result = ask([(5, [chunk_of("bold", 0.9, authority_tier=1)])])
     [chunk] = result.chunks
     assert (chunk.authority_tier, chunk.boost, chunk.provenance.extra["claimed_tier"]) == (5, 0.0, 1)
-    assert "chunk 'bold' of source 't5' claims authority_tier 1: above its manifest, refused" in result.warnings
+    (notice,) = result.notices
+    assert (notice.code, notice.subject) == (NoticeCode.CLAIM_REFUSED, "t5")
+    assert notice.detail == {"chunk_id": "bold", "claimed": {"authority_tier": 1}}
 
 
 def test_the_chunk_dict_adds_to_what_came_in_and_takes_nothing_away(ask):
@@ -197,7 +199,8 @@ def test_an_id_over_two_texts_is_two_candidates_and_a_warning(ask):
     chunks = [Chunk(content="Approval is needed.", chunk_id="c"), Chunk(content="A rule is a rule.", chunk_id="c")]
     forward, backward = ask([(2, chunks)]), ask([(2, chunks[::-1])])
     assert sorted(chunk.content for chunk in forward.chunks) == sorted(chunk.content for chunk in chunks)
-    assert "source 't2' gave the chunk id 'c' to 2 texts; all are kept" in forward.warnings
+    (notice,) = forward.notices
+    assert (notice.code, notice.subject, notice.detail["texts"]) == (NoticeCode.CHUNK_ID_REUSED, "t2", 2)
     assert [chunk.chunk_id for chunk in forward.chunks] == [chunk.chunk_id for chunk in backward.chunks]
     assert [chunk.content for chunk in forward.chunks] == [chunk.content for chunk in backward.chunks]
 

@@ -12,11 +12,13 @@ from context_engine.core.models import (
     Chunk,
     Classification,
     FetchedAtBasis,
+    NoticeCode,
     Score,
     ScoreKind,
     SourceType,
     TrustClass,
     chunk_from_dict,
+    messages,
     to_date,
     to_moment,
 )
@@ -104,17 +106,19 @@ def test_the_seeds_keys():
     ],
 )
 def test_scores(given, expected):
-    warnings = []
-    assert list(chunk_from_dict({"content": "x", **given}, warnings).scores) == expected
-    assert warnings == []
+    notices = []
+    assert list(chunk_from_dict({"content": "x", **given}, notices).scores) == expected
+    assert notices == []
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 1.0000001, -0.1, 7, "high", True, [], {}])
 def test_a_relevance_that_is_none_counts_as_absent_with_a_warning_and_survives(value):
-    warnings = []
-    chunk = chunk_from_dict({"content": "x", "chunk_id": "c", "relevance_score": value}, warnings)
+    notices = []
+    chunk = chunk_from_dict({"content": "x", "chunk_id": "c", "relevance_score": value}, notices)
     assert chunk.scores == ()
-    assert warnings == [f"chunk c: relevance score {value!r} is not a usable number and counts as absent"]
+    (notice,) = notices
+    assert notice.code is NoticeCode.SCORE_UNUSABLE
+    assert notice.detail == {"chunk_id": "c", "kind": "relevance", "value": repr(value)}
     assert repr(chunk.extra["relevance_score"]) == repr(value)
 
 
@@ -122,9 +126,19 @@ def test_a_relevance_that_is_none_counts_as_absent_with_a_warning_and_survives(v
     ("kind", "value"), [("cosine", 12.4), ("cosine", -2), ("weighted", 1.5), ("bm25", -1), ("unknown", float("nan"))]
 )
 def test_so_does_a_score_its_kind_cannot_be(kind, value):
-    warnings = []
-    assert chunk_from_dict({"content": "x", "score": value, "score_kind": kind}, warnings).scores == ()
-    assert len(warnings) == 1
+    notices = []
+    assert chunk_from_dict({"content": "x", "score": value, "score_kind": kind}, notices).scores == ()
+    assert [notice.code for notice in notices] == [NoticeCode.SCORE_UNUSABLE]
+
+
+@pytest.mark.wording
+def test_what_is_said_of_a_chunk_dict():
+    notices = []
+    chunk_from_dict({"content": "x", "chunk_id": "c", "relevance_score": 7, "span": [1]}, notices)
+    assert messages(notices) == (
+        "chunk c: relevance score 7 is not a usable number and counts as absent",
+        "chunk c: span [1] cannot be read",
+    )
 
 
 # -- what cannot be a chunk -------------------------------------------------------------------------------------------
@@ -171,12 +185,12 @@ def test_what_is_refused_and_why(given, message):
     [("authority_tier", "high"), ("source_type", "upload_file"), ("classification", "C2"), ("trust_class", "yes")],
 )
 def test_another_systems_word_in_metadata_says_nothing_and_is_noted(key, value):
-    warnings = []
-    chunk = chunk_from_dict({"content": "x", "metadata": {key: value}}, warnings)
+    notices = []
+    chunk = chunk_from_dict({"content": "x", "metadata": {key: value}}, notices)
     assert getattr(chunk, key) is None
     assert chunk.metadata == {key: value}
-    assert len(warnings) == 1
-    assert warnings[0].startswith(f"metadata counts as silent about {key}: {key} ")
+    (notice,) = notices
+    assert (notice.code, notice.detail["field"]) == (NoticeCode.FIELD_UNUSABLE, key)
 
 
 # -- nothing is lost --------------------------------------------------------------------------------------------------
@@ -201,10 +215,12 @@ def test_another_systems_word_in_metadata_says_nothing_and_is_noted(key, value):
     ],
 )
 def test_a_value_that_cannot_be_read_is_kept_and_noted(key, value):
-    warnings = []
-    chunk = chunk_from_dict({"content": "x", "chunk_id": "c", key: value}, warnings)
+    notices = []
+    chunk = chunk_from_dict({"content": "x", "chunk_id": "c", key: value}, notices)
     assert chunk.extra[key] == value
-    assert warnings == [f"chunk c: {key} {value!r} cannot be read"]
+    (notice,) = notices
+    assert notice.code is NoticeCode.FIELD_UNUSABLE
+    assert notice.detail == {"chunk_id": "c", "field": key, "value": repr(value)}
     assert chunk.to_dict()[key] == (value if value != [0, float("inf")] else [0, None])
 
 

@@ -5,7 +5,17 @@ import math
 import pytest
 from pydantic import ValidationError
 
-from context_engine.core.models import AuthorityBoosts, EffectiveSettings, Settings
+from context_engine.core.models import (
+    GROUPS,
+    AuthorityBoosts,
+    DomainSettings,
+    EffectiveSettings,
+    ModelSettings,
+    RankingSettings,
+    SearchSettings,
+    Settings,
+    group_of,
+)
 
 
 def test_the_seeds_defaults():
@@ -102,3 +112,27 @@ def test_the_two_weights_are_together_at_most_one():
         Settings(relevance_weight=0.9)
     with pytest.raises(ValidationError, match="lower one of them"):
         Settings(relevance_weight=0.5, authority_weight=0.5 + 1e-8)
+
+
+def test_each_key_is_in_one_group():
+    keys = [key for group in GROUPS.values() for key in group.model_fields]
+    assert sorted(keys) == sorted(Settings.model_fields)
+    assert [group_of(key) for key in ("mmr_lambda", "max_chunk_tokens", "source_concurrency", "reranker", "rrf_k")] == [
+        *("search", "index", "limits", "models", "models")
+    ]
+    assert set(DomainSettings.model_fields) == set(Settings.model_fields) - set(ModelSettings.model_fields)
+
+
+def test_settings_are_given_to_who_asks_for_a_group_whole_or_as_the_group_alone():
+    settings = Settings(stage2_top_k=5, reranker="jina")
+    assert isinstance(settings, SearchSettings) and isinstance(settings, ModelSettings)
+    assert settings.group(SearchSettings) == SearchSettings(stage2_top_k=5)
+    assert settings.group(ModelSettings) == ModelSettings(reranker="jina")
+    assert set(settings.group(RankingSettings).model_dump()) == set(RankingSettings.model_fields)
+
+
+def test_a_group_has_no_key_of_another():
+    for group in GROUPS.values():
+        for key in Settings.model_fields.keys() - group.model_fields.keys():
+            with pytest.raises(ValidationError, match=key):
+                group.model_validate({key: getattr(Settings(), key)})

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from context_engine.core.models import Chunk, SearchResult
-from context_engine.core.policy.tag_check import CHECKS, CheckedText, State, check_tags
+from context_engine.core.policy.tag_check import CHECKS, CheckedText, CheckState, check_tags
 from context_engine.core.policy.tag_forms import read_tagged
 
 AT = datetime(2026, 3, 2, 10, tzinfo=UTC)
@@ -37,7 +37,7 @@ def check(saved: Any, at: datetime = AT) -> list[CheckedText]:
 
 
 def failed(one: CheckedText) -> dict[str, str]:
-    return {name: found.message for name, found in one.findings.items() if found.state is State.FAILED}
+    return {name: found.message for name, found in one.findings.items() if found.state is CheckState.FAILED}
 
 
 def test_what_the_engine_returns_passes_every_check(saved: dict[str, Any]) -> None:
@@ -45,7 +45,7 @@ def test_what_the_engine_returns_passes_every_check(saved: dict[str, Any]) -> No
     assert len(checked) == 3
     for one in checked:
         assert one.ok
-        assert {name: found.state for name, found in one.findings.items()} == dict.fromkeys(CHECKS, State.OK)
+        assert {name: found.state for name, found in one.findings.items()} == dict.fromkeys(CHECKS, CheckState.OK)
 
 
 @pytest.mark.parametrize(
@@ -146,20 +146,20 @@ def test_expired_is_told_and_does_not_fail(saved: dict[str, Any]) -> None:
     fetched = AT - timedelta(minutes=10)
     at_the_end = check(saved, fetched + timedelta(seconds=3600))[0]
     after = check(saved, fetched + timedelta(seconds=3601))[0]
-    assert at_the_end.findings["fresh"].state is State.OK
-    assert after.findings["fresh"] == (State.NOTED, "expired: fetched 2026-03-02T09:50:00Z, fresh for 60 minutes")
+    assert at_the_end.findings["fresh"].state is CheckState.OK
+    assert after.findings["fresh"] == (CheckState.NOTED, "expired: fetched 2026-03-02T09:50:00Z, fresh for 60 minutes")
     assert after.ok
 
 
 def test_a_ttl_beyond_all_time_is_fresh(saved: dict[str, Any]) -> None:
     saved["chunks"][0]["_provenance"]["ttl_seconds"] = 10**30
-    assert check(saved)[0].findings["fresh"].state is State.OK
+    assert check(saved)[0].findings["fresh"].state is CheckState.OK
 
 
 def test_the_age_of_what_was_only_retrieved_is_not_known(saved: dict[str, Any]) -> None:
     saved["chunks"][0]["_provenance"]["extra"]["fetched_at_basis"] = "retrieved"
     found = check(saved)[0].findings["fresh"]
-    assert found.state is State.NOTED
+    assert found.state is CheckState.NOTED
     assert "age unknown" in found.message
 
 

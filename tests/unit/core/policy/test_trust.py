@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from context_engine.core.models import TIER_OF, Chunk, Classification, SourceType, TrustClass
-from context_engine.core.policy.trust import standing
+from context_engine.core.policy.trust import effective_authority
 
 TIERS = (1, 2, 3, 4, 5)
 TYPES = list(SourceType)
@@ -13,7 +13,7 @@ T, U = TrustClass.TRUSTED, TrustClass.UNTRUSTED
 
 
 def of(spec, **claims):
-    return standing(Chunk(content="x", **claims), spec)
+    return effective_authority(Chunk(content="x", **claims), spec)
 
 
 @pytest.mark.parametrize(("manifest", "claim"), list(product(TIERS, TIERS)))

@@ -18,6 +18,7 @@ from context_engine.core.models import (
     Chunk,
     Decision,
     Expansion,
+    NoticeCode,
     Refinement,
     Score,
     ScoreKind,
@@ -176,13 +177,17 @@ class TestParts:
         result = search(self.engine(make_engine, answers), TWO_PARTS, multi_query=True, dedup_method="off")
         assert {chunk.content for chunk in result.raw[0].chunks} >= {chunk.content for chunk in twice}
         assert len(result.fates) == result.stages[0].entered == 3
-        assert any("gave the chunk id 'a' to 2 texts" in warning for warning in result.warnings)
+        assert [(one.code, one.detail) for one in result.notices] == [
+            (NoticeCode.CHUNK_ID_REUSED, {"chunk_id": "a", "texts": 2})
+        ]
 
     def test_a_part_that_fails_is_noted(self, make_engine: Make) -> None:
         answers = {TWO_PARTS: [bm25("a", 9.0)], FIRST: SourceUnavailable("down"), SECOND: [bm25("b", 5.0)]}
         result = search(self.engine(make_engine, answers), TWO_PARTS, multi_query=True)
         assert result.status is Status.COMPLETE
-        assert "source 't2': 1 of 2 parts of the question got no answer" in result.warnings
+        (notice,) = result.notices
+        assert (notice.code, notice.subject) == (NoticeCode.SUB_QUERIES_UNANSWERED, "t2")
+        assert notice.detail == {"unanswered": 1, "parts": 2}
         assert len(result.fates) == 2
 
     def test_where_all_parts_fail_the_whole_answer_stands(self, make_engine: Make) -> None:
@@ -235,7 +240,9 @@ class TestRefiner:
         source = Asked("t2", {"product sign": [bm25("a", 1.0)]})
         result = search(make_engine([(2, source)], refiner=Refiner(given)), "product sign")
         assert [query.text for query in source.queries] == ["product sign"]
-        assert result.warnings == (f"query not refined: {problem}",)
+        (notice,) = result.notices
+        assert notice.code is NoticeCode.QUERY_NOT_REFINED
+        assert notice.detail == {"refiner": "made", "problem": problem}
         assert (result.status, result.decision) == (Status.COMPLETE, Decision.ANSWERED)
         assert stage_two_bytes(recompute(result)) == stage_two_bytes(result)
 
@@ -253,8 +260,8 @@ class TestRefiner:
             second = search(engine, "product", query_refiner_timeout_s=0.05)
         finally:
             gate.set()
-        assert first.warnings[0] == "query not refined: made gave nothing within 0.05 s"
-        assert second.warnings[0] == "query not refined: made is still busy with an overdue call"
+        assert first.notices[0].detail["problem"] == "made gave nothing within 0.05 s"
+        assert second.notices[0].detail["problem"] == "made is still busy with an overdue call"
 
     def test_its_time_is_time_of_the_search_and_the_sources_get_what_is_left(self, make_engine: Make) -> None:
         clock, source = Ticks(), Asked("t2")
@@ -283,7 +290,7 @@ class TestRefiner:
             result = search(engine, "product", deadline_s=0.4, query_refiner_timeout_s=30.0)
         finally:
             gate.set()
-        assert result.warnings[0] == "query not refined: made gave nothing within 0.2 s"
+        assert result.notices[0].detail["problem"] == "made gave nothing within 0.2 s"
         assert [source.state for source in result.sources] == ["ok"]
 
     def test_it_can_be_switched_off(self, make_engine: Make) -> None:

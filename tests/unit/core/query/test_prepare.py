@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from context_engine.core.models import Expansion, PreparedQuery, Refinement
+from context_engine.core.models import Expansion, Notice, NoticeCode, PreparedQuery, Refinement
 from context_engine.core.query import prepare, variants
 from context_engine.core.query.prepare import MOST_EXPANSIONS
 from context_engine.core.query.refine import refined, unrefined
@@ -61,7 +61,8 @@ def test_expansions_are_bounded() -> None:
 
 def test_a_cut_query_says_so() -> None:
     prepared = prepare("one two three", most_chars=8)
-    assert (prepared.text, prepared.notes) == ("one two", ("query_shortened: cut to 7 characters",))
+    (notice,) = prepared.notices
+    assert (prepared.text, notice.code, notice.detail) == ("one two", NoticeCode.QUERY_SHORTENED, {"characters": 7})
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ class TestRefinement:
         assert prepared.sub_queries == (given.text,)
         assert prepared.concepts == ("approval authority",)
         assert prepared.expansions[-1] == Expansion("", "approval authority", 0.2 * 0.2, "refiner")
-        assert (prepared.refiner, prepared.notes) == ("m", ())
+        assert (prepared.refiner, prepared.notices) == ("m", ())
 
     @pytest.mark.parametrize(
         ("text", "lost"),
@@ -103,7 +104,9 @@ class TestRefinement:
     def test_a_wording_that_lost_something_is_not_used(self, text: str, lost: str) -> None:
         prepared = refined(self.QUERY, Refinement(text), refiner="m", weight=0.2)
         assert prepared.sub_queries == ()
-        assert prepared.notes == (f"refiner m: its wording lost {lost} and is not used",)
+        (notice,) = prepared.notices
+        assert notice.code is NoticeCode.REFINEMENT_UNUSED
+        assert notice.detail == {"refiner": "m", "lost": [lost]}
 
     @pytest.mark.parametrize("given", [None, "text", ("a", ("b",)), Refinement(None), Refinement("a", (1,))])  # type: ignore[arg-type]
     def test_what_is_no_refinement(self, given: object) -> None:
@@ -113,7 +116,10 @@ class TestRefinement:
     def test_the_same_words_again_add_nothing(self) -> None:
         assert refined(self.QUERY, Refinement(self.QUERY.text.upper()), refiner="m", weight=0.2).sub_queries == ()
 
-    def test_a_failure_is_a_note(self) -> None:
+    def test_a_failure_is_a_notice(self) -> None:
         prepared = unrefined(self.QUERY, "m gave nothing within 3 s", refiner="m")
-        assert prepared.notes == ("query not refined: m gave nothing within 3 s",)
+        detail = {"refiner": "m", "problem": "m gave nothing within 3 s"}
+        assert prepared.notices == (
+            Notice(NoticeCode.QUERY_NOT_REFINED, "", "query not refined: m gave nothing within 3 s", detail),
+        )
         assert prepared.text == self.QUERY.text

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from itertools import permutations
 
-from context_engine.core.models import Chunk, RawAnswer, Score, ScoreKind
+from context_engine.core.models import Chunk, NoticeCode, RawAnswer, Score, ScoreKind
 from context_engine.core.ranking.candidates import pool
 from context_engine.core.text import content_sha256
 
@@ -20,10 +20,10 @@ def keys(candidates):
 
 def test_the_identity_is_source_and_chunk_id(spec_of):
     same = Chunk(content="text", chunk_id="c")
-    found, warnings = pool([answer(spec_of(2, "b"), same), answer(spec_of(1, "a"), same)])
+    found, notices = pool([answer(spec_of(2, "b"), same), answer(spec_of(1, "a"), same)])
     assert keys(found) == [("a", "c"), ("b", "c")]
     assert [candidate.tier for candidate in found] == [1, 2]
-    assert warnings == []
+    assert notices == []
 
 
 def test_without_an_id_the_text_is_the_identity(spec_of):
@@ -38,13 +38,13 @@ def test_two_legs_join_with_all_their_scores_the_higher_of_one_kind(spec_of):
         Chunk(content="text", chunk_id="c", scores=(Score(ScoreKind.RRF, 0.03),)),
     ]
     for order in permutations(legs):
-        [candidate], warnings = pool([answer(spec_of(2), *order)])
+        [candidate], notices = pool([answer(spec_of(2), *order)])
         assert candidate.chunk.scores == (
             Score(ScoreKind.BM25, 4.0),
             Score(ScoreKind.COSINE, 0.8, "e5"),
             Score(ScoreKind.RRF, 0.03),
         )
-        assert warnings == []
+        assert notices == []
 
 
 def test_where_legs_disagree_the_least_authoritative_speaks_in_any_order(spec_of):
@@ -63,12 +63,14 @@ def test_one_id_over_several_texts_keeps_them_all_in_any_order(spec_of):
     ]
     expected = None
     for order in permutations(chunks):
-        found, warnings = pool([answer(spec_of(2, "s"), *order)])
-        told = {candidate.key: candidate.chunk.content for candidate in found}
-        expected = expected or told
-        assert told == expected
-        assert keys(found) == sorted(told)
-        assert warnings == ["source 's' gave the chunk id 'c' to 3 texts; all are kept"]
+        found, notices = pool([answer(spec_of(2, "s"), *order)])
+        texts = {candidate.key: candidate.chunk.content for candidate in found}
+        expected = expected or texts
+        assert texts == expected
+        assert keys(found) == sorted(texts)
+        (notice,) = notices
+        assert (notice.code, notice.subject) == (NoticeCode.CHUNK_ID_REUSED, "s")
+        assert notice.detail == {"chunk_id": "c", "texts": 3}
     first = min(("one", "two", "three"), key=content_sha256)
     assert expected[("s", "c")] == first
     for text in {"one", "two", "three"} - {first}:

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from context_engine.ingest import chunks_of, prepare
-from context_engine.ingest.loaded import page_at
+from context_engine.ingest.loaded_document import page_at
 
 
 class Pages(fpdf.FPDF):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from context_engine.ingest import IngestOptions, ingest, load
-from context_engine.ingest.loaders.source_file import NoFile, SourceFile
+from context_engine.ingest.loaders.source_file import SourceFile, UnreadableFile
 
 NOT_READ = "which is not read: only files are"
 
@@ -49,7 +49,7 @@ def test_a_pipe_put_in_a_file_s_place_between_look_and_open_is_not_waited_for(ro
     """The look finds a file, the opening a pipe that nobody writes to."""
     os.mkfifo(root / "a.md")
     monkeypatch.setattr(SourceFile, "state", lambda self: (root / "good.md").stat())
-    with pytest.raises(NoFile, match="named pipe"):
+    with pytest.raises(UnreadableFile, match="named pipe"):
         SourceFile(root / "a.md", "a.md").open()
 
 
@@ -93,7 +93,7 @@ def test_a_file_that_grows_while_it_is_read_comes_to_an_end(root):
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 def test_a_file_that_says_it_is_empty_and_is_not_is_no_file(tmp_path):
-    with pytest.raises(NoFile, match="it says that it is empty, and gives something"):
+    with pytest.raises(UnreadableFile, match="it says that it is empty, and gives something"):
         SourceFile(Path("/proc/self/status"), "status").open()
 
 

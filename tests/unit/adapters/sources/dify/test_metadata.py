@@ -11,9 +11,9 @@ from context_engine.core.models import Classification, FetchedAtBasis, SourceTyp
 
 
 def claims(metadata, words=None, **names):
-    notes = []
+    notices = []
     settings = DifySettings(metadata=names, source_types=words or {})
-    return MetadataReader(settings).claims(metadata, notes), notes
+    return MetadataReader(settings).claims(metadata, notices), notices
 
 
 def test_only_names_of_the_manifest_are_read():
@@ -24,16 +24,17 @@ def test_only_names_of_the_manifest_are_read():
     ("value", "tier"), [(2, 2), ("2", 2), ("tier2", 2), ("Tier 2", 2), ("tier_5", 5), (2.0, 2), (2.5, None)]
 )
 def test_tiers(value, tier):
-    found, notes = claims({"t": value}, authority_tier="t")
+    found, notices = claims({"t": value}, authority_tier="t")
     assert found.get("authority_tier") == tier
-    assert len(notes) == (tier is None)
+    assert len(notices) == (tier is None)
 
 
 @pytest.mark.parametrize("value", [0, 6, "tier6", True, "high", [1]])
 def test_tiers_that_do_not_exist_count_as_not_known(value):
-    found, notes = claims({"t": value}, authority_tier="t")
+    found, notices = claims({"t": value}, authority_tier="t")
     assert found == {}
-    assert "cannot be read as authority_tier" in notes[0]
+    (notice,) = notices
+    assert (notice.code, notice.detail["field"]) == ("field_unusable", "authority_tier")
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_when_the_content_left_its_origin():
 
 def test_the_other_fields():
     metadata = {"trust": "untrusted", "class": "Restricted", "v": 3.2, "ttl": "3600", "kind": "policy", "none": None}
-    found, notes = claims(
+    found, notices = claims(
         metadata, trust_class="trust", classification="class", document_version="v", ttl_seconds="ttl", doc_type="kind",
         section="none", superseded_by="missing",
     )  # fmt: skip
@@ -87,7 +88,7 @@ def test_the_other_fields():
         "ttl_seconds": 3600,
         "doc_type": "policy",
     }
-    assert notes == []
+    assert notices == []
 
 
 def test_a_time_is_a_day_where_the_bank_is():

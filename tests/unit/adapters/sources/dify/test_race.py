@@ -13,16 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from context_engine.adapters.sources.dify.access import Access
-from context_engine.adapters.sources.dify.refusals import refusal
-from context_engine.adapters.sources.dify.secret import ApiKey
+from context_engine.adapters.http import Access, ApiKey, HttpAnswer, HttpCall, refusal
+from context_engine.adapters.sources.dify.api import DIFY
 from context_engine.adapters.sources.dify.sink import DifySink
-from context_engine.adapters.sources.dify.transport import Call, Response
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import Chunk, SourceSpec
 from context_engine.settings.connections import Connection
 from context_engine.testing import FakeDataset, FakeDify
-from context_engine.testing.fake_dify.app import Call as FakeCall
+from context_engine.testing.fake_dify.app import AppRequest as FakeCall
 
 KEY = "dataset-racingsecret01"
 OLD = {"A": ["Old A."], "B": ["Old B 1.", "Old B 2."]}
@@ -85,15 +83,15 @@ class Reach:
     def access(self) -> Access:
         return self._access
 
-    def ask(self, call: Call, _access: Access, _ticket: Any, *, most_s: float) -> Response:
+    def ask(self, call: HttpCall, _access: Access, _ticket: Any, *, most_s: float) -> HttpAnswer:
         self._turn()
         headers = {"authorization": f"Bearer {KEY}", "content-type": "application/json"}
         body = b"" if call.body is None else json.dumps(call.body).encode()
         answer = self._dify._app.answer(FakeCall(call.method, f"/v1/{call.path}", headers, body))
-        response = Response(answer.status, {}, answer.body)
+        response = HttpAnswer(answer.status, {}, answer.body)
         if answer.status in (200, 201, 204):
             return response
-        raise refusal(response, self._access.key, SystemClock().now())
+        raise refusal(response, DIFY.statuses, name="Dify", now=SystemClock().now())
 
 
 class Race:

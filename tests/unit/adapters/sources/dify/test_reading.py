@@ -8,7 +8,7 @@ from context_engine.adapters.sources.dify import DifySettings
 from context_engine.adapters.sources.dify.metadata import MetadataReader
 from context_engine.adapters.sources.dify.method import SearchMethod
 from context_engine.adapters.sources.dify.reading import read_chunks, read_records
-from context_engine.core.models import Score, ScoreKind
+from context_engine.core.models import Score, ScoreKind, distinct
 from context_engine.errors import SourceProtocolError
 
 COSINE = SearchMethod("semantic_search", ScoreKind.COSINE, "acme/embed", {})
@@ -29,9 +29,9 @@ def record(**fields):
 
 
 def chunk(method=COSINE, **fields):
-    notes = []
-    (found,) = read_chunks([record(**fields)], "ds", method, MetadataReader(DifySettings()), notes)
-    assert notes == []
+    notices = []
+    (found,) = read_chunks([record(**fields)], "ds", method, MetadataReader(DifySettings()), notices)
+    assert notices == []
     return found
 
 
@@ -89,11 +89,13 @@ def test_null_metadata_and_odd_times_are_not_known():
 
 
 def test_a_segment_without_text_and_one_that_repeats_are_left_out():
-    notes = []
+    notices = []
     rows = [record(), record(), record(id="s2", content=" \n")]
-    found = read_chunks(rows, "ds", COSINE, MetadataReader(DifySettings()), notes)
+    found = read_chunks(rows, "ds", COSINE, MetadataReader(DifySettings()), notices)
     assert [one.chunk_id for one in found] == ["s1"]
-    assert notes == ["dataset ds: segment s2 has no text"]
+    (notice,) = notices
+    assert notice.code == "chunk_without_text"
+    assert notice.detail == {"dataset_id": "ds", "chunk_id": "s2", "pictures": []}
 
 
 @pytest.mark.parametrize("body", [None, [], "x", 5, {}, {"records": None}, {"records": {}}, {"records": "none"}])
@@ -127,9 +129,10 @@ def test_a_chunk_of_a_document_that_is_not_whole_says_so_once() -> None:
         document = {"id": "d", "name": "n", "doc_metadata": {"ce_source": "s", "ce_document_id": "SOP-1", **marks}}
         return record(id=identity, document=document)
 
-    notes = []
+    notices = []
     records = [of_ours("1", ce_state="unfinished"), of_ours("2"), of_ours("3", ce_hash="h")]
-    chunks = read_chunks(records, "ds", KEYWORD, MetadataReader(DifySettings()), notes)
+    chunks = read_chunks(records, "ds", KEYWORD, MetadataReader(DifySettings()), notices)
     assert [chunk.extra.get("unfinished") for chunk in chunks] == [True, True, None]
-    (told,) = set(notes)
-    assert told.startswith("dataset ds: document 'SOP-1' is being written, or its writing was broken off")
+    (notice,) = distinct(notices)
+    assert notice.code == "document_unfinished"
+    assert notice.detail == {"dataset_id": "ds", "document_id": "SOP-1"}

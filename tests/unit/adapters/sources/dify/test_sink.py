@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from context_engine.adapters.sources.dify.content_digest import Stored
 from context_engine.adapters.sources.dify.sink import DifySink
-from context_engine.adapters.sources.dify.stored import Stored
 from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import Chunk, Classification, SourceSpec

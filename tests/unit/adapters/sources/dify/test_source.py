@@ -77,7 +77,10 @@ def test_a_long_query_is_shortened_noted_and_ranked_by_the_whole(serve, over, as
     answer = ask(over(dify, "D"), query)
     assert len(searches(dify)[0]["query"]) <= 250
     assert "approval limit" in searches(dify)[0]["query"]
-    assert answer.notes[0].startswith(f"query_shortened: from {len(query)} to {len(searches(dify)[0]['query'])}")
+    (notice,) = answer.notices
+    searched = len(searches(dify)[0]["query"])
+    assert notice.code == "query_shortened"
+    assert notice.detail == {"given": len(query), "characters": searched, "limit": 250}
     assert len(answer.chunks) == 5
 
 
@@ -133,7 +136,7 @@ def test_a_hybrid_search_whose_reranker_fails_is_asked_again_by_meaning(serve, o
     answer = ask(over(dify, "D", vector_store="pgvector"))
     assert [body["retrieval_model"]["search_method"] for body in searches(dify)] == ["hybrid_search", "semantic_search"]
     assert len(answer.chunks) == 5
-    assert "check its reranker" in answer.notes[0]
+    assert answer.notices[0].code == "hybrid_search_empty"
     assert {score.kind for chunk in answer.chunks for score in chunk.scores} == {ScoreKind.COSINE}
 
 
@@ -156,7 +159,7 @@ def test_two_legs_where_the_budget_covers_them(serve, over, ask):
     assert [score.kind for score in answer.chunks[0].scores] == [ScoreKind.RRF, ScoreKind.COSINE, ScoreKind.FULLTEXT]
     answer = ask(source)  # one call is left of three
     assert len(searches(dify)) == 3
-    assert "one leg was asked" in answer.notes[0]
+    assert answer.notices[0].code == "leg_not_asked"
     assert len(answer.chunks) == 5
 
 
@@ -230,7 +233,8 @@ def test_an_old_answer_stands_in_where_the_manifest_allows_it(serve, over, ask, 
     again = ask(source)
     assert again.chunks == first.chunks
     assert again.retrieved_at == first.retrieved_at
-    assert "an answer 100 s old was used" in again.notes[0]
+    (notice,) = again.notices
+    assert (notice.code, notice.detail["age_s"]) == ("stale_answer", 100)
     clock.seconds += 3600
     with pytest.raises(SourceUnavailable):
         ask(source)
@@ -252,7 +256,7 @@ def test_a_filter_that_dify_drops_is_kept_here_and_that_is_noted(serve, over, as
     dify = serve(FakeDataset("D", documents=documents("sop", "policy", "sop")), drop_filters=True)
     answer = ask(over(dify, "D"), filters=parse_filter({"kind": "sop"}))
     assert sorted(chunk.title for chunk in answer.chunks) == ["D0", "D2"]
-    assert "did not keep to the filter" in answer.notes[0]
+    assert answer.notices[0].code == "filter_ignored"
 
 
 def test_a_rate_limit_halts_the_sources_of_its_key_at_its_server_and_no_others(serve, over, ask, clock):
@@ -382,4 +386,5 @@ def test_a_reranker_that_dify_does_not_know_is_named(serve, over, ask):
     }  # fmt: skip
     dify = serve(FakeDataset("D", documents=DOCUMENTS, retrieval_model=unknown))
     answer = ask(over(dify, "D", vector_store="pgvector"))
-    assert "check its reranker 'acme/no-such', which Dify may not know" in answer.notes[0]
+    assert answer.notices[0].code == "hybrid_search_empty"
+    assert answer.notices[0].detail["reranker"] == "acme/no-such"

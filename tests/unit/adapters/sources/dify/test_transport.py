@@ -10,7 +10,8 @@ import httpx
 import pytest
 import respx
 
-from context_engine.adapters.sources.dify.transport import MOST_BYTES, make_client
+from context_engine.adapters.http.api import MAX_BYTES
+from context_engine.adapters.http.transport import make_client
 from context_engine.core.engine.clock import SystemClock
 from context_engine.errors import (
     ConfigError,
@@ -174,8 +175,8 @@ def test_a_pause_longer_than_the_time_there_is_is_not_waited_out(header, dify, m
         ({"text": "[" * 100_000}, "not JSON"),
         ({"content": b'{"records": "\xff"}'}, "not JSON"),
         ({"json": ANSWER, "headers": {"content-encoding": "br"}}, "compressed"),
-        ({"json": ANSWER, "headers": {"content-length": str(MOST_BYTES + 1)}}, "longer than 16 MiB"),
-        ({"content": b" " * (MOST_BYTES + 1)}, "longer than 16 MiB"),
+        ({"json": ANSWER, "headers": {"content-length": str(MAX_BYTES + 1)}}, "longer than 16 MiB"),
+        ({"content": b" " * (MAX_BYTES + 1)}, "longer than 16 MiB"),
     ],
 )
 def test_bodies_that_are_no_answer(answer, words, dify, quick, ask):
@@ -246,6 +247,4 @@ def test_difys_words_are_in_the_debug_log_alone(dify, quick, ask, caplog):
         ask(quick(attempts=1))
     assert "db.internal" not in str(raised.value)
     said = [record for record in caplog.records if "db.internal" in record.getMessage()]
-    assert [(record.name, record.levelname) for record in said] == [
-        ("context_engine.adapters.sources.dify.refusals", "DEBUG")
-    ]
+    assert [(record.name, record.levelname) for record in said] == [("context_engine.adapters.http.statuses", "DEBUG")]

@@ -176,24 +176,24 @@ class TestChunks:
 
 
 class TestNotes:
-    def notes(self, base: LocalBase, text: str, source_id: str = "sop") -> tuple[str, ...]:
-        return base.answer(text, top_k=5, scope=Scope(source_id=source_id)).notes
+    def codes(self, base: LocalBase, text: str, source_id: str = "sop") -> list[str]:
+        return [notice.code for notice in base.answer(text, top_k=5, scope=Scope(source_id=source_id)).notices]
 
     def test_a_query_without_terms_finds_nothing_and_says_so(self, fill: Fill, base: LocalBase, find: Find) -> None:
         fill(CLAUSES)
         for text in ("the of and", "?!", "…—"):
             assert find(text) == []
-            assert self.notes(base, text) == ("no_search_terms",)
+            assert self.codes(base, text) == ["no_search_terms"]
 
     def test_a_long_query_is_shortened(self, fill: Fill, base: LocalBase) -> None:
         fill(CLAUSES)
-        assert self.notes(base, "capital " + " ".join(f"w{n}" for n in range(300))) == ("query_shortened",)
-        assert self.notes(base, "capital " * 300) == ()
+        assert self.codes(base, "capital " + " ".join(f"w{n}" for n in range(300))) == ["query_shortened"]
+        assert self.codes(base, "capital " * 300) == []
 
     def test_an_unknown_source_is_told_from_an_empty_answer(self, fill: Fill, base: LocalBase) -> None:
         fill(CLAUSES)
-        assert self.notes(base, "capital", "other") == ("source_unknown",)
-        assert self.notes(base, "zebra") == ()
+        assert self.codes(base, "capital", "other") == ["source_unknown"]
+        assert self.codes(base, "zebra") == []
 
 
 class TestOpening:
@@ -307,13 +307,13 @@ class TestReadingWhileWriting:
     ) -> None:
         fill({"a": "old text", "b": "other text"})
         with monkeypatch.context() as patch:
-            patch.setattr("context_engine.adapters.sources.local.follower.Follower._stage", _broken_disk)
+            patch.setattr("context_engine.adapters.sources.local.index_sync.IndexSync._stage", _broken_disk)
             with pytest.raises(StoreError, match="disk full"), base.writer() as writer:
                 writer.put("sop", "doc-a", "", "h2", [Chunk(content="new words", chunk_id="a")])
                 writer.delete("sop", "doc-b", "")
         answer = base.answer("text", top_k=5, scope=Scope(source_id="sop"))
         assert {chunk.content for chunk in answer.chunks} == {"old text", "other text"}
-        assert answer.notes == ("index_lag",)
+        assert [notice.code for notice in answer.notices] == ["index_lag"]
         assert base.stats().lag == 1
         assert not base.verify().ok
         base.writer().close()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from context_engine.adapters.sources.local import LocalBase, Writer, reader
+from context_engine.adapters.sources.local import BaseWriter, LocalBase, reader
 from context_engine.core.models import Chunk, Condition, ScoreKind
 from context_engine.testing.fakes import FakeEmbedder
 
@@ -40,7 +40,7 @@ def between(monkeypatch: pytest.MonkeyPatch) -> Between:
     return arrange
 
 
-def put(writer: Writer, colour: str) -> None:
+def put(writer: BaseWriter, colour: str) -> None:
     chunk = Chunk(content=f"{colour} limit", chunk_id=colour, metadata={"colour": colour})
     writer.put("sop", colour, "", "h", [chunk])
 
@@ -75,7 +75,7 @@ def test_vectors_of_a_commit_are_there_with_its_rows(base: LocalBase, between: B
 
 def test_a_search_beside_a_rebuild_is_answered(base: LocalBase, between: Between) -> None:
     found(base, "red")
-    writers: list[Writer] = []
+    writers: list[BaseWriter] = []
     between(lambda: writers.append(base._writer(rebuild=True)))
     assert [chunk.chunk_id for chunk in found(base, "red")] == ["red"]
     writers.pop().close()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from context_engine.adapters.sources.local import LocalBase
-from context_engine.adapters.sources.local.follower import Follower
+from context_engine.adapters.sources.local.index_sync import IndexSync
 from context_engine.core.models import Chunk
 from context_engine.core.text import content_sha256
 from context_engine.errors import InvalidRequest, StoreError, StoreLocked
@@ -174,7 +174,7 @@ class TestTransactions:
         with base.writer() as writer:
             writer.put("sop", "d", "", "h", [chunk("a")])
             with monkeypatch.context() as patch:
-                patch.setattr(Follower, "_stage", _broken)
+                patch.setattr(IndexSync, "_stage", _broken)
                 with pytest.raises(StoreError, match=r"cannot write to .*broken"):
                     writer.commit()
             writer.put("sop", "e", "", "h", [chunk("b")])
@@ -193,7 +193,7 @@ class TestOneWriter:
 
     def test_a_failed_opening_gives_the_lock_back(self, base: LocalBase, monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(Follower, "__init__", _broken)
+            patch.setattr(IndexSync, "__init__", _broken)
             with pytest.raises(StoreError, match="broken"):
                 base.writer()
         base.writer().close()
@@ -261,7 +261,7 @@ class TestIndexIsDerived:
     ) -> None:
         """Killed before it named its files in `meta.json`, it leaves one that the next commit gives the same name."""
         with monkeypatch.context() as patch, pytest.raises(StoreError, match="broken"), base.writer() as writer:
-            patch.setattr(Follower, "_stage", _broken)
+            patch.setattr(IndexSync, "_stage", _broken)
             writer.put("sop", "doc-a", "", "h", [chunk("a", "limit three")])
         base.close()
         kept = {path: path.read_bytes() for path in (folder / "base.sqlite3", folder / "index-1" / "meta.json")}

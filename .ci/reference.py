@@ -1,0 +1,195 @@
+"""Write docs/reference/ from the models and the command line, or say which of its pages are out of date.
+
+python .ci/reference.py            writes
+python .ci/reference.py --check    writes nothing; exit code 1 where a page is out of date
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from context_engine import errors
+from context_engine.apps.cli import main as command_line
+from context_engine.core.models import DomainSpec, Settings
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ROOT / "docs" / "reference"
+Schema = Mapping[str, Any]
+
+
+def pages() -> dict[str, str]:
+    """Return every generated page by its file name."""
+    return {
+        "settings.md": settings_page(),
+        "manifests.md": manifest_page(),
+        "result.md": result_page(),
+        "errors.md": errors_page(),
+        "cli.md": "\n".join(cli_page()),
+    }
+
+
+def settings_page() -> str:
+    """Return the keys of `rag-pipeline.json`."""
+    intro = (
+        "The keys of `config/rag-pipeline.json`; each can be set for a domain (`settings:` in its manifest), a persona "
+        "or the environment (`CONTEXT_ENGINE_<KEY>`) too, and most of them for one search (`search --set KEY=VALUE`). "
+        "`context-engine config show` says which value is in force and where it comes from."
+    )
+    return _page("Settings", intro, *_tables("", Settings.model_json_schema()))
+
+
+def manifest_page() -> str:
+    """Return the keys of a manifest."""
+    intro = (
+        "A manifest is one YAML file a domain: what knowledge exists, how authoritative it is and where it is found."
+    )
+    return _page("Manifests", intro, *_tables("Domain", DomainSpec.model_json_schema()))
+
+
+def result_page() -> str:
+    """Return the fields of a search's result."""
+    schema = json.loads((ROOT / "config/schemas/search-result-v1.json").read_text("utf-8"))
+    return _page(
+        "Search result",
+        "What `search --json` writes, as a JSON Schema in `config/schemas`.",
+        *_tables("Result", schema),
+    )
+
+
+def _page(title: str, intro: str, *parts: str) -> str:
+    return "\n\n".join([f"# {title}", intro, *parts]) + "\n"
+
+
+def _tables(title: str, schema: Schema) -> Iterator[str]:
+    """One table for the schema itself and one for each of its definitions that has properties."""
+    definitions = schema.get("$defs", {})
+    if schema.get("properties"):
+        yield (f"## {title}\n\n" if title else "") + _table(schema, definitions)
+    for name, one in sorted(definitions.items()):
+        if one.get("properties"):
+            yield (
+                f"## {name}\n\n"
+                + (f"{_sentence(one)}\n\n" if one.get("description") else "")
+                + _table(one, definitions)
+            )
+        elif one.get("enum"):
+            yield f"## {name}\n\n{_sentence(one)}\n\n" + ", ".join(f"`{value}`" for value in one["enum"])
+
+
+def _table(schema: Schema, definitions: Mapping[str, Schema]) -> str:
+    rows = ["| Key | Type | Default | Meaning |", "|---|---|---|---|"]
+    for key, one in schema["properties"].items():
+        default = "required" if key in schema.get("required", ()) else _default(one)
+        rows.append(f"| `{key}` | {_type(one, definitions)} | {default} | {_cell(one.get('description', ''))} |")
+    return "\n".join(rows)
+
+
+def _default(one: Schema) -> str:
+    return f"`{json.dumps(one['default'], ensure_ascii=False)}`" if "default" in one else ""
+
+
+def _type(one: Schema, definitions: Mapping[str, Schema]) -> str:
+    if "anyOf" in one:
+        return " or ".join(dict.fromkeys(_type(part, definitions) for part in one["anyOf"]))
+    if "$ref" in one:
+        name = one["$ref"].rpartition("/")[2]
+        held = definitions[name]
+        return f"[{name}](#{name.lower()})" if "properties" in held or "enum" in held else _type(held, definitions)
+    if "enum" in one:
+        return ", ".join(f"`{value}`" for value in one["enum"])
+    if "const" in one:
+        return f"`{one['const']}`"
+    kind = one.get("type", "any")
+    name = " or ".join(kind) if isinstance(kind, list) else kind
+    if name == "array":
+        return f"list of {_type(one.get('items', {}), definitions)}"
+    return f"{name}{_bounds(one)}"
+
+
+def _bounds(one: Schema) -> str:
+    least, over = one.get("minimum"), one.get("exclusiveMinimum")
+    most = one.get("maximum")
+    if least is None and over is None and most is None:
+        return ""
+    return f", {f'> {over:g}' if over is not None else f'{least:g}' if least is not None else ''}" + (
+        f" to {most:g}" if most is not None else " or more" if over is None else ""
+    )
+
+
+def _sentence(one: Schema) -> str:
+    return str(one.get("description", "")).split("\n\n")[0].replace("\n", " ")
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def errors_page() -> str:
+    """Return every error with its code."""
+    rows = ["| Code | Class | Meaning |", "|---|---|---|"]
+    for name in sorted(errors.__all__, key=lambda name: getattr(getattr(errors, name), "code", "")):
+        kind = getattr(errors, name)
+        if inspect.isclass(kind) and issubclass(kind, errors.ContextEngineError):
+            meaning = (inspect.getdoc(kind) or "").split("\n\n")[0]
+            rows.append(f"| `{kind.code}` | `{name}` | {_cell(meaning)} |")
+    tree = (errors.__doc__ or "").partition("\n\n")[2].rstrip()
+    intro = (
+        "`code` is stable; a message may be reworded. Errors of a source appear in the result and do not end a search."
+    )
+    return _page("Errors", intro, f"```text\n{tree}\n```", "\n".join(rows))
+
+
+def cli_page() -> Iterator[str]:
+    """Yield the lines of the page on the command line."""
+    yield "# Command line\n"
+    yield "Every command has `--help`. Commands with `--json` write one JSON document to standard output."
+    for path, command in sorted(_commands(command_line, ("context-engine",))):
+        context = click.Context(command, info_name=" ".join(path))
+        yield f"\n## {' '.join(path[1:])}\n" if path[1:] else "\n## context-engine\n"
+        yield f"```text\n{' '.join(command.get_usage(context).split())}\n```\n"
+        yield _help(command)
+        yield from _parameters(command, context)
+
+
+def _commands(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    yield path, command
+    if isinstance(command, click.Group):
+        for name in command.commands:
+            yield from _commands(command.commands[name], (*path, name))
+
+
+def _help(command: click.Command) -> str:
+    """The help text; what click is told not to rewrap keeps its lines."""
+    paragraphs = (inspect.cleandoc(command.help or "")).split("\n\n")
+    kept = (
+        f"```text\n{one.removeprefix(chr(8)).strip(chr(10))}\n```" if one.startswith("\b") else one
+        for one in paragraphs
+    )
+    return "\n\n".join(kept)
+
+
+def _parameters(command: click.Command, context: click.Context) -> Iterator[str]:
+    records = [record for one in command.get_params(context) if (record := one.get_help_record(context))]
+    if records:
+        yield "\n| Option | Meaning |\n|---|---|"
+        yield from (f"| `{_cell(name)}` | {_cell(text)} |" for name, text in records)
+
+
+if __name__ == "__main__":
+    outdated = [
+        name
+        for name, text in pages().items()
+        if not (PAGES / name).is_file() or (PAGES / name).read_text("utf-8") != text
+    ]
+    if "--check" in sys.argv:
+        sys.exit(f"out of date, run python .ci/reference.py: {', '.join(outdated)}" if outdated else 0)
+    PAGES.mkdir(parents=True, exist_ok=True)
+    for page, content in pages().items():
+        (PAGES / page).write_text(content, encoding="utf-8")

@@ -1,0 +1,190 @@
+"""A server asked over a connection: its rate kept, a refused key read again, every refusal an error of ours."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import urlsplit
+
+import httpx
+
+from context_engine.adapters.http.api import Api
+from context_engine.adapters.http.deadline import TimeLimit
+from context_engine.adapters.http.keys import Access, ApiKey
+from context_engine.adapters.http.rate import RateBudget, shared_budget
+from context_engine.adapters.http.statuses import refusal
+from context_engine.adapters.http.transport import HttpAnswer, HttpCall, make_client, send
+from context_engine.core.concurrency.forking import forget_in_child
+from context_engine.core.protocols import Clock
+from context_engine.errors import (
+    ConfigError,
+    SourceAuthError,
+    SourceError,
+    SourceForbidden,
+    SourceRateLimited,
+    SourceUnavailable,
+)
+from context_engine.secrecy import redacted
+from context_engine.settings.connections import Connection
+
+__all__ = ["PHASES", "ApiClient", "Turn"]
+
+PHASES: Final = 3
+"""To connect, to wait, to read: each may take the longest silence borne, and all of them no longer than three."""
+
+Turn = Callable[[Callable[[], HttpAnswer]], HttpAnswer]
+"""Makes a call when its turn has come, and returns its answer."""
+
+
+class ApiClient:
+    """Asks a server. Safe for several threads.
+
+    Args:
+        api: what kind of server it is.
+        connect: returns the connection, its variables and files read anew.
+        clock: the time.
+        sleep: waits for the rate.
+    """
+
+    def __init__(
+        self, api: Api, connect: Callable[[], Connection], clock: Clock, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self.api = api
+        self._connect, self._clock, self._sleep = connect, clock, sleep
+        self.forget()
+        forget_in_child(self)
+
+    def forget(self) -> None:
+        """Have no connection open: a forked child would share them with its parent."""
+        self._lock = threading.Lock()
+        self._clients: dict[Connection, httpx.Client] = {}
+
+    def access(self) -> Access:
+        """Read the connection.
+
+        Raises:
+            ConfigError: it cannot be used.
+        """
+        connection = self._connect()
+        return Access(connection, self._key(connection), self._clock.monotonic())
+
+    def free_calls(self, access: Access) -> int | None:
+        """Return how many calls the plan's rate allows now; None: any number."""
+        return _budget(access).free(access.limit, self._clock.monotonic())
+
+    def call(
+        self,
+        call: HttpCall,
+        access: Access,
+        left: Callable[[], float],
+        *,
+        silence_s: float = 0.0,
+        turn: Turn = lambda make: make(),
+    ) -> HttpAnswer:
+        """Make one call and return the answer, a good one; once more with a key that has changed since it was read.
+
+        Args:
+            call: what is asked.
+            access: as read for this search or question; it takes on a key that has changed.
+            left: seconds until the answer is of no use any more.
+            silence_s: the longest silence borne, where it is longer than the connection's own.
+            turn: makes the call when its turn has come.
+
+        Raises:
+            SourceError: the server gave no good answer, or may not be asked yet.
+        """
+        used = access.key
+        found = self._exchange(call, access, left, silence_s, turn)
+        if isinstance(found, SourceAuthError | SourceForbidden):
+            found = self._rotate(access, used, found) or self._exchange(call, access, left, silence_s, turn)
+        if isinstance(found, SourceError):
+            raise found  # not where it was found: the frames there hold the answer, which may repeat the key
+        return found
+
+    def close(self) -> None:
+        """Close the connections; a later call opens new ones."""
+        with self._lock:
+            clients, self._clients = list(self._clients.values()), {}
+        for client in clients:
+            client.close()
+
+    def _key(self, connection: Connection) -> ApiKey | None:
+        if connection.api_key is None and self.api.key_required:
+            raise ConfigError(f"the connection to {connection.shown_url} has no api_key: {self.api.key_required}")
+        try:
+            return None if connection.api_key is None else ApiKey(connection.api_key, self.api.key_header)
+        except ConfigError as error:
+            problem = f"the connection to {connection.shown_url} cannot be used: {error.problem}"
+        raise ConfigError(problem)
+
+    def _rotate(self, access: Access, used: ApiKey | None, refused: SourceError) -> SourceError | None:
+        """Read the connection again after a refusal; return it, or None where the key has changed."""
+        try:
+            fresh = self.access()
+        except ConfigError as error:
+            return type(refused)(f"{refused}; reading it again failed: {error}")
+        if fresh.key == used:
+            return refused
+        access.connection, access.key = fresh.connection, fresh.key
+        return None
+
+    def _exchange(
+        self, call: HttpCall, access: Access, left: Callable[[], float], silence_s: float, turn: Turn
+    ) -> HttpAnswer | SourceError:
+        """Return the good answer of one call, or the error that any other is."""
+        connection, key, name = access.connection, access.key, self._name(access.connection)
+        longest_s = max(connection.timeout_s, silence_s)
+        client, url = self._client(connection), self.api.root(connection.base_url)
+
+        def make() -> HttpAnswer:
+            self._take(call, access, left)
+            due = self._clock.monotonic() + PHASES * longest_s
+            limit = TimeLimit(longest_s, lambda: min(left(), due - self._clock.monotonic()))
+            return send(client, url, call, key, limit=limit, max_bytes=self.api.max_bytes, name=name)
+
+        answer = turn(make)
+        if answer.status in self.api.good:
+            return answer
+        hide = redacted if key is None else key.hide
+        error = refusal(answer, self.api.statuses, name=name, now=self._clock.now(), hide=hide)
+        if isinstance(error, SourceRateLimited) and answer.status in self.api.counts_refusals:
+            _budget(access).refused(self._clock.monotonic())
+        return error
+
+    def _take(self, call: HttpCall, access: Access, left: Callable[[], float]) -> None:
+        """Count the call within the plan's rate; wait for it where the API's calls do."""
+        if call.method not in self.api.counted_methods:
+            return
+        budget = _budget(access)
+        while wait := budget.take(access.limit, self._clock.monotonic(), access.since):
+            if not self.api.waits_for_rate or wait >= left():
+                raise SourceRateLimited(
+                    f"the budget of calls a minute is used up for another {wait:.0f} s, so "
+                    f"{self._name(access.connection)} was not asked",
+                    retryable=True,
+                    retry_after_s=round(wait, 3),
+                )
+            self._sleep(wait)
+
+    def _client(self, connection: Connection) -> httpx.Client:
+        """Return the client of a connection; a new key needs no new one."""
+        keyless = connection.model_copy(update={"api_key": None})
+        with self._lock:
+            if keyless not in self._clients:
+                most = None if self.api.bounded_elsewhere else connection.max_connections
+                try:
+                    self._clients[keyless] = make_client(keyless, max_connections=most)
+                except ConfigError as error:
+                    raise SourceUnavailable(f"its connection cannot be used: {error}") from None
+            return self._clients[keyless]
+
+    def _name(self, connection: Connection) -> str:
+        """Return what messages call the server: the expression of its URL where it came from a variable."""
+        shown = connection.shown_url
+        return self.api.name or (shown if "${" in shown else str(urlsplit(shown).hostname))
+
+
+def _budget(access: Access) -> RateBudget:
+    return shared_budget(access.server, access.fingerprint)

@@ -1,0 +1,217 @@
+"""One HTTP call: no cookies kept, no redirect followed, time and size bounded, failures in our own errors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import httpx
+
+from context_engine.adapters.http.deadline import TimeLimit, keep_deadlines
+from context_engine.adapters.http.keys import ApiKey
+from context_engine.adapters.http.tls import tls_context
+from context_engine.errors import SourceError, SourceProtocolError, SourceTimeout, SourceUnavailable
+from context_engine.settings.connections import Connection
+
+__all__ = ["HttpAnswer", "HttpCall", "make_client", "send"]
+
+_CONNECT_S: Final = 5.0
+_KEEP_ALIVE_S: Final = 5.0
+_MOST_IDLE: Final = 32
+"""Every call goes through every idle connection."""
+
+_HEADERS: Final = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "context-engine"}
+
+
+class HttpCall(NamedTuple):
+    """What is asked: a method, a path below the API's root, a JSON body or none."""
+
+    method: str
+    path: str
+    body: Mapping[str, Any] | None = None
+
+
+class HttpAnswer(NamedTuple):
+    """What came back; the names of headers are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def __repr__(self) -> str:
+        """Return no word of it: a server may repeat the key."""
+        return f"HttpAnswer({self.status}, {len(self.body)} bytes)"
+
+    def json(self) -> Any:
+        """Return the parsed body.
+
+        Raises:
+            SourceProtocolError: it is not JSON.
+        """
+        try:
+            return json.loads(self.body)
+        except (ValueError, RecursionError):
+            pass  # raised below: the parser's error holds the body
+        raise SourceProtocolError(self._no_json())
+
+    def _no_json(self) -> str:
+        kind = self.headers.get("content-type", "").partition(";")[0] or "nothing"
+        return (
+            f"the answer is not JSON ({kind}, {len(self.body)} bytes): check that the connection's base_url is the "
+            "API's and that no proxy or sign-in page answers in its place"
+        )
+
+
+class _NoCookies(httpx.Cookies):
+    """Stays empty."""
+
+    def extract_cookies(self, response: httpx.Response) -> None:
+        """Keep nothing of a response."""
+
+
+class _Client(httpx.Client):
+    """A client that keeps no cookies."""
+
+    @property
+    def cookies(self) -> httpx.Cookies:
+        """None, always."""
+        return _NO_COOKIES
+
+    @cookies.setter
+    def cookies(self, cookies: Any) -> None:
+        raise TypeError("this client keeps no cookies")
+
+
+_NO_COOKIES: Final = _NoCookies()
+
+
+def make_client(connection: Connection, *, max_connections: int | None = None) -> httpx.Client:
+    """Return a client for a connection; the key is not in it.
+
+    Args:
+        connection: its certificates and its proxy.
+        max_connections: parallel calls; None where something else bounds them.
+
+    Raises:
+        ConfigError: a certificate file that cannot be used.
+    """
+    client = _Client(
+        verify=tls_context(connection),
+        proxy=connection.proxy.get_secret_value() if connection.proxy else None,
+        limits=httpx.Limits(
+            max_connections=max_connections,
+            max_keepalive_connections=min(connection.max_connections, _MOST_IDLE),
+            keepalive_expiry=_KEEP_ALIVE_S,
+        ),
+        follow_redirects=False,
+    )
+    keep_deadlines(client)
+    return client
+
+
+def send(
+    client: httpx.Client,
+    url: str,
+    call: HttpCall,
+    key: ApiKey | None,
+    *,
+    limit: TimeLimit,
+    max_bytes: int,
+    name: str,
+) -> HttpAnswer:
+    """Make one call and return the answer, whatever its status.
+
+    Args:
+        client: from `make_client`.
+        url: below which the call's path lies.
+        call: what is asked.
+        key: goes on the request.
+        limit: the longest silence borne, and when the answer must be there to its last byte.
+        max_bytes: longest answer that is read.
+        name: what messages call the server.
+
+    Raises:
+        SourceTimeout, SourceUnavailable: no answer.
+        SourceProtocolError: a redirect, a compressed or an overlong answer.
+    """
+    if min(limit.left(), limit) <= 0:
+        raise SourceTimeout("no time was left to ask", retryable=True)
+    answer = _exchange(client, url, call, key, limit, max_bytes, name)
+    if isinstance(answer, SourceError):
+        raise answer  # not where it was found: the transport's error and its frames hold the request, and so the key
+    return answer
+
+
+def _exchange(
+    client: httpx.Client,
+    url: str,
+    call: HttpCall,
+    key: ApiKey | None,
+    limit: TimeLimit,
+    max_bytes: int,
+    name: str,
+) -> HttpAnswer | SourceError:
+    connect, pool = TimeLimit(min(limit, _CONNECT_S), limit.left), max(min(limit, limit.left()), 0.0)
+    timeout = {"connect": connect, "read": limit, "write": limit, "pool": pool}
+    try:
+        whole = _url(f"{url}/{call.path}")
+        request = httpx.Request(call.method, whole, headers=_HEADERS, json=call.body, extensions={"timeout": timeout})
+        response = client.send(request, stream=True, auth=key)
+        try:
+            return _read(response, limit, max_bytes, name)
+        finally:
+            response.close()
+    except (httpx.HTTPError, httpx.InvalidURL, RuntimeError) as error:  # the last: closed meanwhile, or no thread left
+        return _failure(error, name, limit)
+
+
+@lru_cache(maxsize=1024)
+def _url(text: str) -> httpx.URL:
+    """Return the whole URL; reading one takes a tenth of a call."""
+    return httpx.URL(text)
+
+
+def _failure(error: Exception, name: str, limit: TimeLimit) -> SourceError:
+    kind = type(error).__name__
+    if isinstance(error, httpx.PoolTimeout):
+        return SourceTimeout(
+            f"all connections to {name} were in use: raise max_connections, or lower the load", retryable=True
+        )
+    if isinstance(error, httpx.ConnectTimeout | httpx.ConnectError | httpx.ProxyError):
+        return SourceUnavailable(
+            f"{name} could not be reached ({kind}): check base_url, proxy and network", retryable=True
+        )
+    if isinstance(error, httpx.TimeoutException):
+        if limit.left() <= 0:
+            return _late(name)
+        problem = f"{name} was silent for {limit:g} s ({kind}): lower its load, or raise timeout_s of the connection"
+        return SourceTimeout(problem, retryable=True)
+    if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol):
+        return SourceUnavailable("the connection's base_url cannot be asked: correct it")
+    return SourceUnavailable(f"the connection to {name} broke ({kind})", retryable=True)
+
+
+def _late(name: str) -> SourceTimeout:
+    return SourceTimeout(f"{name} did not answer in time: the answer was not all there", retryable=True)
+
+
+def _read(response: httpx.Response, limit: TimeLimit, max_bytes: int, name: str) -> HttpAnswer | SourceError:
+    headers = {header.lower(): value for header, value in response.headers.items()}
+    if response.is_redirect:
+        return SourceProtocolError(f"{name} answers with a redirect, which is not followed: correct base_url")
+    if headers.get("content-encoding", "identity") != "identity":
+        return SourceProtocolError("the answer is compressed, which was not asked for: a proxy in between changes it")
+    too_long = SourceProtocolError(f"the answer is longer than {max_bytes // 1024 // 1024} MiB: ask for less at once")
+    length = headers.get("content-length", "")
+    if length.isdecimal() and float(length) > max_bytes:
+        return too_long
+    body = bytearray()
+    for part in response.iter_raw():
+        body += part
+        if len(body) > max_bytes:
+            return too_long
+        if limit.left() <= 0:
+            return _late(name)
+    return HttpAnswer(response.status_code, headers, bytes(body))

@@ -1,0 +1,113 @@
+"""How Dify is asked, and what it means by an answer that is no success.
+
+Dify says 400 for outages behind it and 403 for its rate limit, so status alone decides little: its words do. They may
+hold SQL, hosts and the query, and are never passed on. Its rate limit counts refused calls too, in a sliding window.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from context_engine.adapters.http import Api, Meaning, versioned
+from context_engine.adapters.http.rate import WINDOW_S
+from context_engine.errors import (
+    SourceAuthError,
+    SourceForbidden,
+    SourceNotFound,
+    SourceProtocolError,
+    SourceRateLimited,
+    SourceUnavailable,
+)
+
+__all__ = ["DIFY"]
+
+_RATE: Final = re.compile(r"rate limit", re.IGNORECASE)
+_SWITCHED_OFF: Final = re.compile(r"api access is not enabled", re.IGNORECASE)
+_NO_INDEX: Final = re.compile(
+    r"relation \"embedding_vector_index\S*\" does not exist|index_not_found|no such index|collection \S+ (?:not found|"
+    r"does not exist)|can't find collection|could not find class",
+    re.IGNORECASE,
+)
+_OUTAGE: Final = re.compile(
+    r"plugin daemon|connection (?:refused|reset|aborted|timed out|error)|connect(?:ion)? timeout|could not connect|"
+    r"failed to (?:connect|establish)|max retries exceeded|server closed the connection|remaining connection slots|"
+    r"unreachable|timed? ?out|temporar(?:y|ily)|name or service not known|bad gateway|service unavailable",
+    re.IGNORECASE,
+)
+_HARMLESS: Final = re.compile(
+    r"Content is empty|Exceeded maximum segments limit of \d+|Metadata name already exists|"
+    r"The dataset name already exists|Process rule rules is required|Document is not completed|Document is disabled|"
+    r"doc_form is different from the dataset doc_form|Documents? not found|Segment not found|"
+    r"indexing_technique is required"
+)
+"""What Dify says of a write, as far as it holds nothing but Dify's own words."""
+
+_MODEL_CODES: Final = frozenset(
+    {"provider_not_initialize", "provider_quota_exceeded", "model_currently_not_support", "completion_request_error"}
+)
+_MODEL: Final = re.compile(
+    r"provider .* does not exist|no default model|default model not found|credentials|quota", re.IGNORECASE
+)
+
+
+def _bad_request(code: str, message: str) -> Meaning:
+    if _OUTAGE.search(message):
+        problem = "a part behind Dify is down (plugin daemon, model or vector store)"
+        return Meaning(SourceUnavailable, problem, "Dify's log says which", retryable=True)
+    if _NO_INDEX.search(message):
+        problem = "has no index for this search method: it is empty, or indexed by another technique"
+        return Meaning(SourceNotFound, problem)
+    if code in _MODEL_CODES or _MODEL.search(message):
+        problem = "Dify cannot use the embedding or rerank model of the dataset"
+        remedy = "set it up in Dify, or use a dataset of indexing_technique economy, which needs none"
+        return Meaning(SourceUnavailable, problem, remedy)
+    said = _HARMLESS.search(message)
+    if said is not None:
+        return Meaning(SourceProtocolError, "Dify refused the request", said[0])
+    return Meaning(SourceProtocolError, "Dify refused the request (400)", "the debug log holds its words")
+
+
+def _forbidden(code: str, message: str) -> Meaning:
+    if code == "archived_document_immutable":
+        return Meaning(SourceForbidden, "the document is archived in Dify, where it cannot be changed", "unarchive it")
+    if _RATE.search(message):
+        problem = "the workspace's rate limit is used up"
+        remedy = "set rate_per_minute in the connection to the plan's number"
+        return Meaning(SourceRateLimited, problem, remedy, retryable=True, pause_s=WINDOW_S)
+    if _SWITCHED_OFF.search(message):
+        problem = "API access to the dataset is switched off"
+        return Meaning(SourceForbidden, problem, "switch it on in the dataset's settings")
+    problem = "the key has no access to the dataset"
+    return Meaning(SourceForbidden, problem, "it belongs to another workspace, or was withdrawn")
+
+
+def _not_found(code: str, message: str) -> Meaning:
+    said = _HARMLESS.search(message)
+    if said is not None:
+        return Meaning(SourceNotFound, "Dify refused the request", said[0])
+    if code == "not_found":
+        return Meaning(SourceNotFound, "no such dataset in the key's workspace", "correct dataset_ids")
+    return Meaning(SourceNotFound, "Dify's API is not at base_url", "correct it in the connection")
+
+
+DIFY: Final = Api(
+    name="Dify",
+    root=versioned("v1"),
+    key_required="give it a dataset key ('dataset-…') of Dify",
+    good=frozenset({200, 201, 204}),
+    counted_methods=frozenset({"POST", "PUT", "PATCH", "DELETE"}),
+    counts_refusals=frozenset({403}),
+    bounded_elsewhere=True,
+    statuses={
+        400: _bad_request,
+        401: Meaning(
+            SourceAuthError,
+            "the API key was refused",
+            "give the connection a dataset key ('dataset-…') of the right workspace",
+        ),
+        403: _forbidden,
+        404: _not_found,
+    },
+)
+"""The API of Dify's datasets."""

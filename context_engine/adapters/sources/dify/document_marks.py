@@ -1,0 +1,192 @@
+"""What the documents that this package writes to Dify are known by: their marks and metadata, for people their names.
+
+The marks are metadata fields. The hash and the measure of what is stored are assigned last, after Dify was asked what
+it holds, so a document is whole if it has them. The name says nothing to this package: it is made for those who see it
+in Dify, where two documents must not have one, for Dify would write one over the other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, date, datetime, time
+from itertools import count
+from typing import Any, Final, NamedTuple
+
+from context_engine.adapters.sources.dify.content_digest import Stored
+from context_engine.adapters.sources.dify.metadata import CLAIMS, MARKED, MARKS
+from context_engine.core.models import Chunk, utc_text
+from context_engine.errors import SourceProtocolError
+
+__all__ = [
+    "MOST_NAME", "Key", "Row", "Value", "document_name", "fields_of", "fitted", "free_name", "kind_of", "marks_of",
+    "read_row",
+]  # fmt: skip
+
+MOST_NAME: Final = 200
+"""Characters of a document's name; Dify cuts off what is beyond."""
+
+_MOST_VALUE: Final = 1000
+_TAG: Final = re.compile(r"\[ce-[0-9a-f]{12}(?:\.\d+)?\]$")
+"""What names ended in once, and what is left of a run that was broken off then is known by."""
+
+Value = str | int | float | bool | date | datetime
+Key = tuple[str, str, str]
+"""Source id, document id, version."""
+
+
+class Row(NamedTuple):
+    """A document as Dify lists it.
+
+    Attributes:
+        key: None for a document that does not say which one of ours it is.
+        content_hash: None where it is not whole.
+        stored: what was written to it; None where that was not noted.
+        characters: what Dify counts in it now; None where it does not say.
+        age: sorts the documents of a dataset, the oldest first.
+        ours: whether this package made it.
+        empty: made through the API and holding nothing, neither text nor metadata: what a run leaves that is killed
+            between making a document and saying what it is.
+        hidden: disabled or archived in Dify.
+        ready: whether its indexing has ended well.
+    """
+
+    dify_id: str
+    name: str
+    key: Key | None
+    content_hash: str | None
+    stored: Stored | None
+    characters: int | None
+    age: tuple[float, float, str]
+    ours: bool
+    empty: bool
+    hidden: bool
+    ready: bool
+
+    @property
+    def as_written(self) -> bool:
+        """Whether it is whole, and by Dify's own count holds what was written to it."""
+        measured = self.stored is not None and self.characters in (None, self.stored.characters)
+        return self.content_hash is not None and self.ready and measured
+
+
+def document_name(key: Key, title: str | None, number: int = 1) -> str:
+    """Return a name for people; the id, or the path of a document without one, and the version tell it from others.
+
+    Args:
+        key: source id, document id, version.
+        title: the document's.
+        number: tells it from documents of the same name.
+
+    >>> document_name(("sops", "NPA-SOP-001", "3.2"), "New products")
+    'New products (NPA-SOP-001 3.2)'
+    >>> document_name(("sops", "desks/rates.md", ""), None, 2)
+    'desks/rates.md (2)'
+    """
+    _, document_id, version = key
+    identity = " ".join(" ".join(part for part in (document_id, version) if part).split())
+    shown = " ".join((title or "").split())
+    alone = not shown or title == document_id
+    told = "; ".join([*([] if alone else [identity]), *([str(number)] if number > 1 else [])])
+    end = f" ({told})" if told else ""
+    if len(end) > MOST_NAME // 2:
+        end = f" (…{end[-MOST_NAME // 2 :]}"
+    start = identity if alone else shown
+    most = MOST_NAME - len(end)
+    return (start if len(start) <= most else f"{start[: most - 1]}…") + end
+
+
+def free_name(key: Key, title: str | None, taken: Collection[str], first: int = 1) -> str:
+    """Return the document's name with the first number, from `first`, that makes it another than those taken."""
+    return next(name for number in count(first) if (name := document_name(key, title, number)) not in taken)
+
+
+def read_row(row: Any) -> Row:
+    """Read a document of Dify's list.
+
+    Raises:
+        SourceProtocolError: it is none.
+    """
+    if not isinstance(row, Mapping) or not isinstance(row.get("id"), str):
+        raise SourceProtocolError("Dify's list of documents cannot be read")
+    given = row.get("doc_metadata") if isinstance(row.get("doc_metadata"), list) else []
+    fields = {
+        str(one.get("name")): one.get("value")
+        for one in given or ()
+        if isinstance(one, Mapping) and one.get("id") != "built-in"
+    }
+    name, words = str(row.get("name", "")), row.get("word_count")
+    source_id, document_id = fields.get(MARKS.source_id), fields.get(MARKED)
+    known = bool(source_id and document_id)
+    hashed = fields.get(MARKS.content_hash) if known else None
+    return Row(
+        dify_id=row["id"],
+        name=name,
+        key=(str(source_id), str(document_id), str(fields.get(MARKS.version) or "")) if known else None,
+        content_hash=str(hashed) if hashed else None,
+        stored=Stored.read(fields.get(MARKS.stored)),
+        characters=words if isinstance(words, int) else None,
+        age=(_number(row.get("created_at")), _number(row.get("position")), row["id"]),
+        ours=known or _TAG.search(name) is not None,
+        empty=not fields and not words and row.get("created_from") == "api",
+        hidden=row.get("enabled") is False or row.get("archived") is True,
+        ready=row.get("indexing_status") in ("completed", None),
+    )
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def marks_of(source_id: str, document_id: str, version: str, title: str | None) -> dict[str, Value]:
+    """Return the marks of a document that say which one it is."""
+    marks = {MARKS.source_id: source_id, MARKED: document_id, MARKS.version: version, MARKS.title: title or ""}
+    return {name: value for name, value in marks.items() if value}
+
+
+def fields_of(chunks: Sequence[Chunk], names: Mapping[str, str]) -> dict[str, Value]:
+    """Return the metadata of a document: what its chunks claim, and whatever further fields all of them share.
+
+    Args:
+        chunks: of one document.
+        names: {our name: Dify's name} where the manifest gives one.
+    """
+    if not chunks:
+        return {}
+    first = chunks[0]
+    claims = {names.get(name, name): getattr(first, name) for name in CLAIMS}
+    shared = {
+        name: value
+        for name, value in first.metadata.items()
+        if isinstance(value, str | int | float) and all(one.metadata.get(name) == value for one in chunks[1:])
+    }
+    return {name: value for name, value in {**shared, **claims}.items() if value is not None and value != ""}
+
+
+def kind_of(value: Value) -> str:
+    """Return the type of a new metadata field for a value."""
+    return "number" if isinstance(value, int | float) and not isinstance(value, bool) else "string"
+
+
+def fitted(value: Value, kind: str) -> str | int | float | None:
+    """Return a value as a field of a type holds it; None where it cannot.
+
+    A date is ISO text, a number such as 20260115, or unix seconds at midnight UTC.
+
+    >>> fitted(date(2026, 1, 15), "string"), fitted(date(2026, 1, 15), "number"), fitted("soon", "number")
+    ('2026-01-15', 20260115, None)
+    """
+    if isinstance(value, datetime):
+        return utc_text(value) if kind == "string" else int(value.timestamp())
+    if isinstance(value, date):
+        if kind == "time":
+            return int(datetime.combine(value, time(), UTC).timestamp())
+        return value.isoformat() if kind == "string" else value.year * 10_000 + value.month * 100 + value.day
+    if isinstance(value, bool) or kind == "string":
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        return text if kind == "string" and len(text) <= _MOST_VALUE else None
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return int(number) if number.is_integer() else number

@@ -1,0 +1,133 @@
+"""The configuration and the base a command works with; the demo bank where there is no configuration."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from context_engine.apps.cli.app import with_debug
+from context_engine.apps.cli.console import note
+from context_engine.apps.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from context_engine.adapters.sources.local import LocalBase
+    from context_engine.wiring import Setup
+    from context_engine.wiring.models import Models
+
+__all__ = ["CliContext", "Place", "open_context", "placed"]
+
+_NAMED: Final = ("--config-dir", "CONTEXT_ENGINE_CONFIG_DIR")
+DEMO_NOTE: Final = (
+    "No domain is configured: this is the demo bank, all of it fictitious. 'context-engine init DIR' starts your own."
+)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the user says configuration and data are; None: not said."""
+
+    config_dir: str | None
+    data_dir: str | None
+    stage: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CliContext:
+    """A loaded configuration with the folder of its data.
+
+    Attributes:
+        demo: the domains are the demo bank's.
+    """
+
+    setup: Setup
+    data_dir: Path
+    demo: bool
+
+    @property
+    def base(self) -> Path:
+        """The folder of the embedded base."""
+        from context_engine.adapters.sources.factory import base_path
+
+        return base_path(self.data_dir)
+
+    def open_base(self, models: Models | None = None) -> LocalBase:
+        """Return the embedded base as the settings have it, with the embedder that they name.
+
+        Args:
+            models: those to open, for who asks them afterwards what they did.
+        """
+        from context_engine.adapters.sources.factory import open_base
+        from context_engine.core.engine import SystemClock
+
+        settings, models = self.setup.resolver.base().values, models or self.setup.models(self.data_dir)
+        return open_base(self.base, settings, models.embedder(), SystemClock())
+
+
+def placed(command: F) -> F:
+    """Give a command the options that say where things are, as one argument `place`."""
+
+    def gather(**options: Any) -> Any:
+        place = Place(options.pop("config_dir"), options.pop("data_dir"), options.pop("stage"))
+        return command(place=place, **options)
+
+    gather.__name__, gather.__doc__ = command.__name__, command.__doc__
+    gather.__click_params__ = list(getattr(command, "__click_params__", []))  # type: ignore[attr-defined]
+    options = (
+        click.option("--config-dir", metavar="DIR", help="Folder with config/ and manifests/."),
+        click.option(
+            "--data-dir",
+            metavar="DIR",
+            help="Folder of the embedded base; else one for each configuration.",
+        ),
+        click.option("--stage", metavar="NAME", help="Overlay of connections and dataset ids, e.g. uat."),
+    )
+    for option in reversed(options):
+        gather = option(gather)
+    return with_debug(gather)  # type: ignore[return-value]
+
+
+def open_context(place: Place, *, domain: str | None = None, build_demo: bool = True) -> CliContext:
+    """Load the configuration; without any domain, and with no folder named, take the demo bank.
+
+    Args:
+        place: what the user said.
+        domain: that will be asked; the demo's base is not built for one that is not known.
+        build_demo: have the demo's base built if it is not there.
+
+    Raises:
+        ConfigError: the configuration or the data folder cannot be used.
+        UnknownDomain: the demo bank has no such domain.
+    """
+    from context_engine.settings import find_config
+    from context_engine.wiring import load_setup
+
+    paths = find_config(place.config_dir, env=os.environ, cwd=Path.cwd())
+    if paths.manifests() or paths.origin in _NAMED:
+        setup = load_setup(config_dir=place.config_dir, stage=place.stage)
+        _warn(setup)
+        return CliContext(setup, setup.data_dir(place.data_dir), demo=False)
+    from context_engine import demo
+    from context_engine.settings import find_data_dir
+
+    setup = load_setup(config_dir=place.config_dir, manifest_dir=demo.MANIFESTS, stage=place.stage)
+    _warn(setup)
+    note(DEMO_NOTE)
+    if domain is not None:
+        setup.registry.domain(domain)
+    folder = find_data_dir(place.data_dir, env=setup.env, cwd=setup.cwd)
+    if not build_demo:
+        return CliContext(setup, demo.data_dir(folder), demo=True)
+    with progress_bar("Building the demo bank's knowledge base (once) …") as progress:
+        return CliContext(setup, demo.ensure_base(folder, setup.registry, progress), demo=True)
+
+
+def _warn(setup: Setup) -> None:
+    for warning in setup.config.warnings:
+        note(f"warning: {warning}", style="yellow")

@@ -1,0 +1,241 @@
+"""Admission: a source's answer is validated before anything trusts it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+from datetime import UTC, date, datetime
+from functools import lru_cache
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+from context_engine.core.engine.sanitize_chunk import (
+    chunk_id_of,
+    chunk_label,
+    excerpt,
+    is_valid_scorer,
+    sanitized_chunk,
+    sanitized_error,
+    sanitized_notice,
+)
+from context_engine.core.models import (
+    NOTHING,
+    TIERS,
+    Chunk,
+    Classification,
+    FetchedAtBasis,
+    Notice,
+    NoticeCode,
+    Score,
+    ScoreKind,
+    SourceAnswer,
+    SourceType,
+    TrustClass,
+    about,
+    usable_score,
+)
+from context_engine.errors import SourceError, SourceProtocolError
+
+__all__ = ["ValidatedAnswer", "valid_chunk", "validate_answer"]
+
+_MOST_NOTICES: Final = 200
+_MOST_WHOLE: Final = 2**1023
+"""A larger number is not valid JSON, and Python refuses to write it."""
+
+
+class ValidatedAnswer(NamedTuple):
+    """A checked answer: its chunks cut at top_k, how many were cut, how many were refused, and notices.
+
+    Attributes:
+        cut: chunks past top_k that were left out.
+        rejected: what was refused: not a chunk, or without text.
+        retrieved_at: when the source says it answered, aware; None where it does not say.
+        failures: what parts of the source could not get.
+        by_keywords: as in `SourceAnswer`.
+    """
+
+    chunks: tuple[Chunk, ...]
+    cut: int
+    rejected: int
+    notices: tuple[Notice, ...]
+    retrieved_at: datetime | None = None
+    failures: tuple[SourceError, ...] = ()
+    by_keywords: bool = False
+
+
+def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnswer:
+    """Return the usable part of an answer.
+
+    Chunks past top_k are cut and counted, without looking at them. What is not a chunk with text is refused and
+    counted. A field whose value is not what it should be counts as not known, a score that its kind cannot be as
+    absent; text is made valid, metadata bounded. A notice says each of it.
+
+    Raises:
+        SourceProtocolError: not a `SourceAnswer`, or its chunks are not a sequence.
+    """
+    if not isinstance(answer, SourceAnswer):
+        raise SourceProtocolError(
+            f"search() returned {type(answer).__name__} instead of a SourceAnswer", source_id=source_id
+        )
+    chunks: Any = answer.chunks
+    if (
+        isinstance(chunks, str | bytes | Mapping | Set)
+        or not hasattr(chunks, "__len__")
+        or not hasattr(chunks, "__iter__")
+    ):
+        raise SourceProtocolError(f"its chunks are {type(chunks).__name__} instead of a list", source_id=source_id)
+    notices = [sanitized_notice(one, source_id) for one in answer.notes]
+    kept: list[Chunk] = []
+    rejected = 0
+    for chunk in islice(chunks, top_k):
+        if _is_chunk(chunk):
+            kept.append(valid_chunk(chunk, notices))
+        else:
+            rejected += 1
+    if rejected:
+        said = f"{rejected} chunk(s) without text were refused"
+        notices.append(Notice(NoticeCode.CHUNKS_REFUSED, source_id, said, {"count": rejected}))
+    retrieved_at = answer.retrieved_at
+    if retrieved_at is not None and not _is_aware(retrieved_at):
+        value = excerpt(retrieved_at)
+        said = f"retrieved_at {value} is not a moment with a time zone and counts as not known"
+        detail = {"field": "retrieved_at", "value": value}
+        notices.append(Notice(NoticeCode.FIELD_UNUSABLE, source_id, said, detail))
+        retrieved_at = None
+    cut = answer.cut + max(len(chunks) - top_k, 0)
+    further = len(notices) - _MOST_NOTICES
+    if further > 0:
+        said = f"and {further} further notes"
+        notices[_MOST_NOTICES:] = [Notice(NoticeCode.NOTICES_LEFT_OUT, source_id, said, {"count": further})]
+    failures = _failures(answer, source_id)
+    known = about(source_id, notices)
+    return ValidatedAnswer(tuple(kept), cut, rejected, known, retrieved_at, failures, answer.by_keywords is True)
+
+
+def valid_chunk(chunk: Chunk, notices: list[Notice]) -> Chunk:
+    """Return what can be used of a chunk: typed fields, scores their kinds can be, valid text, bounded metadata.
+
+    Args:
+        chunk: with text.
+        notices: takes one for whatever was changed.
+    """
+    return sanitized_chunk(_with_valid_scores(_with_valid_fields(chunk, notices), notices), notices)
+
+
+def _failures(answer: SourceAnswer, source_id: str) -> tuple[SourceError, ...]:
+    for error in answer.failures:
+        if not isinstance(error, SourceError):
+            name = type(error).__name__
+            raise SourceProtocolError(f"its failures hold a {name} instead of a SourceError", source_id=source_id)
+        error.source_id = error.source_id or source_id
+        sanitized_error(error)
+    return tuple(answer.failures)
+
+
+def _is_chunk(value: Any) -> bool:
+    """A chunk with text in it; what a source hands over need not be what its annotations say."""
+    content: Any = getattr(value, "content", None)
+    return isinstance(value, Chunk) and isinstance(content, str) and not content.isspace() and content != ""
+
+
+def _is_aware(value: Any) -> bool:
+    try:
+        return isinstance(value, datetime) and value.utcoffset() is not None and bool(value.astimezone(UTC))
+    except OverflowError:  # the last evening of the year 9999, west of Greenwich
+        return False
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_WHOLE
+
+
+def _is_day(value: Any) -> bool:
+    return isinstance(value, date) and not isinstance(value, datetime)
+
+
+def _one_of(vocabulary: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, vocabulary)
+
+
+_CHECKS: Final[Mapping[str, Callable[[Any], bool]]] = {
+    **dict.fromkeys(("chunk_id", "source_id", "document_id", "document_version", "dataset_id"), _is_text),
+    **dict.fromkeys(("title", "section", "doc_type", "superseded_by"), _is_text),
+    "heading_path": lambda value: isinstance(value, tuple) and all(map(_is_text, value)),
+    "position": _is_count,
+    "span": lambda value: isinstance(value, tuple) and len(value) == 2 and all(map(_is_count, value)),
+    "scores": lambda value: isinstance(value, tuple | list),
+    "source_type": _one_of(SourceType),
+    "authority_tier": lambda value: _is_count(value) and value in TIERS,
+    "trust_class": _one_of(TrustClass),
+    "classification": _one_of(Classification),
+    "fetched_at": _is_aware,
+    "fetched_at_basis": _one_of(FetchedAtBasis),
+    "ttl_seconds": _is_count,
+    "effective_from": _is_day,
+    "effective_to": _is_day,
+    "metadata": _one_of(Mapping),
+    "extra": _one_of(Mapping),
+}
+_Field = tuple[int, str, Any, Callable[[Any], bool]]
+_FIELDS: Final[tuple[_Field, ...]] = tuple(
+    (index, name, Chunk._field_defaults[name], _CHECKS[name])
+    for index, name in enumerate(Chunk._fields)
+    if name != "content"
+)
+
+
+_VALID_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
+    **{name: (str,) for name, check in _CHECKS.items() if check is _is_text},
+    "source_type": (SourceType,),
+    "trust_class": (TrustClass,),
+    "classification": (Classification,),
+    "fetched_at_basis": (FetchedAtBasis,),
+    "effective_from": (date,),
+    "effective_to": (date,),
+    "scores": (tuple, list),
+    "metadata": (dict, type(NOTHING)),
+    "extra": (dict, type(NOTHING)),
+}
+"""Types that pass a field's check whatever the value."""
+
+
+@lru_cache(maxsize=1024)
+def _fields_to_check(types: tuple[type, ...]) -> tuple[_Field, ...]:
+    """Return the fields whose values must be checked where a chunk's values have these types; a source's are alike."""
+    return tuple(
+        (index, name, default, check)
+        for index, name, default, check in _FIELDS
+        if types[index] not in _VALID_TYPES.get(name, ()) and (default is not None or types[index] is not type(None))
+    )
+
+
+def _with_valid_fields(chunk: Chunk, notices: list[Notice]) -> Chunk:
+    bad = {}
+    for index, name, default, check in _fields_to_check(tuple(map(type, chunk))):
+        value = chunk[index]
+        if value is not default and not check(value):
+            bad[name] = default
+            said = f"chunk {chunk_label(chunk)}: {name} {excerpt(value)} cannot be used and counts as not known"
+            detail = {"chunk_id": chunk_id_of(chunk), "field": name, "value": excerpt(value)}
+            notices.append(Notice(NoticeCode.FIELD_UNUSABLE, "", said, detail))
+    return chunk._replace(**bad) if bad else chunk
+
+
+def _with_valid_scores(chunk: Chunk, notices: list[Notice]) -> Chunk:
+    """Numbers of other libraries become floats; what is no score, or one its kind cannot be, is left out."""
+    kept = []
+    changed = False
+    for score in chunk.scores:
+        known = type(score) is Score and type(score.kind) is ScoreKind and is_valid_scorer(score.scorer)
+        value = usable_score(score.kind, score.value) if known else None
+        if value is None:
+            said = f"chunk {chunk_label(chunk)}: score {excerpt(score)} counts as absent"
+            detail = {"chunk_id": chunk_id_of(chunk), "value": excerpt(score)}
+            notices.append(Notice(NoticeCode.SCORE_UNUSABLE, "", said, detail))
+        else:
+            kept.append(score if value is score.value else score._replace(value=value))
+        changed = changed or value is None or value is not score.value
+    return chunk._replace(scores=tuple(kept)) if changed else chunk

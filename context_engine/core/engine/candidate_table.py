@@ -1,0 +1,117 @@
+"""What stage 2 knows of every candidate, column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from context_engine.core.models import Fate, Key, Outcome, RawAnswer, ScoreKind, SourceSpec
+from context_engine.core.ranking.candidates import Candidate, pool
+from context_engine.core.ranking.dedup import Match
+
+__all__ = ["CandidateTable", "SelectedCandidate"]
+
+
+class SelectedCandidate(NamedTuple):
+    """A candidate that is returned, with every number it has.
+
+    Attributes:
+        relevance, absolute: its cluster's best.
+        flags: what the steps noted.
+        members: the candidates merged into it, each with its own relevance and its similarity to this one.
+    """
+
+    candidate: Candidate
+    relevance: float
+    absolute: float
+    boost: float
+    final: float
+    rerank_score: float | None
+    flags: tuple[str, ...]
+    members: tuple[tuple[Candidate, float, float], ...]
+
+
+class CandidateTable:
+    """The candidates of a search. A row is a candidate's place in the order of identity.
+
+    Args:
+        answers: stage 1, each with the source's declaration.
+
+    Attributes:
+        tiers: the tier each row ranks by: its source's, 5 where it was demoted.
+        relevance, absolute: of each row; 0 until they are measured, a cluster's best once texts are merged.
+        flags: what the steps noted, by row.
+        notices: what a reader should know of the ranking.
+        members: the rows merged into a row, each with its similarity to it.
+        rerank_scores: the model reranker's, by identity.
+        fates: what became of a row.
+    """
+
+    def __init__(self, answers: Sequence[tuple[SourceSpec, RawAnswer]]) -> None:
+        self.candidates, self.notices = pool(answers)
+        self.keys = [candidate.key for candidate in self.candidates]
+        self.chunks = [candidate.chunk for candidate in self.candidates]
+        self.tiers = [candidate.authority.tier for candidate in self.candidates]
+        self.relevance = [0.0] * len(self.candidates)
+        self.absolute = self.relevance.copy()
+        self.flags: dict[int, tuple[str, ...]] = {}
+        self.members: dict[int, list[tuple[int, float]]] = {}
+        self.rerank_scores: dict[Key, float] = {}
+        self.fates: dict[int, Fate] = {}
+
+    def drop(
+        self, row: int, stage: str, reason: str, value: float | str | None = None, limit: float | str | None = None
+    ) -> None:
+        """Record why a row goes no further."""
+        self.fates[row] = Fate(*self.keys[row], Outcome.DROPPED, stage, reason, value, limit)
+
+    def flag(self, row: int, flag: str) -> None:
+        """Add a flag to a row."""
+        self.flags[row] = (*self.flags.get(row, ()), flag)
+
+    def merge(self, rows: Sequence[int], matches: Sequence[Match | None], limit: float) -> list[int]:
+        """Merge near-duplicates into the row they match, which takes the best of their relevance; return those left.
+
+        Args:
+            rows: in survivor order.
+            matches: of each row, an index into `rows`; None where it matches no row before it.
+            limit: the least similarity of a near-duplicate.
+        """
+        relevance, absolute, left = self.relevance.copy(), self.absolute.copy(), []
+        for row, match in zip(rows, matches):
+            if match is None:
+                left.append(row)
+                continue
+            into = rows[match.into]
+            self.members.setdefault(into, []).append((row, match.similarity))
+            relevance[into] = max(relevance[into], relevance[row])
+            absolute[into] = max(absolute[into], absolute[row])
+            key, kept = self.keys[row], self.keys[into]
+            self.fates[row] = Fate(*key, Outcome.MERGED, "dedup", match.how, match.similarity, limit, kept)
+        self.relevance, self.absolute = relevance, absolute
+        return left
+
+    def best_score(self, row: int, kind: ScoreKind) -> float | None:
+        """Return the highest score of a kind in the row's cluster, None where its own text has none."""
+        value = self.chunks[row].score(kind)
+        if value is None:
+            return None
+        merged = (self.chunks[member].score(kind) for member, _ in self.members.get(row, ()))
+        return max([value, *(score for score in merged if score is not None)])
+
+    def selected(self, row: int, boost: float, final: float) -> SelectedCandidate:
+        """Return a row with every number it has, and record that it is returned."""
+        self.fates[row] = Fate(*self.keys[row], Outcome.RETURNED, "select", "returned", final)
+        return SelectedCandidate(
+            candidate=self.candidates[row],
+            relevance=self.relevance[row],
+            absolute=self.absolute[row],
+            boost=boost,
+            final=final,
+            rerank_score=self.rerank_scores.get(self.keys[row]),
+            flags=self.flags.get(row, ()),
+            members=tuple(
+                (self.candidates[member], self.relevance[member], similarity)
+                for member, similarity in self.members.get(row, ())
+            ),
+        )

@@ -1,0 +1,28 @@
+"""Exact matches first: chunks with what a query names exactly, before those without, whatever their tier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from context_engine.core.models import Chunk, PreparedQuery, Settings
+from context_engine.core.query import exact_first
+from context_engine.core.ranking.relevance import label_of
+
+__all__ = ["exact_matches_first"]
+
+
+def exact_matches_first(
+    query: PreparedQuery | None, relevance: list[float], chunks: Sequence[Chunk], settings: Settings
+) -> list[float]:
+    """Return relevance at which no tier lifts a chunk without the quoted phrase or code above one with it.
+
+    Unchanged where `exact_first` is off; see `query.exact_first`.
+    """
+    if query is None or not settings.exact_first:
+        return relevance
+    boosts, weight = settings.authority_boosts, settings.relevance_weight
+    reach = settings.authority_weight * (boosts.of(1) - boosts.of(5))
+    margin = min(reach / weight, 1.0) if weight else 1.0
+    return exact_first(
+        query, relevance, [chunk.content for chunk in chunks], [label_of(chunk) for chunk in chunks], margin
+    )

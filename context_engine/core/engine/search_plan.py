@@ -1,0 +1,62 @@
+"""What a search runs with, settled before any source is called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime, tzinfo
+from typing import NamedTuple
+
+from context_engine.core.models import EffectiveSettings, PreparedQuery, SearchRequest, Settings, SourceSpec
+
+__all__ = ["ClockReading", "SearchPlan"]
+
+
+class ClockReading(NamedTuple):
+    """The time of a search, read once.
+
+    Attributes:
+        now: the moment, aware.
+        as_of: the day the answer must be true for.
+        today: whether that day is not past in the domain's time zone.
+    """
+
+    now: datetime
+    as_of: date
+    today: bool
+
+    @classmethod
+    def at(cls, now: datetime, zone: tzinfo, as_of: date | None) -> ClockReading:
+        """Return the reading at a moment.
+
+        Args:
+            now: the moment, aware.
+            zone: the domain's time zone.
+            as_of: the day the request names; None is the current day in that zone.
+        """
+        current = now.astimezone(zone).date()
+        day = as_of or current
+        return cls(now, day, day >= current)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchPlan:
+    """A request with everything that was decided about it.
+
+    Attributes:
+        specs: the sources to search, in the order of the manifest.
+        effective: the settings with their origins.
+        prepared: how the query was understood; None where nothing was made of it.
+        clock: the time of the search.
+    """
+
+    request: SearchRequest
+    specs: tuple[SourceSpec, ...]
+    effective: EffectiveSettings
+    prepared: PreparedQuery | None
+    clock: ClockReading
+    search_id: str
+
+    @property
+    def settings(self) -> Settings:
+        """The values of the settings."""
+        return self.effective.values

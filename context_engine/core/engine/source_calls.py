@@ -1,0 +1,110 @@
+"""The calls of stage 1: the query and its sub-queries, to every source at once, one outcome for each source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from context_engine.core.engine.recall import SourceBulkhead, SourceCall, SourceReply, call_sources
+from context_engine.core.engine.retriever import Recalled, SourceOutcome
+from context_engine.core.engine.search_plan import SearchPlan
+from context_engine.core.engine.source_outcome import source_outcome
+from context_engine.core.engine.subquery_fusion import fused_reply
+from context_engine.core.models import Notice, NoticeCode, SourceQuery, SourceSpec
+from context_engine.core.protocols import Clock
+from context_engine.core.text import segmented
+from context_engine.errors import SourceError
+
+__all__ = ["OpenedSource", "SourceCalls"]
+
+OpenedSource = tuple[SourceSpec, SourceBulkhead | SourceError]
+"""A source ready to be called, or why it could not be opened."""
+
+
+class SourceCalls:
+    """The sources of one search: a `Retriever` that calls them within the search's time.
+
+    Args:
+        sources: in the order of the manifest.
+        clock: the time.
+        started: when the search began.
+        due: when its time is up.
+        seconds: for the first calls, all together; each source has its own limit too.
+    """
+
+    def __init__(
+        self, sources: Sequence[OpenedSource], clock: Clock, *, started: float, due: float, seconds: float
+    ) -> None:
+        self._sources, self._clock = sources, clock
+        self._started, self._due, self._seconds = started, due, seconds
+
+    def recall(self, plan: SearchPlan) -> Recalled:
+        """SourceCall every source."""
+        replies = self._replies(plan, self._sources, plan.settings.stage1_top_k, self._seconds)
+        outcomes = tuple(source_outcome(spec, reply) for (spec, _), reply in zip(self._sources, replies))
+        return Recalled(outcomes, self._ms_since(self._started))
+
+    def recall_more(self, plan: SearchPlan, first: Recalled, places: Sequence[int], top_k: int) -> Recalled | None:
+        """SourceCall some sources again in the time that is left; None where none is."""
+        begun = self._clock.monotonic()
+        if begun >= self._due:
+            return None
+        sources = [self._sources[place] for place in places]
+        replies = dict(zip(places, self._replies(plan, sources, top_k, self._due - begun)))
+        outcomes = tuple(
+            _refilled(plan.specs[place], outcome, replies[place]) if place in replies else outcome
+            for place, outcome in enumerate(first.outcomes)
+        )
+        return Recalled(outcomes, first.elapsed_ms + self._ms_since(begun))
+
+    def _replies(
+        self, plan: SearchPlan, sources: Sequence[OpenedSource], top_k: int, seconds: float
+    ) -> list[SourceReply]:
+        """Return one reply per source."""
+        prepared, settings = plan.prepared, plan.settings
+        texts = (prepared.text, *prepared.sub_queries) if prepared else (plan.request.query,)
+        words = [(text, segmented(text, settings.word_segmenter)) for text in texts]
+        calls = [
+            SourceCall(source, _query(plan, spec, text, terms, top_k, seconds))
+            for spec, source in sources
+            if isinstance(source, SourceBulkhead)
+            for text, terms in words
+        ]
+        replies = iter(call_sources(calls, limit=settings.source_concurrency, clock=self._clock))
+        return [
+            fused_reply([next(replies) for _ in texts], source_id=spec.id, top_k=top_k)._replace(requested_top_k=top_k)
+            if isinstance(source, SourceBulkhead)
+            else SourceReply(None, source, 0.0)
+            for spec, source in sources
+        ]
+
+    def _ms_since(self, moment: float) -> float:
+        return (self._clock.monotonic() - moment) * 1000.0
+
+
+def _query(plan: SearchPlan, spec: SourceSpec, text: str, words: str, top_k: int, seconds: float) -> SourceQuery:
+    settings, request = plan.settings, plan.request
+    return SourceQuery(
+        text=text,
+        words=words,
+        domain=request.domain,
+        top_k=top_k,
+        expansions=plan.prepared.expansions if plan.prepared else (),
+        filters=request.filters,
+        as_of=plan.clock.as_of,
+        timeout_s=min(spec.timeout_s or settings.source_timeout_s, max(seconds, 0.0)),
+        search_id=plan.search_id,
+        caller=request.caller,
+    )
+
+
+def _refilled(spec: SourceSpec, first: SourceOutcome, second: SourceReply) -> SourceOutcome:
+    """The second outcome, with the time of both calls; where the source failed, the first with a notice of that."""
+    outcome = source_outcome(spec, second)
+    elapsed_ms = round(first.status.elapsed_ms + second.elapsed_ms, 3)
+    if not second.failures:
+        return outcome._replace(status=replace(outcome.status, elapsed_ms=elapsed_ms))
+    problem = "; ".join(map(str, second.failures))
+    message = f"asked for more candidates, it failed: {problem}"
+    notice = Notice(NoticeCode.REFILL_FAILED, spec.id, message, {"problem": problem})
+    return first._replace(status=replace(first.status, notices=(*first.status.notices, notice), elapsed_ms=elapsed_ms))

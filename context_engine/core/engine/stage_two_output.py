@@ -1,0 +1,33 @@
+"""What stage 2 computes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from context_engine.core.models import Fate, Key, Notice, RankedChunk, StageTrace, Swap
+
+__all__ = ["StageTwoOutput"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageTwoOutput:
+    """The ranked chunks, and the account of every candidate.
+
+    Attributes:
+        scope_tested: candidates that were tested against the scope threshold.
+        in_scope: whether the best of them reached it.
+        rerank_scores: the model reranker's scores by identity.
+        rerank_failed: the reranker's failure, None where it ran or was not called.
+    """
+
+    chunks: tuple[RankedChunk, ...]
+    fates: tuple[Fate, ...]
+    swaps: tuple[Swap, ...]
+    swap_count: int
+    stages: tuple[StageTrace, ...]
+    notices: tuple[Notice, ...]
+    scope_tested: int
+    in_scope: bool
+    rerank_scores: Mapping[Key, float]
+    rerank_failed: str | None

@@ -1,0 +1,87 @@
+"""What an operator asks of a live source, and what its adapter found: whether it can be searched, and what it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+from context_engine.core.models.notice import Notice, NoticeCode
+
+__all__ = ["Examination", "ExaminationRequest", "notices_about"]
+
+_NO_DETAILS: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExaminationRequest:
+    """How a source is to be examined.
+
+    Attributes:
+        domain: the domain it is examined for.
+        query: a sample query; None: none is to be asked.
+        quick: find out with as few calls as possible whether it can be searched: ask the query only where nothing
+            cheaper tells, and count only what is counted already.
+        timeout_s: seconds for the whole examination.
+        search_timeout_s: seconds that a search of this domain has.
+    """
+
+    domain: str
+    query: str | None = None
+    quick: bool = False
+    timeout_s: float = 20.0
+    search_timeout_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examination:
+    """What was found out about a source, or about one part of it. None: not found out.
+
+    Attributes:
+        id: of a part, such as a dataset id or the name of an index; "" for the source itself.
+        name: of a part, for people.
+        kind: what holds the documents, such as "folder of notes"; of a part, how it is indexed.
+        version: what the server behind the source states.
+        documents: how many can be found.
+        records: chunks that the sample query found.
+        search_method: how it is searched.
+        problems: why it cannot be searched, and how to mend it.
+        warnings: what is wrong, or set unwisely, where it can be searched all the same.
+        parts: what is searched separately, such as datasets.
+        details: what else an operator may want to know; JSON values only.
+    """
+
+    id: str = ""
+    name: str = ""
+    kind: str = ""
+    version: str | None = None
+    documents: int | None = None
+    records: int | None = None
+    search_method: str | None = None
+    problems: tuple[Notice, ...] = ()
+    warnings: tuple[Notice, ...] = ()
+    parts: tuple[Examination, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=lambda: _NO_DETAILS)
+
+    @property
+    def ok(self) -> bool:
+        """Whether all of it can be searched."""
+        return not self.problems and all(part.ok for part in self.parts)
+
+    @property
+    def problem(self) -> str | None:
+        """Its own problems in one sentence, without those of its parts; None where there are none."""
+        return "; ".join(one.message for one in self.problems) or None
+
+    @property
+    def state(self) -> str:
+        """failed, empty (it holds no document) or ok, without regard to its parts."""
+        if self.problems:
+            return "failed"
+        return "empty" if self.documents == 0 else "ok"
+
+
+def notices_about(subject: str, *remarks: str | Notice) -> tuple[Notice, ...]:
+    """Return remarks as notices about a source or a part of it."""
+    return tuple(one if isinstance(one, Notice) else Notice(NoticeCode.SOURCE_NOTE, subject, one) for one in remarks)

@@ -1,0 +1,187 @@
+"""Sanitising: foreign text and metadata, made such that every output can hold them.
+
+Metadata comes from documents, servers and functions that nobody here wrote. A lone surrogate cannot be encoded, a value
+nested 900 deep cannot be written as JSON, a cycle never ends. What is valid is returned as it is, the same object.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import date
+from decimal import Decimal
+from numbers import Integral, Real
+from typing import Any, Final
+
+__all__ = ["is_valid_text", "sanitized_id", "sanitized_mapping", "sanitized_text"]
+
+MOST_DEPTH: Final = 32
+"""Most levels of mappings and lists in the metadata of a chunk, itself the first."""
+MOST_VALUES: Final = 20_000
+"""Most values in it, those of mappings and lists within it among them."""
+MOST_CHARACTERS: Final = 1_000_000
+"""Most characters in it, keys and texts together."""
+
+_MOST_BITS: Final = 1023
+"""Most bits of a whole number; a larger one is not valid JSON, and Python refuses to write it."""
+_NOT_TEXT: Final = re.compile("[\x00\ud800-\udfff]")
+_ATOMS: Final = frozenset((bool, float, type(None), date))
+
+
+def is_valid_text(text: str) -> bool:
+    """Return whether a text is valid Unicode without NUL."""
+    if "\x00" in text:
+        return False
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
+
+
+def sanitized_text(text: str) -> str:
+    """Return the text with U+FFFD for every lone surrogate and NUL; it stays as long as it was."""
+    return text if is_valid_text(text) else _NOT_TEXT.sub("\ufffd", text)
+
+
+def sanitized_id(text: str) -> str:
+    r"""Return an id as valid text that still tells it from others: a lone surrogate as `\udXXX`, NUL as `\x00`."""
+    if is_valid_text(text):
+        return text
+    return text.replace("\x00", r"\x00").encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def sanitized_mapping(
+    mapping: Mapping[Any, Any], *, most_values: int = MOST_VALUES, most_characters: int = MOST_CHARACTERS
+) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """Return a mapping of valid values, and what was changed in it, each a clause about the mapping.
+
+    Texts are valid, keys text, whole numbers not over 300 digits; dates and moments stay, NaN and the infinities too,
+    which are null wherever they are written; any other object is its text. What lies deeper than `MOST_DEPTH`, or
+    beyond the limits, is left out.
+
+    Args:
+        mapping: never changed; returned itself where there is nothing to change.
+        most_values, most_characters: of the whole of it.
+    """
+    try:
+        if isinstance(mapping, dict) and _size(mapping, 1, most_values) <= most_characters:
+            return mapping, ()
+    except _Invalid:
+        pass
+    copy = _Copy(most_values, most_characters)
+    return copy.mapping(mapping, 1), tuple(copy.changes)
+
+
+class _Invalid(Exception):
+    """A value has to be changed."""
+
+
+def _size(value: Any, depth: int, most: int) -> int:
+    """Return the characters and values of valid plain data; raise `_Invalid` where there is anything else."""
+    kind = type(value)
+    if kind is str:
+        if not is_valid_text(value):
+            raise _Invalid
+        return len(value)
+    if kind in _ATOMS:
+        return 1
+    if kind is int:
+        if value.bit_length() > _MOST_BITS:
+            raise _Invalid
+        return 1
+    if depth > MOST_DEPTH or kind not in (dict, list) or len(value) > most:
+        raise _Invalid
+    if kind is list:
+        return len(value) + sum(_size(one, depth + 1, most) for one in value)
+    for key in value:
+        if type(key) is not str:
+            raise _Invalid
+    return sum(_size(key, depth, most) + _size(one, depth + 1, most) for key, one in value.items())
+
+
+class _Copy:
+    """A sanitised copy in the making; `changes` says what was changed, in order, each once."""
+
+    def __init__(self, values: int, characters: int) -> None:
+        self.changes: dict[str, None] = {}
+        self._values, self._characters = values, characters
+
+    def mapping(self, source: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        for raw_key, value in source.items():
+            if self._full():
+                break
+            key = self._text(raw_key if isinstance(raw_key, str) else self._str(raw_key))
+            if key in out:
+                self._note("has two keys that read alike, of which the first stays")
+                continue
+            out[key] = self.value(value, depth + 1)
+        return out
+
+    def value(self, value: Any, depth: int) -> Any:
+        self._values -= 1
+        if value is None or isinstance(value, bool | date):
+            return value
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, Mapping | list | tuple | set | frozenset):
+            return self._nested(value, depth)
+        if hasattr(value, "tolist"):  # a number or an array of numpy
+            return self.value(value.tolist(), depth)
+        if isinstance(value, Real | Decimal):
+            return self._number(value)
+        self._note(f"holds a {type(value).__name__}, which counts as text")
+        return self._text(self._str(value)[:1000])
+
+    def _nested(self, value: Any, depth: int) -> Any:
+        if depth > MOST_DEPTH:
+            self._note(f"is nested deeper than {MOST_DEPTH} levels: what lies there is left out")
+            return None
+        if isinstance(value, Mapping):
+            return self.mapping(value, depth)
+        ordered = sorted(value, key=self._str) if isinstance(value, set | frozenset) else value
+        return list(self._each(ordered, depth + 1))
+
+    def _each(self, values: Iterable[Any], depth: int) -> Iterable[Any]:
+        for one in values:
+            if self._full():
+                return
+            yield self.value(one, depth)
+
+    def _number(self, value: Any) -> int | float | None:
+        try:
+            number = int(value) if isinstance(value, Integral) else float(value)
+            if isinstance(number, float) or number.bit_length() <= _MOST_BITS:
+                return number
+        except (OverflowError, ValueError):  # no float is as large
+            pass
+        self._note("holds a number of over 300 digits, which counts as absent")
+        return None
+
+    def _text(self, text: str) -> str:
+        if not is_valid_text(text):
+            self._note("holds characters that are not valid Unicode, or NUL: they were replaced by U+FFFD")
+            text = sanitized_text(text)
+        if len(text) > self._characters:
+            self._full_of_characters()
+            text = text[: max(self._characters, 0)]
+        self._characters -= len(text)
+        return text
+
+    def _full(self) -> bool:
+        if self._values > 0 and self._characters > 0:
+            return False
+        self._full_of_characters()
+        return True
+
+    def _full_of_characters(self) -> None:
+        self._note("is too large: what is beyond its limit of values or characters is left out")
+
+    def _str(self, value: Any) -> str:
+        try:
+            return str(value)
+        except Exception:  # noqa: BLE001  whatever an object of another does when it is asked for its text
+            return type(value).__name__
+
+    def _note(self, change: str) -> None:
+        self.changes[change] = None

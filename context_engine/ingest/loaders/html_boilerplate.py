@@ -1,0 +1,106 @@
+"""What of a page is not its content: told apart, and kept, so that the report can say what was set aside."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import TYPE_CHECKING, Final
+
+from context_engine.ingest.loaders.markdown import one_line
+from context_engine.ingest.loaders.text_overlap import quoted
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborNode
+
+__all__ = ["Boilerplate"]
+
+_NEVER_SHOWN: Final = frozenset(
+    ("script", "style", "head", "-comment", "!doctype", "annotation", "annotation-xml", "embed")
+)
+_AROUND: Final = frozenset(("nav", "aside", "footer", "dialog"))
+_CONTROLS: Final = frozenset(("button", "datalist", "progress", "meter"))
+_INSTEAD: Final = frozenset(("noscript", "template", "iframe", "noframes", "canvas", "audio", "video", "svg"))
+_RAW: Final = frozenset(("template", "iframe", "noframes"))  # what stands in them is not parsed
+_FRAMES: Final = frozenset(("frame", "iframe"))
+_ROLES: Final = frozenset(["navigation", "banner", "contentinfo", "complementary", "search", "dialog", "menu"])
+_BOILERPLATE: Final = frozenset(
+    (
+        *("nav", "navbar", "navigation", "menu", "breadcrumb", "breadcrumbs", "sidebar", "footer", "skip-link"),
+        *("cookie-banner", "cookie-notice", "pagination", "social-share"),
+    )
+)
+_HIDDEN: Final = re.compile(r"(?i)display\s*:\s*none|visibility\s*:\s*hidden")
+_MARKUP: Final = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re.DOTALL)
+_NAVIGATION: Final = "navigation, page heads and feet"
+_HIDDEN_TEXT: Final = "hidden text"
+
+
+class Boilerplate:
+    """Decides what is not content, and keeps its words by kind.
+
+    Args:
+        whole_page: whether what is read is the page, whose `<header>` is no content.
+    """
+
+    def __init__(self, *, whole_page: bool) -> None:
+        self._around = _AROUND | {"header"} if whole_page else _AROUND
+        self._kept: dict[str, list[str]] = {}
+        self._frames: list[str] = []
+
+    def drops(self, node: LexborNode) -> bool:
+        """Whether an element is no content; its words are kept."""
+        tag = node.tag or ""
+        if tag in _NEVER_SHOWN:
+            return True
+        kind = self._kind(node, tag)
+        if kind:
+            self.keep(kind, _said(node, tag))
+        if tag in _FRAMES:
+            self._frames.append(node.attributes.get("src") or "one without an address")
+        return kind is not None
+
+    def keep(self, kind: str, text: str) -> None:
+        """Keep words that are not in the text."""
+        if text:
+            self._kept.setdefault(kind, []).append(text)
+
+    def beside(self, text: str) -> None:
+        """Keep what stands beside the main content."""
+        self.keep(_NAVIGATION, text)
+
+    def take(self, other: Boilerplate) -> None:
+        """Take over what another kept."""
+        for kind, texts in other._kept.items():
+            self._kept.setdefault(kind, []).extend(texts)
+        self._frames += other._frames
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what was set aside, a line for each kind."""
+        lines = [f"{kind} set aside: {quoted(list(dict.fromkeys(texts)))}" for kind, texts in self._kept.items()]
+        return (*lines, *([f"frames are not read: {', '.join(self._frames)}"] if self._frames else []))
+
+    def _kind(self, node: LexborNode, tag: str) -> str | None:
+        if tag in _INSTEAD or tag == "frame":
+            return "text shown in place of something else"
+        given = node.attributes
+        if given and (
+            "hidden" in given or given.get("aria-hidden") == "true" or _HIDDEN.search(given.get("style") or "")
+        ):
+            return _HIDDEN_TEXT
+        if tag in _CONTROLS:
+            return "controls of forms"
+        if tag in self._around or (given and (given.get("role") in _ROLES or _is_boilerplate(given))):
+            return _NAVIGATION
+        return None
+
+
+def _is_boilerplate(given: dict[str, str | None]) -> bool:
+    names = f"{given.get('id') or ''} {given.get('class') or ''}".lower().split()
+    return not _BOILERPLATE.isdisjoint(names)
+
+
+def _said(node: LexborNode, tag: str) -> str:
+    """Return the words in an element, without those of scripts in it."""
+    if tag in _RAW:
+        return one_line(unescape(_MARKUP.sub(" ", node.html or "" if tag == "template" else node.text() or "")))
+    return one_line(" ".join(unescape(_MARKUP.sub(" ", node.html or "")).split()))

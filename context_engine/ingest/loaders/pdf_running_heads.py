@@ -1,0 +1,163 @@
+"""What stands at the top and bottom of many pages: lines that run through a document, and page numbers."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice, pairwise
+from typing import Final, NamedTuple
+
+from context_engine.ingest.loaders.pdf_line import LinePart, PdfLine
+
+__all__ = ["RunningHeads", "without_running_heads"]
+
+_OFTEN: Final = 0.4  # of the pages of a short document; heads of left and right pages differ
+_ENOUGH: Final = 3  # pages
+_MOST_LISTED: Final = 100
+_MOST_WORDINGS: Final = 10
+_OF: Final = r"(?:\s*(?:/|of|von|de|di|sur|van|из)\s*\d{1,5})?"
+_WORDED: Final = re.compile(
+    rf"(?i)(?<!\w)(?:page|seite|blatt|pagina|página|pág\.|pag\.|s\.|p\.)\s*[-–]?\s*(\d{{1,5}}){_OF}(?!\w)"
+    r"|第\s*(\d{1,5})\s*页(?:\s*[,，/]?\s*共\s*\d{1,5}\s*页)?"
+)
+_BARE: Final = re.compile(rf"(?i)[-–—(\[]?\s*(\d{{1,5}}){_OF}\s*[-–—)\]]?")
+_DIGIT: Final = re.compile(r"\d")
+_PIECE: Final = re.compile(r"[^|•·–—\s](?:[^|•·–—]*[^|•·–—\s])?")  # between separators
+_LOOSE: Final = " \t|•·–—-,;/"
+
+
+class RunningHeads(NamedTuple):
+    """The pages' lines without what is repeated.
+
+    Attributes:
+        pages: the lines of each page that are kept; `edge` are those that run through the document.
+        running: each line that runs through the document, once.
+        warnings: what is left out of the text.
+    """
+
+    pages: list[list[PdfLine]]
+    running: list[str]
+    warnings: tuple[str, ...]
+
+
+class _Number(NamedTuple):
+    """What may be a page number in a line.
+
+    Attributes:
+        start, end: where it stands.
+        wording: with "#" for the number, "Page # of 10".
+        sure: whether it names a page and nothing stands beside it.
+    """
+
+    start: int
+    end: int
+    wording: str
+    number: int
+    sure: bool
+
+
+def without_running_heads(pages: Sequence[Sequence[PdfLine]]) -> RunningHeads:
+    """Return the lines of pages without page numbers; of each running line only the first stays."""
+    often = max(2, min(_ENOUGH, _OFTEN * len(pages)))
+    bare, numbers = _without_numbers(pages, often)
+    counts = Counter(text for lines in bare for text in {line.text for line in lines if line.edge})
+    running = {text for text, count in counts.items() if count >= often and text}
+    seen: set[str] = set()
+    kept: list[list[PdfLine]] = []
+    for lines in bare:
+        first = [line for line in lines if line.text and not (line.edge and line.text in seen)]
+        kept.append([line._replace(edge=line.text in running) if line.edge else line for line in first])
+        seen |= {line.text for line in lines if line.edge} & running
+    if not any(kept):  # a document of page numbers alone
+        return RunningHeads([list(lines) for lines in pages], [], ())
+    pairs = ((line, left) for lines, rest in zip(pages, bare) for line, left in zip(lines, rest) if line.edge)
+    heads = [line.text for line, left in pairs if not left.text or left.text in running]
+    dropped = [len([line for line in left if line.text]) - len(lines) for left, lines in zip(bare, kept)]
+    return RunningHeads(kept, list(dict.fromkeys(heads)), tuple(_warnings(numbers, dropped, len(running))))
+
+
+def _without_numbers(
+    pages: Sequence[Sequence[PdfLine]], often: float
+) -> tuple[list[list[PdfLine]], dict[str, list[int]]]:
+    """Return the lines without the page numbers in them, and {wording: the numbers left out}.
+
+    A number is a page's if it names a page and stands alone, or goes up with the pages.
+    """
+    found = [[list(_numbers(line)) if line.edge else [] for line in lines] for lines in pages]
+    counts = Counter(key for page, lines in enumerate(found) for key in {_key(one, page) for one in chain(*lines)})
+    left_out: dict[str, list[int]] = {}
+    out = []
+    for page, (lines, candidates) in enumerate(zip(pages, found)):
+        bare = []
+        for line, ones in zip(lines, candidates):
+            real = [one for one in ones if one.sure or counts[_key(one, page)] >= often]
+            for one in real:
+                left_out.setdefault(one.wording, []).append(one.number)
+            bare.append(line._replace(text=_cut(line.text, real), parts=()) if real else line)
+        out.append(bare)
+    return out, left_out
+
+
+def _key(one: _Number, page: int) -> tuple[str, int]:
+    return one.wording, one.number - page
+
+
+def _numbers(line: PdfLine) -> Iterator[_Number]:
+    """Yield what names a page in a line, and each number that fills a part of it, between gaps or separators."""
+    text = line.text
+    if not _DIGIT.search(text):
+        return
+    worded = list(_WORDED.finditer(text))
+    for match in worded:
+        yield _number(match, 0, alone=not (text[: match.start()] + text[match.end() :]).strip(_LOOSE))
+    start = 0
+    for part in line.parts or (LinePart(text, 0.0, 0.0),):
+        at = text.find(part.text, start)
+        for piece in _PIECE.finditer(part.text):
+            bare = _BARE.fullmatch(piece[0])
+            if bare and at >= 0 and not worded:
+                yield _number(bare, at + piece.start(), alone=False)
+        start = max(start, at + len(part.text))
+
+
+def _number(match: re.Match[str], offset: int, *, alone: bool) -> _Number:
+    group = match.lastindex or 0
+    begin, end = match.start(group) - match.start(), match.end(group) - match.start()
+    wording = f"{match[0][:begin]}#{match[0][end:]}"
+    return _Number(offset + match.start(), offset + match.end(), wording, int(match[group]), alone)
+
+
+def _cut(text: str, numbers: Sequence[_Number]) -> str:
+    """Return a line without its page numbers and without what separated them."""
+    pieces = []
+    start = 0
+    for one in numbers:
+        pieces.append(text[start : one.start])
+        start = one.end
+    pieces.append(text[start:])
+    return " ".join(piece.strip(_LOOSE) for piece in pieces if piece.strip(_LOOSE))
+
+
+def _warnings(numbers: Mapping[str, Sequence[int]], dropped: Sequence[int], running: int) -> Iterator[str]:
+    if total := sum(dropped):
+        lines, times = ("line" if running == 1 else "lines"), ("time" if total == 1 else "times")
+        where = sum(map(bool, dropped))
+        yield (
+            f"{running} {lines} at the top or bottom of pages kept where first seen; left out {total} {times} on "
+            f"{where} later page{'s' if where != 1 else ''}"
+        )
+    if numbers:
+        said = (f'"{wording}" ({_listed(found)})' for wording, found in islice(numbers.items(), _MOST_WORDINGS))
+        more = f"; and {len(numbers) - _MOST_WORDINGS} more forms" if len(numbers) > _MOST_WORDINGS else ""
+        yield f"page numbers left out: {'; '.join(said)}{more}"
+
+
+def _listed(found: Sequence[int]) -> str:
+    """Return numbers in order, those that follow one another as a range: "1, 3–7"."""
+    once = sorted(set(found))
+    breaks = [0, *(at for at in range(1, len(once)) if once[at] != once[at - 1] + 1), len(once)]
+    runs = [(once[start], once[stop - 1]) for start, stop in pairwise(breaks)]
+    more = f", … {once[-1]}" if len(runs) > _MOST_LISTED else ""
+    shown = (str(first) if first == last else f"{first}–{last}" for first, last in runs[:_MOST_LISTED])
+    return ", ".join(shown) + more

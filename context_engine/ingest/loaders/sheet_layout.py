@@ -1,0 +1,466 @@
+"""What stands on a sheet or in a CSV file: tables below and beside each other, pairs of name and value, and texts.
+
+Rows without an empty one between them are a block. A block is a table, goes on with the table above it, or is text;
+two tables side by side are told by an empty column between them and by heads that are alike or rows that differ. A
+row of a table is a record. What is in no record stands in the texts of the sheet: paragraphs, notes, a head without
+rows, names of columns without a value, captions too long to stand in every record. So each cell is somewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Final
+
+from context_engine.ingest.declared_fields import ID_FIELDS
+from context_engine.ingest.header import header_fields
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
+from context_engine.ingest.loaders.markdown import one_line
+from context_engine.ingest.loaders.records import FileNotices
+from context_engine.ingest.loaders.table import (
+    MOST_CAPTION,
+    MOST_COLUMNS,
+    PREVIEW,
+    Row,
+    caption_of,
+    column_name,
+    empty,
+    find_head,
+    is_head,
+    letter,
+    names_of,
+    pairs_record,
+    row_record,
+    shown,
+)
+
+__all__ = ["Place", "Texts", "laid_out"]
+
+_MOST_CHARS: Final = 1_000_000
+_MOST_LINES: Final = 10_000  # characters that wait to be a caption
+_LEAST_WIDTH: Final = 2
+_PAIR: Final = 2
+_APART: Final = 2
+"""Rows by which two tables side by side end apart; one may be a row of totals."""
+_IDS: Final = frozenset(ID_FIELDS[True])
+_KEY: Final = (*ID_FIELDS[True], "version")
+
+Found = Iterator[LoadedDocument | Skipped]
+
+
+@dataclass(slots=True)
+class Place:
+    """Where rows come from, and what they are called by.
+
+    Attributes:
+        path: the file's name.
+        told: takes what is to be said.
+        title: of the sheet; "" for a file.
+        part: the sheet, where there are several.
+        row: what a row is called: "row" or "line".
+        ids: whether a column of ids says what its records are known by; not where an entity may stand in two tables.
+        heads: rows known to be heads.
+        seen: hashes of the ids met so far.
+    """
+
+    path: str
+    told: FileNotices
+    title: str = ""
+    part: str = ""
+    row: str = "row"
+    ids: bool = True
+    heads: frozenset[int] = frozenset()
+    seen: set[int] = field(default_factory=set)
+
+    def at(self, number: int) -> str:
+        """Return a row's name in a message."""
+        return f"{self.row} {number:,} of sheet {self.title!r}" if self.title else f"{self.row} {number:,}"
+
+
+class Texts:
+    """Texts that stand in no record, as one document; as several where they are very long."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._lines: list[str] = []
+        self._chars = self._number = 0
+
+    def add(self, *lines: str) -> None:
+        """Take lines."""
+        for line in filter(None, (line.strip() for line in lines)):
+            self._lines.append(line)
+            self._chars += len(line)
+
+    def full(self, number: int) -> Found:
+        """Yield a document when there is much to put into it; `number` is the row that was reached."""
+        if self._chars > _MOST_CHARS:
+            self._number = number
+            yield from self.rest()
+
+    def rest(self) -> Found:
+        """Yield a document of what there is."""
+        if not self._lines:
+            return
+        lead = f"# {self._place.title}\n\n" if self._place.title else ""
+        text = lead + "\n\n".join(self._lines)
+        yield LoadedDocument(
+            path=self._place.path,
+            text=text,
+            header=header_fields(text),
+            part=self._place.part,
+            line=self._number or None,
+        )
+        self._lines, self._chars, self._number = [], 0, 0
+
+
+@dataclass(slots=True)
+class _Table:
+    """A table whose rows are being read."""
+
+    names: Sequence[str]
+    columns: frozenset[int]
+    numeric: frozenset[int]
+    caption: str
+    unused: set[int]
+    part: str
+
+    def takes(self, rows: Sequence[Row]) -> bool:
+        """Whether rows below an empty one go on with the table: in its columns, and numbers where it has numbers."""
+        columns = {index for row in rows for index in _filled(row)}
+        if not columns <= self.columns:
+            return False
+        if not self.numeric:
+            return len(columns) == len(self.columns)
+        cells = [row.cells[index] for row in rows for index in _filled(row) if index in self.numeric]
+        return bool(cells) and not any(_wordy(cell) for cell in cells)
+
+
+_Begun = Generator[LoadedDocument | Skipped, None, _Table | None]
+
+
+def laid_out(rows: Iterable[Row], place: Place, texts: Texts) -> Found:
+    """Yield the documents of some rows; what of them is text goes to `texts`, which the caller gives out.
+
+    Args:
+        rows: those with something in them, in order.
+        place: where they come from.
+        texts: takes what stands in no record.
+    """
+    return _Layout(place, texts).read(_Blocks(rows))
+
+
+class _Blocks:
+    """Rows, given out block by block."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._rows = iter(rows)
+        self._next = next(self._rows, None)
+
+    def more(self) -> bool:
+        """Whether another block follows."""
+        return self._next is not None
+
+    def take(self, most: int | None = None, *, first: bool = False) -> Iterator[Row]:
+        """Yield rows of the block; with `first` the row that opens it, too."""
+        count = 0
+        while self._next is not None and (most is None or count < most):
+            if self._next.gap and not first:
+                return
+            row, first = self._next, False
+            self._next = next(self._rows, None)
+            count += 1
+            yield row
+
+
+class _Layout:
+    """Reads one sheet; holds the table that rows may go on with, and what waits for the block below it."""
+
+    def __init__(self, place: Place, texts: Texts) -> None:
+        self._place, self._texts = place, texts
+        self._table: _Table | None = None
+        self._lines: list[str] = []  # single cells: the caption of the table below, if one follows
+        self._part = place.part  # tells the records of a table from those of the table beside it
+        self._head_part = ""
+        self._head: Row | None = None  # a row of names that nothing follows: the head of the rows below, if any follow
+
+    def read(self, blocks: _Blocks) -> Found:
+        """Yield the documents of all blocks."""
+        while blocks.more():
+            yield from self._block(blocks)
+        yield from self._let_go()
+        self._close()
+
+    def _block(self, blocks: _Blocks) -> Found:
+        preview = list(blocks.take(PREVIEW, first=True))
+        while preview and all(len(_filled(row)) == 1 for row in preview):
+            if len(self._lines) > PREVIEW or sum(map(len, self._lines)) > _MOST_LINES:
+                self._texts.add(*self._lines)
+                self._lines.clear()
+            self._lines += [line for row in preview for line in _lines(row)]
+            yield from self._texts.full(preview[-1].number)
+            preview = list(blocks.take(PREVIEW))
+        if not preview:
+            return
+        if max(len(row.cells) for row in preview) > MOST_COLUMNS:
+            where = f"a sheet {self._place.title!r} of " if self._place.title else ""
+            yield Skipped(self._place.path, f"has {where}over {MOST_COLUMNS:,} columns: it is no table of records")
+            for _ in blocks.take():
+                pass
+            return
+        bands = _bands(preview)
+        tables: list[tuple[range, _Table]] = []
+        for number, band in enumerate(bands):
+            beside = letter(band.start) if number else ""
+            self._part = ":".join(filter(None, (self._place.part, beside)))
+            rows = [cut for row in preview if (cut := _within(row, band))]
+            table = yield from self._begin(rows)
+            if table is not None:
+                tables.append((band, table))
+        for row in blocks.take():
+            yield from self._more(row, tables)
+        last = tables[0][1] if len(tables) == 1 == len(bands) else None
+        ended = [self._table, *(table for _, table in tables)]
+        self._table = last
+        for table in ended:
+            if table is not None and (last is None or table.unused is not last.unused):
+                self._leave(table)
+
+    def _more(self, row: Row, tables: Sequence[tuple[range, _Table]]) -> Found:
+        """Yield the records of a row behind the preview."""
+        if not tables:
+            self._texts.add(*_lines(row))
+            yield from self._texts.full(row.number)
+        if len(tables) == 1:
+            yield from self._record(row, tables[0][1])
+            return
+        for number, (band, table) in enumerate(tables):
+            start = band.start if number else 0
+            stop = tables[number + 1][0].start if number + 1 < len(tables) else len(row.cells)
+            cut = _within(row, range(start, max(stop, start)))
+            if cut is not None:
+                yield from self._record(cut, table)
+
+    def _begin(self, rows: list[Row]) -> _Begun:
+        """Yield the documents of the first rows of a block; return the table that they belong to, if any."""
+        head = find_head(rows)
+        table = self._table
+        if head.pairs and not (len(rows) - head.top <= _APART and table and table.takes(rows[head.top :])):
+            yield from self._pairs(rows, head.top)
+            return None
+        body, whole = rows[head.first :], rows[head.top :]
+        if not body:
+            if table is not None and (table.numeric or len(table.columns) > _PAIR) and table.takes(whole):
+                return (yield from self._go_on(table, whole, rows[: head.top]))
+            if len(_filled(whole[0])) > _PAIR and (waiting := self._named_above(whole)):
+                return (yield from self._new(rows, waiting, head.top, head.top))
+            yield from self._wait(rows, head.top)
+            return None
+        names, first = head.names, head.first
+        shows = is_head(whole) if names and head.first == head.top + 1 else bool(names)
+        if names and whole[0].number in self._place.heads:
+            shows = True
+        if not shows and (waiting := self._named_above(whole)):
+            names, first, shows = waiting, head.top, True
+        elif table is not None and names == tuple(table.names):
+            return (yield from self._go_on(table, body, rows[: head.top]))
+        elif not shows and table is not None and table.takes(whole):
+            return (yield from self._go_on(table, whole, rows[: head.top]))
+        elif shows is False:
+            names, first = (), head.top
+        elif names and shows is None:
+            row = self._place.at(whole[0].number)
+            self._place.told.say(f"{row} is taken for the names of the columns, though nothing shows whether it is")
+        return (yield from self._new(rows, names, head.top, first))
+
+    def _new(self, rows: Sequence[Row], names: Sequence[str], top: int, first: int) -> _Begun:
+        """Begin a table and yield the records of the rows there are."""
+        caption = "; ".join(filter(None, (*map(one_line, self._lines), caption_of(rows[:top]))))
+        if len(caption) > MOST_CAPTION:
+            self._texts.add(*self._lines, *(line for row in rows[:top] for line in _lines(row)))
+        else:
+            self._noted(rows[:top])
+        self._lines.clear()
+        yield from self._let_go()
+        self._close()
+        body = rows[first:]
+        self._noted(rows[top:first])
+        columns = frozenset(index for row in rows[top:] for index in _filled(row))
+        named = {index for index, name in enumerate(names) if name}
+        table = _Table(names, columns, _numeric(body), caption[:MOST_CAPTION], named, self._part)
+        if _IDS & set(names):
+            if not self._place.ids:
+                table.names = _plain(names)
+            self._place.ids = False  # an entity may stand in the next table, too
+        for row in body:
+            yield from self._record(row, table)
+        return table
+
+    def _go_on(self, table: _Table, rows: Sequence[Row], above: Sequence[Row]) -> _Begun:
+        """Yield the records of rows that go on with the table above."""
+        yield from self._let_go()
+        table = replace(table, part=self._part)  # beside it another table may go on with the one above
+        lead = caption_of(above)
+        self._texts.add(*(line for row in above for line in _lines(row)) if len(lead) > MOST_CAPTION // 2 else ())
+        if lead:
+            parts = (table.caption, lead[: MOST_CAPTION // 2])
+            table = replace(table, caption="; ".join(filter(None, parts)))
+        for row in rows:
+            yield from self._record(row, table)
+        return table
+
+    def _pairs(self, rows: Sequence[Row], top: int) -> Found:
+        """Yield names and values as one record."""
+        caption = "; ".join(filter(None, (*map(one_line, self._lines), caption_of(rows[:top]))))
+        if len(caption) > MOST_CAPTION:
+            self._texts.add(*self._lines, *(line for row in rows[:top] for line in _lines(row)))
+        else:
+            self._noted(rows[:top])
+        self._lines.clear()
+        yield from self._let_go()
+        pairs = [row for row in rows[top:] if len(_filled(row)) == 2]
+        self._texts.add(*(line for row in rows[top:] if len(_filled(row)) != 2 for line in _lines(row)))
+        place = self._place
+        title = caption[:MOST_CAPTION] or place.title
+        yield from self._given(pairs_record(pairs, place.path, pairs[0].number, title=title, part=self._part), pairs)
+
+    def _wait(self, rows: Sequence[Row], top: int) -> Found:
+        """Keep a row that may be the head of what follows."""
+        yield from self._let_go()
+        self._lines += [line for row in rows[:top] for line in _lines(row)]
+        for row in rows[top:-1]:
+            self._texts.add(" | ".join(_lines(row)))
+        self._head, self._head_part = rows[-1], self._part
+
+    def _named_above(self, rows: Sequence[Row]) -> tuple[str, ...] | None:
+        """Return the names that wait above some rows, where they are of the same columns."""
+        if self._head is None:
+            return None
+        above = set(_filled(self._head))
+        below = {index for row in rows for index in _filled(row)}
+        if len(above & below) < 0.6 * len(above | below):
+            return None
+        head, self._head = self._head, None
+        self._noted([head])
+        return names_of(head.cells)
+
+    def _let_go(self) -> Found:
+        """Give out what waited for rows that did not come."""
+        lines, self._lines = self._lines, []
+        head, self._head = self._head, None
+        if head is not None and len(_filled(head)) == 2:
+            caption = "; ".join(map(one_line, lines))
+            title = caption if len(caption) <= MOST_CAPTION else ""
+            self._texts.add(*(lines if not title else ()))
+            place = self._place
+            record = pairs_record([head], place.path, head.number, title=title or place.title, part=self._head_part)
+            yield from self._given(record, [head])
+            return
+        self._texts.add(*lines, *([" | ".join(_lines(head))] if head is not None else []))
+
+    def _record(self, row: Row, table: _Table) -> Found:
+        if table.unused:
+            table.unused -= set(_filled(row))
+        place, names = self._place, table.names
+        if names and len(row.cells) > len(names) and place.row == "line" and (last := _filled(row)[-1]) >= len(names):
+            place.told.say(
+                f"{place.at(row.number)} has {last + 1} cells, the head has {len(names)}: the others go by their "
+                "letters; a separator or quote may be amiss"
+            )
+        form = {"part": table.part, "sheet": place.part, "caption": table.caption}
+        record = row_record(row, names, place.path, **form)
+        if isinstance(record, Skipped) or not _IDS & record.fields.keys():
+            yield from self._given(record, [row])
+            return
+        known = hash(tuple(map(record.fields.get, _KEY)))
+        if known not in place.seen:
+            place.seen.add(known)
+            yield record
+            return
+        place.told.say(f"{place.at(row.number)} has an id that stands above: it is known by its {place.row}")
+        yield from self._given(row_record(row, _plain(names), place.path, **form), [row])
+
+    def _given(self, record: LoadedDocument | Skipped, rows: Sequence[Row]) -> Found:
+        """Yield a record; rows that say nothing but what a document is known by are text."""
+        if isinstance(record, Skipped):
+            self._texts.add(*(" | ".join(_lines(row)) for row in rows))
+        else:
+            yield record
+
+    def _noted(self, rows: Sequence[Row]) -> None:
+        """Keep the comments of rows that become names or captions."""
+        for row in rows:
+            self._texts.add(*(f"{one_line(str(row.cells[index]))}: {note}" for index, note in row.notes.items()))
+
+    def _close(self) -> None:
+        if self._table is not None:
+            self._leave(self._table)
+        self._table = None
+
+    def _leave(self, table: _Table) -> None:
+        """Keep the names of columns that hold no value."""
+        if table.unused:
+            names = ", ".join(column_name(table.names, index) for index in sorted(table.unused))
+            self._texts.add(f"Columns without a value: {names}")
+            table.unused.clear()
+
+
+def _bands(rows: Sequence[Row]) -> list[range]:
+    """Return the columns of each table in a block; one range where it is one table."""
+    used = sorted({index for row in rows for index in _filled(row)})
+    whole = [range(used[0], used[-1] + 1)]
+    bands: list[range] = []
+    for index in used:
+        if bands and bands[-1].stop == index:
+            bands[-1] = range(bands[-1].start, index + 1)
+        else:
+            bands.append(range(index, index + 1))
+    if len(bands) < 2 or any(len(band) < _LEAST_WIDTH for band in bands):
+        return whole
+    parts = [[cut for row in rows if (cut := _within(row, band)) and len(_filled(cut)) > 1] for band in bands]
+    if not all(parts):
+        return whole
+    heads = [{one_line(str(part[0].cells[index])) for index in _filled(part[0])} for part in parts]
+    alike = any(first & second for first, second in pairwise(heads))
+    starts, ends = ({part[end].number for part in parts} for end in (0, -1))
+    return bands if alike or len(starts) > 1 or max(ends) - min(ends) >= _APART else whole
+
+
+def _within(row: Row, band: range) -> Row | None:
+    """Return a row with the cells of some columns alone, None where they are empty."""
+    if band.start == 0 and band.stop >= len(row.cells):
+        return row
+    cells = [cell if index in band else None for index, cell in enumerate(row.cells[: band.stop])]
+    if all(map(empty, cells)):
+        return None
+    return row._replace(cells=cells, notes={index: note for index, note in row.notes.items() if index in band})
+
+
+def _filled(row: Row) -> list[int]:
+    return [index for index, cell in enumerate(row.cells) if not empty(cell)]
+
+
+def _lines(row: Row) -> list[str]:
+    """Return the cells of a row as texts, each with its comment."""
+    return [
+        f"{shown(row.cells[index])} ({note})" if (note := row.notes.get(index)) else str(shown(row.cells[index]))
+        for index in _filled(row)
+    ]
+
+
+def _numeric(rows: Sequence[Row]) -> frozenset[int]:
+    """Return the columns that hold more numbers and dates than words."""
+    words: dict[int, int] = {}
+    for row in rows:
+        for index in _filled(row):
+            words[index] = words.get(index, 0) + (1 if _wordy(row.cells[index]) else -1)
+    return frozenset(index for index, more in words.items() if more < 0)
+
+
+def _wordy(cell: object) -> bool:
+    return isinstance(cell, str) and not any(sign.isdigit() for sign in cell)
+
+
+def _plain(names: Sequence[str]) -> tuple[str, ...]:
+    """Return names of which none says what its record is known by."""
+    return tuple(name.replace("_", " ") if name in _IDS else name for name in names)

@@ -1,0 +1,139 @@
+"""What the last run made of each file, so that a file that did not change need not be read again.
+
+A file counts as unchanged if its size and time of change are those of then, it would be cut as then, and the sources
+hold what came of it. Only files that gave documents, and of which no part was refused, are remembered, with the
+warnings that were given.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from context_engine.core.chunking import CHUNKER_VERSION, DEFAULT_STRATEGIES
+from context_engine.core.models import canonical_json
+from context_engine.ingest.file_names import shown_name
+from context_engine.ingest.reading import FileJob, IngestOptions, Known
+
+__all__ = ["ScanCache", "ScannedDocument", "ScannedFile"]
+
+logger = logging.getLogger(__name__)
+
+_FORM: Final = 1
+_YOUNG_S: Final = 3.0
+"""A file changed so shortly before it was read may change again within the same tick of its clock."""
+
+
+class ScannedDocument(NamedTuple):
+    """A document that a file gave."""
+
+    source_id: str
+    document_id: str
+    version: str
+    content_hash: str
+    place: str
+
+
+class ScannedFile(NamedTuple):
+    """What a file gave: its documents, the warnings about them, and (source id, reason, number) of those of no type."""
+
+    documents: Sequence[ScannedDocument]
+    warnings: Sequence[str]
+    untyped: Sequence[tuple[str, str, int]]
+
+
+class ScanCache:
+    """The memory of one folder of data, kept in a JSON file; one that cannot be read is empty.
+
+    Args:
+        path: the file.
+        force: every file has to be read; what it gives is remembered as ever.
+    """
+
+    def __init__(self, path: Path, *, force: bool = False) -> None:
+        self._path, self._force = path, force
+        self._files: dict[str, Any] = _read(path)
+        self._stamps: dict[str, tuple[str, list[int]]] = {}
+
+    def recall(self, job: FileJob, options: IngestOptions, known: Known) -> ScannedFile | None:
+        """Return what an unchanged file gave; None where it has to be read.
+
+        Args:
+            job: the file.
+            options: how it would be cut.
+            known: what the sources hold.
+        """
+        name, now = _name(job.file), _stamp(job.file)
+        if now is None or not job.takers:
+            return None
+        how = _how(job, options)
+        self._stamps[name] = (how, now)
+        held = self._files.get(name)
+        if self._force or held is None or held["how"] != how or held["stamp"] != now:
+            return None
+        found = [ScannedDocument(*one) for one in held["documents"]]
+        same = (known.get(one.source_id, {}).get((one.document_id, one.version)) == one.content_hash for one in found)
+        return ScannedFile(found, held["warnings"], held["untyped"]) if all(same) else None
+
+    def learn(self, job: FileJob, made: ScannedFile | None) -> None:
+        """Remember what a file gave; None forgets it."""
+        name = _name(job.file)
+        how, stamp = self._stamps.get(name, ("", [0, 0]))
+        if not made or not made.documents or not how or time.time() - stamp[1] / 1e9 < _YOUNG_S:
+            self._files.pop(name, None)
+        else:
+            self._files[name] = {"how": how, "stamp": stamp, **made._asdict()}
+
+    def save(self, root: Path) -> None:
+        """Write the memory; files below a folder that were not met are forgotten. A failure costs only time."""
+        inside = f"{_name(root)}{os.sep}"
+        kept = {name: one for name, one in self._files.items() if name in self._stamps or not name.startswith(inside)}
+        temporary = self._path.with_suffix(f".{os.getpid()}")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_text(json.dumps({"form": _FORM, "files": kept}), encoding="utf-8")
+            temporary.replace(self._path)
+        except OSError as error:
+            logger.info("the memory of files was not written: %s", error)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        held = json.loads(path.read_text(encoding="utf-8"))
+        files = held["files"] if held["form"] == _FORM else {}
+        return {name: one for name, one in files.items() if {"how", "stamp", *ScannedFile._fields} <= set(one)}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return {}
+
+
+def _name(file: Path) -> str:
+    return shown_name(file.absolute())
+
+
+def _stamp(file: Path) -> list[int] | None:
+    try:
+        known = file.stat()
+    except OSError:
+        return None
+    return [known.st_size, known.st_mtime_ns]
+
+
+def _how(job: FileJob, options: IngestOptions) -> str:
+    """Return a digest of everything but the file's content that decides what comes of it."""
+    table: Mapping[str, Any] = options.strategies or DEFAULT_STRATEGIES
+    parts = [
+        CHUNKER_VERSION,
+        options.counter.name,
+        options.max_chunk_tokens,
+        options.most_bytes,
+        options.settings.model_dump(mode="json"),
+        {name: row.to_dict() for name, row in table.items()},
+        [(one.source_id, one.path, one.rule.model_dump(mode="json") if one.rule else None) for one in job.takers],
+    ]
+    return sha256(canonical_json(parts).encode("utf-8", "surrogatepass")).hexdigest()

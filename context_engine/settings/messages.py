@@ -1,0 +1,207 @@
+"""What a pydantic error says, in sentences a person can act on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from context_engine.errors import ConfigError, did_you_mean, nearest
+from context_engine.settings.files import Location, dotted
+from context_engine.settings.interpolate import FromVariable
+
+__all__ = ["allowed_values", "config_error", "got", "unknown_key"]
+
+_NOT_ENFORCED: Final = frozenset(
+    [
+        "access",
+        "acl",
+        "access_control",
+        "allow",
+        "allowed_groups",
+        "allowed_roles",
+        "allowed_users",
+        "deny",
+        "denied_groups",
+        "denied_users",
+        "groups",
+        "roles",
+        "permissions",
+        "policy",
+        "policies",
+        "principals",
+        "entitlements",
+        "retention",
+        "redact",
+        "pii",
+        "synonyms",
+        "expand",
+        "expansion",
+        "language",
+        "embedder",
+        "embedding",
+        "rerankers",
+        "fallback",
+        "encryption",
+    ]
+)
+"""Keys of the field's vocabulary that promise something this version does not do."""
+
+_SYNONYMS: Final = {
+    "authority_tier": "tier",
+    "level": "tier",
+    "kind": "type",
+    "source_type": "type",
+    "ttl": "ttl_seconds",
+    "source_id": "id",
+    "url": "base_url",
+    "host": "base_url",
+    "endpoint": "base_url",
+    "key": "api_key",
+    "token": "api_key",
+}
+"""What people write for a key of another spelling."""
+
+_HIDDEN: Final = object()
+
+
+def config_error(
+    error: ValidationError, data: Any, model: type[BaseModel], *, file: str, show_values: bool = True
+) -> ConfigError:
+    """Return the first problem of a validation as a ConfigError that names file, key and the nearest valid choice.
+
+    Args:
+        error: what pydantic found.
+        data: what was validated, for the names of list items.
+        model: what it was validated against.
+        file: the file's name in messages.
+        show_values: False where a value may be a secret.
+    """
+    details = min(error.errors(include_url=False), key=_urgency)
+    location: Location = tuple(details["loc"])
+    if not show_values:
+        details["input"] = _HIDDEN
+    return ConfigError(_sentence(details, location, model), file=file, key=dotted(location, data) or None)
+
+
+def unknown_key(key: str, known: Mapping[str, Any] | list[str]) -> str:
+    """Return the sentence for a key that is not known here."""
+    if key in _NOT_ENFORCED:
+        return "this version does not enforce this key, so it is refused rather than ignored: remove it"
+    meant = _SYNONYMS.get(key.casefold(), key)
+    return f"unknown key.{nearest(meant if meant in known else key, known)}"
+
+
+def got(value: Any) -> str:
+    """Return ", got ..." for a value that may be shown."""
+    if value is _HIDDEN:
+        return ""
+    if isinstance(value, FromVariable):
+        return ", got another value from its ${...}"
+    if isinstance(value, (dict, list, tuple)):
+        return f", got a {'mapping' if isinstance(value, dict) else 'list'}"
+    text = repr(value)
+    return f", got {text if len(text) <= 60 else text[:57] + '...'}"
+
+
+def allowed_values(schema: Mapping[str, Any]) -> str:
+    """Return in words what a JSON Schema of one value allows.
+
+    >>> allowed_values({"type": "integer", "minimum": 1, "maximum": 1000})
+    'a whole number from 1 to 1000'
+    """
+    if "anyOf" in schema:
+        return " or ".join(allowed_values(one) for one in schema["anyOf"])
+    if "enum" in schema:
+        return "one of " + ", ".join(map(str, schema["enum"]))
+    kind = schema.get("type")
+    if kind in ("integer", "number"):
+        return ("a whole number" if kind == "integer" else "a number") + _range(schema)
+    if kind == "array":
+        return f"a list of {allowed_values(schema.get('items', {}))}"
+    return {"string": "text", "boolean": "true or false", "null": "null"}.get(str(kind), "a mapping")
+
+
+def _range(schema: Mapping[str, Any]) -> str:
+    low = schema.get("minimum", schema.get("exclusiveMinimum"))
+    high = schema.get("maximum", schema.get("exclusiveMaximum"))
+    above = "above" if "exclusiveMinimum" in schema else "from"
+    if low is not None and high is not None:
+        return f" from {_n(low)} to {_n(high)}" if above == "from" else f" above {_n(low)}, up to {_n(high)}"
+    if low is not None:
+        return f" {above} {_n(low)}" + (" up" if above == "from" else "")
+    return ""
+
+
+def _n(number: float) -> str:
+    return str(number) if isinstance(number, int) else f"{number:g}"
+
+
+def _urgency(details: ErrorDetails) -> int:
+    """Unknown keys first: a misspelt key is often the cause of a missing one."""
+    return 0 if details["type"] == "extra_forbidden" else 1
+
+
+def _sentence(details: ErrorDetails, location: Location, model: type[BaseModel]) -> str:
+    kind, context, value = details["type"], details.get("ctx", {}), details["input"]
+    if kind == "extra_forbidden":
+        return unknown_key(str(location[-1]), list(_model_at(model, location[:-1]).model_fields))
+    if kind == "missing":
+        return "is required"
+    if kind in ("literal_error", "enum"):
+        choices = str(context["expected"]).replace(" or ", ", ").replace("'", "").split(", ")
+        return f"must be one of {', '.join(choices)}{got(value)}.{_close(value, choices)}"
+    if kind in ("value_error", "assertion_error"):
+        return str(context["error"])
+    return _of_kind(kind, context) + got(value) + (" (put it in quotes)" if kind == "string_type" else "")
+
+
+def _of_kind(kind: str, context: Mapping[str, Any]) -> str:
+    fixed = {
+        "string_type": "must be text",
+        "bool_type": "must be true or false",
+        "bool_parsing": "must be true or false",
+        "int_type": "must be a whole number",
+        "int_parsing": "must be a whole number",
+        "int_from_float": "must be a whole number",
+        "float_type": "must be a number",
+        "float_parsing": "must be a number",
+        "finite_number": "must be a finite number",
+        "tuple_type": "must be a list",
+        "model_type": "must be a mapping of keys to values",
+        "model_attributes_type": "must be a mapping of keys to values",
+        "mapping_type": "must be a mapping of keys to values",
+        "dict_type": "must be a mapping of keys to values",
+    }
+    bounds = {
+        "greater_than_equal": "must be at least {ge}",
+        "greater_than": "must be more than {gt}",
+        "less_than_equal": "must be at most {le}",
+        "less_than": "must be less than {lt}",
+        "too_short": "must hold at least {min_length}",
+        "string_too_short": "must have at least {min_length} character",
+        "string_too_long": "must have at most {max_length} characters",
+        "string_pattern_mismatch": "must consist of letters, digits, _ and - (pattern {pattern})",
+    }
+    return fixed.get(kind) or bounds.get(kind, f"is not usable ({kind})").format(**context)
+
+
+def _close(value: Any, choices: list[str]) -> str:
+    return did_you_mean(str(value), choices)
+
+
+def _model_at(model: type[BaseModel], location: Location) -> type[BaseModel]:
+    """Return the model that a location inside another one is validated by."""
+    for step in location:
+        if isinstance(step, str) and step in model.model_fields:
+            model = _model_in(model.model_fields[step].annotation) or model
+    return model
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    found = (_model_in(part) for part in getattr(annotation, "__args__", ()))
+    return next((one for one in found if one is not None), None)

@@ -1,0 +1,96 @@
+"""One value of a setting: from text or from JSON to what its model holds, or a sentence that says what is allowed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any, Final, Literal, get_origin
+
+from pydantic import TypeAdapter, ValidationError
+
+from context_engine.core.models import IngestSettings, Settings
+from context_engine.settings.interpolate import FromVariable, Unparsed
+from context_engine.settings.messages import allowed_values, got
+
+__all__ = ["FIELDS", "FLAG_WORDS", "parse", "read"]
+
+FIELDS: Final = {**Settings.model_fields, **IngestSettings.model_fields}
+"""Settings of the pipeline and of reading files by key; none is in both."""
+FLAG_WORDS: Final = {
+    "true": True,
+    "1": True,
+    "yes": True,
+    "on": True,
+    "false": False,
+    "0": False,
+    "no": False,
+    "off": False,
+}
+
+
+def read(key: str, value: Any) -> Any:
+    """Return the checked value of a key; free text that came out of a variable keeps the expression it is shown by.
+
+    Raises:
+        ValueError: it cannot be used; the message says what is allowed.
+    """
+    checked = parse(key, value) if isinstance(value, Unparsed) else _checked(key, value)
+    free = isinstance(value, FromVariable) and isinstance(checked, str)
+    if free and get_origin(FIELDS[key].annotation) is not Literal:
+        return FromVariable(checked, value.written)
+    return checked
+
+
+def parse(key: str, text: str) -> Any:
+    """Return the value of a key from text: as it is for text keys, true/yes/on/1 for flags, else JSON.
+
+    Raises:
+        ValueError: it cannot be used; the message says what is allowed.
+    """
+    annotation = FIELDS[key].annotation
+    if annotation is str or get_origin(annotation) is Literal:
+        return _checked(key, type(text)(text.strip()))
+    if annotation is bool:
+        return _checked(key, FLAG_WORDS.get(text.strip().casefold(), text))
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = text
+    return _checked(key, value)
+
+
+def _checked(key: str, value: Any) -> Any:
+    try:
+        checked = _validator(key).validate_python(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        if key == "authority_boosts" and isinstance(value, Mapping):
+            raise ValueError(
+                _boost_problem(first["loc"], first["type"], first.get("ctx", {}), first["input"])
+            ) from None
+        raise ValueError(f"must be {_allowed(key)}{got(value)}") from None
+    if key == "sources" and checked == ():
+        raise ValueError("names no source: name at least one, or leave the key out for all")
+    return checked
+
+
+def _boost_problem(location: tuple[int | str, ...], kind: str, context: Mapping[str, Any], value: Any) -> str:
+    where = ".".join(map(str, location))
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "extra_forbidden":
+        return f"{where}: unknown tier. Valid: tier_1, tier_2, tier_3, tier_4, tier_5."
+    return f"{where}: must be a number from 0 to 1{got(value)}"
+
+
+@cache
+def _validator(key: str) -> TypeAdapter[Any]:
+    field = FIELDS[key]
+    hint: Any = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+    return TypeAdapter(hint)
+
+
+@cache
+def _allowed(key: str) -> str:
+    return allowed_values(_validator(key).json_schema())

@@ -1,0 +1,68 @@
+"""Where documents are written: the sink of some sources of a domain, opened by the adapter that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from context_engine.adapters.sources.adapter import SinkOptions
+from context_engine.core.engine import SystemClock
+from context_engine.core.models import DomainSpec, SourceSpec
+from context_engine.core.protocols import Embedder, Sink
+from context_engine.errors import ConfigError, InvalidRequest
+from context_engine.wiring.adapters import SOURCES, installed, load_source_adapter
+from context_engine.wiring.build import Setup, SourceOpener
+
+__all__ = ["open_sink", "sink_names"]
+
+
+def open_sink(
+    setup: Setup,
+    domain: DomainSpec,
+    specs: Sequence[SourceSpec],
+    to: str,
+    options: SinkOptions,
+    *,
+    data_dir: Path,
+    embedder: Callable[[], Embedder | None],
+) -> AbstractContextManager[Sink]:
+    """Return the sink of some sources; leaving it without an error ends the run.
+
+    Args:
+        specs: sources of the domain, all of the adapter `to`.
+        to: the name of an adapter.
+        data_dir: the folder of the embedded base.
+        embedder: returns the embedder that gives chunks their vectors, where the sink keeps any.
+
+    Raises:
+        InvalidRequest: its sources cannot be written to, or not be repaired.
+        ConfigError: the adapter is not installed, or a source cannot be used.
+    """
+    adapter = load_source_adapter(to)
+    if adapter.open_sink is None:
+        names = ", ".join(sink_names(installed(SOURCES)))
+        raise InvalidRequest(f"adapter {to!r} only searches: its sources cannot be written to. Those of {names} can.")
+    if options.repair and not adapter.repairs:
+        names = " or ".join(f"--to {name}" for name in sink_names(installed(SOURCES), repairs=True))
+        raise InvalidRequest(f"--repair is not for --to {to}: give {names} (the embedded base has 'kb verify')")
+    opener = SourceOpener(setup, {}, SystemClock(), data_dir, embedder)
+    return adapter.open_sink(specs, opener.context(domain), options)
+
+
+def sink_names(names: Sequence[str], *, repairs: bool = False) -> list[str]:
+    """Return which adapters can be written to.
+
+    Args:
+        names: of adapters; one that cannot be loaded is left out.
+        repairs: those alone that can repair what was written.
+    """
+    found = []
+    for name in names:
+        try:
+            adapter = load_source_adapter(name)
+        except ConfigError:
+            continue
+        if adapter.open_sink is not None and (adapter.repairs or not repairs):
+            found.append(name)
+    return found

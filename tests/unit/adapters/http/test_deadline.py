@@ -1,0 +1,145 @@
+"""Time, over real sockets: answers that drip, servers that are silent, names that are not found, proxies, TLS."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from context_engine.adapters.http import Api, ApiClient, HttpCall
+from context_engine.core.engine.clock import SystemClock
+from context_engine.errors import SourceTimeout, SourceUnavailable
+from context_engine.settings.connections import Connection
+
+from .conftest import KEY, Ask, Loopback
+
+GOOD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n"
+
+
+@pytest.fixture
+def own_ca(tmp_path: Path) -> tuple[Path, ssl.SSLContext]:
+    """A certificate that nobody but its own bundle vouches for, and a server's context with it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Meridian Harbour test")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    (tmp_path / "ca.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    (tmp_path / "key.pem").write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "ca.pem", tmp_path / "key.pem")
+    return tmp_path / "ca.pem", context
+
+
+@pytest.mark.parametrize("said", [HEAD + b"\r\n", HEAD + b"X-Long: "], ids=["body", "head"])
+def test_an_answer_that_comes_byte_by_byte_has_an_end(
+    api: Api, said: bytes, ask: Ask, loopback: Callable[..., Loopback]
+) -> None:
+    """A byte every 0.05 s never trips the 5 s of silence; the 0.4 s of the call do."""
+    with pytest.raises(SourceTimeout, match="did not answer in time: the answer was not all there"):
+        ask(api, loopback(said, drips=True).url, seconds=0.4, timeout_s=5)
+
+
+def test_without_a_nearer_deadline_the_end_is_three_times_the_silence(
+    api: Api, ask: Ask, loopback: Callable[..., Loopback]
+) -> None:
+    with pytest.raises(SourceTimeout, match="the answer was not all there"):
+        ask(api, loopback(HEAD + b"X-Long: ", drips=True).url, timeout_s=0.15)
+
+
+def test_a_server_that_says_nothing_is_left(api: Api, ask: Ask, loopback: Callable[..., Loopback]) -> None:
+    with pytest.raises(
+        SourceTimeout, match=r"was silent for 0\.1 s \(ReadTimeout\): lower its load, or raise timeout_s"
+    ):
+        ask(api, loopback(b"").url, timeout_s=0.1)
+
+
+def test_a_call_that_was_left_holds_no_connection(api: Api, loopback: Callable[..., Loopback]) -> None:
+    """With one connection allowed, the next call gets it."""
+    server = loopback(HEAD + b"X-Long: ", drips=True)
+    connection = Connection.model_validate({"base_url": server.url, "api_key": KEY, "max_connections": 1})
+    client, clock = ApiClient(api, lambda: connection, SystemClock()), SystemClock()
+    for _ in range(3):
+        due = clock.monotonic() + 0.2
+        with pytest.raises(SourceTimeout, match="the answer was not all there"):
+            client.call(HttpCall("POST", "ask"), client.access(), lambda due=due: due - clock.monotonic())
+    assert len(server.requests) == 3
+    client.close()
+
+
+def test_a_host_whose_look_up_hangs_is_left(api: Api, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    answered = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_args, **_more: answered.wait(30) and [])
+    try:
+        with pytest.raises(SourceUnavailable, match=r"could not be reached \(ConnectTimeout\)"):
+            ask(api, "https://nowhere.meridian-harbour.example", timeout_s=0.2)
+    finally:
+        answered.set()
+
+
+def test_no_time_is_no_call(api: Api, ask: Ask, loopback: Callable[..., Loopback]) -> None:
+    server = loopback(GOOD)
+    with pytest.raises(SourceTimeout, match="no time was left to ask"):
+        ask(api, server.url, seconds=0.0)
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("named_by", ["the connection", "the environment"])
+def test_a_proxy_is_asked_in_the_servers_place_and_as_strictly(
+    api: Api, named_by: str, ask: Ask, loopback: Callable[..., Loopback], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("NO_PROXY", "no_proxy", "ALL_PROXY", "all_proxy", "HTTP_PROXY", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+
+    def through(proxy: Loopback, seconds: float) -> None:
+        if named_by == "the environment":
+            monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        fields = {"proxy": proxy.url} if named_by == "the connection" else {}
+        assert ask(api, "http://kb.meridian-harbour.example", seconds=seconds, **fields).status == 200
+
+    good, dripping = loopback(GOOD), loopback(HEAD + b"X-Long: ", drips=True)
+    through(good, 10.0)
+    assert good.requests[0].startswith(b"POST http://kb.meridian-harbour.example/v1/ask HTTP/1.1")
+    with pytest.raises(SourceTimeout, match="the answer was not all there"):
+        through(dripping, 0.3)
+
+
+def test_a_bundle_of_ones_own_is_trusted_and_nothing_else(
+    api: Api, ask: Ask, loopback: Callable[..., Loopback], own_ca: tuple[Path, ssl.SSLContext]
+) -> None:
+    bundle, context = own_ca
+    server = loopback(GOOD, tls=context)
+    assert ask(api, server.url, ca_bundle=bundle).status == 200
+    with pytest.raises(SourceUnavailable, match=r"could not be reached \(ConnectError\)"):
+        ask(api, server.url)
+    assert len(server.requests) == 1
+
+
+def test_a_dripping_answer_has_an_end_over_tls_too(
+    api: Api, ask: Ask, loopback: Callable[..., Loopback], own_ca: tuple[Path, ssl.SSLContext]
+) -> None:
+    bundle, context = own_ca
+    with pytest.raises(SourceTimeout, match="the answer was not all there"):
+        ask(api, loopback(HEAD, drips=True, tls=context).url, seconds=0.4, ca_bundle=bundle)

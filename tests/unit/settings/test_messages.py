@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from context_engine.core.models import SourceSpec
+from context_engine.settings.messages import allowed_values, got, unknown_key
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"type": "integer", "minimum": 1, "maximum": 9}, "a whole number from 1 to 9"),
+        ({"type": "integer", "minimum": 0, "maximum": 1_000_000}, "a whole number from 0 to 1000000"),
+        ({"type": "number", "exclusiveMinimum": 0.0, "maximum": 0.5}, "a number above 0, up to 0.5"),
+        ({"type": "integer", "minimum": 3}, "a whole number from 3 up"),
+        ({"type": "number", "exclusiveMinimum": 0.5}, "a number above 0.5"),
+        ({"type": "number"}, "a number"),
+        ({"enum": ["a", "b"]}, "one of a, b"),
+        ({"anyOf": [{"type": "boolean"}, {"type": "null"}]}, "true or false or null"),
+        ({"type": "array", "items": {"type": "string"}}, "a list of text"),
+        ({"type": "object"}, "a mapping"),
+    ],
+)
+def test_what_is_allowed_in_words(schema: dict[str, Any], words: str) -> None:
+    assert allowed_values(schema) == words
+
+
+def test_what_was_given_is_shown_in_short() -> None:
+    assert got("x") == ", got 'x'" and got([1]) == ", got a list" and got({}) == ", got a mapping"
+    assert got("x" * 100) == ", got '" + "x" * 56 + "..."
+
+
+def test_a_key_that_promises_what_is_not_done_is_not_called_misspelt() -> None:
+    assert "does not enforce" in unknown_key("acl", ["all"])
+    assert unknown_key("titel", ["title", "id"]) == "unknown key. Did you mean 'title'?"
+    assert unknown_key("zzz", ["title", "id"]) == "unknown key. Valid: id, title."
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"), [("authority_tier", "tier"), ("kind", "type"), ("ttl", "ttl_seconds"), ("source_id", "id")]
+)
+def test_a_key_by_another_name_is_told_the_right_one(written: str, meant: str) -> None:
+    assert unknown_key(written, list(SourceSpec.model_fields)) == f"unknown key. Did you mean {meant!r}?"
+
+
+def test_another_name_for_what_is_not_known_here_is_left_to_spelling() -> None:
+    assert unknown_key("ttl", ["title", "id"]) == "unknown key. Did you mean 'title'?"
+    assert unknown_key("kind", ["zzz"]) == "unknown key. Valid: zzz."
