@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from context_engine.core.engine.decision import MissingEvidence, decide, missing_evidence, overall_status
+from context_engine.core.engine.decision import MissingEvidence, conclude
 from context_engine.core.engine.retriever import Recalled
 from context_engine.core.engine.search_plan import SearchPlan
 from context_engine.core.engine.stage_two_output import StageTwoOutput
@@ -21,25 +21,16 @@ _KEYWORDS_ALONE: Final = (
 
 def assemble(plan: SearchPlan, recalled: Recalled, output: StageTwoOutput) -> SearchResult:
     """Return the result of a search: status and decision from what the sources did and stage 2 found."""
-    request, statuses, answers = plan.request, recalled.statuses, recalled.answers
-    missing = missing_evidence(output.chunks, request.require_tiers, request.require_sources)
-    by_keywords = bool(answers) and all(answer.by_keywords for answer in answers)
-    decision = decide(
-        required_missing=bool(missing.tiers or missing.sources),
-        in_scope=output.in_scope,
-        returned=len(output.chunks),
-        any_failed=any(status.state in ("failed", "partial") for status in statuses),
-        found=output.scope_tested,
-        by_keywords=by_keywords,
-    )
-    notices = _notices(statuses, output, missing)
-    if by_keywords and decision is Decision.NO_MATCH:
+    request, statuses = plan.request, recalled.statuses
+    conclusion = conclude(request, recalled, output)
+    notices = _notices(statuses, output, conclusion.missing)
+    if conclusion.by_keywords and conclusion.decision is Decision.NO_MATCH:
         notices += (Notice(NoticeCode.KEYWORDS_ONLY, "", _KEYWORDS_ALONE),)
     return SearchResult(
         query=request.query,
         domain=request.domain,
-        status=overall_status(statuses, rerank_failed=output.rerank_failed is not None),
-        decision=decision,
+        status=conclusion.status,
+        decision=conclusion.decision,
         chunks=output.chunks,
         fates=output.fates,
         swaps=output.swaps,
@@ -57,7 +48,7 @@ def assemble(plan: SearchPlan, recalled: Recalled, output: StageTwoOutput) -> Se
         prepared=plan.prepared,
         request=request,
         specs=plan.specs,
-        raw=answers,
+        raw=recalled.answers,
         rerank_scores=output.rerank_scores,
     )
 

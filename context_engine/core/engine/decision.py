@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from context_engine.core.models import Decision, RankedChunk, SourceStatus, Status
+from context_engine.core.engine.retriever import Recalled
+from context_engine.core.engine.stage_two_output import StageTwoOutput
+from context_engine.core.models import Decision, RankedChunk, SearchRequest, SourceStatus, Status
 
-__all__ = ["MissingEvidence", "decide", "missing_evidence", "overall_status"]
+__all__ = ["Conclusion", "MissingEvidence", "conclude", "decide", "missing_evidence", "overall_status"]
 
 
 class MissingEvidence(NamedTuple):
@@ -15,6 +17,37 @@ class MissingEvidence(NamedTuple):
 
     tiers: tuple[int, ...]
     sources: tuple[str, ...]
+
+
+class Conclusion(NamedTuple):
+    """What may be concluded from an answer.
+
+    Attributes:
+        missing: required evidence that is not there.
+        by_keywords: every source that answered was searched by a few keywords of each chunk alone.
+    """
+
+    status: Status
+    decision: Decision
+    missing: MissingEvidence
+    by_keywords: bool
+
+
+def conclude(request: SearchRequest, recalled: Recalled, output: StageTwoOutput) -> Conclusion:
+    """Return what may be concluded from what the sources did and stage 2 found."""
+    statuses, answers = recalled.statuses, recalled.answers
+    missing = missing_evidence(output.chunks, request.require_tiers, request.require_sources)
+    by_keywords = bool(answers) and all(answer.by_keywords for answer in answers)
+    decision = decide(
+        required_missing=bool(missing.tiers or missing.sources),
+        in_scope=output.in_scope,
+        returned=len(output.chunks),
+        any_failed=any(status.state in ("failed", "partial") for status in statuses),
+        found=output.scope_tested,
+        by_keywords=by_keywords,
+    )
+    status = overall_status(statuses, rerank_failed=output.rerank_failed is not None)
+    return Conclusion(status, decision, missing, by_keywords)
 
 
 def overall_status(sources: Sequence[SourceStatus], *, rerank_failed: bool = False) -> Status:

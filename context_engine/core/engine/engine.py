@@ -12,11 +12,11 @@ from context_engine.core.engine.clock import SystemClock, TimeSortedIds
 from context_engine.core.engine.defaults import default_settings
 from context_engine.core.engine.pipeline import SearchPipeline
 from context_engine.core.engine.refining import TimedRefiner, prepared_query
-from context_engine.core.engine.request_checks import check_similarity_threshold, sources_to_search
 from context_engine.core.engine.reranking import TimedReranker, rerank_step
 from context_engine.core.engine.search_plan import ClockReading, SearchPlan
-from context_engine.core.engine.source_calls import OpenedSource, SourceCalls
-from context_engine.core.engine.source_pool import OpenSource, SourcePool
+from context_engine.core.engine.source_calls import SourceCalls
+from context_engine.core.engine.source_pool import OpenedSource, OpenSource, SourcePool
+from context_engine.core.engine.text_cache import TextCache
 from context_engine.core.models import (
     Decision,
     DomainSpec,
@@ -65,9 +65,10 @@ class Engine:
         self._resolve, self._reranker, self._recorder = resolve, reranker, recorder
         self._clock: Clock = clock or SystemClock()
         self._ids: IdSource = ids or TimeSortedIds()
-        self._sources = SourcePool(open_source, self._clock)
-        self._rerank_lane = None if reranker is None else TimedReranker(reranker, self._clock)
-        self._refine_lane = None if refiner is None else TimedRefiner(refiner, self._clock)
+        self._texts = TextCache()
+        self._pool = SourcePool(open_source, self._clock)
+        self._timed_reranker = None if reranker is None else TimedReranker(reranker, self._clock)
+        self._timed_refiner = None if refiner is None else TimedRefiner(refiner, self._clock)
 
     def __enter__(self) -> Self:
         return self
@@ -79,7 +80,7 @@ class Engine:
 
     def close(self) -> None:
         """Close every source that was opened; may be called twice."""
-        self._sources.close()
+        self._pool.close()
 
     async def asearch(self, request: SearchRequest) -> SearchResult:
         """Run `search` in a worker thread; the same engine, the same result."""
@@ -101,25 +102,25 @@ class Engine:
             raise InvalidRequest(f"search takes a SearchRequest(query=..., domain=...), got {type(request).__name__}")
         started = self._clock.monotonic()
         domain = self.registry.domain(request.domain)
-        plan = self._plan(domain, request)
-        sources = [(spec, self._sources.get(domain, spec)) for spec in plan.specs]
-        check_similarity_threshold((source for _, source in sources), plan.settings)
+        effective = self._resolve(domain, request)
+        sources = self._pool.sources(domain, effective.values, request)
+        plan = self._plan(request, domain, effective, sources)
         result = self._pipeline(plan, sources, started).run(plan)
         self._report(result)
         return _answered(result)
 
-    def _plan(self, domain: DomainSpec, request: SearchRequest) -> SearchPlan:
+    def _plan(
+        self, request: SearchRequest, domain: DomainSpec, effective: EffectiveSettings, sources: list[OpenedSource]
+    ) -> SearchPlan:
         """Settle what the search runs with; a query refiner is called here."""
-        effective = self._resolve(domain, request)
-        specs = sources_to_search(domain, effective.values, request)
         now = self._clock.now()
         return SearchPlan(
             request=request,
-            specs=specs,
+            specs=tuple(spec for spec, _ in sources),
             effective=effective,
             clock=ClockReading.at(now, ZoneInfo(domain.timezone), request.as_of),
             search_id=self._ids.new(now),
-            prepared=prepared_query(request.query, domain.glossary, effective.values, self._refine_lane),
+            prepared=prepared_query(request.query, domain.glossary, effective.values, self._timed_refiner),
         )
 
     def _pipeline(self, plan: SearchPlan, sources: list[OpenedSource], started: float) -> SearchPipeline:
@@ -127,10 +128,10 @@ class Engine:
         clock, settings = self._clock, plan.settings
         due = started + settings.deadline_s
         # Without a refiner the sources have all the time there is, however long they took to open.
-        seconds = settings.deadline_s if self._refine_lane is None else due - clock.monotonic()
+        seconds = settings.deadline_s if self._timed_refiner is None else due - clock.monotonic()
         calls = SourceCalls(sources, clock, started=started, due=due, seconds=seconds)
-        step = rerank_step(self._rerank_lane, settings, lambda: due - clock.monotonic())
-        return SearchPipeline(calls, step, clock.monotonic)
+        step = rerank_step(self._timed_reranker, settings, lambda: due - clock.monotonic())
+        return SearchPipeline(calls, step, clock.monotonic, self._texts.analysed)
 
     def _report(self, result: SearchResult) -> None:
         """Log the funnel in the seed's form (seed 002) and hand the result to the recorder."""

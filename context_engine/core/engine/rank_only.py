@@ -50,8 +50,8 @@ def rank_chunks(
         clock=ClockReading.at(now, UTC, request.as_of),
         search_id=ids.new(now),
     )
-    lane = None if reranker is None else TimedReranker(reranker, clock)
-    step = rerank_step(lane, settings.values, lambda: settings.values.deadline_s)
+    timed_reranker = None if reranker is None else TimedReranker(reranker, clock)
+    step = rerank_step(timed_reranker, settings.values, lambda: settings.values.deadline_s)
     return SearchPipeline(FixedAnswers([_outcome(spec, chunks, notices, now)]), step, clock.monotonic).run(plan)
 
 

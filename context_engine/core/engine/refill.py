@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from context_engine.core.engine.retriever import Recalled
+from context_engine.core.engine.retriever import Recalled, RefillRequest
 from context_engine.core.engine.stage_two_output import StageTwoOutput
 from context_engine.core.models import MAX_TOP_K, Fate, Settings, SourceStatus
 
-__all__ = ["Pass", "better_pass", "refill_top_k", "sources_to_refill"]
+__all__ = ["Pass", "better_pass", "refill_request"]
 
 _FACTOR: Final = 5
 """Of 400 questions over 40 rulebooks, with two chunks of a document at most, 160 were short of 8 with 40 candidates and
@@ -28,19 +28,16 @@ class Pass(NamedTuple):
     output: StageTwoOutput
 
 
-def sources_to_refill(first: Pass, settings: Settings) -> list[int]:
-    """Return the places of the sources to call for more; none where the answer is full, or short for its relevance."""
+def refill_request(first: Pass, settings: Settings) -> RefillRequest | None:
+    """Return which sources to call for more; None where the answer is full or short for its relevance."""
+    top_k = min(_FACTOR * settings.stage1_top_k, MAX_TOP_K)
     missing = settings.stage2_top_k - len(first.output.chunks)
-    if not 0 < missing <= sum(map(_taken_away, first.output.fates)) or refill_top_k(settings) == settings.stage1_top_k:
-        return []
-    return [
+    if not 0 < missing <= sum(map(_taken_away, first.output.fates)) or top_k == settings.stage1_top_k:
+        return None
+    places = tuple(
         place for place, status in enumerate(first.recalled.statuses) if _candidates(status) >= settings.stage1_top_k
-    ]
-
-
-def refill_top_k(settings: Settings) -> int:
-    """Return how many candidates are requested of a source the second time."""
-    return min(_FACTOR * settings.stage1_top_k, MAX_TOP_K)
+    )
+    return RefillRequest(places, top_k) if places else None
 
 
 def better_pass(first: Pass, second: Pass) -> Pass:

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from context_engine.core.engine.search_plan import SearchPlan
 from context_engine.core.models import RawAnswer, SourceStatus
 
-__all__ = ["FixedAnswers", "Recalled", "Retriever", "SourceOutcome"]
+__all__ = ["FixedAnswers", "Recalled", "RefillRequest", "Retriever", "SourceOutcome"]
 
 
 class SourceOutcome(NamedTuple):
@@ -35,6 +35,18 @@ class Recalled(NamedTuple):
         return tuple(outcome.answer for outcome in self.outcomes if outcome.answer is not None)
 
 
+class RefillRequest(NamedTuple):
+    """A call for more candidates.
+
+    Attributes:
+        places: of the sources to call again, in the order of the manifest.
+        top_k: candidates requested of each.
+    """
+
+    places: tuple[int, ...]
+    top_k: int
+
+
 class Retriever(Protocol):
     """Stage 1 of a search."""
 
@@ -42,14 +54,13 @@ class Retriever(Protocol):
         """Return what every source of the plan answers."""
         ...
 
-    def recall_more(self, plan: SearchPlan, first: Recalled, places: Sequence[int], top_k: int) -> Recalled | None:
+    def recall_more(self, plan: SearchPlan, first: Recalled, refill: RefillRequest) -> Recalled | None:
         """Return stage 1 with longer answers of some sources; None where no more can be had.
 
         Args:
             plan: of the search.
             first: stage 1 so far.
-            places: of the sources to call again, in the order of the manifest.
-            top_k: candidates requested of each.
+            refill: the sources to call again.
         """
         ...
 
@@ -64,6 +75,6 @@ class FixedAnswers:
         """Return them."""
         return self._recalled
 
-    def recall_more(self, plan: SearchPlan, first: Recalled, places: Sequence[int], top_k: int) -> Recalled | None:
+    def recall_more(self, plan: SearchPlan, first: Recalled, refill: RefillRequest) -> Recalled | None:
         """Return None: there are no more."""
         return None

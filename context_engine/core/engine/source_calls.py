@@ -6,19 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from context_engine.core.engine.recall import SourceBulkhead, SourceCall, SourceReply, call_sources
-from context_engine.core.engine.retriever import Recalled, SourceOutcome
+from context_engine.core.engine.retriever import Recalled, RefillRequest, SourceOutcome
 from context_engine.core.engine.search_plan import SearchPlan
 from context_engine.core.engine.source_outcome import source_outcome
+from context_engine.core.engine.source_pool import OpenedSource
 from context_engine.core.engine.subquery_fusion import fused_reply
 from context_engine.core.models import Notice, NoticeCode, SourceQuery, SourceSpec
 from context_engine.core.protocols import Clock
 from context_engine.core.text import segmented
-from context_engine.errors import SourceError
 
-__all__ = ["OpenedSource", "SourceCalls"]
-
-OpenedSource = tuple[SourceSpec, SourceBulkhead | SourceError]
-"""A source ready to be called, or why it could not be opened."""
+__all__ = ["SourceCalls"]
 
 
 class SourceCalls:
@@ -39,18 +36,18 @@ class SourceCalls:
         self._started, self._due, self._seconds = started, due, seconds
 
     def recall(self, plan: SearchPlan) -> Recalled:
-        """SourceCall every source."""
+        """Call every source."""
         replies = self._replies(plan, self._sources, plan.settings.stage1_top_k, self._seconds)
         outcomes = tuple(source_outcome(spec, reply) for (spec, _), reply in zip(self._sources, replies))
         return Recalled(outcomes, self._ms_since(self._started))
 
-    def recall_more(self, plan: SearchPlan, first: Recalled, places: Sequence[int], top_k: int) -> Recalled | None:
-        """SourceCall some sources again in the time that is left; None where none is."""
+    def recall_more(self, plan: SearchPlan, first: Recalled, refill: RefillRequest) -> Recalled | None:
+        """Call some sources again in the time that is left; None where none is."""
         begun = self._clock.monotonic()
         if begun >= self._due:
             return None
-        sources = [self._sources[place] for place in places]
-        replies = dict(zip(places, self._replies(plan, sources, top_k, self._due - begun)))
+        sources = [self._sources[place] for place in refill.places]
+        replies = dict(zip(refill.places, self._replies(plan, sources, refill.top_k, self._due - begun)))
         outcomes = tuple(
             _refilled(plan.specs[place], outcome, replies[place]) if place in replies else outcome
             for place, outcome in enumerate(first.outcomes)

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.engine.recall import SourceBulkhead, as_source_error
-from context_engine.core.models import DomainSpec, SourceSpec
+from context_engine.core.models import DomainSpec, ScoreKind, SearchRequest, Settings, SourceSpec
 from context_engine.core.protocols import Clock, Source
-from context_engine.errors import ConfigError, ContextEngineError, SourceError
+from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, SourceError, nearest
 
-__all__ = ["OpenSource", "SourcePool"]
+__all__ = ["OpenSource", "OpenedSource", "SourcePool"]
 
 logger = logging.getLogger(__name__)
 
 OpenSource = Callable[[DomainSpec, SourceSpec], Source]
+OpenedSource = tuple[SourceSpec, SourceBulkhead | SourceError]
+"""A source ready to be called, or why it could not be opened."""
 
 
 class SourcePool:
-    """Safe for many threads.
+    """Opens sources and keeps them open. Safe for many threads.
 
     Args:
         open_source: opens a source; it must not wait for the network.
@@ -33,13 +35,28 @@ class SourcePool:
         self._opening: dict[tuple[str, str], Lock] = {}
         self._closed = False
 
-    def get(self, domain: DomainSpec, spec: SourceSpec) -> SourceBulkhead | SourceError:
-        """Return a source ready to be called, or why it cannot be opened; that is tried again the next time.
+    def sources(self, domain: DomainSpec, settings: Settings, request: SearchRequest) -> list[OpenedSource]:
+        """Return the sources of a search, in the order of the manifest: all of the domain, or those the settings name.
+
+        One that cannot be opened is tried again the next time.
 
         Raises:
-            ConfigError: its configuration cannot be used.
+            ConfigError: the configuration of a source cannot be used.
             ContextEngineError: the pool is closed.
+            InvalidRequest: a source that the domain does not have, or a threshold that no source can be tested on.
         """
+        sources = [(spec, self._source(domain, spec)) for spec in _chosen(domain, settings, request)]
+        _check_threshold([source for _, source in sources if isinstance(source, SourceBulkhead)], settings)
+        return sources
+
+    def close(self) -> None:
+        """Close every source that was opened; may be called twice."""
+        with self._lock:
+            sources, self._opened, self._closed = list(self._opened.values()), {}, True
+        for source in sources:
+            _close(source)
+
+    def _source(self, domain: DomainSpec, spec: SourceSpec) -> SourceBulkhead | SourceError:
         key = (domain.domain, spec.id)
         with self._lock:
             if self._closed:
@@ -56,13 +73,6 @@ class SourcePool:
                 return as_source_error(error, spec.id)
             return self._keep(key, source)
 
-    def close(self) -> None:
-        """Close every source that was opened; may be called twice."""
-        with self._lock:
-            sources, self._opened, self._closed = list(self._opened.values()), {}, True
-        for source in sources:
-            _close(source)
-
     def _keep(self, key: tuple[str, str], source: SourceBulkhead) -> SourceBulkhead:
         with self._lock:
             if not self._closed:
@@ -70,6 +80,32 @@ class SourcePool:
                 return source
         _close(source)
         raise _closed()
+
+
+def _chosen(domain: DomainSpec, settings: Settings, request: SearchRequest) -> tuple[SourceSpec, ...]:
+    """Return all sources of the domain, or those the settings name."""
+    known = [source.id for source in domain.sources]
+    for name in (*(settings.sources or ()), *request.require_sources):
+        if name not in known:
+            raise InvalidRequest(f"domain {domain.domain!r} has no source {name!r}.{nearest(name, known)}")
+    if settings.sources is None:
+        return tuple(domain.sources)
+    if not settings.sources:
+        raise InvalidRequest(f"sources is empty: name some of {', '.join(known)}, or leave it out for all of them")
+    return tuple(source for source in domain.sources if source.id in settings.sources)
+
+
+def _check_threshold(opened: Sequence[SourceBulkhead], settings: Settings) -> None:
+    """Refuse a threshold that no source (or, strictly, that some source) can be tested on."""
+    if settings.similarity_threshold is None or not opened:
+        return
+    kind = ScoreKind(settings.similarity_kind)
+    without = [source.source_id for source in opened if kind not in source.source.score_kinds]
+    if len(without) == len(opened) or (without and settings.strict_thresholds):
+        raise InvalidRequest(
+            f"similarity_threshold is a {kind} threshold, and source(s) {', '.join(without)} give no {kind} score: "
+            "set similarity_kind to a kind they give, or leave the threshold out and use min_relevance_score"
+        )
 
 
 def _closed() -> ContextEngineError:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
 
 from context_engine.core.engine.pipeline import SearchPipeline
-from context_engine.core.engine.retriever import FixedAnswers, Recalled, SourceOutcome
+from context_engine.core.engine.retriever import FixedAnswers, Recalled, RefillRequest, SourceOutcome
 from context_engine.core.engine.search_plan import ClockReading, SearchPlan
 from context_engine.core.engine.stage_two_input import StageTwoInput
 from context_engine.core.models import (
@@ -77,13 +76,13 @@ class Refillable:
 
     def __init__(self, first: SourceOutcome, longer: SourceOutcome | None) -> None:
         self.first, self.longer = first, longer
-        self.requested: list[tuple[list[int], int]] = []
+        self.requested: list[RefillRequest] = []
 
     def recall(self, plan: SearchPlan) -> Recalled:
         return Recalled((self.first,), 3.0)
 
-    def recall_more(self, plan: SearchPlan, first: Recalled, places: Sequence[int], top_k: int) -> Recalled | None:
-        self.requested.append((list(places), top_k))
+    def recall_more(self, plan: SearchPlan, first: Recalled, refill: RefillRequest) -> Recalled | None:
+        self.requested.append(refill)
         return None if self.longer is None else Recalled((self.longer,), first.elapsed_ms + 4.0)
 
 
@@ -108,7 +107,7 @@ def test_an_answer_cut_short_is_refilled_in_a_second_pass() -> None:
     longer = outcome_of(SOP, (*chunks_of(0.9, 0.8), *chunks_of(0.7, document="E")))
     retriever = Refillable(first, longer)
     result = SearchPipeline(retriever).run(plan_of(SOP, max_per_document=1))
-    assert retriever.requested == [([0], 10)]
+    assert retriever.requested == [((0,), 10)]
     assert [chunk.chunk_id for chunk in result.chunks] == ["D0", "E0"]
     assert result.stages[0] == ("recall", 3, 3, 7.0)
 

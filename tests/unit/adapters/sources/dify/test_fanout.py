@@ -1,4 +1,4 @@
-"""The calls of one search to Dify: a hanging one gives its connection back, and each has its own result."""
+"""The calls of one search to Dify: what hangs gives its connection back, and each result says what happened."""
 
 from __future__ import annotations
 
