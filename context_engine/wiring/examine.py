@@ -9,7 +9,6 @@ from typing import NamedTuple, TypeVar
 
 from context_engine.core.concurrency.deadline import DeadlineExceeded, call_within
 from context_engine.core.concurrency.executor import Busy
-from context_engine.core.engine.recall import as_source_error
 from context_engine.core.models import (
     DomainSpec,
     Examination,
@@ -19,7 +18,7 @@ from context_engine.core.models import (
     notices_about,
 )
 from context_engine.core.protocols import Examinable, Source
-from context_engine.errors import ConfigError, ContextEngineError, SourceError
+from context_engine.errors import ConfigError, ContextEngineError, SourceError, source_error_from
 from context_engine.wiring.adapters import load_source_adapter
 from context_engine.wiring.build import SourceOpener
 
@@ -148,17 +147,22 @@ def _examined(source: Source, source_id: str, request: ExaminationRequest) -> Ex
 
 def _within(seconds: float, call: Callable[[], T], source_id: str) -> T | str:
     """Return what a call returns, or why it gave nothing; it runs in a daemon thread, which may outlive its time."""
+
+    def outcome() -> T | str:
+        try:
+            return call()
+        except BaseException as error:  # noqa: BLE001  whatever an adapter raises is its own source's problem
+            return _message(error, source_id)
+
     try:
-        return call_within(seconds, call, name=f"examine-{source_id}")
+        return call_within(seconds, outcome, name=f"examine-{source_id}")
     except DeadlineExceeded:
         return f"no answer within {seconds:g} s"
     except Busy as busy:
         return str(busy)
-    except BaseException as error:  # noqa: BLE001  whatever an adapter raises is its own source's problem
-        return _message(error, source_id)
 
 
 def _message(error: BaseException, source_id: str) -> str:
     """Return what an error says of its source; of a foreign exception the type alone, as in a search."""
-    known = error if isinstance(error, ContextEngineError) else as_source_error(error, source_id)
+    known = error if isinstance(error, ContextEngineError) else source_error_from(error, source_id)
     return known.problem if isinstance(known, SourceError) else str(known)

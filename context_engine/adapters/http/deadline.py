@@ -7,12 +7,14 @@ connection is opened in a thread, because looking up a host has no time limit of
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
+from concurrent.futures import Future
 from typing import Any, Final
 
 import httpx
+
+from context_engine.core.concurrency.deadline import done_within
+from context_engine.core.concurrency.executor import EXECUTOR, Busy
 
 __all__ = ["TimeLimit", "keep_deadlines"]
 
@@ -112,33 +114,18 @@ def _seconds(limit: float | None, late: type[httpx.TimeoutException]) -> float |
 
 def _in_time(connect: Callable[[], Any], seconds: float | None) -> Any:
     """Return a connection opened within so many seconds; one that comes later is closed."""
-    opened: SimpleQueue[Any] = SimpleQueue()
-    given_up = threading.Event()
-
-    def run() -> None:
-        try:
-            opened.put(connect())
-        except BaseException as error:  # noqa: BLE001  raised by whoever waits for the connection
-            opened.put(error)
-        if given_up.is_set():
-            _close_unused(opened)
-
-    threading.Thread(target=run, name="connect", daemon=True).start()
+    if seconds is None:
+        return connect()
     try:
-        found = opened.get(timeout=seconds)
-    except Empty:
-        given_up.set()
-        _close_unused(opened)
-        raise httpx.ConnectTimeout(f"no connection within {seconds:g} s") from None
-    if isinstance(found, BaseException):
-        raise found
-    return found
+        opened = EXECUTOR.submit(connect, "connect")
+    except Busy as busy:
+        raise httpx.ConnectError(str(busy)) from None
+    if done_within(opened, seconds):
+        return opened.result()
+    opened.add_done_callback(_close_unused)
+    raise httpx.ConnectTimeout(f"no connection within {seconds:g} s")
 
 
-def _close_unused(opened: SimpleQueue[Any]) -> None:
-    try:
-        late = opened.get_nowait()
-    except Empty:
-        return
-    if not isinstance(late, BaseException):
-        late.close()
+def _close_unused(opened: Future[Any]) -> None:
+    if opened.exception() is None:
+        opened.result().close()
