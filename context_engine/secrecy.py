@@ -205,7 +205,7 @@ def _clean(record: logging.LogRecord, hidden: Callable[[str], str]) -> None:
     if shown != text:
         record.msg, record.args = shown, ()
     if record.exc_info and record.exc_info[1] is not None:
-        told = "".join(traceback.format_exception(record.exc_info[1])).rstrip("\n")
-        shown = hidden(told)
-        if shown != told:  # the exception itself would show it to a handler that looks
+        trace = "".join(traceback.format_exception(record.exc_info[1])).rstrip("\n")
+        shown = hidden(trace)
+        if shown != trace:  # the exception itself would show it to a handler that looks
             record.exc_text, record.exc_info = shown, None

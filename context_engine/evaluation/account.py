@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from context_engine.core.models import Notice
 from context_engine.evaluation.corpus import Corpus
 from context_engine.evaluation.gold import Hit
 from context_engine.evaluation.run import Run
@@ -90,14 +91,14 @@ def stages(run: Run) -> list[Stage]:
     return out
 
 
-def troubles_of(searches: Iterable[Sequence[tuple[str, str]]]) -> list[Trouble]:
+def troubles_of(searches: Iterable[Sequence[Notice]]) -> list[Trouble]:
     """Return the troubles of all searches, each name once."""
     first: dict[str, str] = {}
     counts: Counter[str] = Counter()
     for held in searches:
-        for name, problem in held:
-            first.setdefault(name, problem)
-        counts.update({name for name, _ in held})
+        for notice in held:
+            first.setdefault(notice.subject, notice.message)
+        counts.update({notice.subject for notice in held})
     return [Trouble(name, counts[name], problem) for name, problem in first.items()]
 
 

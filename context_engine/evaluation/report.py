@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from context_engine.core.models import messages
 from context_engine.evaluation import cost_sections, sections
 from context_engine.evaluation.blocks import Report, Section, Tile
 from context_engine.evaluation.compared import Compared
@@ -27,7 +28,7 @@ def evaluation_report(compared: Compared, *, title: str) -> Report:
         lead=lead,
         tiles=[_tile(compared, measure) for measure in ours.measures[:SHOWN_TILES]],
         sections=[one for one in _sections(compared) if one.blocks],
-        notes=[*compared.session.notes, *compared.troubles],
+        notes=[*messages(compared.session.notices), *compared.troubles],
     )
 
 

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 from context_engine.core.context import from_result
 from context_engine.core.engine import Engine
 from context_engine.core.engine.recompute import recompute
-from context_engine.core.models import Fate, Key, RankedChunk, SearchRequest, SearchResult, StageTrace
+from context_engine.core.models import (
+    Fate,
+    Key,
+    Notice,
+    NoticeCode,
+    RankedChunk,
+    SearchRequest,
+    SearchResult,
+    StageTrace,
+)
 from context_engine.core.models.chunk import NOTHING
 from context_engine.core.protocols import TokenCounter
 from context_engine.core.text import content_sha256
@@ -41,11 +50,9 @@ __all__ = [
 Progress = Callable[[int, int, str], None]
 """Told of (questions done, questions in all, id of the question)."""
 
-SILENT: Final = (("every source", "no answer"),)
+SILENT: Final = (Notice(NoticeCode.ALL_SOURCES_FAILED, "every source", "no answer"),)
 """The troubles of a search that gave no result."""
 
-_NO_VECTORS: Final = "no_vectors"
-_DEGRADED: Final = "degraded: "
 _NO_AUTHORITY: Final = {"authority_weight": Setting(0.0, "evaluation"), "relevance_weight": Setting(1.0, "evaluation")}
 
 
@@ -84,7 +91,7 @@ class Answer:
         elapsed_ms: wall time of the search.
         context_tokens: of the context a model would read, made of the first top_k.
         failed: no source answered.
-        troubles: who did not do its part (a source, the reranker), each with its message.
+        troubles: who did not do its part (a source, the reranker) as subject, and why.
     """
 
     question: Question
@@ -99,7 +106,7 @@ class Answer:
     status: str = ""
     decision: str = ""
     failed: bool = False
-    troubles: tuple[tuple[str, str], ...] = ()
+    troubles: tuple[Notice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,18 +225,19 @@ def answer_of(
     )
 
 
-def troubles_in(result: SearchResult) -> Iterator[tuple[str, str]]:
-    """Yield who did not do its part in a search, with its message: such a search says little about the set-up."""
+def troubles_in(result: SearchResult) -> Iterator[Notice]:
+    """Yield who did not do its part in a search, and why: such a search says little about the set-up."""
     for source in result.sources:
         if source.error is not None:
-            problem = str(source.error.get("message", "")).removeprefix(f"source {source.source_id!r}: ")
-            yield source.source_id, problem or source.state
-        elif _NO_VECTORS in source.notes:
-            yield source.source_id, "the base holds no vectors of this embedder: run 'context-engine kb rebuild'"
-    for warning in result.warnings:
-        if warning.startswith(_DEGRADED):
-            name, _, problem = warning.removeprefix(_DEGRADED).partition(": ")
-            yield name, problem
+            problem = source.problem or source.state
+            detail = {"code": source.error.get("code"), "problem": problem}
+            yield Notice(NoticeCode.SOURCE_FAILED, source.source_id, problem, detail)
+        elif any(notice.code is NoticeCode.NO_VECTORS for notice in source.notices):
+            said = "the base holds no vectors of this embedder: run 'context-engine kb rebuild'"
+            yield Notice(NoticeCode.NO_VECTORS, source.source_id, said)
+    for notice in result.notices:
+        if notice.code is NoticeCode.RERANK_FAILED:
+            yield Notice(notice.code, notice.subject, notice.detail["problem"], notice.detail)
 
 
 def with_settings(result: SearchResult, layer: Mapping[str, Setting]) -> SearchResult:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from context_engine.core.context import ApproxTokenCounter
+from context_engine.core.models import Notice, NoticeCode
 from context_engine.core.protocols import TokenCounter
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.evaluation.corpus import Corpus, read_corpus
@@ -35,7 +36,7 @@ class Session:
         qrels: what is relevant, of these questions alone; `rejected` what was judged not to be.
         unjudged: ids of questions that the judgements do not mention.
         corpus: what there is to be found.
-        notes: what a reader of the results should know.
+        notices: what a reader of the results should know.
     """
 
     setup: Setup
@@ -45,7 +46,7 @@ class Session:
     corpus: Corpus
     counter: TokenCounter
     as_of: date | None = None
-    notes: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
     rejected: Rejected = field(default_factory=dict)
     unjudged: Set[str] = frozenset()
 
@@ -128,8 +129,8 @@ def open_session(
     given = {question: resolved(held, chunk_ids) for question, held in given.items()}
     kept = {question: gold for question, gold in positive(given).items() if question in known}
     unjudged = known - given.keys()
-    notes = [*_unasked(judged, kept), *_without_gold(len(known) - len(kept) - len(unjudged), len(unjudged))]
-    notes += _check_gold(kept, corpus, qrels or source)
+    notices = [*_unasked(judged, kept), *_without_gold(len(known) - len(kept) - len(unjudged), len(unjudged))]
+    notices += _check_gold(kept, corpus, qrels or source)
     return Session(
         setup=setup,
         data_dir=data_dir,
@@ -138,7 +139,7 @@ def open_session(
         corpus=corpus,
         counter=counter,
         as_of=as_of,
-        notes=tuple(notes),
+        notices=tuple(notices),
         unjudged=unjudged,
         rejected={question: given[question].keys() - gold.keys() for question, gold in kept.items()},
     )
@@ -166,17 +167,25 @@ def with_domains(
     return asked
 
 
-def _unasked(judged: Qrels, kept: Qrels) -> list[str]:
+def _unasked(judged: Qrels, kept: Qrels) -> list[Notice]:
     count = len(judged) - len(kept)
-    return [f"{count} judged question(s) are not in the file of questions and were not asked"] if count else []
+    said = f"{count} judged question(s) are not in the file of questions and were not asked"
+    return [Notice(NoticeCode.QUESTIONS_NOT_ASKED, "", said, {"count": count})] if count else []
 
 
-def _without_gold(count: int, unjudged: int) -> list[str]:
-    notes = [f"{count} question(s) have no relevant answer and are left out of the measures"] if count else []
-    return notes + ([f"{unjudged} question(s) were never judged and are left out of the measures"] if unjudged else [])
+def _without_gold(count: int, unjudged: int) -> list[Notice]:
+    found = (
+        (NoticeCode.QUESTIONS_WITHOUT_ANSWER, count, "have no relevant answer"),
+        (NoticeCode.QUESTIONS_NOT_JUDGED, unjudged, "were never judged"),
+    )
+    return [
+        Notice(code, "", f"{number} question(s) {what} and are left out of the measures", {"count": number})
+        for code, number, what in found
+        if number
+    ]
 
 
-def _check_gold(qrels: Qrels, corpus: Corpus, file: Path) -> list[str]:
+def _check_gold(qrels: Qrels, corpus: Corpus, file: Path) -> list[Notice]:
     """Refuse gold ids that name nothing; where a source cannot be listed, only say so."""
     index = GoldIndex(corpus.identities.values())
     unknown = list(
@@ -187,7 +196,9 @@ def _check_gold(qrels: Qrels, corpus: Corpus, file: Path) -> list[str]:
     named = ", ".join(unknown[:_MOST_NAMED]) + (" ..." if len(unknown) > _MOST_NAMED else "")
     if corpus.unlisted:
         sources = ", ".join(corpus.unlisted)
-        return [f"{len(unknown)} gold id(s) could not be checked, as {sources} cannot be listed: {named}"]
+        said = f"{len(unknown)} gold id(s) could not be checked, as {sources} cannot be listed: {named}"
+        detail = {"ids": unknown, "sources": list(corpus.unlisted)}
+        return [Notice(NoticeCode.GOLD_NOT_CHECKED, str(file), said, detail)]
     raise ConfigError(
         f"{len(unknown)} gold id(s) name no chunk of the base: {named}. A gold id is a chunk id, a document id "
         "(NPA-SOP-001), a version or section of it (NPA-SOP-001@3.2#4.2.1), or the first 12 or more hex digits of a "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final
 
+from context_engine.core.models import messages
 from context_engine.evaluation.account import latency, stages, tier_shares, token_efficiency, troubles_of
 from context_engine.evaluation.compared import Compared
 from context_engine.evaluation.score import Scored, gold_fates
@@ -21,7 +22,7 @@ def summary(compared: Compared) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "questions": len(session.questions),
         "judged": len(session.qrels),
-        "notes": list(session.notes),
+        "notes": list(messages(session.notices)),
         **_set_up(ours, compared),
         "baseline": None if baseline is None else _set_up(baseline, compared),
         "difference": None,

@@ -10,7 +10,7 @@ from math import prod
 from typing import Any, Final, NamedTuple
 
 from context_engine.core.engine.recompute import recompute
-from context_engine.core.models import MAX_TOP_K, Outcome, RankingSettings, SearchResult
+from context_engine.core.models import MAX_TOP_K, Notice, Outcome, RankingSettings, SearchResult
 from context_engine.errors import InvalidRequest
 from context_engine.evaluation.account import Trouble, troubles_of
 from context_engine.evaluation.gold import Hit
@@ -143,7 +143,7 @@ def tune(
     """
     _check_top_k(found, measure, top_k)
     parts = folds_of(list(session.qrels), folds)
-    troubles: list[Sequence[tuple[str, str]]] = []
+    troubles: list[Sequence[Notice]] = []
     values = _measured(session, found, measure, top_k, progress, troubles)
     chosen = tuple(chosen_by_folds(values, parts))
     held_out = {name: (values[fold.chosen][name], values[0][name]) for fold in chosen for name in fold.questions}
@@ -195,7 +195,7 @@ def _measured(
     measure: str,
     top_k: int | None,
     progress: Progress | None,
-    troubles: list[Sequence[tuple[str, str]]],
+    troubles: list[Sequence[Notice]],
 ) -> list[Values]:
     """Return the values of each candidate, and add to the troubles; candidates with one stage 1 share its answers."""
     depths = [session.depth(one, (measure,), top_k) for one in found]

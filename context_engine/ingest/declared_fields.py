@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time
 from typing import Any, Final, TypeVar
 
-from context_engine.core.models import TIERS, Classification, SourceType, TrustClass, utc_text
+from context_engine.core.models import TIERS, Classification, Notice, NoticeCode, SourceType, TrustClass, utc_text
+from context_engine.ingest.loaded_document import file_notice
 
 __all__ = ["ALIASES", "DECLARED_FIELDS", "ID_FIELDS", "RECORD_FIELDS", "DeclaredFields", "json_value"]
 
@@ -41,7 +42,7 @@ T = TypeVar("T")
 
 
 class DeclaredFields:
-    """Reads fields one by one and keeps a warning for each that cannot be read.
+    """Reads fields one by one and keeps a notice for each that cannot be read.
 
     Args:
         fields: front matter or a record, laid over the header of the text.
@@ -49,7 +50,7 @@ class DeclaredFields:
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
         self._fields = fields
-        self.warnings: list[str] = []
+        self.notices: list[Notice] = []
 
     def text(self, name: str, most: int = _MOST_ID) -> str | None:
         """Return a short text: one line of at most `most` characters."""
@@ -102,7 +103,9 @@ class DeclaredFields:
             return None
 
     def _warn(self, name: str, value: Any, wanted: str) -> None:
-        self.warnings.append(f"{name} {str(value)[:60]!r} is not {wanted}")
+        shown = str(value)[:60]
+        problem = f"{name} {shown!r} is not {wanted}"
+        self.notices.append(file_notice(NoticeCode.DECLARED_FIELD_UNUSABLE, problem, field=name, value=shown))
 
 
 def json_value(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""From a loaded document to chunks: identity, declared, metadata, and a hash that says whether anything changed."""
+"""From a loaded document to chunks: identity, declared fields, metadata, and a hash that tells whether it changed."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ from context_engine.core.models import (
     Classification,
     DocumentRule,
     FetchedAtBasis,
+    Notice,
+    NoticeCode,
     canonical_json,
+    messages,
     sanitized_mapping,
     sanitized_text,
 )
 from context_engine.core.protocols import TokenCounter
 from context_engine.ingest.chunk_fields import chunk_metadata, neighbours
 from context_engine.ingest.declared_fields import ALIASES, DECLARED_FIELDS, ID_FIELDS, DeclaredFields, json_value
-from context_engine.ingest.loaded_document import LoadedDocument, page_at
+from context_engine.ingest.loaded_document import LoadedDocument, file_notice, page_at
 from context_engine.ingest.shared_metadata import piece_fields, shared_metadata
 
 __all__ = ["PreparedDocument", "chunks_of", "prepare"]
@@ -50,7 +53,7 @@ class PreparedDocument:
         named: whether the document itself gives its id.
         content_hash: SHA-256 over everything its chunks are made of.
         base: a chunk with all that the document's chunks have in common.
-        warnings: what the loader guessed or left out, and declared that could not be read.
+        notices: what the loader guessed or left out, and declared fields that could not be used.
     """
 
     loaded: LoadedDocument
@@ -61,7 +64,12 @@ class PreparedDocument:
     strategy: ChunkingStrategy
     base: Chunk
     fields: Mapping[str, Any]
-    warnings: tuple[str, ...]
+    notices: tuple[Notice, ...]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The sentences of the notices."""
+        return messages(self.notices)
 
 
 def prepare(
@@ -89,7 +97,7 @@ def prepare(
     Raises:
         ConfigError: the rule names a profile that is not known.
     """
-    loaded, said = _sound(loaded)
+    loaded, repairs = _sound(loaded)
     fields = _fields(loaded)
     declared = DeclaredFields(fields)
     own_id = next((found for name in ID_FIELDS[loaded.record] if (found := declared.text(name))), None)
@@ -108,10 +116,10 @@ def prepare(
         strategy=strategy,
         base=base,
         fields=fields,
-        warnings=(
-            *(*loaded.warnings, *said),
-            *(f"its metadata {one}" for one in too_much),
-            *(*declared.warnings, *shared.warnings),
+        notices=(
+            *(*loaded.notices, *repairs),
+            *(_repaired(f"its metadata {one}") for one in too_much),
+            *(*declared.notices, *shared.notices),
         ),
     )
 
@@ -135,14 +143,18 @@ def chunks_of(document: PreparedDocument, counter: TokenCounter, *, now: datetim
     ]
 
 
-def _sound(loaded: LoadedDocument) -> tuple[LoadedDocument, tuple[str, ...]]:
+def _sound(loaded: LoadedDocument) -> tuple[LoadedDocument, tuple[Notice, ...]]:
     """Return a document whose text and fields every output can hold, and what was changed; no field is too many."""
     text = sanitized_text(loaded.text)
-    fields, said = sanitized_mapping(loaded.fields, most_values=_ANY, most_characters=_ANY)
+    fields, changes = sanitized_mapping(loaded.fields, most_values=_ANY, most_characters=_ANY)
     if text is loaded.text and fields is loaded.fields:
         return loaded, ()
-    of_text = () if text is loaded.text else (_INVALID,)
-    return replace(loaded, text=text, fields=fields), (*of_text, *(f"a field {one}" for one in said))
+    sentences = [*([] if text is loaded.text else [_INVALID]), *(f"a field {one}" for one in changes)]
+    return replace(loaded, text=text, fields=fields), tuple(map(_repaired, sentences))
+
+
+def _repaired(sentence: str) -> Notice:
+    return file_notice(NoticeCode.DOCUMENT_REPAIRED, sentence)
 
 
 def _chunk(
@@ -238,7 +250,8 @@ def _base(
         superseded_by=declared.text("superseded_by"),
     )
     if base.effective_from and base.effective_to and base.effective_from >= base.effective_to:
-        declared.warnings.append(f"effective_to {base.effective_to} is not after effective_from: never in force")
+        problem = f"effective_to {base.effective_to} is not after effective_from: never in force"
+        declared.notices.append(file_notice(NoticeCode.NEVER_IN_FORCE, problem))
     return base
 
 

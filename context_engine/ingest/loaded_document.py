@@ -5,9 +5,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-__all__ = ["LoadedDocument", "Skipped", "page_at"]
+from context_engine.core.models import Notice, NoticeCode, messages
+
+__all__ = ["NO_TEXT", "LoadedDocument", "Skipped", "file_notice", "page_at"]
+
+
+NO_TEXT: Final = "has no text: if it holds pictures of pages, run a text recognition (OCR) over it first"
 
 
 class Skipped(NamedTuple):
@@ -42,7 +47,7 @@ class LoadedDocument:
         line: 1-based line or row of the record in its file; in a JSON array its number.
         part: the sheet a record stands in, where the file has several.
         pages: (offset in `text` where a page begins, its 1-based number), ascending; empty where there are no pages.
-        warnings: what of the file is not in `text`, or was guessed.
+        notices: what of the file is not in `text`, or was guessed; without a subject they are about the document.
     """
 
     path: str
@@ -54,7 +59,12 @@ class LoadedDocument:
     line: int | None = None
     part: str = ""
     pages: tuple[tuple[int, int], ...] = ()
-    warnings: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The sentences of the notices."""
+        return messages(self.notices)
 
     @property
     def stem(self) -> str:
@@ -69,6 +79,11 @@ class LoadedDocument:
 
     def _placed(self, name: str) -> str:
         return ":".join(str(one) for one in (name, self.part, self.line) if one)
+
+
+def file_notice(code: NoticeCode, message: str, **detail: Any) -> Notice:
+    """Return a notice about the document at hand; who reports it knows its place and fills in the subject."""
+    return Notice(code, "", message, detail)
 
 
 def page_at(pages: Sequence[tuple[int, int]], offset: int) -> int | None:

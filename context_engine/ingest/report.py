@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from context_engine.core.models import Chunk
+from context_engine.core.models import Chunk, Notice
 from context_engine.ingest.loaded_document import Skipped
 
 __all__ = ["IngestReport", "Refused", "documents"]
@@ -45,7 +45,7 @@ class IngestReport:
             documents are new, or refused.
         refused: documents that the target did not take, and why.
         skipped: files and lines that gave no document, and why.
-        warnings: claims that could not be read and the like, each with its file.
+        notices: what was guessed or left out, each about its file, its record or its source.
         samples: of a dry run, the first chunks that would be written.
         elapsed_s: seconds.
     """
@@ -57,11 +57,16 @@ class IngestReport:
     replaced: int
     removed: int
     skipped: tuple[Skipped, ...]
-    warnings: tuple[str, ...]
+    notices: tuple[Notice, ...]
     elapsed_s: float
     refused: tuple[Refused, ...] = ()
     samples: tuple[Chunk, ...] = ()
     dry_run: bool = False
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The notices as lines, each with what it is about."""
+        return tuple(f"{one.subject}: {one.message}" for one in self.notices)
 
     @property
     def added(self) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from context_engine.core.chunking import DEFAULT_STRATEGIES
-from context_engine.core.models import Chunk, SourceSpec
+from context_engine.core.models import Chunk, Notice, NoticeCode, SourceSpec
 from context_engine.core.protocols import Sink
 from context_engine.errors import InvalidRequest, nearest
 from context_engine.ingest.assignment import Assignment, assign
@@ -30,7 +30,7 @@ __all__ = ["IngestOptions", "Progress", "RefusingSink", "ingest"]
 logger = logging.getLogger(__name__)
 
 MOST_SAMPLES: Final = 5
-_NO_RULE: Final = "no rule of the sources given includes it"
+_NO_RULE: Final = "no rule includes it: add one to a source's documents, or name the source (--source)"
 
 
 class RefusingSink(Sink, Protocol):
@@ -150,8 +150,8 @@ class _Run:
     removed: int = 0
     uncommitted: int = 0
     skipped: dict[Skipped, None] = field(default_factory=dict)  # in order, each once
-    warnings: list[str] = field(default_factory=list)
-    untyped: Counter[tuple[str, str]] = field(default_factory=Counter)  # of a source, for a reason
+    notices: list[Notice] = field(default_factory=list)
+    untyped: Counter[tuple[str, NoticeCode, str]] = field(default_factory=Counter)  # of a source: code and reason
     samples: list[Chunk] = field(default_factory=list)
     broken: set[str] = field(default_factory=set)
     before: dict[str, Mapping[tuple[str, str], str]] = field(default_factory=dict)
@@ -172,20 +172,16 @@ class _Run:
             self.seen.setdefault(one.source_id, {})[one.document_id, one.version] = one.place
         self.documents += len(documents)
         self.unchanged += len(documents)
-        self.warnings += held.warnings
-        self.untyped.update({(source_id, reason): count for source_id, reason, count in held.untyped})
+        self.notices += held.notices
+        self.untyped.update({(source_id, code, reason): count for source_id, code, reason, count in held.untyped})
         return True
 
     def file(self, job: FileJob, items: Iterator[Item]) -> ScannedFile | None:
         """Take what one file gave and return it; None where some of it was refused."""
         if not job.takers:
             self.skipped[Skipped(job.names[0], _NO_RULE, error=False)] = None
-        left, warned, untyped, made = (
-            len(self.skipped),
-            len(self.warnings),
-            self.untyped.copy(),
-            list[ScannedDocument](),
-        )
+        left, noticed, untyped = len(self.skipped), len(self.notices), self.untyped.copy()
+        made: list[ScannedDocument] = []
         for item in items:
             if isinstance(item, CutDocument):
                 made += self._document(item)
@@ -193,9 +189,8 @@ class _Run:
                 self._skip(*item)
         if len(self.skipped) > left:
             return None
-        return ScannedFile(
-            made, self.warnings[warned:], [(*key, count) for key, count in (self.untyped - untyped).items()]
-        )
+        more = [(*key, count) for key, count in (self.untyped - untyped).items()]
+        return ScannedFile(made, self.notices[noticed:], more)
 
     def unread(self, error: OSError, root: Path) -> None:
         """Report a folder that cannot be listed; whose documents it holds is not known, so every source is broken."""
@@ -227,24 +222,28 @@ class _Run:
             self._skip(taker.source_id, Skipped(loaded.path, reason, loaded.line))
             return []
         seen[key] = loaded.place
-        self._tell(taker, document, seen[key])
+        self._report_document(taker, document, seen[key])
         self.documents += 1
         self._write(taker.source_id, key, document, chunks)
         return [ScannedDocument(taker.source_id, *key, document.content_hash, seen[key])]
 
-    def _tell(self, taker: Assignment, document: PreparedDocument, place: str) -> None:
-        """Note what is to be said of a document: what could not be read of it, and a type that is not known."""
-        of_file = document.loaded.warnings  # said of the file, not of its first record
-        self.warnings += [f"{document.loaded.path if one in of_file else place}: {one}" for one in document.warnings]
+    def _report_document(self, taker: Assignment, document: PreparedDocument, place: str) -> None:
+        """Note what is reported of a document: what could not be read of it, and a type that is not known."""
+        of_file = document.loaded.notices  # about the file, not its first record
+        for one in document.notices:
+            self.notices.append(one._replace(subject=document.loaded.path if one in of_file else place))
         doc_type = document.base.doc_type or "default"
         table = DEFAULT_STRATEGIES if self.options.strategies is None else self.options.strategies
         if doc_type not in table:
-            self.warnings.append(f"{place}: doc_type {doc_type!r} is not in the chunking table: cut as 'default'")
+            problem = f"doc_type {doc_type!r} is not in the chunking table: cut as 'default'"
+            self.notices.append(Notice(NoticeCode.DOC_TYPE_UNKNOWN, place, problem, {"doc_type": doc_type}))
         if taker.rule is None and doc_type == "default":
-            self.untyped[taker.source_id, "no rule gives a type: cut as 'default'"] += 1
+            reason = "no rule gives a type: cut as 'default'"
+            self.untyped[taker.source_id, NoticeCode.DOC_TYPE_ASSUMED, reason] += 1
         if taker.rule is not None and taker.rule.otherwise:
             tier = document.base.authority_tier
-            self.untyped[taker.source_id, f"no other rule includes them: taken as {doc_type!r}, tier {tier}"] += 1
+            reason = f"no other rule includes them: taken as {doc_type!r}, tier {tier}"
+            self.untyped[taker.source_id, NoticeCode.RULE_OTHERWISE, reason] += 1
 
     def _write(
         self, source_id: str, key: tuple[str, str], document: PreparedDocument, chunks: list[Chunk] | None
@@ -274,7 +273,8 @@ class _Run:
                 continue
             if spec.id in self.broken or not self.seen.get(spec.id):
                 why = "some files could not be read" if spec.id in self.broken else "the folder holds none of it"
-                self.warnings.append(f"source {spec.id}: {documents(len(gone))} not removed, because {why}")
+                kept = f"{documents(len(gone))} not removed, because {why}"
+                self.notices.append(Notice(NoticeCode.NOT_PRUNED, f"source {spec.id}", kept, {"count": len(gone)}))
                 continue
             self.removed += len(gone)
             for key in () if self.dry_run else gone:
@@ -303,12 +303,13 @@ class _Run:
             removed=self.removed,
             refused=refused,
             skipped=tuple(self.skipped),
-            warnings=(*self.warnings, *self._untyped()),
+            notices=(*self.notices, *self._untyped()),
             samples=tuple(self.samples),
             elapsed_s=elapsed_s,
             dry_run=self.dry_run,
         )
 
-    def _untyped(self) -> Iterator[str]:
-        for (source_id, reason), count in sorted(self.untyped.items(), key=lambda one: one[0][0]):
-            yield f"source {source_id}: {documents(count)}: {reason}"
+    def _untyped(self) -> Iterator[Notice]:
+        for (source_id, code, reason), count in sorted(self.untyped.items(), key=lambda one: one[0][0]):
+            message = f"{documents(count)}: {reason}"
+            yield Notice(code, f"source {source_id}", message, {"count": count})

@@ -2,7 +2,7 @@
 
 A file counts as unchanged if its size and time of change are those of then, it would be cut as then, and the sources
 hold what came of it. Only files that gave documents, and of which no part was refused, are remembered, with the
-warnings that were given.
+notices that were given.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from context_engine.core.chunking import CHUNKER_VERSION, DEFAULT_STRATEGIES
-from context_engine.core.models import canonical_json
+from context_engine.core.models import Notice, NoticeCode, canonical_json
 from context_engine.ingest.file_names import shown_name
 from context_engine.ingest.reading import FileJob, IngestOptions, Known
 
@@ -25,7 +25,8 @@ __all__ = ["ScanCache", "ScannedDocument", "ScannedFile"]
 
 logger = logging.getLogger(__name__)
 
-_FORM: Final = 1
+_FORM: Final = 2
+_CODES: Final = {str(code): code for code in NoticeCode}
 _YOUNG_S: Final = 3.0
 """A file changed so shortly before it was read may change again within the same tick of its clock."""
 
@@ -41,11 +42,11 @@ class ScannedDocument(NamedTuple):
 
 
 class ScannedFile(NamedTuple):
-    """What a file gave: its documents, the warnings about them, and (source id, reason, number) of those of no type."""
+    """What a file gave: documents, notices about them, and (source id, code, reason, number) of those of no type."""
 
     documents: Sequence[ScannedDocument]
-    warnings: Sequence[str]
-    untyped: Sequence[tuple[str, str, int]]
+    notices: Sequence[Notice]
+    untyped: Sequence[tuple[str, NoticeCode, str, int]]
 
 
 class ScanCache:
@@ -79,7 +80,11 @@ class ScanCache:
             return None
         found = [ScannedDocument(*one) for one in held["documents"]]
         same = (known.get(one.source_id, {}).get((one.document_id, one.version)) == one.content_hash for one in found)
-        return ScannedFile(found, held["warnings"], held["untyped"]) if all(same) else None
+        if not all(same):
+            return None
+        notices = [Notice(_CODES[code], *rest) for code, *rest in held["notices"]]
+        untyped = [(source, _CODES[code], reason, count) for source, code, reason, count in held["untyped"]]
+        return ScannedFile(found, notices, untyped)
 
     def learn(self, job: FileJob, made: ScannedFile | None) -> None:
         """Remember what a file gave; None forgets it."""
@@ -97,7 +102,7 @@ class ScanCache:
         temporary = self._path.with_suffix(f".{os.getpid()}")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_text(json.dumps({"form": _FORM, "files": kept}), encoding="utf-8")
+            temporary.write_text(json.dumps({"form": _FORM, "codes": sorted(_CODES), "files": kept}), encoding="utf-8")
             temporary.replace(self._path)
         except OSError as error:
             logger.info("the memory of files was not written: %s", error)
@@ -106,7 +111,7 @@ class ScanCache:
 def _read(path: Path) -> dict[str, Any]:
     try:
         held = json.loads(path.read_text(encoding="utf-8"))
-        files = held["files"] if held["form"] == _FORM else {}
+        files = held["files"] if held["form"] == _FORM and _CODES.keys() >= set(held["codes"]) else {}
         return {name: one for name, one in files.items() if {"how", "stamp", *ScannedFile._fields} <= set(one)}
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return {}

@@ -14,12 +14,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from context_engine.core.chunking import Piece, field_spans
+from context_engine.core.models import Notice, NoticeCode
 from context_engine.ingest.declared_fields import DECLARED_FIELDS, ID_FIELDS, RECORD_FIELDS, json_value
-from context_engine.ingest.loaded_document import LoadedDocument
+from context_engine.ingest.loaded_document import LoadedDocument, file_notice
 
 __all__ = ["SharedMetadata", "piece_fields", "shared_metadata"]
 
 _PLACES: Final = ("sheet", "table")
+_MOST_NAMED: Final = 100
 _MOST_VALUE: Final = 2_000
 _MOST_ALL: Final = 16_000
 """Characters as JSON of one field, and of all fields, that every chunk carries without being told to."""
@@ -29,7 +31,7 @@ class SharedMetadata(NamedTuple):
     """What every chunk of a document carries, and what is to be said of the rest."""
 
     metadata: dict[str, Any]
-    warnings: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
 
 def shared_metadata(loaded: LoadedDocument, fields: Mapping[str, Any], named: Sequence[str]) -> SharedMetadata:
@@ -55,7 +57,7 @@ def shared_metadata(loaded: LoadedDocument, fields: Mapping[str, Any], named: Se
         out[name] = value
         room -= size
     out |= {name: json_value(fields[name]) for name in named if fields.get(name) is not None}
-    return SharedMetadata({**out, "source_file": loaded.path}, _said(left) if left and not loaded.record else ())
+    return SharedMetadata({**out, "source_file": loaded.path}, _left_out(left) if left and not loaded.record else ())
 
 
 def piece_fields(loaded: LoadedDocument, fields: Mapping[str, Any], pieces: Sequence[Piece]) -> list[dict[str, Any]]:
@@ -86,7 +88,8 @@ def _plain(fields: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _said(names: Sequence[str]) -> tuple[str, ...]:
+def _left_out(names: Sequence[str]) -> tuple[Notice, ...]:
     shown = ", ".join(repr(name[:60]) for name in names[:5]) + (" …" if len(names) > 5 else "")
     what = f"the field {shown} is" if len(names) == 1 else f"{len(names)} fields ({shown}) are"
-    return (f"{what} too long for the metadata of every chunk, and left out; what a rule names under fields is kept",)
+    problem = f"{what} too long for the metadata of every chunk, and left out; what a rule names under fields is kept"
+    return (file_notice(NoticeCode.FIELDS_NOT_CARRIED, problem, fields=list(names[:_MOST_NAMED])),)

@@ -21,6 +21,7 @@ from pydantic import (
     model_validator,
 )
 
+from context_engine.core.models import Notice, NoticeCode
 from context_engine.errors import ConfigError, MissingVariable, nearest
 from context_engine.secrecy import MASK, hide_in_error, keep_secret
 from context_engine.settings.files import read_yaml
@@ -173,10 +174,14 @@ class Connections:
                 found.append(error)
         return found
 
-    def warnings(self) -> tuple[str, ...]:
-        """Return a sentence for each connection that would send its key unencrypted to another machine."""
+    def notices(self) -> tuple[Notice, ...]:
+        """Return a notice for each connection that would send its key unencrypted to another machine."""
         return tuple(
-            f"connection {name!r} sends its api_key over plain http: use https"
+            Notice(
+                NoticeCode.API_KEY_UNENCRYPTED,
+                f"connections.{name}",
+                f"connection {name!r} sends its api_key over plain http: use https",
+            )
             for name in self.names
             if "api_key" in self._fields[name]
             and _sends_unencrypted(str(self._fields[name].get("base_url", ("", ""))[1]))

@@ -15,6 +15,8 @@ from context_engine.core.models import (
     GROUPS,
     EffectiveSettings,
     IngestSettings,
+    Notice,
+    NoticeCode,
     SearchSettings,
     Settings,
     SettingsGroup,
@@ -33,7 +35,7 @@ __all__ = [
     "config_layer",
     "effective_settings",
     "environment_layer",
-    "environment_warnings",
+    "environment_notices",
     "ingest_layer",
     "seed_layer",
 ]
@@ -174,17 +176,26 @@ def seed_layer(env: Mapping[str, str]) -> Layer:
     return layer
 
 
-def environment_warnings(env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return a sentence for each variable that looks like ours and changes nothing."""
+def environment_notices(env: Mapping[str, str]) -> tuple[Notice, ...]:
+    """Return a notice for each variable that looks like ours and changes nothing."""
     known = {key.upper() for key in FIELDS} | _RESERVED
     unknown = sorted(name for name in env if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in known)
     return (
         *(
-            f"{name} is set, but this version has nothing it could switch"
+            Notice(
+                NoticeCode.VARIABLE_WITHOUT_EFFECT, name, f"{name} is set, but this version has nothing it could switch"
+            )
             for name in _SEED_WITHOUT_EFFECT
             if name in env
         ),
-        *(f"{name} is set, but is no setting; it has an effect only where a ${{{name}}} names it" for name in unknown),
+        *(
+            Notice(
+                NoticeCode.VARIABLE_UNKNOWN,
+                name,
+                f"{name} is set, but is no setting; it has an effect only where a ${{{name}}} names it",
+            )
+            for name in unknown
+        ),
     )
 
 

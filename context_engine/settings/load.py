@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from context_engine.core.chunking.strategy import DEFAULT_STRATEGIES, ChunkingStrategy, read_strategies
-from context_engine.core.models import IngestSettings
+from context_engine.core.models import IngestSettings, Notice
 from context_engine.errors import ConfigError
 from context_engine.settings.connections import Connections, read_connections, unusable
 from context_engine.settings.files import read_json
@@ -17,7 +17,7 @@ from context_engine.settings.layers import (
     Layer,
     config_layer,
     environment_layer,
-    environment_warnings,
+    environment_notices,
     ingest_layer,
     seed_layer,
 )
@@ -45,7 +45,7 @@ class Config:
         ingest_layer: settings of reading files, of `ingest.json` and the environment.
         connections: with the stage's overlay.
         stage: the overlay in force.
-        warnings: what is set and changes nothing, and what is set unwisely.
+        notices: what is set and changes nothing, and what is set unwisely.
     """
 
     paths: ConfigPaths
@@ -57,7 +57,7 @@ class Config:
     ingest_layer: Layer = field(default_factory=dict)
     connections: Connections = field(default_factory=Connections)
     stage: StageOverlay = NO_OVERLAY
-    warnings: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
     @property
     def ingest(self) -> IngestSettings:
@@ -117,7 +117,7 @@ def read_config(
         },
         connections=connections,
         stage=overlay,
-        warnings=(*environment_warnings(env), *connections.warnings()),
+        notices=(*environment_notices(env), *connections.notices()),
     )
     if not problems:
         attempt(config.resolver().base, None)

@@ -13,20 +13,20 @@ __all__ = ["scaffold_files", "write_scaffold"]
 
 
 def scaffold_files() -> dict[str, bytes]:
-    """Return the starter's files: path below the folder -> content, sorted."""
+    """Return the files of the first configuration: path below the folder -> content, sorted."""
     return dict(sorted(_walk(files("context_engine.settings") / "templates", PurePosixPath())))
 
 
 def write_scaffold(folder: Path) -> list[Path]:
-    """Write the starter into a folder, made if it is not there, and return the files written. Nothing is overwritten.
+    """Write the first configuration into a folder, created if need be, and return the files. Nothing is overwritten.
 
     Raises:
-        ConfigError: a file of the starter is there already (nothing is written then), or the folder cannot be written.
+        ConfigError: one of its files is there already (nothing is written then), or the folder cannot be written.
     """
     contents = {folder / name: content for name, content in scaffold_files().items()}
-    there = [path.relative_to(folder).as_posix() for path in contents if path.exists() or path.is_symlink()]
-    if there:
-        raise ConfigError(f"{folder} already holds {', '.join(there)}: move them away, or name another folder")
+    present = [path.relative_to(folder).as_posix() for path in contents if path.exists() or path.is_symlink()]
+    if present:
+        raise ConfigError(f"{folder} already holds {', '.join(present)}: move them away, or name another folder")
     try:
         for path, content in contents.items():
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 """What adapter authors need: the source conformance suite, fakes, and a Dify to test against."""
 
-from context_engine.testing.conformance import ODD_QUERIES, SinkContract, SourceContract
+from context_engine.testing.conformance import ODD_QUERIES, SourceContract
 from context_engine.testing.fake_dify import (
     FAULTS,
     FakeDataset,
@@ -11,6 +11,7 @@ from context_engine.testing.fake_dify import (
     Fault,
 )
 from context_engine.testing.fakes import FakeEmbedder, FakeReranker, FixedClock, ScriptedSource
+from context_engine.testing.sink_conformance import SinkContract
 
 __all__ = [
     "FAULTS",

@@ -1,4 +1,4 @@
-"""What every source and every sink must keep. Subclass the contracts in a test file of your own and run pytest.
+"""What every source must keep. Subclass `SourceContract` in a test file of your own and run pytest.
 
 class TestMySource(SourceContract):
     question = "capital requirements"
@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import pickle
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from datetime import date
 from typing import ClassVar, Final
 from unittest import SkipTest
@@ -32,9 +31,9 @@ from context_engine.core.models import (
     SourceQuery,
     usable_score,
 )
-from context_engine.core.protocols import Examinable, Listable, Sink, Source
+from context_engine.core.protocols import Examinable, Listable, Source
 
-__all__ = ["ODD_QUERIES", "SinkContract", "SourceContract"]
+__all__ = ["ODD_QUERIES", "SourceContract"]
 
 ODD_QUERIES: Final = (
     "FCAA Notice 637(4)(b)?: [",
@@ -212,112 +211,3 @@ class SourceContract:
         if not isinstance(source, Listable):
             raise SkipTest("cannot list what it holds")
         return list(source.list_chunks())
-
-
-class SinkContract:
-    """The tests of a sink; each test needs a place of its own that is empty at first.
-
-    Attributes:
-        source_id: the source that is written to.
-        domain: the domain it is searched for.
-    """
-
-    source_id: ClassVar[str] = "notes"
-    domain: ClassVar[str] = "NPA"
-
-    def open_sink(self) -> AbstractContextManager[Sink]:
-        """Return the sink of the test's place; a test may open it again after it was left."""
-        raise TypeError(f"{type(self).__name__} must define open_sink()")
-
-    def make_source(self) -> Source:
-        """Return a source that searches what the sink has written."""
-        raise TypeError(f"{type(self).__name__} must define make_source()")
-
-    def written(self, *texts: str) -> list[Chunk]:
-        """Return chunks with ids, a tier and a date, as an ingest cuts them."""
-        return [
-            Chunk(
-                content=text,
-                chunk_id=f"{self.source_id}/{text.split()[0]}/{number}",
-                document_id=text.split()[0],
-                title="Limits",
-                position=number,
-                authority_tier=4,
-                effective_from=date(2025, 6, 30),
-            )
-            for number, text in enumerate(texts)
-        ]
-
-    def put(self, sink: Sink, document: str, content_hash: str, *texts: str, version: str = "") -> bool:
-        """Write a document whose texts begin with its id."""
-        chunks = self.written(*(f"{document} {text}" for text in texts))
-        return sink.put(self.source_id, document, version, content_hash, chunks)
-
-    def test_is_a_sink(self) -> None:
-        with self.open_sink() as sink:
-            assert isinstance(sink, Sink)
-            assert dict(sink.documents(self.source_id)) == {}
-
-    def test_writes_what_is_new_and_leaves_what_did_not_change(self) -> None:
-        with self.open_sink() as sink:
-            assert self.put(sink, "A1", "hash-1", "approval limit of five million") is True
-            sink.commit()
-            assert self.put(sink, "A1", "hash-1", "approval limit of five million") is False
-            assert dict(sink.documents(self.source_id)) == {("A1", ""): "hash-1"}
-
-    def test_replaces_what_changed(self) -> None:
-        with self.open_sink() as sink:
-            self.put(sink, "A1", "hash-1", "approval limit of five million", "approval by the committee")
-            sink.commit()
-            assert self.put(sink, "A1", "hash-2", "approval limit of nine million") is True
-            sink.commit()
-            assert dict(sink.documents(self.source_id)) == {("A1", ""): "hash-2"}
-        assert [chunk.content for chunk in self.found("approval limit")] == ["A1 approval limit of nine million"]
-
-    def test_versions_are_kept_apart(self) -> None:
-        with self.open_sink() as sink:
-            self.put(sink, "A1", "hash-1", "approval limit of five million", version="1.0")
-            sink.commit()
-            self.put(sink, "B2", "hash-2", "approval limit of nine million", version="2.0")
-            sink.commit()
-            assert set(sink.documents(self.source_id)) == {("A1", "1.0"), ("B2", "2.0")}
-            assert sink.delete(self.source_id, "A1", "2.0") is False, "that version was never there"
-            assert sink.delete(self.source_id, "A1", "1.0") is True
-            sink.commit()
-            assert set(sink.documents(self.source_id)) == {("B2", "2.0")}
-
-    def test_what_was_deleted_is_not_found(self) -> None:
-        with self.open_sink() as sink:
-            self.put(sink, "A1", "hash-1", "approval limit of five million")
-            self.put(sink, "B2", "hash-2", "approval limit of nine million")
-            sink.commit()
-            assert sink.delete(self.source_id, "A1", "") is True
-            sink.commit()
-            assert sink.delete(self.source_id, "A1", "") is False
-        assert [chunk.content for chunk in self.found("approval limit")] == ["B2 approval limit of nine million"]
-
-    def test_what_was_committed_is_known_when_it_is_opened_again(self) -> None:
-        with self.open_sink() as sink:
-            self.put(sink, "A1", "hash-1", "approval limit of five million")
-            sink.commit()
-        with self.open_sink() as sink:
-            assert dict(sink.documents(self.source_id)) == {("A1", ""): "hash-1"}
-            assert self.put(sink, "A1", "hash-1", "approval limit of five million") is False
-
-    def test_what_was_committed_is_found_with_what_it_says_of_itself(self) -> None:
-        with self.open_sink() as sink:
-            self.put(sink, "A1", "hash-1", "approval limit of five million")
-            sink.commit()
-        (chunk,) = self.found("approval limit")
-        assert chunk.content == "A1 approval limit of five million"
-        assert (chunk.document_id, chunk.title) == ("A1", "Limits")
-        assert (chunk.authority_tier, chunk.effective_from) == (4, date(2025, 6, 30)), "a document's claims are kept"
-
-    def found(self, text: str) -> list[Chunk]:
-        """Return what a search finds, by chunk id."""
-        source = self.make_source()
-        try:
-            answer = source.search(SourceQuery(text=text, domain=self.domain, top_k=10))
-            return sorted(answer.chunks, key=lambda chunk: chunk.chunk_id)
-        finally:
-            source.close()

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from context_engine.adapters.sources.adapter import SourceAdapter
 from context_engine.core.protocols import Source
-from context_engine.errors import ConfigError, did_you_mean
+from context_engine.errors import ConfigError, ContextEngineError, did_you_mean
 
 __all__ = [
     "EMBEDDERS", "REFINERS", "RERANKERS", "SOURCES", "find_adapter", "installed", "load_adapter", "load_source_adapter",
@@ -89,6 +89,11 @@ def load_adapter(point: EntryPoint) -> Any:
         return point.load()
     except (ImportError, AttributeError) as error:
         raise ConfigError(f"{point.name!r} ({point.value}) is installed but cannot be imported: {error}") from error
+    except ContextEngineError:
+        raise
+    except Exception as error:  # a package may do anything as it is imported; its text may hold secrets
+        problem = f"{point.name!r} ({point.value}) is installed but failed with {type(error).__name__} when imported"
+        raise ConfigError(problem) from error
 
 
 def load_source_adapter(name: str, *, file: str | None = None, key: str | None = None) -> SourceAdapter[Source]:

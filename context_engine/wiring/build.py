@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from context_engine.adapters.sources.adapter import SourceContext, SourceFactory
 from context_engine.core.engine import Engine, SystemClock
-from context_engine.core.models import DomainSpec, EffectiveSettings, SearchRequest, SourceSpec
+from context_engine.core.models import DomainSpec, EffectiveSettings, Notice, NoticeCode, SearchRequest, SourceSpec
 from context_engine.core.protocols import Clock, Embedder, IdSource, QueryRefiner, Recorder, Reranker, Source
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.settings import (
@@ -105,8 +105,8 @@ def load_setup(
     else:
         paths = replace(paths, manifest_dir=manifest_dir)
         config = _beside_others(paths, env, stage)
-    for warning in config.warnings:
-        logger.warning("%s", warning)
+    for notice in config.notices:
+        logger.warning("%s", notice.message)
     registry = load_registry(
         paths, env=env, stage=config.stage, connections=config.connections.names, doc_types=config.chunking
     )
@@ -119,8 +119,9 @@ def _beside_others(paths: ConfigPaths, env: Mapping[str, str], stage: str | None
     for problem in problems:
         if paths.origin != "current directory" or Path(problem.file or "").name not in _NAMES_OF_OTHERS:
             raise problem
-        passed_over.append(f"{problem} (the file may be another program's: it is passed over)")
-    return replace(config, warnings=(*config.warnings, *passed_over))
+        said = f"{problem} (the file may be another program's: it is passed over)"
+        passed_over.append(Notice(NoticeCode.FILE_PASSED_OVER, problem.file or "", said, {"problem": str(problem)}))
+    return replace(config, notices=(*config.notices, *passed_over))
 
 
 def build_engine(

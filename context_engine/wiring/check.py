@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from context_engine.adapters.sources.factory import in_embedded_base
 from context_engine.core.engine import SystemClock
-from context_engine.core.models import Settings, SourceSpec
+from context_engine.core.models import Notice, NoticeCode, Settings, SourceSpec
 from context_engine.core.text import check_segmenter
 from context_engine.errors import ConfigError
 from context_engine.settings import Config, ConfigPaths, read_config
@@ -31,7 +31,7 @@ class CheckReport:
         domains: the domains that can be searched.
         unusable: the domains that cannot, as far as their names can be read.
         problems: what must be mended, the first of each file.
-        warnings: what is set and changes nothing, and what is set unwisely.
+        notices: what is set and changes nothing, and what is set unwisely.
     """
 
     paths: ConfigPaths
@@ -39,7 +39,7 @@ class CheckReport:
     domains: tuple[str, ...]
     unusable: tuple[str, ...]
     problems: tuple[ConfigError, ...]
-    warnings: tuple[str, ...]
+    notices: tuple[Notice, ...]
 
     @property
     def ok(self) -> bool:
@@ -79,8 +79,8 @@ def check(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = Non
         domains=tuple(name for name in registry.names if name not in stopped),
         unusable=tuple(sorted(stopped)),
         problems=tuple({str(one.problem): one.problem for one in found}.values()),
-        warnings=(
-            *config.warnings,
+        notices=(
+            *config.notices,
             *_written_keys(config),
             *_unused(config, registry, in_manifests),
             *_shared(registry),
@@ -146,22 +146,23 @@ def _sources(registry: LoadedRegistry) -> Iterator[tuple[str, SourceSpec]]:
             yield name, source
 
 
-def _written_keys(config: Config) -> Iterator[str]:
+def _written_keys(config: Config) -> Iterator[Notice]:
     """Yield the connections whose key stands in a file for everybody who reads it."""
     for name in config.connections.names:
         key = config.connections.written(name).get("api_key")
         if isinstance(key, str) and "${" not in key:
-            yield (
+            said = (
                 f"connection {name!r}: the api_key itself stands in the file: move it into a variable or a file of its "
                 f"own and write api_key: ${{{_variable(name)}}} or ${{file:/run/secrets/{name}_api_key}}"
             )
+            yield Notice(NoticeCode.API_KEY_IN_FILE, f"connections.{name}", said)
 
 
 def _variable(name: str) -> str:
     return "".join(char if char.isascii() and char.isalnum() else "_" for char in name).upper() + "_API_KEY"
 
 
-def _unused(config: Config, registry: LoadedRegistry, unread: Sequence[ConfigError]) -> Iterator[str]:
+def _unused(config: Config, registry: LoadedRegistry, unread: Sequence[ConfigError]) -> Iterator[Notice]:
     """Yield what is set and used by nothing; with manifests that cannot be read that is not known of all."""
     used = {source.connection for domain in registry.domains.values() for source in domain.sources}
     values = _values(config)
@@ -169,9 +170,11 @@ def _unused(config: Config, registry: LoadedRegistry, unread: Sequence[ConfigErr
     if not registry.broken and not unread:
         for name in config.connections.names:
             if name not in used:
-                yield f"connection {name!r} is used by no source and no model"
+                said = f"connection {name!r} is used by no source and no model"
+                yield Notice(NoticeCode.CONNECTION_UNUSED, f"connections.{name}", said)
     if not registry.names and not unread:
-        yield "no domain is registered: write a manifest, or start with 'context-engine init DIR'"
+        said = "no domain is registered: write a manifest, or start with 'context-engine init DIR'"
+        yield Notice(NoticeCode.NO_DOMAIN, "", said)
 
 
 def _named(options: Any) -> Iterator[str]:
@@ -192,7 +195,7 @@ def _values(config: Config) -> Settings:
         return Settings()
 
 
-def _shared(registry: LoadedRegistry) -> Iterator[str]:
+def _shared(registry: LoadedRegistry) -> Iterator[Notice]:
     """Yield the sources of the embedded base that stand in several domains: one base holds them by their id."""
     names: dict[str, list[str]] = {}
     for name, domain in sorted(registry.domains.items()):
@@ -201,7 +204,8 @@ def _shared(registry: LoadedRegistry) -> Iterator[str]:
                 names.setdefault(source.id, []).append(name)
     for source_id, several in names.items():
         if len(several) > 1:
-            yield f"source {source_id!r} stands in {' and '.join(several)}: they share its documents"
+            said = f"source {source_id!r} stands in {' and '.join(several)}: they share its documents"
+            yield Notice(NoticeCode.SOURCE_SHARED, source_id, said, {"domains": several})
 
 
 def _files(paths: ConfigPaths) -> Iterator[Path]:

@@ -19,7 +19,7 @@ from context_engine.core.models import (
     notices_about,
 )
 from context_engine.core.protocols import Examinable, Source
-from context_engine.errors import ConfigError, ContextEngineError
+from context_engine.errors import ConfigError, ContextEngineError, SourceError
 from context_engine.wiring.adapters import load_source_adapter
 from context_engine.wiring.build import SourceOpener
 
@@ -142,7 +142,7 @@ def _examined(source: Source, source_id: str, request: ExaminationRequest) -> Ex
     answer = source.search(
         SourceQuery(text=request.query, domain=request.domain, top_k=5, timeout_s=request.search_timeout_s)
     )
-    problems = notices_about(source_id, *map(str, answer.failures))
+    problems = notices_about(source_id, *(failure.problem for failure in answer.failures))
     return Examination(records=len(answer.chunks), problems=problems)
 
 
@@ -159,6 +159,6 @@ def _within(seconds: float, call: Callable[[], T], source_id: str) -> T | str:
 
 
 def _message(error: BaseException, source_id: str) -> str:
-    """Return what an error says; of a foreign exception the type alone, as in a search."""
-    known = isinstance(error, ContextEngineError)
-    return str(error if known else as_source_error(error, source_id))
+    """Return what an error says of its source; of a foreign exception the type alone, as in a search."""
+    known = error if isinstance(error, ContextEngineError) else as_source_error(error, source_id)
+    return known.problem if isinstance(known, SourceError) else str(known)

@@ -34,6 +34,7 @@ from context_engine.core.models import (
     SourceSpec,
     SourceType,
 )
+from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.dedup import deduplicate
 
 VOCABULARY = 60_000
@@ -183,7 +184,10 @@ def pool(size: int, seed: int, words: Words) -> Pool:
 
 def ours(texts: list[str]) -> list[int]:
     """Return the index of the text each one joins, its own where it is kept."""
-    return [index if match is None else match.into for index, match in enumerate(deduplicate(texts))]
+    return [
+        index if match is None else match.into
+        for index, match in enumerate(deduplicate([AnalysedText(text) for text in texts]))
+    ]
 
 
 def whole_stage(texts: list[str]) -> list[int]:

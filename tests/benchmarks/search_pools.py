@@ -17,6 +17,7 @@ import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
+from functools import cache
 from math import log
 from pathlib import Path
 from typing import Any
@@ -149,12 +150,18 @@ def by_source(chunks: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 def pool_engine(config: Path, clock: Any, ids: Any) -> tuple[Any, dict[str, list[Any]]]:
     """Return an engine over the five sources of the domain POOL, and the pool that they answer from."""
-    from context_engine import Engine, build_engine
+    from context_engine import Engine
 
     pool: dict[str, list[Any]] = {}
+    return Engine(_registry(config), lambda _domain, spec: PoolSource(spec.id, pool), clock=clock, ids=ids), pool
+
+
+@cache
+def _registry(config: Path) -> Any:
+    from context_engine import build_engine
+
     with build_engine(config_dir=config) as built:
-        registry = built.registry
-    return Engine(registry, lambda _domain, spec: PoolSource(spec.id, pool), clock=clock, ids=ids), pool
+        return built.registry
 
 
 def write_configuration(folder: Path) -> None:

@@ -27,7 +27,7 @@ def samples() -> Iterator[tuple[str, Any, str]]:
     demo = ROOT / "context_engine/demo/manifests"
     texts |= {f"demo/{path.name}": path.read_text("utf-8") for path in demo.glob("*.yaml")}
     texts |= {
-        f"starter/{name}": content.decode() for name, content in scaffold_files().items() if "documents" not in name
+        f"scaffold/{name}": content.decode() for name, content in scaffold_files().items() if "documents" not in name
     }
     for name, text in texts.items():
         content = json.loads(text) if name.endswith(".json") else yaml.safe_load(text)

@@ -144,6 +144,20 @@ def test_domains_lists_sources_and_what_the_base_holds() -> None:
     assert "sops 2 SOP local 2 2" in " ".join(ok("domains").split())
 
 
+def test_config_show_lists_the_settings_of_a_group_below_its_name(bank: Path) -> None:
+    (bank / "config").mkdir(exist_ok=True)
+    (bank / "config/rag-pipeline.json").write_text('{"stage2_top_k": 4, "models": {"rrf_k": 9}}')
+    first = [line.split()[0] for line in ok("config", "show").splitlines() if line.strip() and not line[0].isspace()]
+    groups = ["search", "index", "limits", "models", "ingest"]
+    assert [word for word in first if word in groups] == groups
+    places = [first.index(word) for word in ("search", "stage2_top_k", "index", "token_counter", "models", "rrf_k")]
+    assert places == sorted(places)
+    settings = ok("config", "show", "--json")["settings"]
+    file = "config/rag-pipeline.json"
+    assert settings["rrf_k"] == {"value": 9, "origin": file, "default": 60}
+    assert settings["stage2_top_k"] == {"value": 4, "origin": file, "default": 8}
+
+
 def test_a_domain_that_lacks_a_variable_is_listed_with_the_reason(bank: Path) -> None:
     (bank / "manifests/dce.yaml").write_text(MANIFEST.replace("ORM", "DCE").replace("sops", "${NOT_SET}"))
     listed = {one["domain"]: one["problem"] for one in ok("domains", "--json")["domains"]}

@@ -154,7 +154,7 @@ def test_equal_searches_at_once_ask_dify_once(dify: FakeDify) -> None:
         held = Held(dify)
         for _ in range(MANY):
             searches.start(7)
-        until(lambda: held.waiting == len(NAMES) and len(engine._lanes[("NPA", "sops")]._due) == MANY)
+        until(lambda: held.waiting == len(NAMES) and len(engine._lanes[("NPA", "sops")]._bulkhead._under_way) == MANY)
         held.release()
         searches.join()
         assert isinstance(searches.done[7], SearchResult)

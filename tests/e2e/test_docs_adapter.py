@@ -1,4 +1,4 @@
-"""Every Python block of the guide "Write an adapter" is run, its contracts are kept, its manifest serves a search."""
+"""Every Python block of the guide to adapters is run, its contracts are kept, its manifest serves a search."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from context_engine.core.models import ExaminationRequest
 from context_engine.wiring import SOURCES
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "write-an-adapter.md"
-BLOCKS = re.findall(r"^```(\w+) ?([\w-]*)\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), flags=re.M | re.S)
-PYTHON = {name: code for language, name, code in BLOCKS if language == "python"}
+BLOCKS = re.findall(
+    r"^(?:<!-- ([\w-]+) -->\n)?```(\w+)\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), flags=re.M | re.S
+)
+PYTHON = {name: code for name, language, code in BLOCKS if language == "python"}
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +34,7 @@ def glossary() -> ModuleType:
 
 
 def test_every_block_has_a_name_of_its_own() -> None:
-    names = [name for language, name, _ in BLOCKS if language == "python"]
+    names = [name for name, language, _ in BLOCKS if language == "python"]
     assert names == ["search", "examine", "list", "sink", "adapter", "contract"]
 
 
@@ -67,8 +69,8 @@ def test_published_it_is_written_to_searched_and_examined(
     monkeypatch.setattr(
         "context_engine.wiring.adapters.entry_points", lambda *, group: points if group == SOURCES else []
     )
-    (manifest,) = (code for _, name, code in BLOCKS if name == "manifest")
-    (commands,) = (code for _, name, code in BLOCKS if name == "commands")
+    (manifest,) = (code for name, _, code in BLOCKS if name == "manifest")
+    (commands,) = (code for name, _, code in BLOCKS if name == "commands")
     (tmp_path / "manifests").mkdir()
     (tmp_path / "manifests/terms.yaml").write_text(manifest)
     (tmp_path / "documents").mkdir()

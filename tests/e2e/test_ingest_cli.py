@@ -88,7 +88,10 @@ def test_the_report_says_what_dify_took_and_how_to_search_it(bank: Path, dify: F
     assert f"dataset_ids: [{identity}]" in result.stdout
     assert "Dify took 2 documents with 2 chunks" in result.stderr
     assert "1 skipped" not in result.stdout
-    assert "note.md skipped: no rule of the sources given includes it" in result.stdout
+    assert (
+        "note.md skipped: no rule includes it: add one to a source's documents, or name the source (--source)"
+        in result.stdout
+    )
     (bank / "manifests/bank.yaml").write_text(
         MANIFEST.replace("    documents:\n", f"    dataset_ids: [{identity}]\n    documents:\n")
     )

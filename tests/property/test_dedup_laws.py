@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_engine.core.ranking.dedup import Match, deduplicate
+from context_engine.core.ranking import dedup
+from context_engine.core.ranking.analysed import AnalysedText
+from context_engine.core.ranking.dedup import Match, _near_duplicate
 from context_engine.core.ranking.guard import allows
 from context_engine.core.text import normalize
 
@@ -22,6 +25,11 @@ text = st.one_of(
     st.lists(words, min_size=30, max_size=60, unique=False).map(" ".join),
     st.text(max_size=80),
 )
+
+
+def deduplicate(texts: Sequence[str], **how: Any) -> list[Match | None]:
+    """Dedup of plain texts."""
+    return dedup.deduplicate([AnalysedText(text) for text in texts], **how)
 
 
 @st.composite
@@ -109,3 +117,19 @@ def test_a_higher_threshold_never_merges_a_pair_more(one: list[str], other: list
 def test_the_guard_is_symmetric_and_allows_a_text_itself(one: str, other: str) -> None:
     assert allows(one, one)
     assert allows(one, other) == allows(other, one)
+
+
+@given(pools(), st.sampled_from([0.3, 0.5, 0.6, 0.75, 0.85, 0.95, 1.0]))
+def test_no_pair_is_missed_that_comparing_all_of_them_finds(texts: list[str], threshold: float) -> None:
+    bodies = [AnalysedText(text).body for text in texts]
+    kept: list[int] = []
+    for index, match in enumerate(deduplicate(texts, threshold=threshold)):
+        if match is not None and match.how == "equal_text":
+            continue
+        new = bodies[index]
+        close = [
+            one for one in kept if len(new.tokens) > 5 and _near_duplicate(new, bodies[one], threshold) is not None
+        ]
+        assert (None if match is None else match.into) == (close[0] if close else None)
+        if match is None and len(new.tokens) > 5:
+            kept.append(index)

@@ -53,7 +53,7 @@ def test_the_tree_in_the_docstring_is_the_tree_of_classes():
 
 
 def test_all_names_are_public_and_codes_are_unique():
-    assert {*CLASSES, "closest", "did_you_mean", "nearest"} == set(errors.__all__)
+    assert {*CLASSES, "closest", "did_you_mean", "nearest", "source_error_from"} == set(errors.__all__)
     codes = [value.code for value in CLASSES.values() if issubclass(value, ContextEngineError)]
     assert len(set(codes)) == len(codes)
     assert all(re.fullmatch("[a-z_]+", code) for code in codes)

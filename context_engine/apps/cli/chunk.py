@@ -17,7 +17,7 @@ from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED, FAILURE
 from context_engine.apps.cli.console import clean, note, out, print_json_line, show
-from context_engine.apps.cli.context import Place, placed
+from context_engine.apps.cli.context import ConfigLocation, with_location
 from context_engine.apps.cli.snippet import readable
 from context_engine.apps.cli.words import counted
 from context_engine.core.models import Chunk, DocumentRule
@@ -61,10 +61,10 @@ class _Cut:
     "--limit", default=_MOST_SHOWN, type=click.IntRange(min=0), help="Most documents of a file of records; 0: all."
 )
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object, with the chunks as they would be stored.")
-@placed
+@with_location
 def chunk(
     path: str,
-    place: Place,
+    location: ConfigLocation,
     doc_type: str | None,
     profile: str | None,
     counter_name: str | None,
@@ -80,7 +80,7 @@ def chunk(
     from context_engine.wiring import load_setup
 
     file = _file(path)
-    setup = load_setup(config_dir=place.config_dir, stage=place.stage)
+    setup = load_setup(config_dir=location.config_dir, stage=location.stage)
     counter = open_counter(counter_name or setup.resolver.base().values.token_counter, env=setup.env)
     cuts, skipped, more = _cut(file, setup, counter, _rule(setup, file, doc_type, profile), limit)
     if as_json:

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from context_engine.apps.cli.app import USAGE
 from context_engine.apps.cli.console import clean, note, out, print_json_line, show
-from context_engine.apps.cli.context import Place, placed
+from context_engine.apps.cli.context import ConfigLocation, with_location
 from context_engine.apps.cli.words import counted
 from context_engine.errors import ConfigError
 
@@ -42,16 +42,16 @@ def config() -> None:
 @click.option("--domain", "-d", metavar="NAME", help="With this domain's own settings.")
 @click.option("--persona", metavar="NAME", help="With this persona's.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
-@placed
-def show_command(place: Place, domain: str | None, persona: str | None, as_json: bool) -> None:
+@with_location
+def show_command(location: ConfigLocation, domain: str | None, persona: str | None, as_json: bool) -> None:
     """Show every setting in force, its origin, and where the configuration was found."""
     from context_engine.wiring import load_setup
     from context_engine.wiring import show as settings_in_force
 
-    setup = load_setup(config_dir=place.config_dir, stage=place.stage)
+    setup = load_setup(config_dir=location.config_dir, stage=location.stage)
     shown = settings_in_force(setup, domain=domain, persona=persona)
     paths = setup.config.paths
-    data = _data_dir(setup, place)
+    data = _data_dir(setup, location)
     if as_json:
         settings = {one.key: {"value": one.value, "origin": one.origin, "default": one.default} for one in shown}
         found = {
@@ -77,26 +77,27 @@ def show_command(place: Place, domain: str | None, persona: str | None, as_json:
 
 @config.command("check", epilog="\b\nExample:\n  context-engine config check --stage prod && deploy")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
-@placed
-def check_command(place: Place, as_json: bool) -> None:
+@with_location
+def check_command(location: ConfigLocation, as_json: bool) -> None:
     """Read everything and name all that is wrong; exit code 2 if anything is."""
     from context_engine.settings import find_config
     from context_engine.wiring import check
 
-    paths = find_config(place.config_dir, env=os.environ, cwd=Path.cwd())
-    report = check(paths, env=os.environ, stage=place.stage)
+    paths = find_config(location.config_dir, env=os.environ, cwd=Path.cwd())
+    report = check(paths, env=os.environ, stage=location.stage)
     if as_json:
         problems = [problem.to_dict() for problem in report.problems]
+        warnings = [notice.message for notice in report.notices]
         found = {"ok": report.ok, "files": report.files, "domains": report.domains, "unusable": report.unusable}
-        print_json_line(json.dumps({**found, "problems": problems, "warnings": report.warnings}, ensure_ascii=False))
+        print_json_line(json.dumps({**found, "problems": problems, "warnings": warnings}, ensure_ascii=False))
     else:
         console = out()
         show(console, _where(paths))
         for file in report.files:
             bad = any(problem.file == file for problem in report.problems)
             show(console, Text("  ✗ " if bad else "  ✓ ", "red" if bad else "green").append(clean(file), ""))
-        for warning in report.warnings:
-            show(console, Text(f"warning: {clean(warning)}", "yellow"))
+        for notice in report.notices:
+            show(console, Text(f"warning: {clean(notice.message)}", "yellow"))
         for problem in report.problems:
             show(console, Text(f"error: {clean(str(problem))}", "red"))
         count = len(report.domains)
@@ -110,15 +111,15 @@ def check_command(place: Place, as_json: bool) -> None:
 @config.command("diff", epilog="\b\nExamples:\n  context-engine config diff\n  context-engine config diff uat prod")
 @click.argument("stages", nargs=-1, metavar="[STAGE [STAGE]]")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
-@placed
-def diff_command(place: Place, stages: tuple[str, ...], as_json: bool) -> None:
+@with_location
+def diff_command(location: ConfigLocation, stages: tuple[str, ...], as_json: bool) -> None:
     """Show which settings differ from the defaults; with stages, what differs between them.
 
     One STAGE is compared with no stage.
     """
     if len(stages) > 2:
         raise click.UsageError("at most two stages can be compared")
-    rows = _stage_rows(place, stages) if stages else _changed_rows(place)
+    rows = _stage_rows(location, stages) if stages else _changed_rows(location)
     names = ("key", "default", "in force", "origin") if not stages else ("key", *_sides(stages))
     if as_json:
         print_json_line(json.dumps([dict(zip(names, row)) for row in rows], ensure_ascii=False, default=str))
@@ -157,20 +158,20 @@ def _sides(stages: tuple[str, ...]) -> tuple[str, str]:
     return (stages[0], stages[1]) if len(stages) == 2 else ("no stage", stages[0])
 
 
-def _stage_rows(place: Place, stages: tuple[str, ...]) -> list[tuple[Any, ...]]:
+def _stage_rows(location: ConfigLocation, stages: tuple[str, ...]) -> list[tuple[Any, ...]]:
     from context_engine.settings import find_config
     from context_engine.wiring import diff_stages
 
     left, right = (stages[0], stages[1]) if len(stages) == 2 else (None, stages[0])
-    paths = find_config(place.config_dir, env=os.environ, cwd=Path.cwd())
+    paths = find_config(location.config_dir, env=os.environ, cwd=Path.cwd())
     return [tuple(row) for row in diff_stages(paths, left, right, env=os.environ)]
 
 
-def _changed_rows(place: Place) -> list[tuple[Any, ...]]:
+def _changed_rows(location: ConfigLocation) -> list[tuple[Any, ...]]:
     from context_engine.wiring import changed, load_setup
     from context_engine.wiring import show as settings_in_force
 
-    setup = load_setup(config_dir=place.config_dir, stage=place.stage)
+    setup = load_setup(config_dir=location.config_dir, stage=location.stage)
     return [(one.key, one.default, one.value, one.origin) for one in changed(settings_in_force(setup))]
 
 
@@ -181,10 +182,10 @@ def _where(paths: ConfigPaths) -> Text:
     return Text(f"{paths.origin}: ", "dim").append(clean(" and ".join(folders)), "")
 
 
-def _data_dir(setup: Setup, place: Place) -> Path | None:
+def _data_dir(setup: Setup, location: ConfigLocation) -> Path | None:
     """Return the folder of the embedded base, None where there is no home folder for it."""
     try:
-        return setup.data_dir(place.data_dir)
+        return setup.data_dir(location.data_dir)
     except ConfigError:
         return None
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from context_engine.wiring import Setup
     from context_engine.wiring.models import Models
 
-__all__ = ["CliContext", "Place", "open_context", "placed"]
+__all__ = ["CliContext", "ConfigLocation", "open_context", "with_location"]
 
 _NAMED: Final = ("--config-dir", "CONTEXT_ENGINE_CONFIG_DIR")
 DEMO_NOTE: Final = (
@@ -30,7 +30,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ConfigLocation:
     """Where the user says configuration and data are; None: not said."""
 
     config_dir: str | None
@@ -70,12 +70,12 @@ class CliContext:
         return open_base(self.base, settings, models.embedder(), SystemClock())
 
 
-def placed(command: F) -> F:
-    """Give a command the options that say where things are, as one argument `place`."""
+def with_location(command: F) -> F:
+    """Give a command the options that say where things are, as one argument `location`."""
 
     def gather(**options: Any) -> Any:
-        place = Place(options.pop("config_dir"), options.pop("data_dir"), options.pop("stage"))
-        return command(place=place, **options)
+        location = ConfigLocation(options.pop("config_dir"), options.pop("data_dir"), options.pop("stage"))
+        return command(location=location, **options)
 
     gather.__name__, gather.__doc__ = command.__name__, command.__doc__
     gather.__click_params__ = list(getattr(command, "__click_params__", []))  # type: ignore[attr-defined]
@@ -93,11 +93,11 @@ def placed(command: F) -> F:
     return with_debug(gather)  # type: ignore[return-value]
 
 
-def open_context(place: Place, *, domain: str | None = None, build_demo: bool = True) -> CliContext:
+def open_context(location: ConfigLocation, *, domain: str | None = None, build_demo: bool = True) -> CliContext:
     """Load the configuration; without any domain, and with no folder named, take the demo bank.
 
     Args:
-        place: what the user said.
+        location: what the user said.
         domain: that will be asked; the demo's base is not built for one that is not known.
         build_demo: have the demo's base built if it is not there.
 
@@ -108,20 +108,20 @@ def open_context(place: Place, *, domain: str | None = None, build_demo: bool = 
     from context_engine.settings import find_config
     from context_engine.wiring import load_setup
 
-    paths = find_config(place.config_dir, env=os.environ, cwd=Path.cwd())
+    paths = find_config(location.config_dir, env=os.environ, cwd=Path.cwd())
     if paths.manifests() or paths.origin in _NAMED:
-        setup = load_setup(config_dir=place.config_dir, stage=place.stage)
+        setup = load_setup(config_dir=location.config_dir, stage=location.stage)
         _warn(setup)
-        return CliContext(setup, setup.data_dir(place.data_dir), demo=False)
+        return CliContext(setup, setup.data_dir(location.data_dir), demo=False)
     from context_engine import demo
     from context_engine.settings import find_data_dir
 
-    setup = load_setup(config_dir=place.config_dir, manifest_dir=demo.MANIFESTS, stage=place.stage)
+    setup = load_setup(config_dir=location.config_dir, manifest_dir=demo.MANIFESTS, stage=location.stage)
     _warn(setup)
     note(DEMO_NOTE)
     if domain is not None:
         setup.registry.domain(domain)
-    folder = find_data_dir(place.data_dir, env=setup.env, cwd=setup.cwd)
+    folder = find_data_dir(location.data_dir, env=setup.env, cwd=setup.cwd)
     if not build_demo:
         return CliContext(setup, demo.data_dir(folder), demo=True)
     with progress_bar("Building the demo bank's knowledge base (once) …") as progress:
@@ -129,5 +129,5 @@ def open_context(place: Place, *, domain: str | None = None, build_demo: bool = 
 
 
 def _warn(setup: Setup) -> None:
-    for warning in setup.config.warnings:
-        note(f"warning: {warning}", style="yellow")
+    for notice in setup.config.notices:
+        note(f"warning: {notice.message}", style="yellow")

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
 from context_engine.apps.cli.console import clean, out, print_json_line, show
-from context_engine.apps.cli.context import CliContext, Place, open_context, placed
+from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
 from context_engine.apps.cli.doctor_external import external_is_good
 from context_engine.apps.cli.doctor_models import ModelReport, model_reports
 from context_engine.core.models import Examination
@@ -47,9 +47,9 @@ With --external: 0 Dify would register it and find something to show, 1 it would
 @click.option("--token-env", metavar="NAME", help="The variable that holds its access token.")
 @click.option("--token-file", metavar="FILE", help="The file that holds its access token.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
-@placed
+@with_location
 def doctor(
-    place: Place,
+    location: ConfigLocation,
     domain: str | None,
     no_query: bool,
     query: str,
@@ -76,7 +76,7 @@ def doctor(
         click.get_current_context().exit(0 if good else FAILURE)
     if token_env is not None or token_file is not None:
         raise InvalidRequest("--token-env and --token-file belong to --external")
-    context = open_context(place)
+    context = open_context(location)
     reports = list(_reports(context, domain, None if no_query else query))
     setup = context.setup
     models = [] if no_query else list(model_reports(setup, setup.models(context.data_dir)))

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.console import clean, note, out, print_json_line, show
-from context_engine.apps.cli.context import CliContext, Place, open_context, placed
+from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
 from context_engine.apps.cli.words import tier_text
 from context_engine.core.models import DomainSpec, SourceSpec
 
@@ -24,12 +24,12 @@ __all__ = ["domains"]
     epilog="\b\nExamples:\n  context-engine domains\n  context-engine domains --json | jq '.domains[].domain'",
 )
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
-@placed
-def domains(place: Place, as_json: bool) -> None:
+@with_location
+def domains(location: ConfigLocation, as_json: bool) -> None:
     """List the domains, their sources, and what the embedded base holds of them."""
     if click.get_current_context().invoked_subcommand is not None:
         return
-    context = open_context(place)
+    context = open_context(location)
     held = _held(context.base)
     if as_json:
         print_json_line(json.dumps(_published(context, held), ensure_ascii=False))

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED
 from context_engine.apps.cli.console import clean, note, out, show
-from context_engine.apps.cli.context import Place, placed
+from context_engine.apps.cli.context import ConfigLocation, with_location
 from context_engine.apps.cli.eval_judge import judge
 from context_engine.apps.cli.eval_options import (
     PATH,
@@ -62,8 +62,8 @@ def eval_() -> None:
 @measured_by
 @click.option("--save-run", type=PATH, metavar="FILE", help="Write the rankings as a TREC run file.")
 @reported
-@placed
-def run(place: Place, **options: Any) -> None:
+@with_location
+def run(location: ConfigLocation, **options: Any) -> None:
     """Ask a set-up every question and measure what it returns.
 
     Without files the demo bank's forty questions are asked. Beside the measures: where gold answers are lost, tiers and
@@ -76,7 +76,7 @@ def run(place: Place, **options: Any) -> None:
     from context_engine.evaluation.variant import read_variant
 
     measures = read_measures(options["measures"] or DEFAULT_MEASURES)
-    context, session = opened(place, options)
+    context, session = opened(location, options)
     variant = read_variant(options["settings"], session.setup)
     with asking() as progress:
         compared = evaluate(
@@ -102,14 +102,14 @@ def run(place: Place, **options: Any) -> None:
 @judged
 @measured_by
 @reported
-@placed
-def compare(ours: Path, theirs: Path, place: Place, **options: Any) -> None:
+@with_location
+def compare(ours: Path, theirs: Path, location: ConfigLocation, **options: Any) -> None:
     """Compare two run files on the same judgements; nothing is asked. A question a file lacks counts 0."""
     from context_engine.evaluation.evaluate import compare_files
     from context_engine.evaluation.metrics import DEFAULT_MEASURES, read_measures
 
     measures = read_measures(options["measures"] or DEFAULT_MEASURES)
-    context, session = opened(place, options, ours, theirs)
+    context, session = opened(location, options, ours, theirs)
     compared = compare_files(session, ours, theirs, measures=measures, by=options["by"])
     _finish(compared, options, demo=context.demo)
 

@@ -12,7 +12,7 @@ import click
 from rich.text import Text
 
 from context_engine.apps.cli.console import clean, note, progress_console, show
-from context_engine.apps.cli.context import Place, open_context, placed
+from context_engine.apps.cli.context import ConfigLocation, open_context, with_location
 from context_engine.apps.cli.eval_options import PATH, check_writable
 from context_engine.apps.cli.search import Day
 from context_engine.apps.cli.words import chunk_name, counted, heading, tier_text
@@ -42,8 +42,8 @@ _ASKED: Final = "0 no answer, 1 helps, 2 answers, s skip, q quit"
 @click.option("--id", "name", metavar="ID", help="Id of the question [default: made of its text].")
 @click.option("--by", metavar="NAME", help="Who judges; written beside each judgement.")
 @click.option("--with-time", is_flag=True, help="Write when, too.")
-@placed
-def judge(query: str, place: Place, **options: Any) -> None:
+@with_location
+def judge(query: str, location: ConfigLocation, **options: Any) -> None:
     """Show what a search returns, chunk by chunk, and write down what you say of it.
 
     What the file holds a judgement of is not shown again. The file is one of questions and of judgements: 'eval run
@@ -60,15 +60,15 @@ def judge(query: str, place: Place, **options: Any) -> None:
     check_writable(path)
     query = checked_query(query)
     question = question_id(path, query, options["domain"], as_of, options["name"])
-    context = open_context(place)
+    context = open_context(location)
     overrides = {"stage2_top_k": options["top_k"]}
     with build_engine(context.setup, data_dir=context.data_dir) as engine:
         request = SearchRequest(query=query, domain=options["domain"], as_of=as_of, overrides=overrides)
         result = engine.search(request)
     waiting = to_judge(path, question, result)
     note(f"question {question}: {counted(len(waiting), 'chunk')} to judge, {len(result.chunks) - len(waiting)} judged")
-    for name, problem in troubles_in(result):
-        note(f"{name} did not do its part: {problem}", style="yellow")
+    for trouble in troubles_in(result):
+        note(f"{trouble.subject} did not do its part: {trouble.message}", style="yellow")
     if not result.chunks:
         note(f"The search returned nothing ({result.decision}); 'context-engine search --explain' shows why.")
     grades: Counter[int] = Counter()

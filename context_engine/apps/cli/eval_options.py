@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from context_engine.apps.cli.console import note, print_json_line
-from context_engine.apps.cli.context import CliContext, Place, open_context
+from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.apps.cli.search import Day
 from context_engine.errors import ConfigError, InvalidRequest
@@ -110,7 +110,7 @@ def check_outputs(options: dict[str, Any], *inputs: Path) -> None:
         check_writable(path)
 
 
-def opened(place: Place, options: dict[str, Any], *inputs: Path) -> tuple[CliContext, Session]:
+def opened(location: ConfigLocation, options: dict[str, Any], *inputs: Path) -> tuple[CliContext, Session]:
     """Return the context, and questions, judgements and corpus; the demo's where nothing is configured or named.
 
     Args:
@@ -119,7 +119,7 @@ def opened(place: Place, options: dict[str, Any], *inputs: Path) -> tuple[CliCon
     from context_engine.evaluation.session import open_session
 
     check_outputs(options, *inputs)
-    context = open_context(place)
+    context = open_context(location)
     queries, qrels, as_of = options["queries"], options["qrels"], options["as_of"]
     if queries is None and qrels is None:
         if not context.demo:
@@ -133,8 +133,8 @@ def opened(place: Place, options: dict[str, Any], *inputs: Path) -> tuple[CliCon
     session = open_session(
         context.setup, context.data_dir, queries=queries, qrels=qrels, domain=options["domain"], as_of=as_of
     )
-    for text in session.notes:
-        note(text)
+    for notice in session.notices:
+        note(notice.message)
     return context, session
 
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED, FAILURE
 from context_engine.apps.cli.console import clean, error_line, note, out, show
-from context_engine.apps.cli.context import CliContext, Place, open_context, placed
+from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
 from context_engine.apps.cli.eval_options import (
     DEMO_DAY,
     PATH,
@@ -27,6 +27,7 @@ from context_engine.apps.cli.eval_options import (
     written,
 )
 from context_engine.apps.cli.search import Day
+from context_engine.core.models import Notice, NoticeCode, messages
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -60,8 +61,8 @@ Examples:
 @click.option("--write", type=PATH, metavar="FILE", help="Write the best settings into this rag-pipeline.json.")
 @click.option("--force", is_flag=True, help="Write them even if they are not better beyond noise.")
 @reported
-@placed
-def tune(place: Place, **options: Any) -> None:
+@with_location
+def tune(location: ConfigLocation, **options: Any) -> None:
     """Search settings by cross-validation over the questions; write a configuration with its evidence.
 
     Every combination of the grid is measured; where settings concern stage 2 alone the sources are asked only once. A
@@ -75,7 +76,7 @@ def tune(place: Place, **options: Any) -> None:
     measure = read_measures([options["measure"]])[0]
     if options["write"] is not None:
         held_config(options["write"])
-    context, session = opened(place, options)
+    context, session = opened(location, options)
     found_candidates = candidates(_grid(options["grid"]), session)
     with asking("Searching …") as progress:
         found = search(
@@ -156,8 +157,8 @@ def _write(path: Path, found: Tuned, *, force: bool) -> None:
     "--keep", type=float, default=0.98, show_default=True, metavar="SHARE", help="Least share in scope to keep."
 )
 @reported
-@placed
-def scope(place: Place, **options: Any) -> None:
+@with_location
+def scope(location: ConfigLocation, **options: Any) -> None:
     """Show what each scope threshold would keep and turn away.
 
     A question is out of scope where the best absolute relevance among its candidates is below scope_threshold.
@@ -166,15 +167,17 @@ def scope(place: Place, **options: Any) -> None:
     from context_engine.evaluation.scope import calibrate, scope_report
 
     check_outputs(options)
-    context = open_context(place)
+    context = open_context(location)
     inside, outside = _questions(context, options)
-    current, notes = _in_force(context, sorted({domain for _, domain in inside}))
+    current, notices = _in_force(context, sorted({domain for _, domain in inside}))
     as_of = options["as_of"] or (DEMO_DAY if context.demo else None)
     with asking() as progress:
         signals = [_signals(context, some, as_of, progress) for some in (inside, outside)]
     found = calibrate(signals[0], signals[1], current=current, keep=options["keep"])
     texts = {question.id: question.text for question, _ in (*inside, *outside)}
-    write_reports(scope_report(found, title=options["title"] or "Scope threshold", texts=texts, notes=notes), options)
+    write_reports(
+        scope_report(found, title=options["title"] or "Scope threshold", texts=texts, notes=messages(notices)), options
+    )
     if options["as_json"]:
         write_json(found.to_dict(), demo=context.demo)
     else:
@@ -209,7 +212,7 @@ def _questions(
     return inside, turn
 
 
-def _in_force(context: CliContext, domains: Sequence[str]) -> tuple[float, list[str]]:
+def _in_force(context: CliContext, domains: Sequence[str]) -> tuple[float, list[Notice]]:
     """Return the threshold in force, and what to say where domains differ in it: then it is that of the first."""
     resolver, registry = context.setup.resolver, context.setup.registry
     held = {name: resolver.base(registry.domain(name)).values.scope for name in domains}
@@ -219,7 +222,8 @@ def _in_force(context: CliContext, domains: Sequence[str]) -> tuple[float, list[
     named = ", ".join(f"{name} {value:.2f}" for name, value in held.items())
     said = f"domains differ in the threshold in force ({named}): shown is that of {domains[0]}; ask one at a time"
     note(said, style="yellow")
-    return current, [said]
+    detail = {"thresholds": held, "shown": domains[0]}
+    return current, [Notice(NoticeCode.THRESHOLDS_DIFFER, "scope_threshold", said, detail)]
 
 
 def _print_scope(found: Calibration) -> None:

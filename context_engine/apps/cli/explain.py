@@ -84,15 +84,14 @@ def _sources(result: SearchResult) -> Table:
     for source in result.sources:
         state = Text(source.state, _STATE_STYLES.get(source.state, ""))
         took = Text(ms(source.elapsed_ms), "dim")
-        told = Text(clean(_told(source, result.settings.values.stage1_top_k)), "" if source.error else "dim")
-        table.add_row(Text(source.source_id), tier_text(source.authority_tier), state, took, told)
+        outcome = Text(clean(_outcome(source, result.settings.values.stage1_top_k)), "" if source.error else "dim")
+        table.add_row(Text(source.source_id), tier_text(source.authority_tier), state, took, outcome)
     return table
 
 
-def _told(source: SourceStatus, asked_first: int) -> str:
+def _outcome(source: SourceStatus, asked_first: int) -> str:
     if source.error is not None:
-        message = str(source.error.get("message", "")).removeprefix(f"source {source.source_id!r}: ")
-        return f"{source.error.get('code')}: {message}"
+        return f"{source.error.get('code')}: {source.problem}"
     parts = [f"{source.chunks} chunks"]
     parts += [f"asked again, for {source.asked}"] if source.asked > asked_first else []
     parts += [f"{source.cut} cut"] if source.cut else []

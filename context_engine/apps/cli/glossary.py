@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from context_engine.apps.cli.console import clean, note
-from context_engine.apps.cli.context import CliContext, Place, open_context, placed
+from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
 from context_engine.apps.cli.words import counted
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ __all__ = ["glossary"]
 @click.command(epilog="\b\nExample:\n  context-engine kb glossary --domain NPA")
 @click.option("-d", "--domain", required=True, metavar="NAME", help="The domain whose sources are read.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
-@placed
-def glossary(place: Place, domain: str, as_json: bool) -> None:
+@with_location
+def glossary(location: ConfigLocation, domain: str, as_json: bool) -> None:
     """Print a draft `glossary:` for a manifest: the acronyms that the domain's trusted texts define.
 
     Read are the trusted sources whose documents can be listed: those of the embedded base, and of every adapter that
@@ -31,7 +31,7 @@ def glossary(place: Place, domain: str, as_json: bool) -> None:
     """
     from context_engine.core.query import glossary_of
 
-    context = open_context(place)
+    context = open_context(location)
     spec = context.setup.registry.domain(domain)
     texts = _texts(context, spec)
     known = {term.casefold() for term in spec.glossary}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from context_engine.apps.cli.console import clean, note, write_text
-from context_engine.apps.cli.context import Place, placed
+from context_engine.apps.cli.context import ConfigLocation, with_location
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -30,14 +30,14 @@ Examples:
 @click.option("--connection", required=True, metavar="NAME", help="A connection of connections.yaml.")
 @click.option("--domain", default="DRAFT", show_default=True, metavar="NAME", help="The domain of the manifest.")
 @click.option("--output", metavar="FILE", help="Write here, not to stdout; an existing file is not replaced.")
-@placed
-def import_datasets(place: Place, connection: str, domain: str, output: str | None) -> None:
+@with_location
+def import_datasets(location: ConfigLocation, connection: str, domain: str, output: str | None) -> None:
     """List the datasets of a Dify workspace and write a draft manifest: every source is tier 5 until you edit it."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", domain):
         raise InvalidRequest(f"--domain {domain!r}: letters, digits, _ and -, at most 64")
     if output is not None and Path(output).exists():
         raise InvalidRequest(f"{output} is already there: name another file, or remove it")
-    datasets = _listed(place, connection)
+    datasets = _listed(location, connection)
     text = "\n".join(manifest(datasets, connection, domain)) + "\n"
     if output is None:
         write_text(text)
@@ -46,7 +46,7 @@ def import_datasets(place: Place, connection: str, domain: str, output: str | No
     note(f"{len(datasets)} datasets. Give each its type; sources of one type may be joined into one.")
 
 
-def _listed(place: Place, connection: str) -> list[DatasetInfo]:
+def _listed(location: ConfigLocation, connection: str) -> list[DatasetInfo]:
     from functools import partial
 
     from context_engine.adapters.sources.dify.listing import list_datasets
@@ -54,7 +54,7 @@ def _listed(place: Place, connection: str) -> list[DatasetInfo]:
     from context_engine.core.engine import SystemClock
     from context_engine.wiring import load_setup
 
-    setup = load_setup(config_dir=place.config_dir, stage=place.stage)
+    setup = load_setup(config_dir=location.config_dir, stage=location.stage)
     clock = SystemClock()
     workspace = Workspace(partial(setup.config.connections.get, connection), clock)
     try:

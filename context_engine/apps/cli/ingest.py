@@ -15,7 +15,7 @@ import click
 
 from context_engine.apps.cli.app import DEGRADED
 from context_engine.apps.cli.console import error_line, note, out, print_json_line
-from context_engine.apps.cli.context import CliContext, Place, open_context, placed
+from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
 from context_engine.apps.cli.ingest_report import print_report
 from context_engine.apps.cli.ingest_target import noting_sleep, target_sources
 from context_engine.apps.cli.progress import progress_bar
@@ -80,10 +80,10 @@ class _Order:
     help="Processes that read and cut; 0 (the default) takes as many as pay.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Write the report as one JSON object.")
-@placed
+@with_location
 def ingest(
     path: str,
-    place: Place,
+    location: ConfigLocation,
     domain: str,
     to: str,
     source_id: str | None,
@@ -104,7 +104,7 @@ def ingest(
     are those of the last run is not even read; --force reads it. Exit code 3: some files or folders could not be read,
     or some documents do not stand in Dify as they should; the next run goes on with them.
     """
-    context = open_context(place, build_demo=False)
+    context = open_context(location, build_demo=False)
     if context.demo:
         raise ConfigError("there is no domain of your own to ingest for. Write one with 'context-engine init DIR'.")
     order = _Order(Path(path), domain, to, source_id, prune, dry_run, force, repair, jobs)

@@ -14,6 +14,7 @@ from rich.text import Text
 from context_engine.apps.cli.console import clean, note, show
 
 if TYPE_CHECKING:
+    from context_engine.core.models import Notice
     from context_engine.core.protocols import SinkReport
     from context_engine.ingest import IngestReport, Skipped
 
@@ -41,7 +42,7 @@ def print_report(console: Console, report: IngestReport, sink: SinkReport) -> No
     show(console, table)
     _skipped(console, report)
     _listed(console, [f"refused: {one}" for one in report.refused], "red")
-    _listed(console, [f"warning: {one}" for one in _gathered(report.warnings)], "yellow")
+    _listed(console, [f"warning: {one}" for one in _grouped(report.notices)], "yellow")
     for line in sink.advice:
         show(console, Text(clean(line), "yellow"))
     _listed(console, sink.remarks, "yellow")
@@ -90,14 +91,15 @@ def _counted(skipped: Sequence[Skipped], reason: str, count: int) -> str:
     return f"{count} files{kinds}: {reason} (e.g. {paths[0]})"
 
 
-def _gathered(warnings: Sequence[str]) -> list[str]:
-    """Return the warnings, those that are said of several files in one line, so that they do not hide the others."""
-    kinds = [[*warning.split(": "), "", ""][1] for warning in warnings]
-    often = {kind for kind, count in Counter(kinds).items() if kind and count >= _OFTEN}
-    alone = [warning for warning, kind in zip(warnings, kinds) if kind not in often]
-    several = [(kind, kinds.count(kind), warnings[kinds.index(kind)]) for kind in dict.fromkeys(kinds) if kind in often]
-    told = [f"{count} times: {kind} (--json has all; e.g. {example})" for kind, count, example in several]
-    return [*alone, *told]
+def _grouped(notices: Sequence[Notice]) -> list[str]:
+    """Return the notices as lines; those of one kind about several files are one line, so that they hide no others."""
+    counts = Counter(one.code for one in notices)
+    lines = [f"{one.subject}: {one.message}" for one in notices if counts[one.code] < _OFTEN]
+    for code in (code for code, count in counts.items() if count >= _OFTEN):
+        first = next(one for one in notices if one.code == code)
+        kind = str(code).replace("_", " ")
+        lines.append(f"{counts[code]} times: {kind} (--json has all; e.g. {first.subject}: {first.message})")
+    return lines
 
 
 def _listed(console: Console, lines: Sequence[str], style: str) -> None:

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
 from context_engine.apps.cli.console import clean, note, out, print_json_line, progress_console, show
-from context_engine.apps.cli.context import Place, open_context, placed
+from context_engine.apps.cli.context import ConfigLocation, open_context, with_location
 from context_engine.apps.cli.glossary import glossary
 from context_engine.apps.cli.words import counted
 
@@ -35,10 +35,10 @@ kb.add_command(glossary)
 
 @kb.command(epilog="\b\nExample:\n  context-engine kb stats --data-dir /srv/context-engine")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
-@placed
-def stats(place: Place, as_json: bool) -> None:
+@with_location
+def stats(location: ConfigLocation, as_json: bool) -> None:
     """Show what the base holds."""
-    with _base(place) as base:
+    with _base(location) as base:
         found = base.stats()
     if as_json:
         sources = {name: one._asdict() for name, one in found.sources.items()}
@@ -58,10 +58,10 @@ def stats(place: Place, as_json: bool) -> None:
 
 @kb.command(epilog="\b\nExample:\n  context-engine kb verify || context-engine kb rebuild")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
-@placed
-def verify(place: Place, as_json: bool) -> None:
+@with_location
+def verify(location: ConfigLocation, as_json: bool) -> None:
     """Check that rows are as they were written and each is indexed once; exit code 1 if not."""
-    with _base(place) as base, _busy("Verifying …"):
+    with _base(location) as base, _busy("Verifying …"):
         report = base.verify()
     if as_json:
         print_json_line(json.dumps({"ok": report.ok, **asdict(report)}, ensure_ascii=False))
@@ -78,10 +78,10 @@ def verify(place: Place, as_json: bool) -> None:
 
 
 @kb.command(epilog="\b\nExample:\n  context-engine kb rebuild")
-@placed
-def rebuild(place: Place) -> None:
+@with_location
+def rebuild(location: ConfigLocation) -> None:
     """Build the index anew from the rows, and vectors that another embedder made; searches go on meanwhile."""
-    with _base(place, embedder=True) as base:
+    with _base(location, embedder=True) as base:
         with _busy("Rebuilding the index …"):
             damaged = base.rebuild()
         found = base.stats()
@@ -91,29 +91,29 @@ def rebuild(place: Place) -> None:
 
 
 @contextmanager
-def _base(place: Place, *, embedder: bool = False) -> Iterator[LocalBase]:
+def _base(location: ConfigLocation, *, embedder: bool = False) -> Iterator[LocalBase]:
     """Yield the base of the data folder; the demo's where there is neither a base nor a domain."""
     from context_engine.adapters.sources.local.base import LocalBase
     from context_engine.adapters.sources.local.schema import missing
 
-    path = _path(place)
-    with _configured(path, place) if embedder else LocalBase(path) as base:
+    path = _path(location)
+    with _configured(path, location) if embedder else LocalBase(path) as base:
         if not base.exists():
             raise missing(base.path)
         yield base
 
 
-def _configured(path: Path, place: Place) -> LocalBase:
+def _configured(path: Path, location: ConfigLocation) -> LocalBase:
     """Return the base with the embedder that the settings name."""
     from context_engine.adapters.sources.factory import open_base
     from context_engine.core.engine import SystemClock
     from context_engine.wiring import load_setup
 
-    setup = load_setup(config_dir=place.config_dir, stage=place.stage)
-    return open_base(path, setup.resolver.base().values, setup.models(place.data_dir).embedder(), SystemClock())
+    setup = load_setup(config_dir=location.config_dir, stage=location.stage)
+    return open_base(path, setup.resolver.base().values, setup.models(location.data_dir).embedder(), SystemClock())
 
 
-def _path(place: Place) -> Path:
+def _path(location: ConfigLocation) -> Path:
     import os
 
     from context_engine.adapters.sources.factory import base_path
@@ -121,9 +121,9 @@ def _path(place: Place) -> Path:
     from context_engine.settings import find_config, find_data_dir
 
     env, cwd = os.environ, Path.cwd()
-    paths = find_config(place.config_dir, env=env, cwd=cwd)
-    own = base_path(find_data_dir(place.data_dir, env=env, cwd=cwd, paths=paths))
-    return own if LocalBase(own).exists() else open_context(place).base
+    paths = find_config(location.config_dir, env=env, cwd=cwd)
+    own = base_path(find_data_dir(location.data_dir, env=env, cwd=cwd, paths=paths))
+    return own if LocalBase(own).exists() else open_context(location).base
 
 
 @contextmanager

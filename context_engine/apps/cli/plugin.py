@@ -134,8 +134,9 @@ def settings_command(config_dir: str | None, stage: str | None, as_base64: bool)
     from context_engine.settings import find_config
 
     bundle = read_bundle(find_config(config_dir, env=os.environ, cwd=Path.cwd()), env=os.environ, stage=stage)
-    for one in bundle.local_files():
-        note(f"{one} must be there where the plugin runs; or paste the certificate into the plugin's form instead")
+    for key, path in bundle.local_files().items():
+        or_else = "or paste the certificate into the plugin's form instead"
+        note(f"{key}: {path} must be there where the plugin runs; {or_else}")
     write_text(write_line(settings_line(bundle), as_base64=as_base64))
 
 
@@ -162,7 +163,7 @@ def _show_packed(packed: Packed) -> None:
     show(console, Text(clean(str(packed.path)), "bold"))
     show(console, Text(f"{counted(len(packed.files), 'file')}, {size_line(packed.files)}"))
     show(console, Text(packed.identifier, "dim"))
-    for one in packed.notes:
+    for one in (notice.message for notice in packed.notices):
         note(one, style="yellow")
     if not packed.signed:
         note("not signed: Dify installs it only with FORCE_VERIFYING_SIGNATURE=false; --sign KEY signs it")

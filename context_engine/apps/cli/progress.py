@@ -95,11 +95,11 @@ def _telling(at: _At) -> Iterator[None]:
     ended = threading.Event()
 
     def tell() -> None:
-        told = None
+        shown = None
         while not ended.wait(_TICK_S):
             found = at.slow()
-            if found and found != told:
-                told = found
+            if found and found != shown:
+                shown = found
                 note(f"{found[0]} takes longer than {_SLOW_S:g} s …")
 
     telling = threading.Thread(target=tell, daemon=True)

@@ -12,7 +12,7 @@ import click
 
 from context_engine.apps.cli.app import DEGRADED, NOT_ANSWERED
 from context_engine.apps.cli.console import note, out, print_json_line, write_text
-from context_engine.apps.cli.context import Place, open_context, placed
+from context_engine.apps.cli.context import ConfigLocation, open_context, with_location
 from context_engine.core.models import And, Caller, Decision, Filter, SearchRequest, SearchResult, Status
 from context_engine.errors import InvalidFilter, InvalidRequest, RetrievalFailed
 
@@ -75,8 +75,8 @@ class Day(_DayType):
 @click.option("--jsonl", is_flag=True, help="Write one chunk a line as JSON.")
 @click.option("--principal", metavar="ID", help="Who asks; kept for the record, never interpreted.")
 @click.option("--request-id", metavar="ID", help="Your own id of this call; stands in the result.")
-@placed
-def search(query: str, place: Place, **options: Any) -> None:
+@with_location
+def search(query: str, location: ConfigLocation, **options: Any) -> None:
     """Search a domain and show the ranked, provenance-tagged answer.
 
     QUERY is a question or keywords; "-" reads it from stdin.
@@ -85,7 +85,7 @@ def search(query: str, place: Place, **options: Any) -> None:
     """
     _check_forms(options)
     request = _request(_from_stdin() if query == "-" else query, options)
-    context = open_context(place, domain=request.domain)
+    context = open_context(location, domain=request.domain)
     from context_engine.wiring import build_engine
 
     with build_engine(context.setup, data_dir=context.data_dir) as engine:

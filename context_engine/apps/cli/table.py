@@ -11,7 +11,7 @@ from rich.text import Text
 from context_engine.apps.cli.console import clean, show
 from context_engine.apps.cli.snippet import snippet
 from context_engine.apps.cli.words import also_in, chunk_name, counted, heading, joined, marks, ms, tier_text
-from context_engine.core.models import Decision, RankedChunk, SearchResult, SourceStatus, Status
+from context_engine.core.models import Decision, NoticeCode, RankedChunk, SearchResult, SourceStatus, Status
 
 __all__ = ["failures", "print_result", "summary"]
 
@@ -58,20 +58,22 @@ def summary(result: SearchResult) -> Text:
 def failures(result: SearchResult) -> list[Text]:
     """Return a line for each source that did not answer, and for a reranker that did not."""
     lines = [_failure(source) for source in result.sources if source.error is not None]
-    degraded = (warning for warning in result.warnings if warning.startswith("degraded: "))
-    return lines + [Text(clean(warning), "yellow") for warning in degraded]
+    return lines + _sentences(result, NoticeCode.RERANK_FAILED)
 
 
 def _failure(source: SourceStatus) -> Text:
     error = source.error or {}
-    message = str(error.get("message", "")).removeprefix(f"source {source.source_id!r}: ")
     what = "failed" if source.state == "failed" else "failed in part"
     line = Text(f"source {source.source_id} {what}", "yellow")
-    return line.append(f" (tier {source.authority_tier}, {error.get('code', 'error')}): {clean(message)}", "")
+    return line.append(f" (tier {source.authority_tier}, {error.get('code', 'error')}): {clean(source.problem)}", "")
 
 
 def _missing(result: SearchResult) -> list[Text]:
-    return [Text(clean(warning), "yellow") for warning in result.warnings if warning.startswith("required ")]
+    return _sentences(result, NoticeCode.REQUIRED_TIER_MISSING, NoticeCode.REQUIRED_SOURCE_MISSING)
+
+
+def _sentences(result: SearchResult, *codes: NoticeCode) -> list[Text]:
+    return [Text(clean(notice.message), "yellow") for notice in result.notices if notice.code in codes]
 
 
 def _table(result: SearchResult, width: int) -> Table:

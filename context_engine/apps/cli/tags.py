@@ -67,7 +67,7 @@ def check(file: str, at: datetime | None, as_json: bool) -> None:
     """Check the tags of a saved answer against its texts, the tiers, the formula and the time.
 
     FILE is the output of 'search --json' or '--jsonl', a JSON list of chunks, or a workflow node's output;
-    "-" reads stdin. Exit code: 0 all good, 4 a tag fails, 2 unreadable. An expired text is told, it does not fail.
+    "-" reads stdin. Exit code: 0 all good, 4 a tag fails, 2 unreadable. An expired text is reported, it does not fail.
     """
     moment = at or datetime.now(UTC).replace(microsecond=0)
     name = "stdin" if file == "-" else file
@@ -150,12 +150,12 @@ def _write_table(checked: Sequence[CheckedText], moment: datetime) -> None:
         table.add_column(name, justify="center", no_wrap=True)
     table.add_column("chunk", overflow="fold")
     for one in checked:
-        told = Text(clean(one.chunk_id or "?")).append(f"  {clean(one.source_id)}", "dim")
+        line = Text(clean(one.chunk_id or "?")).append(f"  {clean(one.source_id)}", "dim")
         for name, finding in one.findings.items():
             if finding.message:
                 style = "red" if finding.state is CheckState.FAILED else "yellow"
-                told.append(f"\n{name}: {clean(finding.message)}", style)
-        table.add_row(str(one.number), *(_SIGNS[one.findings[name].state] for name in CHECKS), told)
+                line.append(f"\n{name}: {clean(finding.message)}", style)
+        table.add_row(str(one.number), *(_SIGNS[one.findings[name].state] for name in CHECKS), line)
     show(console, table)
     console.print()
     failed = sum(not one.ok for one in checked)

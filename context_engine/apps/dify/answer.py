@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from context_engine.apps.dify.missing_knowledge import told_of_sources, without_register
+from context_engine.apps.dify.missing_knowledge import missing_sources_warnings, without_register
 from context_engine.apps.dify.node_output import node_records
 from context_engine.apps.dify.plain import plain
 from context_engine.apps.dify.size import fitted
@@ -58,7 +58,7 @@ def search_answer(
     if demo:
         context = f"{DEMO_LABEL}\n\n{context}"
     whole = result.to_dict(demo=demo)
-    told = [DEMO_LABEL] * demo + told_of_sources(result) + list(result.warnings)
+    said = [DEMO_LABEL] * demo + missing_sources_warnings(result) + list(result.warnings)
     parts = {
         "context": fitted("context", plain(context)),
         "result": fitted("result", plain(node_records(result, notices=notices))),
@@ -66,8 +66,8 @@ def search_answer(
         "sources": fitted("sources", plain([_source(source) for source in whole["sources"]])),
         "trace": fitted("trace", plain(_trace(result, whole))),
     }
-    told += [part.cut for part in parts.values() if part.cut is not None]
-    warnings = fitted("warnings", plain(told)).value or []
+    said += [part.cut for part in parts.values() if part.cut is not None]
+    warnings = fitted("warnings", plain(said)).value or []
     sources = parts["sources"].value or []
     text = parts["context"].value or NOTHING_FOUND
     return Answer(

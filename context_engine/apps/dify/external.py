@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from context_engine.apps.dify.answer import DEMO_LABEL
 from context_engine.apps.dify.conditions import read_conditions
-from context_engine.apps.dify.missing_knowledge import missing_sources, sources_notice
+from context_engine.apps.dify.missing_knowledge import missing_sources, of_missing_sources
 from context_engine.apps.dify.node_output import (
     BELOW_NOTICE,
     content_for_model,
@@ -192,7 +192,7 @@ def records_answer(
 
 def notice_record(missing: Sequence[SourceStatus], search_id: str) -> dict[str, Any]:
     """Return the record that stands for sources that are missing; its score puts it first."""
-    notice = sources_notice(missing, "these records")
+    notice = of_missing_sources(missing, "these records")
     metadata = notice_metadata([one.source_id for one in missing], search_id)
     return {"content": notice.content, "score": 1.0, "title": notice.title, "metadata": metadata}
 

@@ -55,8 +55,8 @@ def guarded(fields: Mapping[str, Any], call: Callable[[Credentials], T]) -> T:
         redactor = credentials.redactor
         return call(credentials)
     except Exception as error:  # noqa: BLE001  an error of any kind may hold what nobody may see
-        told = failure(error, redactor)
-    raise told
+        failed = failure(error, redactor)
+    raise failed
 
 
 def guarded_tool(fields: Mapping[str, Any], call: Callable[[Credentials], T]) -> T:
@@ -72,8 +72,8 @@ def guarded_tool(fields: Mapping[str, Any], call: Callable[[Credentials], T]) ->
         return guarded(fields, call)
     except ToolFailure as error:
         name = type(error).__name__
-        told = _named(name, f"{name}: {error}")
-    raise told
+        named = _named(name, f"{name}: {error}")
+    raise named
 
 
 def refuse_incomplete(result: SearchResult) -> None:
@@ -84,14 +84,14 @@ def refuse_incomplete(result: SearchResult) -> None:
     """
     if result.status is Status.COMPLETE:
         return
-    told = [_told(source) for source in result.sources if source.error is not None] or list(result.warnings)
+    reasons = [_failure_of(source) for source in result.sources if source.error is not None] or list(result.warnings)
     raise SourceMissing(
-        f"search {result.search_id}: not every source answered: {'; '.join(told)}. Mend it, or set 'If a source is "
+        f"search {result.search_id}: not every source answered: {'; '.join(reasons)}. Mend it, or set 'If a source is "
         "missing' to 'Continue' to go on without it."
     )
 
 
-def _told(source: SourceStatus) -> str:
+def _failure_of(source: SourceStatus) -> str:
     message: Any = source.error["message"] if source.error else ""
     return f"{source.title or source.source_id}: {message}"
 

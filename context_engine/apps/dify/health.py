@@ -52,9 +52,9 @@ def refuse_unhealthy(opened: OpenEngine) -> None:
     failed = [one for one in found if one.state == "failed"]
     if not (broken or failed):
         return
-    told = broken or [f"{place}: {problem}" for problem, place in _grouped(failed).items()]
+    reasons = broken or [f"{place}: {problem}" for problem, place in _grouped(failed).items()]
     many = f"{len(failed)} of {len(found)} sources cannot be searched. " if failed else ""
-    raise ConfigError(many + " | ".join(told))
+    raise ConfigError(many + " | ".join(reasons))
 
 
 def health(opened: OpenEngine, domains: Iterable[str] | None = None, *, timeout_s: float = _TIMEOUT_S) -> list[Health]:
@@ -81,7 +81,7 @@ def health(opened: OpenEngine, domains: Iterable[str] | None = None, *, timeout_
     return [
         one
         for (domain, spec), result in zip(sources, results, strict=True)
-        for one in (_failed(domain, spec, str(result)) if isinstance(result, SourceError) else result)
+        for one in (_failed(domain, spec, result.problem) if isinstance(result, SourceError) else result)
     ]
 
 
@@ -103,13 +103,13 @@ def _examined(
 
 
 def _part(domain: DomainSpec, spec: SourceSpec, part: Examination, problem: str | None) -> Health:
-    told = "; ".join(filter(None, [part.problem, problem]))
+    reason = "; ".join(filter(None, [part.problem, problem]))
     return Health(
         domain=domain.domain,
         source_id=spec.id,
         dataset_id=part.id,
-        state="failed" if told else part.state,
-        problem=_without_source(told, spec) or None,
+        state="failed" if reason else part.state,
+        problem=reason or None,
         name=part.name or None,
         documents=part.documents,
     )
@@ -117,16 +117,11 @@ def _part(domain: DomainSpec, spec: SourceSpec, part: Examination, problem: str 
 
 def _failed(domain: DomainSpec, spec: SourceSpec, problem: str) -> list[Health]:
     """Return what failed as a whole: each of its datasets has failed."""
-    told = _without_source(problem, spec)
-    return [Health(domain.domain, spec.id, dataset, "failed", told) for dataset in spec.dataset_ids or (None,)]
-
-
-def _without_source(problem: str, spec: SourceSpec) -> str:
-    return problem.removeprefix(f"source {spec.id!r}: ")
+    return [Health(domain.domain, spec.id, dataset, "failed", problem) for dataset in spec.dataset_ids or (None,)]
 
 
 def _grouped(failed: Sequence[Health]) -> dict[str, str]:
-    """Return {problem: the places that have it}, so that one wrong key is told once."""
+    """Return {problem: the places that have it}, so that one wrong key is named once."""
     places: dict[str, list[str]] = {}
     for one in failed:
         place = f"{one.domain}/{one.source_id}" + (f" (dataset {one.dataset_id})" if one.dataset_id else "")

@@ -8,12 +8,19 @@ from typing import Final, NamedTuple
 
 from context_engine.core.models import Decision, SearchResult, SourceStatus, Status
 
-__all__ = ["Notice", "missing_sources", "notice_of", "sources_notice", "told_of_sources", "without_register"]
+__all__ = [
+    "MissingKnowledge",
+    "missing_knowledge",
+    "missing_sources",
+    "missing_sources_warnings",
+    "of_missing_sources",
+    "without_register",
+]
 
 _REGISTER_TIER: Final = 1
 
 
-class Notice(NamedTuple):
+class MissingKnowledge(NamedTuple):
     """A title, and what a model and its readers must know."""
 
     title: str
@@ -36,25 +43,25 @@ def without_register(result: SearchResult) -> SearchResult:
     return result
 
 
-def told_of_sources(result: SearchResult) -> list[str]:
+def missing_sources_warnings(result: SearchResult) -> list[str]:
     """Return one sentence for each source that is missing."""
     return [_sentence(one) for one in missing_sources(result)]
 
 
-def notice_of(result: SearchResult) -> Notice | None:
+def missing_knowledge(result: SearchResult) -> MissingKnowledge | None:
     """Return what stands before the passages of a degraded search; None where the search is whole."""
     if result.status is Status.COMPLETE:
         return None
     missing = missing_sources(result)
     if missing:
-        return sources_notice(missing, "these passages")
-    return Notice(
+        return of_missing_sources(missing, "these passages")
+    return MissingKnowledge(
         "Ranking incomplete",
         "Ranking incomplete: a stage of the search failed. These passages are ranked without it: tell the reader so.",
     )
 
 
-def sources_notice(missing: Sequence[SourceStatus], where: str) -> Notice:
+def of_missing_sources(missing: Sequence[SourceStatus], where: str) -> MissingKnowledge:
     """Return what is to be said of sources that are missing.
 
     Args:
@@ -62,7 +69,7 @@ def sources_notice(missing: Sequence[SourceStatus], where: str) -> Notice:
     """
     names = ", ".join(one.title or one.source_id for one in missing) or "a part of the search"
     title = f"Knowledge incomplete: {names} unavailable"
-    return Notice(title, f"{title}. What it holds is missing from {where}: tell the reader so.")
+    return MissingKnowledge(title, f"{title}. What it holds is missing from {where}: tell the reader so.")
 
 
 def _sentence(one: SourceStatus) -> str:

@@ -82,7 +82,8 @@ def read_passages(value: Any, registry: Registry, domain: str | None, *, trust_m
         found.setdefault(spec.id, (spec, []))[1].append(_read(number, row, spec, notices))
     if strangers and not trust_metadata:
         names = list(strangers)[:5]
-        said = f"in no manifest, so counted as general web (tier 5): {', '.join(names)}"
+        shown = ", ".join(repr(name) if name else "passages without a source" for name in names)
+        said = f"in no manifest, so counted as general web (tier 5): {shown}"
         notices.append(Notice(NoticeCode.PASSAGES_UNREGISTERED, "", said, {"origins": names}))
     return Passages(tuple((spec, tuple(chunks)) for spec, chunks in found.values()), tuple(notices))
 
@@ -186,9 +187,10 @@ def _is_notice(row: Mapping[str, Any]) -> bool:
 
 
 def _stranger(row: Mapping[str, Any]) -> str:
+    """Return what a passage of no registered source says of where it is from; "" where it says nothing."""
     metadata = row["metadata"] if _of_node(row) else row
     name = metadata.get("dataset_name") or metadata.get("source_id") or metadata.get("dataset_id")
-    return f"{str(name)[:80]!r}" if name else "passages without a source"
+    return str(name)[:80] if name else ""
 
 
 def _read(number: int, row: Mapping[str, Any], spec: SourceSpec, notices: list[Notice]) -> Chunk:

@@ -6,7 +6,7 @@ from datetime import date
 from typing import Any, Final
 from uuid import UUID, uuid5
 
-from context_engine.apps.dify.missing_knowledge import Notice, missing_sources, notice_of
+from context_engine.apps.dify.missing_knowledge import MissingKnowledge, missing_knowledge, missing_sources
 from context_engine.core.context import fence
 from context_engine.core.context.render import QUOTED
 from context_engine.core.models import Decision, RankedChunk, SearchResult, TrustClass
@@ -41,7 +41,7 @@ def node_records(result: SearchResult, *, notices: bool = True) -> list[dict[str
     Args:
         notices: begin with a passage that says what is missing, where the search is not whole.
     """
-    notice = notice_of(result) if notices else None
+    notice = missing_knowledge(result) if notices else None
     records = [] if notice is None else [_notice_record(notice, result)]
     if result.decision is Decision.OUT_OF_SCOPE:
         return records
@@ -148,7 +148,7 @@ def _record(chunk: RankedChunk, score: float, place: int, source_title: str, sea
     }
 
 
-def _notice_record(notice: Notice, result: SearchResult) -> dict[str, Any]:
+def _notice_record(notice: MissingKnowledge, result: SearchResult) -> dict[str, Any]:
     """Return a notice as the first passage: citations show it too."""
     return {
         "content": notice.content,

@@ -48,7 +48,7 @@ class PluginSetup:
     Attributes:
         demo: the domains are the fictitious bank's.
         data_dir: the folder of the embedded base; None for the usual one.
-        folder: holds what was typed in as files; removed when this value is let go.
+        folder: holds what was typed in as files; removed with this value.
     """
 
     setup: Setup
@@ -123,27 +123,27 @@ def _connected(
         connections = connections.over(
             read_fields(line.connections, Interpolator(env, place, "domains: connections", files=True))
         )
-    typed = _typed(credentials, place, env)
-    if typed:
-        connections = connections.over(read_fields({CONNECTION: typed}, Interpolator(env, place, "credentials")))
+    form = _form_connection(credentials, place, env)
+    if form:
+        connections = connections.over(read_fields({CONNECTION: form}, Interpolator(env, place, "credentials")))
     return replace(config, connections=connections)
 
 
-def _typed(credentials: Credentials, place: Path, env: dict[str, str]) -> dict[str, Any]:
+def _form_connection(credentials: Credentials, place: Path, env: dict[str, str]) -> dict[str, Any]:
     """Return the connection the form makes; its values go by way of variables, so that none of them is ever shown."""
-    typed: dict[str, Any] = {}
-    given = {"base_url": credentials.base_url, "api_key": credentials.api_key, "proxy": credentials.proxy}
-    for key, value in given.items():
+    connection: dict[str, Any] = {}
+    fields = {"base_url": credentials.base_url, "api_key": credentials.api_key, "proxy": credentials.proxy}
+    for key, value in fields.items():
         if value is not None:
             name = f"DIFY_{key.upper()}"
             env[name] = value
-            typed[key] = f"${{{name}}}"
+            connection[key] = f"${{{name}}}"
     if credentials.max_connections is not None:
-        typed["max_connections"] = credentials.max_connections
+        connection["max_connections"] = credentials.max_connections
     if credentials.ca_certificate is not None:
         (place / "ca.pem").write_text(read_certificates(credentials.ca_certificate), "ascii")
-        typed["ca_bundle"] = "ca.pem"
-    return typed
+        connection["ca_bundle"] = "ca.pem"
+    return connection
 
 
 def _demo_base(setup: Setup) -> Path:

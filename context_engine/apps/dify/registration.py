@@ -134,8 +134,8 @@ def _of_records(records: list[Mapping[str, Any]]) -> tuple[bool, str, int | None
     if notices:
         return False, f"the node gets a notice: {_short(notices[0])}", len(records)
     if len(kept) < len(records):
-        told = f"the node drops {len(records) - len(kept)} of {len(records)} records: their 'metadata' is no object"
-        return False, told, len(records)
+        problem = f"the node drops {len(records) - len(kept)} of {len(records)} records: their 'metadata' is no object"
+        return False, problem, len(records)
     if any(not isinstance(one.get("content"), str) or one.get("score") is None for one in kept):
         return False, "a record lacks 'content' or 'score': the node cannot use or sort it", len(records)
     return True, f"the node gets {len(records)} record{'s' * (len(records) != 1)}", len(records)

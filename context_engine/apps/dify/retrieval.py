@@ -21,7 +21,7 @@ from context_engine.apps.dify.external import (
 )
 from context_engine.apps.dify.failure import ToolFailure, guarded
 from context_engine.apps.dify.fields import flag_field
-from context_engine.apps.dify.missing_knowledge import missing_sources, sources_notice
+from context_engine.apps.dify.missing_knowledge import missing_sources, of_missing_sources
 from context_engine.core.models import Caller, SearchRequest, SearchResult
 from context_engine.errors import AllSourcesFailed, InvalidRequest, UnknownDomain
 
@@ -124,7 +124,7 @@ def _unusable(error: InvalidRequest) -> ExternalAnswer:
 def _only_notice(result: SearchResult, what: str) -> ExternalAnswer:
     logger.warning("search %s: no source answered", result.search_id)
     missing = missing_sources(result)
-    title = sources_notice(missing, "these records").title
+    title = of_missing_sources(missing, "these records").title
     return failed_answer(
         title, _sentences(what, _MEND), search_id=result.search_id, source_ids=[one.source_id for one in missing]
     )

@@ -64,10 +64,10 @@ class Bundle:
             texts[f"config/{_CONNECTIONS}"] = _yaml(self.connections)
         return texts
 
-    def local_files(self) -> list[str]:
-        """Return the certificate files that connections name: they must be there where the plugin runs."""
+    def local_files(self) -> dict[str, str]:
+        """Return the certificate files that connections name, by key: they must be there where the plugin runs."""
         rows = self.connections.items()
-        return [f"{name}.{key}: {row[key]}" for name, row in rows for key in _LOCAL_FILES if key in row]
+        return {f"{name}.{key}": str(row[key]) for name, row in rows for key in _LOCAL_FILES if key in row}
 
 
 def read_bundle(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = None) -> Bundle:

@@ -20,6 +20,7 @@ from context_engine.apps.packaging.requirements import REQUIREMENTS, canonical, 
 from context_engine.apps.packaging.sign import sign
 from context_engine.apps.packaging.vendor import find_project, vendor_installed, vendor_project
 from context_engine.apps.packaging.wheels import Target, download_wheels
+from context_engine.core.models import Notice, NoticeCode
 from context_engine.errors import ConfigError
 from context_engine.settings import ConfigPaths
 
@@ -63,14 +64,14 @@ class Packed:
         files: what it holds.
         identifier: what Dify calls it, author/name:version@checksum.
         signed: whether it is signed.
-        notes: what an operator should know.
+        notices: what an operator should know.
     """
 
     path: Path
     files: Files
     identifier: str
     signed: bool
-    notes: tuple[str, ...]
+    notices: tuple[Notice, ...]
 
 
 def pack(plugin_dir: Path, out: Path, options: PackOptions | None = None, *, env: Mapping[str, str]) -> Packed:
@@ -99,17 +100,18 @@ def pack(plugin_dir: Path, out: Path, options: PackOptions | None = None, *, env
         _refuse_overlap(files, part)
         files |= part
     files[REQUIREMENTS] = _required(files, [line for one in included for line in one.requires])
-    baked, notes = _baked(options, env)
+    baked, notices = _baked(options, env)
     _refuse_overlap(files, baked)
     files |= baked
     if options.wheels is not None:
         files = _with_wheels(files, options.wheels)
-        notes = (*notes, f"the wheels are for {options.wheels.platform}: the package installs nowhere else")
+        said = f"the wheels are for {options.wheels.platform}: the package installs nowhere else"
+        notices = (*notices, Notice(NoticeCode.PLATFORM_BOUND, options.wheels.platform, said))
     _refuse(files)
     findings = check_files(files, project)
     if findings:
         raise BrokenPlugin(findings)
-    return _written(files, out, options.key, env, notes)
+    return _written(files, out, options.key, env, notices)
 
 
 def _refuse(files: Files) -> None:
@@ -125,7 +127,7 @@ def _refuse_overlap(files: Files, more: Files) -> None:
             raise ConfigError("would be overwritten: the plugin's folder holds it already", file=path)
 
 
-def _baked(options: PackOptions, env: Mapping[str, str]) -> tuple[dict[str, bytes], tuple[str, ...]]:
+def _baked(options: PackOptions, env: Mapping[str, str]) -> tuple[dict[str, bytes], tuple[Notice, ...]]:
     if options.config is None and options.manifests is None:
         return {}, ()
     for folder, option in ((options.config, "--config"), (options.manifests, "--manifests")):
@@ -133,7 +135,11 @@ def _baked(options: PackOptions, env: Mapping[str, str]) -> tuple[dict[str, byte
             raise ConfigError(f"there is no folder {folder}", key=option)
     paths = ConfigPaths(origin="--config", config_dir=options.config, manifest_dir=options.manifests, cwd=Path.cwd())
     bundle = read_bundle(paths, env=env, stage=options.stage)
-    return bundle.files(), tuple(f"{one} must be there where the plugin runs" for one in bundle.local_files())
+    needed = (
+        Notice(NoticeCode.FILE_NEEDED, key, f"{key}: {path} must be there where the plugin runs", {"path": path})
+        for key, path in bundle.local_files().items()
+    )
+    return bundle.files(), tuple(needed)
 
 
 def _required(files: Files, more: list[str]) -> bytes:
@@ -161,7 +167,7 @@ def _with_wheels(files: Files, target: Target) -> dict[str, bytes]:
 
 
 def _written(
-    files: dict[str, bytes], out: Path, key: bytes | None, env: Mapping[str, str], notes: tuple[str, ...]
+    files: dict[str, bytes], out: Path, key: bytes | None, env: Mapping[str, str], notices: tuple[Notice, ...]
 ) -> Packed:
     manifest = yaml.safe_load(files[MANIFEST])
     at = int(env.get("SOURCE_DATE_EPOCH") or time.time())
@@ -174,6 +180,6 @@ def _written(
         part.replace(path)
     except OSError as error:
         raise ConfigError(f"cannot be written: {error.strerror}", file=str(path), key="--out") from None
-    packed = Packed(path=path, files=read_package(path), identifier="", signed=key is not None, notes=notes)
+    packed = Packed(path=path, files=read_package(path), identifier="", signed=key is not None, notices=notices)
     name = f"{manifest['author']}/{manifest['name']}:{manifest['version']}"
     return replace(packed, identifier=f"{name}@{checksum(packed.files)}")

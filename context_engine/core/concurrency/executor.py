@@ -7,20 +7,25 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import Context
-from typing import Final, TypeVar
+from functools import partial
+from typing import Final, NamedTuple, TypeVar
 
 from context_engine.core.concurrency.forking import forget_in_child
 
 __all__ = ["EXECUTOR", "Busy", "DaemonExecutor", "resolve"]
 
 T = TypeVar("T")
-_Job = Callable[[], None]
 
 _IDLE_S: Final = 20.0
 
 
 class Busy(Exception):
     """The call was not made, for the reason that the message gives."""
+
+
+class _Job(NamedTuple):
+    name: str
+    run: Callable[[], None]
 
 
 class _Worker:
@@ -64,12 +69,7 @@ class DaemonExecutor:
             Busy: no thread could be started.
         """
         future: Future[T] = Future()
-
-        def job() -> None:
-            threading.current_thread().name = name
-            Context().run(resolve, future, call)
-
-        self._start(job)
+        self._start(_Job(name, partial(resolve, future, call)))
         return future
 
     def _start(self, job: _Job) -> None:
@@ -87,7 +87,8 @@ class DaemonExecutor:
     def _run(self, worker: _Worker) -> None:
         while worker.job is not None:
             job, worker.job = worker.job, None
-            job()
+            threading.current_thread().name = job.name
+            Context().run(job.run)
             del job  # what it held is free while the thread is idle
             threading.current_thread().name = "idle"
             with self._lock:

@@ -35,10 +35,9 @@ def submit_all(
     def work() -> None:
         while True:
             try:
-                future, call = todo.popleft()
+                resolve(*todo.popleft())
             except IndexError:
                 return
-            resolve(future, call)
 
     for started in range(min(width, len(calls))):
         try:

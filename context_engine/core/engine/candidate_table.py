@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from context_engine.core.models import Fate, Key, Outcome, RawAnswer, ScoreKind, SourceSpec
+from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.candidates import Candidate, pool
 from context_engine.core.ranking.dedup import Match
 
@@ -36,6 +37,7 @@ class CandidateTable:
 
     Args:
         answers: stage 1, each with the source's declaration.
+        analyse: gives a text its analysis.
 
     Attributes:
         tiers: the tier each row ranks by: its source's, 5 where it was demoted.
@@ -47,8 +49,8 @@ class CandidateTable:
         fates: what became of a row.
     """
 
-    def __init__(self, answers: Sequence[tuple[SourceSpec, RawAnswer]]) -> None:
-        self.candidates, self.notices = pool(answers)
+    def __init__(self, answers: Sequence[tuple[SourceSpec, RawAnswer]], analyse: Callable[[str], AnalysedText]) -> None:
+        self.candidates, self.notices = pool(answers, analyse)
         self.keys = [candidate.key for candidate in self.candidates]
         self.chunks = [candidate.chunk for candidate in self.candidates]
         self.tiers = [candidate.authority.tier for candidate in self.candidates]

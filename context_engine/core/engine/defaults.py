@@ -41,7 +41,7 @@ def default_settings(domain: DomainSpec, request: SearchRequest) -> EffectiveSet
 
 
 def _check_keys(keys: Iterable[str], allowed: type[SettingsGroup]) -> None:
-    """Refuse settings that another group holds than those allowed; unknown ones are found when they are read."""
+    """Refuse settings of other groups than those allowed; unknown ones are found when they are validated."""
     for key in keys:
         if key in Settings.model_fields and key not in allowed.model_fields:
             raise InvalidRequest(f"setting {key} {lifetime(key)}: give the engine a `resolve` that sets it")

@@ -16,6 +16,7 @@ from context_engine.core.engine.reranking import TimedReranker, rerank_step
 from context_engine.core.engine.search_plan import ClockReading, SearchPlan
 from context_engine.core.engine.source_calls import SourceCalls
 from context_engine.core.engine.source_pool import OpenedSource, OpenSource, SourcePool
+from context_engine.core.engine.text_cache import TextCache
 from context_engine.core.models import (
     Decision,
     DomainSpec,
@@ -64,6 +65,7 @@ class Engine:
         self._resolve, self._reranker, self._recorder = resolve, reranker, recorder
         self._clock: Clock = clock or SystemClock()
         self._ids: IdSource = ids or TimeSortedIds()
+        self._texts = TextCache()
         self._pool = SourcePool(open_source, self._clock)
         self._timed_reranker = None if reranker is None else TimedReranker(reranker, self._clock)
         self._timed_refiner = None if refiner is None else TimedRefiner(refiner, self._clock)
@@ -129,7 +131,7 @@ class Engine:
         seconds = settings.deadline_s if self._timed_refiner is None else due - clock.monotonic()
         calls = SourceCalls(sources, clock, started=started, due=due, seconds=seconds)
         step = rerank_step(self._timed_reranker, settings, lambda: due - clock.monotonic())
-        return SearchPipeline(calls, step, clock.monotonic)
+        return SearchPipeline(calls, step, clock.monotonic, self._texts.analysed)
 
     def _report(self, result: SearchResult) -> None:
         """Log the funnel in the seed's form (seed 002) and hand the result to the recorder."""

@@ -12,6 +12,7 @@ from context_engine.core.engine.search_plan import SearchPlan
 from context_engine.core.engine.stage2 import rank
 from context_engine.core.engine.stage_two_input import RerankStep, StageTwoInput
 from context_engine.core.models import SearchResult
+from context_engine.core.ranking.analysed import AnalysedText
 
 __all__ = ["SearchPipeline"]
 
@@ -24,11 +25,13 @@ class SearchPipeline:
         retriever: where the answers of stage 1 come from.
         rerank: where the model reranker's scores come from; None for no reranking.
         timer: seconds for the times of the stages; the default measures nothing.
+        analyse: gives a text its analysis: an engine's cache of them, or each anew.
     """
 
     retriever: Retriever
     rerank: RerankStep | None = None
     timer: Callable[[], float] = float
+    analyse: Callable[[str], AnalysedText] = AnalysedText
 
     def run(self, plan: SearchPlan) -> SearchResult:
         """Carry out a plan."""
@@ -37,7 +40,7 @@ class SearchPipeline:
         return assemble(plan, final.recalled, final.output)
 
     def _ranked(self, plan: SearchPlan, recalled: Recalled) -> Pass:
-        return Pass(recalled, rank(StageTwoInput(plan, recalled.answers), self.rerank, self.timer))
+        return Pass(recalled, rank(StageTwoInput(plan, recalled.answers), self.rerank, self.timer, self.analyse))
 
     def _refilled(self, plan: SearchPlan, first: Pass) -> Pass:
         """Return the first pass, or where its answer was cut short a second one over more candidates."""

@@ -59,7 +59,7 @@ def _chosen(table: CandidateTable, ranked: Sequence[int], finals: Sequence[float
     return choose(
         finals,
         documents,
-        [chunk.content for chunk in chunks],
+        [table.candidates[row].text for row in ranked],
         top_k=settings.stage2_top_k,
         max_per_document=settings.max_per_document,
         mmr_lambda=settings.mmr_lambda,

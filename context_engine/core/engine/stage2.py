@@ -16,6 +16,7 @@ from context_engine.core.models import Chunk, Notice, NoticeCode, Score, ScoreKi
 from context_engine.core.policy.effective_dates import in_force, superseded
 from context_engine.core.policy.filters import chunk_fields, matches
 from context_engine.core.query import variants
+from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.copies import best_of_lower_copies
 from context_engine.core.ranking.dedup import deduplicate
 from context_engine.core.ranking.relevance import measure
@@ -25,24 +26,36 @@ from context_engine.errors import RerankerError
 __all__ = ["rank"]
 
 
-def rank(inputs: StageTwoInput, rerank: RerankStep | None = None, timer: Callable[[], float] = float) -> StageTwoOutput:
+def rank(
+    inputs: StageTwoInput,
+    rerank: RerankStep | None = None,
+    timer: Callable[[], float] = float,
+    analyse: Callable[[str], AnalysedText] = AnalysedText,
+) -> StageTwoOutput:
     """Rank the answers of stage 1.
 
     Args:
         inputs: the plan of the search and the answers.
         rerank: gives the model reranker's scores, or recorded ones; None for no reranking.
         timer: seconds for the stage times; the default measures nothing.
+        analyse: gives a text its analysis: an engine's cache of them, or each anew.
     """
-    return _StageTwo(inputs, rerank, timer).run()
+    return _StageTwo(inputs, rerank, timer, analyse).run()
 
 
 class _StageTwo:
     """One run of the steps. Each takes the rows that are left, records the fate of those it drops, returns the rest."""
 
-    def __init__(self, inputs: StageTwoInput, rerank: RerankStep | None, timer: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        inputs: StageTwoInput,
+        rerank: RerankStep | None,
+        timer: Callable[[], float],
+        analyse: Callable[[str], AnalysedText],
+    ) -> None:
         self.plan, self.settings = inputs.plan, inputs.plan.settings
         self.rerank, self.timer = rerank, timer
-        self.table = CandidateTable(inputs.by_source())
+        self.table = CandidateTable(inputs.by_source(), analyse)
         self.stages: list[StageTrace] = []
         self.rerank_failed: str | None = None
         self.scope_tested, self.in_scope = 0, True
@@ -162,7 +175,7 @@ class _StageTwo:
         table = self.table
         limit, method = self.settings.dedup_threshold, self.settings.dedup_method
         rows = sorted(sorted(rows, key=table.relevance.__getitem__, reverse=True), key=table.tiers.__getitem__)
-        texts = [table.chunks[row].content for row in rows]
+        texts = [table.candidates[row].text for row in rows]
         found = deduplicate(texts, method="exact" if method == "off" else method, threshold=limit)
         if method == "off":
             for column in (table.relevance, table.absolute):

@@ -93,6 +93,30 @@ class NoticeCode(StrEnum):
         "origins",
     )
 
+    # Writing to a Dify dataset; the subject is the source
+    DOCUMENT_DISABLED = "document_disabled", "A document is disabled or archived in Dify.", "document"
+    DOCUMENT_NOT_DELETED = "document_not_deleted", "Dify did not delete a document.", "document_id problem"
+    DOCUMENTS_UNFINISHED = (
+        "documents_unfinished",
+        "Documents are being written by another run, or their writing was broken off.",
+        "count",
+    )
+    DOCUMENTS_OF_EARLIER_RELEASE = (
+        "documents_of_earlier_release",
+        "Documents were written by an earlier release: they are written once more.",
+        "count dataset_id",
+    )
+    METADATA_VALUE_LEFT_OUT = (
+        "metadata_value_left_out",
+        "A value of metadata does not fit its field in Dify and was left out.",
+        "metadata kind",
+    )
+    METADATA_FIELD_LEFT_OUT = (
+        "metadata_field_left_out",
+        "A field of metadata was left out: Dify takes no more, or none of such a name.",
+        "metadata fields",
+    )
+
     # Ranking
     CHUNK_ID_REUSED = "chunk_id_reused", "A source gave one chunk id to several texts: all are kept.", "chunk_id texts"
     CLAIM_REFUSED = "claim_refused", "A document claims more authority than its manifest grants.", "chunk_id claimed"
@@ -105,6 +129,68 @@ class NoticeCode(StrEnum):
     REQUIRED_TIER_MISSING = "required_tier_missing", "A required tier gave nothing that is returned.", "tier"
     REQUIRED_SOURCE_MISSING = "required_source_missing", "A required source gave nothing that is returned."
     KEYWORDS_ONLY = "keywords_only", "Only sources searched by a few keywords of each chunk were asked."
+
+    # A configuration; the subject is the variable, the connection, the file or the source
+    VARIABLE_WITHOUT_EFFECT = "variable_without_effect", "A variable is set that switches nothing in this version."
+    VARIABLE_UNKNOWN = "variable_unknown", "A variable looks like one of ours, but is not known."
+    API_KEY_UNENCRYPTED = "api_key_unencrypted", "A connection sends its key over plain http."
+    API_KEY_IN_FILE = "api_key_in_file", "A key stands itself in a file, where a variable should."
+    CONNECTION_UNUSED = "connection_unused", "A connection is used by no source and no model."
+    NO_DOMAIN = "no_domain", "No domain is registered."
+    SOURCE_SHARED = "source_shared", "Domains have a source of one id, and share its documents.", "domains"
+    FILE_PASSED_OVER = "file_passed_over", "A file cannot be used and may be another program's.", "problem"
+
+    # A plugin package; the subject is the key that names a file, or the platform
+    FILE_NEEDED = "file_needed", "A file must be there where the plugin runs.", "path"
+    PLATFORM_BOUND = "platform_bound", "The package holds wheels of one platform and installs nowhere else."
+
+    # An evaluation
+    SOURCE_FAILED = "source_failed", "A source did not answer, or not in full.", "code problem"
+    ALL_SOURCES_FAILED = "all_sources_failed", "No source answered."
+    QUESTIONS_NOT_ASKED = "questions_not_asked", "Judged questions are not in the file of questions.", "count"
+    QUESTIONS_WITHOUT_ANSWER = "questions_without_answer", "Questions without a relevant answer are left out.", "count"
+    QUESTIONS_NOT_JUDGED = "questions_not_judged", "Questions that were never judged are left out.", "count"
+    GOLD_NOT_CHECKED = (
+        "gold_not_checked",
+        "Gold ids could not be looked up, as a source cannot be listed.",
+        "ids sources",
+    )
+    THRESHOLDS_DIFFER = (
+        "thresholds_differ",
+        "Domains differ in the threshold in force: one is shown.",
+        "thresholds shown",
+    )
+
+    # A file that is ingested; the subject is the file, a record in it, or a source
+    ENCODING_GUESSED = "encoding_guessed", "A file is not UTF-8: its encoding was guessed.", "encoding line"
+    PART_DAMAGED = "part_damaged", "A part of a file is damaged or missing: the rest was read."
+    HIDDEN_LEFT_OUT = "hidden_left_out", "Hidden text, cells, slides or fields of a file were left out.", "count"
+    EMBEDDED_NOT_READ = "embedded_not_read", "Files inside a file or beside it were not read.", "names"
+    PAGES_NOT_READ = "pages_not_read", "Pages are pictures without text, or damaged: they were not read.", "pages"
+    LETTERS_UNMAPPED = "letters_unmapped", "A font does not say what its letters are: the text may be wrong.", "count"
+    SYMBOLS_LEFT_OUT = "symbols_left_out", "Symbols of a font without letters were left out.", "count"
+    CONTENTS_LEFT_OUT = "contents_left_out", "A table of contents was left out.", "lines"
+    RUNNING_HEADS_LEFT_OUT = "running_heads_left_out", "Running headers and footers were kept once.", "count"
+    PAGE_NUMBERS_LEFT_OUT = "page_numbers_left_out", "Page numbers were left out of the text."
+    BOILERPLATE_LEFT_OUT = "boilerplate_left_out", "What of a page is not its content was left out.", "kind"
+    CELLS_NOT_READ = "cells_not_read", "Cells beyond the last column were not read.", "count"
+    FORMULA_WITHOUT_VALUE = "formula_without_value", "Formulas without a saved value stand as they are.", "count"
+    HEADER_ROW_ASSUMED = "header_row_assumed", "A row was taken for the names of the columns."
+    ID_REPEATED = "id_repeated", "A record has the id of another one: it is known by its row."
+    RECORD_REPAIRED = "record_repaired", "A line or record that is not well-formed was read as it stands."
+    DOCUMENT_REPAIRED = "document_repaired", "Text or metadata of a document was not valid: repaired."
+    FURTHER_NOTICES = "further_notices", "A file gave more notices than are kept.", "count"
+    DECLARED_FIELD_UNUSABLE = (
+        "declared_field_unusable",
+        "What a document says about itself cannot be used as it is.",
+        "field value",
+    )
+    NEVER_IN_FORCE = "never_in_force", "A document's effective dates leave no day on which it is in force."
+    FIELDS_NOT_CARRIED = "fields_not_carried", "Fields are too long for the metadata of every chunk.", "fields"
+    DOC_TYPE_UNKNOWN = "doc_type_unknown", "A document's type has no row in the chunking table.", "doc_type"
+    DOC_TYPE_ASSUMED = "doc_type_assumed", "No rule gives documents a type: they were cut as 'default'.", "count"
+    RULE_OTHERWISE = "rule_otherwise", "Documents were taken by the rule for what no other rule includes.", "count"
+    NOT_PRUNED = "not_pruned", "Documents that the folder does not hold were kept: it may not be whole.", "count"
 
 
 class Notice(NamedTuple):

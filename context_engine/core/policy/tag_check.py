@@ -6,7 +6,7 @@ The checks, in this order:
 - text: `extra.content_sha256` is the SHA-256 of the text.
 - authority: type and tier agree, and with what stands beside the tag.
 - score: rag_score = relevance_weight * relevance + authority_weight * boost within 0.0001, the boost is the tier's.
-- fresh: fetched_at + ttl_seconds is not before the moment asked about; an expired text is told, it does not fail.
+- fresh: fetched_at + ttl_seconds is not before the moment asked about; an expired text is reported, it does not fail.
 - order: no score above the one before it, of texts of one search; nothing stands twice.
 """
 
@@ -204,7 +204,7 @@ def _score(text: TaggedText, tag: Mapping[str, Any], numbers: _Numbers, settings
     if numbers.final is None or numbers.relevance is None:
         return _failed("the score or the relevance is missing")
     if not _whole(tier) or tier not in TIERS:
-        return _failed("the tier is missing: the boost cannot be told")
+        return _failed("the tier is missing: the boost is not known")
     demoted = settings.expired == "demote" and "expired" in (extra.get("flags") or ())
     boost = settings.authority_boosts.of(5 if demoted else tier)
     expected = settings.relevance_weight * numbers.relevance + settings.authority_weight * boost

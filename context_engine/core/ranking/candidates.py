@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import NamedTuple
 
 from context_engine.core.models import Chunk, Key, Notice, NoticeCode, RawAnswer, Score, SourceSpec
 from context_engine.core.policy.freshness import Freshness, freshness
 from context_engine.core.policy.trust import EffectiveAuthority, declared_authority, effective_authority
+from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.text import content_sha256
 
-__all__ = ["Candidate", "pool"]
+__all__ = ["Candidate", "label_of", "pool"]
 
 
 class Candidate(NamedTuple):
-    """A chunk under its identity (source_id, chunk_id), with its authority and the time its source answered."""
+    """A chunk under its identity (source_id, chunk_id), with its authority and the time its source answered.
+
+    Attributes:
+        text, label: its content and what heads it (`label_of`), analysed.
+    """
 
     key: Key
     chunk: Chunk
+    text: AnalysedText
+    label: AnalysedText
     spec: SourceSpec
     authority: EffectiveAuthority
     retrieved_at: datetime
@@ -33,12 +40,24 @@ class Candidate(NamedTuple):
         return freshness(self.chunk, self.spec, now=now, retrieved_at=self.retrieved_at)
 
 
-def pool(answers: Iterable[tuple[SourceSpec, RawAnswer]]) -> tuple[list[Candidate], list[Notice]]:
+def label_of(chunk: Chunk) -> str:
+    """What heads a text: it tells what the text is about, and by what it is cited."""
+    named = (chunk.title, *chunk.heading_path, chunk.document_id, chunk.section, chunk.metadata.get("reference"))
+    return " ".join(str(name) for name in named if name)
+
+
+def pool(
+    answers: Iterable[tuple[SourceSpec, RawAnswer]], analysed: Callable[[str], AnalysedText] = AnalysedText
+) -> tuple[list[Candidate], list[Notice]]:
     """Return the candidates of all answers, one per identity, sorted by it, and notices.
 
     A chunk without an id gets its text's hash. The same identity from two retrieval legs is one candidate with the
     scores of both. The same id over another text is another candidate, told apart by the text's hash: the text with
     the lowest hash keeps the id. What comes out does not depend on the order of what goes in.
+
+    Args:
+        answers: of each source, with its declaration.
+        analysed: gives a text its analysis; a cache of them does so too.
     """
     found: dict[Key, Candidate] = {}
     again: dict[Key, list[Candidate]] = {}
@@ -47,7 +66,9 @@ def pool(answers: Iterable[tuple[SourceSpec, RawAnswer]]) -> tuple[list[Candidat
         for chunk in answer.chunks:
             source_id = chunk.source_id if chunk.source_id and spec.trust_document_metadata else own
             key = (source_id, chunk.chunk_id or content_sha256(chunk.content)[:32])
-            candidate = Candidate(key, chunk, spec, effective_authority(chunk, spec, declared), answer.retrieved_at)
+            text, label = analysed(chunk.content), analysed(label_of(chunk))
+            authority = effective_authority(chunk, spec, declared)
+            candidate = Candidate(key, chunk, text, label, spec, authority, answer.retrieved_at)
             if found.setdefault(candidate.key, candidate) is not candidate:
                 again.setdefault(candidate.key, [found[candidate.key]]).append(candidate)
     notices: list[Notice] = []

@@ -58,7 +58,6 @@ _CJK: Final = frozenset(
 _QUANTITIES: Final = frozenset(f"{_NUMBERS} {_UNITS} {_DATES} {_CURRENCIES}".split())
 _WORDS: Final = _QUANTITIES | frozenset(f"{_REFERENCES} {_NEGATIONS} {_MODALS} {_SIDES}".split())
 _ACT_STEMS: Final = frozenset(stems(_ACTS.split()))
-_HEADS: Final = frozenset(stem[:3] for stem in _ACT_STEMS)
 
 NEGATING_PREFIXES: Final = ("un", "in", "im", "ir", "il", "dis", "non", "mis", "de")
 """What turns a word into its contrary: authorised, unauthorised."""
@@ -81,10 +80,8 @@ def meaning(token: str) -> str | None:
     if len(token) == 1:
         ordinary = token in "ais" or (has_cjk(token) and token not in _CJK)
         return None if ordinary else token
-    if token[:3] in _HEADS:
-        stem = stems([token])[0]
-        return stem if stem in _ACT_STEMS else None
-    return None
+    stem = stems([token])[0]
+    return stem if stem in _ACT_STEMS else None
 
 
 def is_quantity(token: str) -> bool:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from context_engine.core.text import terms
+from context_engine.core.ranking.analysed import AnalysedText
 
 __all__ = ["Choice", "Passed", "choose"]
 
@@ -35,7 +35,7 @@ class Choice(NamedTuple):
 def choose(
     finals: Sequence[float],
     documents: Sequence[tuple[str, str] | None],
-    texts: Sequence[str],
+    texts: Sequence[AnalysedText],
     *,
     top_k: int,
     max_per_document: int | None = None,
@@ -72,14 +72,14 @@ class _Picking:
         self,
         finals: Sequence[float],
         documents: Sequence[tuple[str, str] | None],
-        texts: Sequence[str],
+        texts: Sequence[AnalysedText],
         most: int | None,
         mmr: float | None,
     ) -> None:
         self.documents, self.most, self.mmr = documents, most, mmr
         best = finals[0] if finals and finals[0] > 0.0 else 1.0
         self.worth = [final / best for final in finals]
-        self.terms = [frozenset(terms(text)) for text in texts] if mmr is not None else []
+        self.terms = [frozenset(text.reading.terms) for text in texts] if mmr is not None else []
         self.likeness = [0.0] * len(finals)
         self.of_document: Counter[tuple[str, str] | None] = Counter()
         self.chosen: list[int] = []

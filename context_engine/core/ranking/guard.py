@@ -32,7 +32,6 @@ _BOUND: Final = "|"
 _SIGN: Final = re.compile(
     r"[-−+<>≤≥≠±¢₠-₫₭-⃏](?:(?<=[+<≤≥≠±¢₠-₫₭-⃏])|(?<=[^\n>=\-]>)|(?<![\w)\]][-−])(?<=[-−])(?=\d)|(?<=[A-D][-−])(?!\w))"
 )
-_SIGNS: Final = ("- ", " -", "+", "<", ">", "(-", "-,", "-.", "-)", "-;", "-:", "-|", "|-", "-\n")
 _CODE: Final = re.compile(r"[A-Z][a-z]?[A-Z]+s?\b")
 _NAME: Final = re.compile(r" (?<![.!?:#\d|*\-] )([A-Z][a-z]+)")
 _BREAK: Final = re.compile(r"[.!?。！？](?:\s+|(?<=[。！？]))")
@@ -132,8 +131,6 @@ def _differing(first: list[str], second: list[str]) -> tuple[list[str], list[str
 
 
 def _signed(text: str) -> str:
-    if text.isascii() and not any(sign in text for sign in _SIGNS):
-        return text
     return _SIGN.sub(_spelled, text)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from itertools import chain, compress, count
 from math import log
 from typing import Final, NamedTuple
 
-from context_engine.core.text import STOP_WORDS, bigrams, term_weights, terms, terms_of_word, words
+from context_engine.core.ranking.analysed import AnalysedText
+from context_engine.core.text import bigrams, term_weights, terms
 
 __all__ = ["LexicalScores", "lexical_scores"]
 
@@ -29,7 +31,7 @@ class LexicalScores(NamedTuple):
     coverage: list[float]
 
 
-def lexical_scores(query: str, texts: Sequence[str], labels: Sequence[str] = ()) -> LexicalScores:
+def lexical_scores(query: str, texts: Sequence[AnalysedText], labels: Sequence[AnalysedText] = ()) -> LexicalScores:
     """Score each text against the query.
 
     With N texts, df(t) of which hold term t, idf(t) = ln(1 + N / max(df(t), 1)). The usual BM25 idf would be 0 for a
@@ -49,25 +51,25 @@ def lexical_scores(query: str, texts: Sequence[str], labels: Sequence[str] = ())
     Terms are stems without stop words; codes are whole (`4.2.1(b)`), and a piece of a hyphenated code counts a fifth
     (`text.term_weights`), in both. A query without terms scores 0 everywhere.
 
-    >>> lexical_scores("approval limit", ["The approval limits.", "A cake recipe."]).coverage
+    >>> texts = [AnalysedText("The approval limits."), AnalysedText("A cake recipe.")]
+    >>> lexical_scores("approval limit", texts).coverage
     [1.0, 0.0]
     """
     singles = term_weights(query)
     if not singles or not texts:
         return LexicalScores([0.0] * len(texts), [0.0] * len(texts))
     pairs = dict.fromkeys(bigrams(terms(query)), BIGRAM_WEIGHT)
-    finder = _Finder(singles, pairs)
-    found = [finder.count(text) for text in texts]
-    idf = _idf(pairs | singles, [counts for counts, _ in found])
-    mean = sum(length for _, length in found) / len(found) or 1.0
+    found = [_counts(text, singles, pairs) for text in texts]
+    idf = _idf(pairs | singles, found)
+    mean = sum(text.reading.length for text in texts) / len(texts) or 1.0
     whole = sum(idf[term] for term in singles)
     scores: list[float] = []
     coverage: list[float] = []
-    heads = [finder.count(label)[0] for label in labels] or [{} for _ in texts]
+    heads = [_counts(label, singles, pairs) for label in labels] or [{} for _ in texts]
     rarity = _idf(singles, heads)
     in_label = {term: rarity[term] * (1.0 if any(map(str.isdigit, term)) else LABEL_WEIGHT) for term in singles}
-    for (counts, length), head in zip(found, heads, strict=True):
-        norm = K1 * (1 - B + B * length / mean)
+    for text, counts, head in zip(texts, found, heads, strict=True):
+        norm = K1 * (1 - B + B * text.reading.length / mean)
         score = 0.0
         for term, tf in counts.items():
             score += idf[term] * tf * (K1 + 1) / (tf + norm)
@@ -78,49 +80,18 @@ def lexical_scores(query: str, texts: Sequence[str], labels: Sequence[str] = ())
 
 def _idf(weights: Mapping[str, float], found: Sequence[dict[str, int]]) -> dict[str, float]:
     """Return each name's weight times its idf over the pool."""
-    total = len(found)
-    return {
-        name: weight * log(1 + total / max(sum(name in counts for counts in found), 1))
-        for name, weight in weights.items()
-    }
+    holders = Counter(chain.from_iterable(found))
+    return {name: weight * log(1 + len(found) / max(holders[name], 1)) for name, weight in weights.items()}
 
 
-class _Finder:
-    """Counts a query's terms and pairs of adjacent terms in texts."""
-
-    def __init__(self, singles: Mapping[str, float], pairs: Mapping[str, float]) -> None:
-        self._marks, self._pairs = _Marks(singles), pairs
-
-    def count(self, text: str) -> tuple[dict[str, int], int]:
-        """Return ({term or pair: times}, length in words)."""
-        found = words(text)
-        marks = chain.from_iterable(map(self._marks.__getitem__, found))
-        counts: dict[str, int] = {}
-        last, before = "", -2
-        for place, term in [(place, term) for place, term in enumerate(marks) if term]:
-            counts[term] = counts.get(term, 0) + 1
-            if place == before + 1 and (pair := f"{last}_{term}") in self._pairs:
-                counts[pair] = counts.get(pair, 0) + 1
-            last, before = term, place
-        return counts, len(found)
-
-
-class _Marks(dict[str, tuple[str, ...]]):
-    """A word's terms, "" in the place of one that the query does not have; each word is looked up once a pool.
-
-    Most words of a pool are plain and start unlike every term of the query: their stems need not be known. A stem
-    starts with the first two letters of its word, or is the first of them, but for die, lie and tie (dying).
-    """
-
-    def __init__(self, wanted: Mapping[str, float]) -> None:
-        self._wanted = wanted
-        self._starts = {start for term in wanted for start in (term[:2], f"{term[:1]}y")}
-
-    def __missing__(self, word: str) -> tuple[str, ...]:
-        starts = self._starts
-        if word[:2] not in starts and word[:1] not in starts and word.isascii() and word.isalpha():
-            marks: tuple[str, ...] = () if word in STOP_WORDS else ("",)
-        else:
-            marks = tuple([term if term in self._wanted else "" for term in terms_of_word(word)])
-        self[word] = marks
-        return marks
+def _counts(text: AnalysedText, singles: Mapping[str, float], pairs: Mapping[str, float]) -> dict[str, int]:
+    """Return how often the text holds each of the query's terms and pairs, in the order in which they appear."""
+    counts: dict[str, int] = {}
+    found, last, before = text.reading.terms, "", -2
+    for place in compress(count(), map(singles.__contains__, found)):
+        term = found[place]
+        counts[term] = counts.get(term, 0) + 1
+        if place == before + 1 and (pair := f"{last}_{term}") in pairs:
+            counts[pair] = counts.get(pair, 0) + 1
+        last, before = term, place
+    return counts

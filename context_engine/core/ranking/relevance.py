@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from context_engine.core.models import Chunk, Score, ScoreKind
-from context_engine.core.ranking.candidates import Candidate
+from context_engine.core.models import Score, ScoreKind
+from context_engine.core.ranking.candidates import Candidate, label_of
 from context_engine.core.ranking.lexical import LexicalScores, lexical_scores
 from context_engine.core.ranking.logistic import logistic
 
@@ -64,7 +64,7 @@ def measure(query: str, candidates: Sequence[Candidate]) -> Measured:
     if not open_:
         return Measured(relevance, absolute, "declared", [])
     pool = [candidates[index] for index in open_]
-    lexical = lexical_scores(query, [one.chunk.content for one in pool], [label_of(one.chunk) for one in pool])
+    lexical = lexical_scores(query, [one.text for one in pool], [one.label for one in pool])
     kind = _common_kind(pool)
     logits = _logit_scorers(pool)
     values = lexical.score if kind is None else [_measured_by(candidate, kind, logits) for candidate in pool]
@@ -90,12 +90,6 @@ def normalise_pool(scores: Sequence[float]) -> list[float]:
         return [0.0] * len(scores)
     low = min(min(scores), 0.5 * high)
     return [(score - low) / (high - low) for score in scores]
-
-
-def label_of(chunk: Chunk) -> str:
-    """What heads a text: it tells what the text is about, and by what it is cited."""
-    named = (chunk.title, *chunk.heading_path, chunk.document_id, chunk.section, chunk.metadata.get("reference"))
-    return " ".join(str(name) for name in named if name)
 
 
 def _common_kind(pool: Sequence[Candidate]) -> ScoreKind | None:

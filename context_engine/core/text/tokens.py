@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
-from functools import lru_cache
 from itertools import chain, pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from context_engine.core.text.stem import stems
 
@@ -19,8 +18,10 @@ __all__ = [
     "CJK",
     "CLAUSE",
     "STOP_WORDS",
+    "Reading",
     "bigrams",
     "has_cjk",
+    "read",
     "term_weights",
     "terms",
     "terms_of_word",
@@ -49,10 +50,12 @@ STOP_WORDS: Final = frozenset(_STOP.split())
 _INVISIBLE: Final = re.compile(r"[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]")
 """Soft hyphens, marks of direction and other characters that nobody sees; joiners, which spell words, stay."""
 
-_FOOTNOTE: Final = re.compile(r"(?<=\d)[\u00b2\u00b3\u00b9\u2070\u2074-\u2079]+")
-"""The mark of a footnote after a number, which NFKC would make a part of it: 637¹ is 637, and no 6371."""
+_RAISED: Final = r"[\u00b2\u00b3\u00b9\u2070\u2074-\u2079]"
+_FOOTNOTE: Final = re.compile(rf"{_RAISED}(?<=\d{_RAISED}){_RAISED}*")
+"""The mark of a footnote after a number, which NFKC would make a part of it: 637¹ is 637, and no 6371. A search skips
+quickly to a leading class of characters, so what must stand before it is looked at second; likewise in `_HYPHEN`."""
 
-_HYPHEN: Final = re.compile(r"(?<=\w)\u2010(?=\w)|(?<=[A-Za-z])[\u2012\u2013](?=[A-Z0-9])")
+_HYPHEN: Final = re.compile(r"[\u2010\u2012\u2013](?:(?<=\w\u2010)(?=\w)|(?<=[A-Za-z][\u2012\u2013])(?=[A-Z0-9]))")
 """Hyphens between word characters (NFKC has made the non-breaking one this one); dashes only as a code has them, for
 between numbers they say "to"."""
 
@@ -63,6 +66,9 @@ _CJK_OR_OTHER: Final = re.compile(rf"({CJK.pattern})|((?:(?!{CJK.pattern}).)+)")
 _CONTRACTED: Final = {"can't": "can", "won't": "will", "shan't": "shall"}
 CLAUSE: Final = re.compile(r"(\w+(?:\.\w+)*)((?:\(\w{1,4}\))+)")
 """A clause as one token, `4.2.1(b)(ii)`: its number and its items."""
+
+_MOST_WORDS: Final = 131_072
+Split = Callable[[str], tuple[str, ...]]
 
 _DEEPEST: Final = 12
 """Items of a clause that it may be called without; nothing is cited that deep."""
@@ -84,6 +90,27 @@ def words(text: str) -> list[str]:
     return text.casefold().split()
 
 
+class Reading(NamedTuple):
+    """A text cut into words once.
+
+    Attributes:
+        length: the number of words.
+        tokens: each once.
+        terms: in order.
+    """
+
+    length: int
+    tokens: frozenset[str]
+    terms: tuple[str, ...]
+
+
+def read(text: str) -> Reading:
+    """Return what `words`, `tokens` and `terms` say of a text."""
+    found = words(text)
+    tokens_in, terms_in = map(_memo(_TOKENS, _tokens_of, text), found), map(_memo(_TERMS, _terms_of, text), found)
+    return Reading(len(found), frozenset(chain.from_iterable(tokens_in)), tuple(chain.from_iterable(terms_in)))
+
+
 def tokens(text: str) -> list[str]:
     """Return the tokens of a text in order, casefolded.
 
@@ -92,7 +119,7 @@ def tokens(text: str) -> list[str]:
     >>> tokens("NPA-001, clause 4.2.1(b): high-risk limit of 5 %")
     ['npa-001', 'clause', '4.2.1(b)', 'high', 'risk', 'limit', 'of', '5', '%']
     """
-    return list(chain.from_iterable(map(_memo(tokens_of_word, text), words(text))))
+    return list(chain.from_iterable(map(_memo(_TOKENS, _tokens_of, text), words(text))))
 
 
 def terms(text: str) -> list[str]:
@@ -104,7 +131,7 @@ def terms(text: str) -> list[str]:
     >>> terms("Criteria for approving NPA-001 under 4.2.1(b)")
     ['criteria', 'approv', 'npa-001', 'npa', '001', '4.2.1(b)', '4.2.1']
     """
-    return list(chain.from_iterable(map(_memo(terms_of_word, text), words(text))))
+    return list(chain.from_iterable(map(_memo(_TERMS, _terms_of, text), words(text))))
 
 
 def term_weights(text: str) -> dict[str, float]:
@@ -125,26 +152,50 @@ def term_weights(text: str) -> dict[str, float]:
     return weights
 
 
-Split = Callable[[str], tuple[str, ...]]
+class _Memo(dict[str, tuple[str, ...]]):
+    """Words recur, so they are split once; a full memo begins anew."""
+
+    def __init__(self, split: Split) -> None:
+        self._split = split
+
+    def __missing__(self, word: str) -> tuple[str, ...]:
+        if len(self) >= _MOST_WORDS:
+            self.clear()
+        found = self[word] = self._split(word)
+        return found
 
 
-def _memo(split: Split, text: str) -> Split:
-    """Words recur, so they are split once; runs of CJK text hardly do and would only fill the memo."""
-    unwrapped: Split = getattr(split, "__wrapped__", split)
-    return unwrapped if has_cjk(text) else split
+def _memo(memo: _Memo, split: Split, text: str) -> Split:
+    """Runs of CJK text hardly recur and would only fill the memo."""
+    return split if has_cjk(text) else memo.__getitem__
 
 
-@lru_cache(maxsize=131_072)
 def tokens_of_word(word: str) -> tuple[str, ...]:
     """Return the tokens of one casefolded run between white space."""
+    return _TOKENS[word]
+
+
+def terms_of_word(word: str) -> tuple[str, ...]:
+    """Return the search terms of one casefolded run between white space."""
+    return _TERMS[word]
+
+
+def _tokens_of(word: str) -> tuple[str, ...]:
     return tuple(part for token in _TOKEN.findall(word) for part in _split(token))
 
 
-@lru_cache(maxsize=131_072)
-def terms_of_word(word: str) -> tuple[str, ...]:
-    """Return the search terms of one casefolded run between white space."""
-    found = [part for token in tokens_of_word(word) if token not in STOP_WORDS for part in _parts(token)]
+def _terms_of(word: str) -> tuple[str, ...]:
+    found = [
+        part
+        for token in (_tokens_of(word) if has_cjk(word) else _TOKENS[word])
+        if token not in STOP_WORDS
+        for part in _parts(token)
+    ]
     return tuple(stems(_cjk_pairs(found) if has_cjk(word) else found))
+
+
+_TOKENS: Final = _Memo(_tokens_of)
+_TERMS: Final = _Memo(_terms_of)
 
 
 def _split(token: str) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ Read: encoding and separator (comma, semicolon, tab, bar; a first line `sep=;`) 
 and texts are told apart as on a sheet (`layout`), lines above a head are the caption that each record carries; cells
 stay texts as they are written, so that 0637 and 31/03/2026 do not change. A cell that begins with = + - or @ is a text
 like any other: no formula is run. Cells that a row has more than the head go by their letters, and a quote that is not
-closed is read as it stands (both told). Not read: NUL characters, which are left out (told).
+closed is read as it stands (both reported). Not read: NUL characters, which are left out (reported).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Final, TextIO
 
-from context_engine.ingest.loaded_document import LoadedDocument, Skipped
+from context_engine.core.models import Notice, NoticeCode
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice
 from context_engine.ingest.loaders.encoding import open_text
 from context_engine.ingest.loaders.records import FileNotices, LongLine, bounded
 from context_engine.ingest.loaders.sheet_layout import Place, Texts, laid_out
@@ -36,12 +37,12 @@ def load_csv(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     if isinstance(opened, Skipped):
         yield opened
         return
-    stream, warnings = opened
-    told = FileNotices(file.name)
-    told.say(*warnings)
+    stream, guesses = opened
+    notices = FileNotices(file.name)
+    notices.add(*guesses)
     with stream:
         found = False
-        for one in told.with_documents(_documents(stream, file, told)):
+        for one in notices.with_documents(_documents(stream, file, notices)):
             found = True
             yield one
     if not found:
@@ -71,16 +72,16 @@ def _cut(lines: Sequence[str], sign: str) -> list[list[str]]:
         return []
 
 
-def _documents(stream: TextIO, file: SourceFile, told: FileNotices) -> Iterator[LoadedDocument | Skipped]:
+def _documents(stream: TextIO, file: SourceFile, notices: FileNotices) -> Iterator[LoadedDocument | Skipped]:
     broken: list[str] = []
-    lines = _sound(stream, told, broken)
+    lines = _sound(stream, notices, broken)
     sample = list(islice(lines, _SAMPLE_LINES))
     sign, skipped = _declared(sample) or (separator(sample, file.path.suffix.lower()), 0)
     empty = sum(not line.strip() for line in sample)
-    rows = _Rows(chain(sample[skipped:], lines), sign, told, above=skipped)
+    rows = _Rows(chain(sample[skipped:], lines), sign, notices, above=skipped)
     rows.escape = "\\" if any('\\"' in line for line in sample) else None
     rows.spaced = empty > _SPACED * len(sample)
-    place = Place(file.name, told, row="line")
+    place = Place(file.name, notices, row="line")
     texts = Texts(place)
     yield from laid_out(rows.read(), place, texts)
     yield from texts.rest()
@@ -92,18 +93,22 @@ def _declared(sample: Sequence[str]) -> tuple[str, int] | None:
     return (first[4], 1) if len(first) == 5 and first.startswith("sep=") else None
 
 
-def _sound(stream: TextIO, told: FileNotices, broken: list[str]) -> Iterator[str]:
+def _sound(stream: TextIO, notices: FileNotices, broken: list[str]) -> Iterator[str]:
     """Yield the lines up to where they cannot be read; why stands in `broken` then."""
     try:
         for number, line in enumerate(bounded(stream), start=1):
             if "\x00" in line:
-                told.say(f"line {number:,} holds NUL characters, which are left out")
+                notices.add(_repaired(f"line {number:,} holds NUL characters, which are left out"))
                 line = line.replace("\x00", "")
             yield line
     except LongLine as error:
         broken.append(str(error))
     except UnicodeDecodeError as error:
         broken.append(f"is not {error.encoding} all through, and not read to its end: save it as UTF-8")
+
+
+def _repaired(sentence: str) -> Notice:
+    return file_notice(NoticeCode.RECORD_REPAIRED, sentence)
 
 
 class _Rows:
@@ -115,7 +120,7 @@ class _Rows:
     Args:
         lines: of the file.
         sign: the separator.
-        told: takes what is to be said.
+        notices: takes what was repaired.
         above: lines that were taken already.
 
     Attributes:
@@ -123,8 +128,8 @@ class _Rows:
         spaced: whether empty lines stand between all rows, so that they say nothing.
     """
 
-    def __init__(self, lines: Iterator[str], sign: str, told: FileNotices, *, above: int = 0) -> None:
-        self._lines, self._sign, self._told = lines, sign, told
+    def __init__(self, lines: Iterator[str], sign: str, notices: FileNotices, *, above: int = 0) -> None:
+        self._lines, self._sign, self._notices = lines, sign, notices
         self._number = above
         self._again: deque[str] = deque()  # lines to be read once more
         self._held: list[str] = []  # lines of the row being read
@@ -154,20 +159,20 @@ class _Rows:
                 return
             except csv.Error:
                 yield self._by_separator()
-        self._told.say(
-            f"line {self._number:,}: from here on quotes are read as they stand: there are too many such rows"
-        )
+        problem = f"line {self._number:,}: from here on quotes are read as they stand: there are too many such rows"
+        self._notices.add(_repaired(problem))
         for _ in self._taken():
-            yield self._by_separator(said=False)
+            yield self._by_separator(reported=False)
 
-    def _by_separator(self, *, said: bool = True) -> list[str]:
+    def _by_separator(self, *, reported: bool = True) -> list[str]:
         first, *later = self._held
         self._held.clear()
         self._again.extendleft(reversed(later))
         self._number -= len(later)
         self._bad += 1
-        if said:
-            self._told.say(f"line {self._number:,}: a quote is not closed or stands inside a cell: read as it stands")
+        if reported:
+            problem = f"line {self._number:,}: a quote is not closed or stands inside a cell: read as it stands"
+            self._notices.add(_repaired(problem))
         return [cell.strip() for cell in first.rstrip("\n").split(self._sign)]
 
     def _taken(self) -> Iterator[str]:

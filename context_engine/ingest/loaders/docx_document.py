@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from context_engine.core.models import Notice, NoticeCode
+from context_engine.ingest.loaded_document import file_notice
 from context_engine.ingest.loaders.docx_body import DocxBody
 from context_engine.ingest.loaders.docx_numbering import Numbering
 from context_engine.ingest.loaders.docx_styles import Styles
@@ -16,7 +18,7 @@ from context_engine.ingest.loaders.markdown import Block, joined, one_line
 from context_engine.ingest.loaders.ooxml import REL, OoxmlPackage
 from context_engine.ingest.loaders.text_overlap import missing, quoted
 
-__all__ = ["DocxDocument", "contents_left_out", "is_page_number"]
+__all__ = ["DocxDocument", "contents_left_out", "damaged", "hidden_words", "is_page_number"]
 
 _NOTES: Final = (("footnotes", "footnote", ""), ("endnotes", "endnote", "e"), ("comments", "comment", "comment "))
 _MARGINS: Final = (("header", "Page header"), ("footer", "Page footer"))
@@ -44,7 +46,7 @@ class DocxDocument:
         self._styles = Styles(package.root(package.main, "styles"))
         self._numbering = package.root(package.main, "numbering")
         self._readers: list[DocxBody] = []
-        self._unread: list[str] = []
+        self._unread: list[Notice] = []
         self.margins: list[str] = []
         self.title = ""
 
@@ -66,22 +68,24 @@ class DocxDocument:
         first = 1 if out and out[0].text.startswith("# ") else 0
         return [*out[:first], *margins, *out[first:]]
 
-    def warnings(self, text: str) -> tuple[str, ...]:
-        """Return what of the document is not in its text, a line each."""
+    def notices(self, text: str) -> tuple[Notice, ...]:
+        """Return what of the document is not in its text."""
         main = self._package.main
         left = [one.left_out for one in self._readers]
         hidden = sum(one.hidden for one in left)
         contents = [line for one in left for line in one.contents if line]
         symbols = {font: one.symbols[font] for one in left for font in one.symbols}
         embedded = [one for kind in sorted(_EMBEDDED) for one in self._package.related(main, kind)]
-        lines = list(dict.fromkeys(self._package.parts.problems))
-        lines += [f"hidden text is left out: {hidden} word{'s' if hidden != 1 else ''}"] if hidden else []
-        lines += [contents_left_out(contents, text)] if contents else []
-        lines += [f"symbols of the font {font} are left out: {count}" for font, count in symbols.items()]
         outside = [one.target for one in self._package.relations(main).values() if one.kind == "subDocument"]
-        lines += [f"sub-documents are not followed: {', '.join(outside)}"] if outside else []
-        lines += [f"embedded files are not read: {', '.join(map(posixpath.basename, embedded))}"] if embedded else []
-        return tuple(lines + self._unread)
+        return (
+            *damaged(self._package.parts.problems),
+            *hidden_words(hidden),
+            *([contents_left_out(contents, text)] if contents else []),
+            *(_symbols(font, count) for font, count in symbols.items()),
+            *([_unread("sub-documents are not followed", outside)] if outside else []),
+            *([_unread("embedded files are not read", map(posixpath.basename, embedded))] if embedded else []),
+            *self._unread,
+        )
 
     def _reader(self, part: str, notes: dict[str, Any]) -> DocxBody:
         reader = DocxBody(
@@ -126,7 +130,7 @@ class DocxDocument:
             if found and found.target in self._package.parts
             else ""
         )
-        self._unread.append(f"a file that stands in the text is not read: {name}{size}")
+        self._unread.append(_unread("a file that stands in the text is not read", [f"{name}{size}"]))
         return ()
 
 
@@ -143,8 +147,30 @@ def is_page_number(text: str) -> bool:
     return _PAGE.fullmatch(text) is not None
 
 
-def contents_left_out(lines: Sequence[str], text: str) -> str:
-    """Tell of a table of contents; what only it says is quoted."""
-    told = f"a table of contents is left out: {len(lines)} lines"
+def damaged(problems: Iterable[str]) -> list[Notice]:
+    """Return what could not be read of a file's parts, each once."""
+    return [file_notice(NoticeCode.PART_DAMAGED, one) for one in dict.fromkeys(problems)]
+
+
+def hidden_words(count: int) -> list[Notice]:
+    """Return that words of hidden text are left out, where there are any."""
+    left = f"hidden text is left out: {count} word{'s' if count != 1 else ''}"
+    return [file_notice(NoticeCode.HIDDEN_LEFT_OUT, left, count=count)] if count else []
+
+
+def _symbols(font: str, count: int) -> Notice:
+    left = f"symbols of the font {font} are left out: {count}"
+    return file_notice(NoticeCode.SYMBOLS_LEFT_OUT, left, count=count)
+
+
+def _unread(what: str, names: Iterable[str]) -> Notice:
+    given = list(names)
+    return file_notice(NoticeCode.EMBEDDED_NOT_READ, f"{what}: {', '.join(given)}", names=given)
+
+
+def contents_left_out(lines: Sequence[str], text: str) -> Notice:
+    """Return that a table of contents is left out; what only it says is quoted."""
+    left = f"a table of contents is left out: {len(lines)} lines"
     alone = missing(lines, text)
-    return f"{told}; not in the text: {quoted(alone)}" if alone else told
+    message = f"{left}; not in the text: {quoted(alone)}" if alone else left
+    return file_notice(NoticeCode.CONTENTS_LEFT_OUT, message, lines=len(lines))

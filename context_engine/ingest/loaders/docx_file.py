@@ -17,8 +17,9 @@ from collections.abc import Iterator
 from typing import Final
 from zipfile import ZipFile
 
+from context_engine.core.models import messages
 from context_engine.ingest.header import header_fields
-from context_engine.ingest.loaded_document import LoadedDocument, Skipped
+from context_engine.ingest.loaded_document import NO_TEXT, LoadedDocument, Skipped
 from context_engine.ingest.loaders.archive import check_archive
 from context_engine.ingest.loaders.docx_document import DocxDocument
 from context_engine.ingest.loaders.markdown import joined
@@ -49,12 +50,12 @@ def _loaded(package: OoxmlPackage, file: SourceFile) -> LoadedDocument | Skipped
     text = joined(document.blocks())
     labels = [label for line in document.margins for label in labelled(line)]
     labels += [f"{name}: {value}" for name, value in package.custom_properties()]
-    warnings = document.warnings(text)
+    notices = document.notices(text)
     if not text.strip():
-        return Skipped(file.name, "; ".join(("has no text: it holds pictures, or nothing", *warnings)))
+        return Skipped(file.name, "; ".join((NO_TEXT, *messages(notices))))
     header = {**header_fields("\n".join(labels)), **header_fields(text)}
     if document.title:
         fields["title"] = document.title
     if "version" in header:  # what the text says about itself goes before the properties
         fields.pop("version", None)
-    return LoadedDocument(path=file.name, text=text, fields=fields, header=header, warnings=warnings)
+    return LoadedDocument(path=file.name, text=text, fields=fields, header=header, notices=notices)

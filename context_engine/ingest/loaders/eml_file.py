@@ -2,7 +2,7 @@
 
 Read: the subject as title; from, to, copies and date as lines and as fields; the text, of several forms of it the HTML
 one, read as a web page is; messages inside the message below their own subject. Attachments of a format that is
-supported are documents of their own, named by the message and their name; the others are told with their size. Not
+supported are documents of their own, named by the message and their name; the others are reported with their size. Not
 read: other header lines, signatures, pictures; nothing is fetched. Refused: more than 200 attachments (the rest told).
 """
 
@@ -18,7 +18,8 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, Final
 
-from context_engine.ingest.loaded_document import LoadedDocument, Skipped
+from context_engine.core.models import Notice, NoticeCode
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice
 from context_engine.ingest.loaders.encoding import decoded
 from context_engine.ingest.loaders.html_file import page_text
 from context_engine.ingest.loaders.markdown import Block, heading, joined, one_line
@@ -40,7 +41,7 @@ class _Message:
     name: str
     blocks: list[Block] = field(default_factory=list)
     attached: list[tuple[str, bytes]] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
 
 
 def load_eml(file: SourceFile, read: ReadFile, readable: Callable[[str], bool]) -> Iterator[LoadedDocument | Skipped]:
@@ -57,12 +58,13 @@ def load_eml(file: SourceFile, read: ReadFile, readable: Callable[[str], bool]) 
     taken = [one for one in found.attached if readable(one[0])][:_MOST_ATTACHMENTS]
     left = [f"{name} ({len(data):,} bytes)" for name, data in found.attached if (name, data) not in taken]
     if left:
-        found.warnings.append(f"attachments are not read: {', '.join(left)}")
+        unread = f"attachments are not read: {', '.join(left)}"
+        found.notices.append(file_notice(NoticeCode.EMBEDDED_NOT_READ, unread, names=left))
     text = joined(found.blocks)
     if not found.blocks or not message.keys():
         yield Skipped(file.name, "has no header lines of a message, or no text")
     else:
-        yield LoadedDocument(path=file.name, text=text, fields=_fields(message), warnings=tuple(found.warnings))
+        yield LoadedDocument(path=file.name, text=text, fields=_fields(message), notices=tuple(found.notices))
     for name, data in taken:
         yield from _documents(file.name, name, data, read)
 
@@ -123,7 +125,7 @@ def _text(part: EmailMessage, found: _Message) -> list[Block]:
     text = _decoded(data, part.get_content_charset(), found)
     if part.get_content_type() == "text/html":
         page = page_text(text)
-        found.warnings += page.warnings
+        found.notices += page.notices
         text = page.text
     return [Block(text.strip())] if text.strip() else []
 
@@ -136,9 +138,10 @@ def _decoded(data: bytes, charset: str | None, found: _Message) -> str:
         pass
     known = decoded(data, found.name)
     if isinstance(known, Skipped):
-        found.warnings.append(f"the text is not {charset or 'ASCII'}: what cannot be read in it is shown as \ufffd")
+        problem = f"the text is not {charset or 'ASCII'}: what cannot be read in it is shown as \ufffd"
+        found.notices.append(file_notice(NoticeCode.DOCUMENT_REPAIRED, problem))
         return data.decode("utf-8", "replace").replace("\x00", "")
-    found.warnings += known.warnings
+    found.notices += known.notices
     return known.text
 
 
@@ -151,9 +154,9 @@ def _documents(path: str, name: str, data: bytes, read: ReadFile) -> Iterator[Lo
             if isinstance(one, Skipped):
                 yield one._replace(path=path, reason=f"attachment {name}: {one.reason}")
                 continue
-            told = tuple(f"attachment {name}: {warning}" for warning in one.warnings)
+            notices = tuple(note._replace(message=f"attachment {name}: {note.message}") for note in one.notices)
             part = ":".join(filter(None, (name, one.part)))
-            yield replace(one, path=path, part=part, warnings=told)
+            yield replace(one, path=path, part=part, notices=notices)
 
 
 def _fields(message: EmailMessage) -> dict[str, Any]:

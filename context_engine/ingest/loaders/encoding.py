@@ -11,8 +11,9 @@ import io
 from itertools import pairwise
 from typing import Final, NamedTuple, TextIO
 
+from context_engine.core.models import Notice, NoticeCode
 from context_engine.errors import MissingExtra
-from context_engine.ingest.loaded_document import Skipped
+from context_engine.ingest.loaded_document import Skipped, file_notice
 from context_engine.ingest.loaders.source_file import SourceFile
 
 __all__ = ["Decoded", "decoded", "encoding_of", "open_text"]
@@ -40,12 +41,12 @@ class Decoded(NamedTuple):
     """A text with "\\n" for every line end, and what was guessed about its encoding."""
 
     text: str
-    warnings: tuple[str, ...]
+    notices: tuple[Notice, ...]
 
 
 class _Encoding(NamedTuple):
     name: str
-    warnings: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
 
 def decoded(data: bytes, name: str, *, declared: str | None = None) -> Decoded | Skipped:
@@ -65,10 +66,10 @@ def decoded(data: bytes, name: str, *, declared: str | None = None) -> Decoded |
         return Skipped(name, f"is not {found.name} all through (byte {error.start:,}): save it as UTF-8")
     if "\x00" in text:
         return _nul(name, text[: text.index("\x00")].count("\n") + 1)
-    return Decoded(text.replace("\r\n", "\n").replace("\r", "\n"), found.warnings)
+    return Decoded(text.replace("\r\n", "\n").replace("\r", "\n"), found.notices)
 
 
-def open_text(file: SourceFile) -> tuple[TextIO, tuple[str, ...]] | Skipped:
+def open_text(file: SourceFile) -> tuple[TextIO, tuple[Notice, ...]] | Skipped:
     """Open a file as text that is read line by line, every line end as "\\n"; the caller closes it.
 
     The file is read through once to find its encoding; memory does not grow with it.
@@ -76,7 +77,7 @@ def open_text(file: SourceFile) -> tuple[TextIO, tuple[str, ...]] | Skipped:
     found = encoding_of(file)
     if isinstance(found, Skipped):
         return found
-    return io.TextIOWrapper(file.open(), encoding=found.name, newline=None), found.warnings
+    return io.TextIOWrapper(file.open(), encoding=found.name, newline=None), found.notices
 
 
 def encoding_of(file: SourceFile) -> _Encoding | Skipped:
@@ -134,7 +135,8 @@ def _guessed(sample: bytes, name: str, line: int) -> _Encoding | Skipped:
         return Skipped(name, f"is not UTF-8: save it as UTF-8. {found}", line)
     if found is None:
         return Skipped(name, "is not UTF-8, and its encoding is not known: save it as UTF-8", line)
-    return _Encoding(found, (f"is not UTF-8 (line {line}): read as {found}, which is a guess",))
+    guess = f"is not UTF-8 (line {line}): read as {found}, which is a guess"
+    return _Encoding(found, (file_notice(NoticeCode.ENCODING_GUESSED, guess, encoding=found, line=line),))
 
 
 def _western(sample: bytes) -> bool:

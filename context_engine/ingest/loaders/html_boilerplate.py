@@ -1,4 +1,4 @@
-"""What of a page is not its content: told apart, and kept, so that the report can say what was set aside."""
+"""The boilerplate of a page: kept apart from its content, so that the report can say what was left out."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 from html import unescape
 from typing import TYPE_CHECKING, Final
 
+from context_engine.core.models import Notice, NoticeCode
+from context_engine.ingest.loaded_document import file_notice
 from context_engine.ingest.loaders.markdown import one_line
 from context_engine.ingest.loaders.text_overlap import quoted
 
@@ -74,10 +76,13 @@ class Boilerplate:
             self._kept.setdefault(kind, []).extend(texts)
         self._frames += other._frames
 
-    def warnings(self) -> tuple[str, ...]:
-        """Return what was set aside, a line for each kind."""
-        lines = [f"{kind} set aside: {quoted(list(dict.fromkeys(texts)))}" for kind, texts in self._kept.items()]
-        return (*lines, *([f"frames are not read: {', '.join(self._frames)}"] if self._frames else []))
+    def notices(self) -> tuple[Notice, ...]:
+        """Return what was set aside, one for each kind, and the frames."""
+        found = [_set_aside(kind, list(dict.fromkeys(texts))) for kind, texts in self._kept.items()]
+        if self._frames:
+            left = f"frames are not read: {', '.join(self._frames)}"
+            found.append(file_notice(NoticeCode.EMBEDDED_NOT_READ, left, names=list(self._frames)))
+        return tuple(found)
 
     def _kind(self, node: LexborNode, tag: str) -> str | None:
         if tag in _INSTEAD or tag == "frame":
@@ -92,6 +97,10 @@ class Boilerplate:
         if tag in self._around or (given and (given.get("role") in _ROLES or _is_boilerplate(given))):
             return _NAVIGATION
         return None
+
+
+def _set_aside(kind: str, texts: list[str]) -> Notice:
+    return file_notice(NoticeCode.BOILERPLATE_LEFT_OUT, f"{kind} set aside: {quoted(texts)}", kind=kind)
 
 
 def _is_boilerplate(given: dict[str, str | None]) -> bool:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from context_engine.core.models import Notice, messages
 from context_engine.errors import MissingExtra
 from context_engine.ingest.header import header_fields
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped
@@ -36,6 +37,7 @@ _CHARSET: Final = re.compile(
     rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{2,40})|<\?xml[^>]{0,100}?encoding\s*=\s*[\"']([\w.:-]{2,40})",
     re.IGNORECASE,
 )
+_NO_CONTENT: Final = "has no text outside of scripts and navigation: save the page as the browser shows it"
 _HEAD: Final = 4096
 _TAG: Final = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
 _MOST_DEPTH: Final = 5_000  # the time of parsing grows with its square
@@ -67,12 +69,12 @@ def load_html(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     except ValueError as error:
         yield Skipped(file.name, str(error))
         return
-    warnings = (*found.warnings, *page.warnings)
+    notices = (*found.notices, *page.notices)
     if not page.text.strip():
-        yield Skipped(file.name, "; ".join(("has no text outside of scripts and navigation", *page.warnings)))
+        yield Skipped(file.name, "; ".join((_NO_CONTENT, *messages(page.notices))))
         return
     header = header_fields(page.text)
-    yield LoadedDocument(path=file.name, text=page.text, fields=page.fields, header=header, warnings=warnings)
+    yield LoadedDocument(path=file.name, text=page.text, fields=page.fields, header=header, notices=notices)
 
 
 def _decoded(data: bytes, name: str) -> Decoded | Skipped:
@@ -92,7 +94,7 @@ class Page(NamedTuple):
 
     text: str
     fields: dict[str, Any]
-    warnings: tuple[str, ...]
+    notices: tuple[Notice, ...]
 
 
 def page_text(text: str) -> Page:
@@ -116,7 +118,7 @@ def page_text(text: str) -> Page:
     body = joined(blocks)
     if title not in body and missing([title], body):
         aside.keep("the title of the page", title)
-    return Page(body, _fields(page), aside.warnings())
+    return Page(body, _fields(page), aside.notices())
 
 
 def _as_html(text: str) -> str:

@@ -5,7 +5,7 @@ the next one is read. In a `.json` every object of a list is a record, known by 
 of objects stands in one field (`{"as_of": …, "items": [...]}`) is that list, and its other fields are a record of
 their own. An object of like objects (`{"ACC-1": {...}, "ACC-2": {...}}`) is a list of them, and the key is the id of a
 record that has none. Any other object is one record; one too long to be held is several, cut between its fields. A
-`.json` that holds a record a line is read as `.jsonl`. Not read: plain values in lists of records (told).
+`.json` that holds a record a line is read as `.jsonl`. Not read: plain values in lists of records (reported).
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TextIO
 
+from context_engine.core.models import Notice, NoticeCode
 from context_engine.ingest.declared_fields import ID_FIELDS
-from context_engine.ingest.loaded_document import LoadedDocument, Skipped
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice
 from context_engine.ingest.loaders.encoding import open_text
 from context_engine.ingest.loaders.json_stream import BLOCK, Broken, JsonStream, Unread
 from context_engine.ingest.loaders.json_text import JsonReader, TooDeep
@@ -35,8 +36,8 @@ Found = Iterator[LoadedDocument | Skipped]
 
 def load_jsonl(file: SourceFile) -> Found:
     """Yield the record of every line."""
-    told = FileNotices(file.name)
-    return until_hopeless(told.with_documents(_lines(file, told)), file.name)
+    notices = FileNotices(file.name)
+    return until_hopeless(notices.with_documents(_lines(file, notices)), file.name)
 
 
 def load_json(file: SourceFile, *, most: int = MOST_LINE, block: int = BLOCK) -> Found:
@@ -51,9 +52,9 @@ def load_json(file: SourceFile, *, most: int = MOST_LINE, block: int = BLOCK) ->
     if isinstance(opened, Skipped):
         yield opened
         return
-    stream, warnings = opened
-    told = FileNotices(file.name)
-    told.say(*warnings)
+    stream, notices = opened
+    found = FileNotices(file.name)
+    found.add(*notices)
     with stream:
         first = stream.read(MOST_LINE)
         if not first.strip(" \t\r\n\ufeff"):
@@ -63,27 +64,27 @@ def load_json(file: SourceFile, *, most: int = MOST_LINE, block: int = BLOCK) ->
             yield from load_jsonl(file)
             return
         del first
-        yield from until_hopeless(told.with_documents(_records(stream, file.name, told, most, block)), file.name)
+        yield from until_hopeless(found.with_documents(_records(stream, file.name, found, most, block)), file.name)
 
 
-def _lines(file: SourceFile, told: FileNotices) -> Found:
+def _lines(file: SourceFile, found: FileNotices) -> Found:
     opened = open_text(file)
     if isinstance(opened, Skipped):
         yield opened
         return
-    stream, warnings = opened
-    told.say(*warnings)
+    stream, notices = opened
+    found.add(*notices)
     reader, any_line = JsonReader(), False
     with stream:
         for number, line in enumerate(bounded(stream), start=1):
             if line.strip():
                 any_line = True
-                yield _line(reader, line.strip(" \t\r\n\ufeff"), file.name, number, told)
+                yield _line(reader, line.strip(" \t\r\n\ufeff"), file.name, number, found)
     if not any_line:
         yield Skipped(file.name, "is empty")
 
 
-def _line(reader: JsonReader, line: str, path: str, number: int, told: FileNotices) -> LoadedDocument | Skipped:
+def _line(reader: JsonReader, line: str, path: str, number: int, notices: FileNotices) -> LoadedDocument | Skipped:
     try:
         found = reader.read(line)
     except TooDeep:
@@ -92,7 +93,7 @@ def _line(reader: JsonReader, line: str, path: str, number: int, told: FileNotic
         return Skipped(path, f"the line is not JSON: {error.msg} (character {error.pos + 1:,})", number)
     if line[found.end :].strip():
         return Skipped(path, f"the line is not JSON: more follows its value (character {found.end + 1:,})", number)
-    told.say(*(f"line {number}: {one}" for one in found.told))
+    notices.add(*(_repaired(f"line {number}: {one}") for one in found.repairs))
     return record_document(found.value, path, number)
 
 
@@ -107,12 +108,12 @@ def _is_lines(text: str) -> bool:
         return False
 
 
-def _records(text: TextIO, path: str, told: FileNotices, most: int, block: int) -> Found:
+def _records(text: TextIO, path: str, notices: FileNotices, most: int, block: int) -> Found:
     def opened() -> JsonStream:
         text.seek(0)
         return JsonStream(text, most=most, block=block)
 
-    records, stream = _Records(path, told, most), opened()
+    records, stream = _Records(path, notices, most), opened()
     try:
         if stream.sign() == "[":
             yield from records.listed(stream)
@@ -194,12 +195,12 @@ class _Records:
 
     Args:
         path: the file's name.
-        told: takes what is to be said of records that were mended.
+        notices: takes what was repaired in a record.
         most: most characters of a record.
     """
 
-    def __init__(self, path: str, told: FileNotices, most: int) -> None:
-        self._path, self._told, self._most = path, told, most
+    def __init__(self, path: str, notices: FileNotices, most: int) -> None:
+        self._path, self._notices, self._most = path, notices, most
         self.number = 0
 
     def listed(self, stream: JsonStream, part: str = "") -> Found:
@@ -249,8 +250,12 @@ class _Records:
         self.number += 1
         if isinstance(value, Unread):
             return Skipped(self._path, f"the record {value.reason}", self.number)
-        self._told.say(*(f"record {self.number}: {one}" for one in stream.told))
+        self._notices.add(*(_repaired(f"record {self.number}: {one}") for one in stream.repairs))
         return record_document(value, self._path, self.number, part=part, what="the record")
+
+
+def _repaired(sentence: str) -> Notice:
+    return file_notice(NoticeCode.RECORD_REPAIRED, sentence)
 
 
 def _identified(value: Any, key: str) -> Any:

@@ -47,7 +47,7 @@ class JsonStream:
         self._text, self._at, self._ended = "", 0, False
         self._before = self._lines = 0  # characters and line ends that were let go
         self._reader = JsonReader()
-        self.told: tuple[str, ...] = ()  # what was mended in the value read last
+        self.repairs: tuple[str, ...] = ()  # what was repaired in the value read last
 
     @property
     def taken(self) -> int:
@@ -65,7 +65,7 @@ class JsonStream:
 
     def value(self) -> Any:
         """Take a value, or an `Unread` in place of one that cannot be read."""
-        self.told = ()
+        self.repairs = ()
         self.sign()
         while True:
             try:
@@ -78,7 +78,7 @@ class JsonStream:
             except TooDeep:
                 return self._passed(None)
             if not _NUMBER_GOES_ON.match(self._text, found.end) or not self._filled():
-                self._at, self.told = found.end, found.told
+                self._at, self.repairs = found.end, found.repairs
                 return found.value
 
     def elements(self) -> Iterator[Any]:

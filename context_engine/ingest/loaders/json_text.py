@@ -1,4 +1,4 @@
-"""JSON values as they come: what is no JSON to the letter but can be read is read, and said.
+"""JSON values as they come: what is no JSON to the letter but can be read is read, and reported.
 
 A key that stands twice keeps both values, NaN, Infinity and numbers that no number type holds stay as their text, and
 a lone surrogate, which is no character, becomes U+FFFD. What is nested deeper than MOST_DEPTH is refused.
@@ -25,18 +25,18 @@ class TooDeep(ValueError):
 
 
 class JsonValue(NamedTuple):
-    """A value, the offset behind it, and what was mended in it."""
+    """A value, the offset behind it, and what was repaired in it."""
 
     value: Any
     end: int
-    told: tuple[str, ...] = ()
+    repairs: tuple[str, ...] = ()
 
 
 class JsonReader:
     """Reads one value at a time; not for use in several threads at once."""
 
     def __init__(self) -> None:
-        self._told: dict[str, None] = {}
+        self._repairs: dict[str, None] = {}
         self._plain = json.JSONDecoder(strict=False, object_pairs_hook=self._object, parse_constant=self._constant)
         self._careful = json.JSONDecoder(
             strict=False,
@@ -53,14 +53,14 @@ class JsonReader:
             json.JSONDecodeError: there is none.
             TooDeep: it is nested too deep.
         """
-        self._told.clear()
+        self._repairs.clear()
         try:
             value, end = self._decoded(text, at)
         except RecursionError:
             raise TooDeep from None
         if text.count("{", at, end) + text.count("[", at, end) > MOST_DEPTH and _deeper(value):
             raise TooDeep
-        return JsonValue(value, end, tuple(self._told))
+        return JsonValue(value, end, tuple(self._repairs))
 
     def _decoded(self, text: str, at: int) -> tuple[Any, int]:
         try:
@@ -71,7 +71,7 @@ class JsonReader:
             raise
         except ValueError:  # more digits than Python makes a number of
             pass
-        self._told.clear()
+        self._repairs.clear()
         value, end = self._careful.raw_decode(text, at)
         return self._valid(value), end
 
@@ -86,12 +86,12 @@ class JsonReader:
                 number += 1
                 name = f"{key} ({number})"
             if name != key:
-                self._told[f"the key {key[:_SHOWN]!r} stands twice in an object: both values are kept"] = None
+                self._repairs[f"the key {key[:_SHOWN]!r} stands twice in an object: both values are kept"] = None
             out[name] = value
         return out
 
     def _constant(self, name: str) -> str:
-        self._told[f"{name} is no JSON number: kept as text"] = None
+        self._repairs[f"{name} is no JSON number: kept as text"] = None
         return name
 
     def _whole(self, digits: str) -> int | str:
@@ -106,7 +106,7 @@ class JsonReader:
 
     def _long(self, digits: str) -> str:
         shown = digits if len(digits) <= _SHOWN else f"{digits[:_SHOWN]}…"
-        self._told[f"{shown} is too large for a number: kept as text"] = None
+        self._repairs[f"{shown} is too large for a number: kept as text"] = None
         return digits
 
     def _valid(self, value: Any) -> Any:
@@ -122,7 +122,7 @@ class JsonReader:
     def _text(self, text: str) -> str:
         whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         if whole != text:
-            self._told["a lone surrogate (\\ud800-\\udfff), which is no character, stands as U+FFFD"] = None
+            self._repairs["a lone surrogate (\\ud800-\\udfff), which is no character, stands as U+FFFD"] = None
         return whole
 
 

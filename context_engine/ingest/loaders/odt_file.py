@@ -15,10 +15,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 from zipfile import ZipFile
 
+from context_engine.core.models import Notice, NoticeCode, messages
 from context_engine.ingest.header import header_fields
-from context_engine.ingest.loaded_document import LoadedDocument, Skipped
+from context_engine.ingest.loaded_document import NO_TEXT, LoadedDocument, Skipped, file_notice
 from context_engine.ingest.loaders.archive import check_archive
-from context_engine.ingest.loaders.docx_document import contents_left_out, is_page_number
+from context_engine.ingest.loaders.docx_document import (
+    contents_left_out,
+    damaged,
+    hidden_words,
+    is_page_number,
+)
 from context_engine.ingest.loaders.markdown import Block, joined, one_line
 from context_engine.ingest.loaders.odt_text import OdtBody, qualified
 from context_engine.ingest.loaders.properties import labelled, moment, real_properties
@@ -64,11 +70,11 @@ def _refused(parts: XmlParts) -> str | None:
 
 def _loaded(parts: XmlParts, file: SourceFile) -> LoadedDocument | Skipped:
     content, styles = parts.root("content.xml"), parts.root("styles.xml")
-    told: list[str] = []
+    unread: list[Notice] = []
     body = OdtBody(
         [root for root in (styles, content) if root is not None],
         file.settings.tracked_changes,
-        lambda name: _object(parts, name, told),
+        lambda name: _object(parts, name, unread),
     )
     texts = [] if content is None else list(content.iter(qualified("office", "text")))
     blocks = [block for text in texts for block in body.blocks(text)]
@@ -76,16 +82,16 @@ def _loaded(parts: XmlParts, file: SourceFile) -> LoadedDocument | Skipped:
     first = 1 if blocks and blocks[0].text.startswith("# ") else 0
     text = joined([*blocks[:first], *map(Block, margins), *blocks[first:]])
     fields = _fields(parts) | ({"title": body.title} if body.title else {})
-    warnings = (
-        *dict.fromkeys(parts.problems),
-        *([f"hidden text is left out: {body.hidden} word{'s' if body.hidden != 1 else ''}"] if body.hidden else []),
+    notices = (
+        *damaged(parts.problems),
+        *hidden_words(body.hidden),
         *([contents_left_out(body.contents, text)] if body.contents else []),
-        *told,
+        *unread,
     )
     if not text.strip():
-        return Skipped(file.name, "; ".join(("has no text: it holds pictures, or nothing", *warnings)))
+        return Skipped(file.name, "; ".join((NO_TEXT, *messages(notices))))
     header = {**header_fields("\n".join(label for one in margins for label in labelled(one))), **header_fields(text)}
-    return LoadedDocument(path=file.name, text=text, fields=fields, header=header, warnings=warnings)
+    return LoadedDocument(path=file.name, text=text, fields=fields, header=header, notices=notices)
 
 
 def _margins(styles: Any, body: OdtBody) -> list[str]:
@@ -98,11 +104,14 @@ def _margins(styles: Any, body: OdtBody) -> list[str]:
     return list(dict.fromkeys(out))
 
 
-def _object(parts: XmlParts, name: str, told: list[str]) -> Sequence[Block]:
-    """Return what an object says: a chart its title and table, an equation its formula; any other is told of."""
+def _object(parts: XmlParts, name: str, unread: list[Notice]) -> Sequence[Block]:
+    """Return what an object says: a chart its title and table, an equation its formula; any other is reported."""
     root = parts.root(f"{name}/content.xml") if name else None
     if root is None:
-        told.append(f"an embedded file is not read: {name or 'one without a name'}")
+        called = name or "one without a name"
+        unread.append(
+            file_notice(NoticeCode.EMBEDDED_NOT_READ, f"an embedded file is not read: {called}", names=[called])
+        )
         return ()
     formula = root.find(".//{*}annotation")
     if formula is not None:

@@ -8,7 +8,7 @@ values of its form fields ("Borrower: Harbour Ltd") and its annotations ("[Note:
 prints at the same place. Fields: the document properties a person wrote, and what heads and feet say as labels
 ("Version: 3.2").
 
-Left out, and told: page numbers; lines at the top or bottom of pages that come back, which stay where they first
+Left out, and reported: page numbers; lines at the top or bottom of pages that come back, which stay where they first
 stand; hidden fields and annotations. Reported, too: pages that are pictures or damaged, and letters whose font does
 not say what they are. Not read: tables as tables (their cells follow each other in reading order), pictures, links,
 attachments, passwords in fields, XFA forms beyond their plain fields; scripts are not run. A document of nothing but
@@ -23,9 +23,10 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any, Final, NamedTuple
 
+from context_engine.core.models import Notice, NoticeCode
 from context_engine.errors import MissingExtra
 from context_engine.ingest.header import header_fields
-from context_engine.ingest.loaded_document import LoadedDocument, Skipped
+from context_engine.ingest.loaded_document import NO_TEXT, LoadedDocument, Skipped, file_notice
 from context_engine.ingest.loaders.pdf_guard import is_bomb
 from context_engine.ingest.loaders.pdf_layout import laid_out
 from context_engine.ingest.loaders.pdf_notes import opened_form
@@ -106,8 +107,8 @@ def _document(found: _Found, name: str) -> LoadedDocument | Skipped:
     header = {**labels, **header_fields(text)}
     if "version" in header:
         fields.pop("version", None)
-    warnings = (*_unread(pages), *edges.warnings)
-    return LoadedDocument(path=name, text=text, fields=fields, header=header, pages=starts, warnings=warnings)
+    notices = (*_unread(pages), *edges.notices)
+    return LoadedDocument(path=name, text=text, fields=fields, header=header, pages=starts, notices=notices)
 
 
 def _why_empty(pages: Sequence[PdfPage]) -> str:
@@ -117,22 +118,25 @@ def _why_empty(pages: Sequence[PdfPage]) -> str:
         return f"has no text but hidden fields and notes: {_quoted(hidden)}"
     if any(page.pictured for page in pages):
         return "its pages are pictures without text: run a text recognition (OCR) over it first"
-    return "has no text"
+    return NO_TEXT
 
 
-def _unread(pages: Sequence[PdfPage]) -> Iterator[str]:
+def _unread(pages: Sequence[PdfPage]) -> Iterator[Notice]:
     """Yield what of the pages is not in the text, or not surely what they say."""
     numbered = list(enumerate(pages, start=1))
     if broken := [number for number, page in numbered if page.broken]:
-        yield f"{_listed(broken)} cannot be read: damaged"
+        yield file_notice(NoticeCode.PAGES_NOT_READ, f"{_listed(broken)} cannot be read: damaged", pages=broken)
     if empty := [number for number, page in numbered if page.pictured]:
         are, them = ("is a picture", "it") if len(empty) == 1 else ("are pictures", "them")
-        yield f"{_listed(empty)} {are} without text, so nothing of {them} is read"
+        left = f"{_listed(empty)} {are} without text, so nothing of {them} is read"
+        yield file_notice(NoticeCode.PAGES_NOT_READ, left, pages=empty)
     if unmapped := [number for number, page in numbered if page.unmapped]:
         count = sum(page.unmapped for page in pages)
-        yield f"{_listed(unmapped)}: {count:,} letters have no Unicode mapping; what is read of them may be wrong"
+        problem = f"{_listed(unmapped)}: {count:,} letters have no Unicode mapping; what is read of them may be wrong"
+        yield file_notice(NoticeCode.LETTERS_UNMAPPED, problem, count=count)
     if hidden := [note for page in pages for note in page.hidden]:
-        yield f"hidden fields and notes left out: {_quoted(hidden)}"
+        left = f"hidden fields and notes left out: {_quoted(hidden)}"
+        yield file_notice(NoticeCode.HIDDEN_LEFT_OUT, left, count=len(hidden))
 
 
 def _listed(numbers: Sequence[int]) -> str:

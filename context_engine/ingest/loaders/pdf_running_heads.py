@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice, pairwise
 from typing import Final, NamedTuple
 
+from context_engine.core.models import Notice, NoticeCode
+from context_engine.ingest.loaded_document import file_notice
 from context_engine.ingest.loaders.pdf_line import LinePart, PdfLine
 
 __all__ = ["RunningHeads", "without_running_heads"]
@@ -33,12 +35,12 @@ class RunningHeads(NamedTuple):
     Attributes:
         pages: the lines of each page that are kept; `edge` are those that run through the document.
         running: each line that runs through the document, once.
-        warnings: what is left out of the text.
+        notices: what is left out of the text.
     """
 
     pages: list[list[PdfLine]]
     running: list[str]
-    warnings: tuple[str, ...]
+    notices: tuple[Notice, ...]
 
 
 class _Number(NamedTuple):
@@ -74,7 +76,7 @@ def without_running_heads(pages: Sequence[Sequence[PdfLine]]) -> RunningHeads:
     pairs = ((line, left) for lines, rest in zip(pages, bare) for line, left in zip(lines, rest) if line.edge)
     heads = [line.text for line, left in pairs if not left.text or left.text in running]
     dropped = [len([line for line in left if line.text]) - len(lines) for left, lines in zip(bare, kept)]
-    return RunningHeads(kept, list(dict.fromkeys(heads)), tuple(_warnings(numbers, dropped, len(running))))
+    return RunningHeads(kept, list(dict.fromkeys(heads)), tuple(_notices(numbers, dropped, len(running))))
 
 
 def _without_numbers(
@@ -139,18 +141,20 @@ def _cut(text: str, numbers: Sequence[_Number]) -> str:
     return " ".join(piece.strip(_LOOSE) for piece in pieces if piece.strip(_LOOSE))
 
 
-def _warnings(numbers: Mapping[str, Sequence[int]], dropped: Sequence[int], running: int) -> Iterator[str]:
+def _notices(numbers: Mapping[str, Sequence[int]], dropped: Sequence[int], running: int) -> Iterator[Notice]:
     if total := sum(dropped):
         lines, times = ("line" if running == 1 else "lines"), ("time" if total == 1 else "times")
         where = sum(map(bool, dropped))
-        yield (
+        left = (
             f"{running} {lines} at the top or bottom of pages kept where first seen; left out {total} {times} on "
             f"{where} later page{'s' if where != 1 else ''}"
         )
+        yield file_notice(NoticeCode.RUNNING_HEADS_LEFT_OUT, left, count=total)
     if numbers:
         said = (f'"{wording}" ({_listed(found)})' for wording, found in islice(numbers.items(), _MOST_WORDINGS))
         more = f"; and {len(numbers) - _MOST_WORDINGS} more forms" if len(numbers) > _MOST_WORDINGS else ""
-        yield f"page numbers left out: {'; '.join(said)}{more}"
+        left = f"page numbers left out: {'; '.join(said)}{more}"
+        yield file_notice(NoticeCode.PAGE_NUMBERS_LEFT_OUT, left)
 
 
 def _listed(found: Sequence[int]) -> str:

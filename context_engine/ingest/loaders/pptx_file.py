@@ -14,9 +14,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 from zipfile import ZipFile
 
+from context_engine.core.models import Notice, NoticeCode, messages
 from context_engine.ingest.header import header_fields
-from context_engine.ingest.loaded_document import LoadedDocument, Skipped
+from context_engine.ingest.loaded_document import NO_TEXT, LoadedDocument, Skipped, file_notice
 from context_engine.ingest.loaders.archive import check_archive
+from context_engine.ingest.loaders.docx_document import damaged
 from context_engine.ingest.loaders.markdown import joined
 from context_engine.ingest.loaders.ooxml import REL, OoxmlPackage
 from context_engine.ingest.loaders.pptx_slide import P, comments_of, read_slide
@@ -44,19 +46,19 @@ def load_pptx(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
 def _loaded(package: OoxmlPackage, name: str) -> LoadedDocument | Skipped:
     texts: list[str] = []
     pages: list[tuple[int, int]] = []
-    said: list[str] = []
+    unread: list[Notice] = []
     seen: set[str] = set()  # feet and dates, which stand on every slide
     length = 0
     for number, part in enumerate(_slides(package), 1):
-        text = _slide(package, part, number, seen, said)
+        text = _slide(package, part, number, seen, unread)
         if text:
             pages.append((length, number))
             texts.append(text)
             length += len(text) + 2
     fields = real_properties(package.core_properties())
-    warnings = (*dict.fromkeys(package.parts.problems), *said)
+    notices = (*damaged(package.parts.problems), *unread)
     if not texts:
-        return Skipped(name, "; ".join(("has no text: it holds pictures, or nothing", *warnings)))
+        return Skipped(name, "; ".join((NO_TEXT, *messages(notices))))
     whole = "\n\n".join(texts)
     return LoadedDocument(
         path=name,
@@ -64,7 +66,7 @@ def _loaded(package: OoxmlPackage, name: str) -> LoadedDocument | Skipped:
         fields=fields,
         header=header_fields(whole),
         pages=tuple(pages),
-        warnings=warnings,
+        notices=notices,
     )
 
 
@@ -79,17 +81,20 @@ def _slides(package: OoxmlPackage) -> Sequence[str]:
     return parts or [one for one in package.parts.names("ppt/slides/") if one.endswith(".xml")]
 
 
-def _slide(package: OoxmlPackage, part: str, number: int, seen: set[str], said: list[str]) -> str:
+def _slide(package: OoxmlPackage, part: str, number: int, seen: set[str], unread: list[Notice]) -> str:
     root = package.parts.root(part) if part in package.parts else None
     if root is None:
         return ""
     if root.get("show") in ("0", "false"):
         title = read_slide(root, package, part, number, set())[0].text.lstrip("# ")
-        said.append(f"slide {number} is hidden and left out: {title}")
+        unread.append(
+            file_notice(NoticeCode.HIDDEN_LEFT_OUT, f"slide {number} is hidden and left out: {title}", count=1)
+        )
         return ""
     blocks = read_slide(root, package, part, number, seen)
     blocks += comments_of(package, part)
     embedded = [posixpath.basename(one) for kind in _EMBEDDED for one in package.related(part, kind)]
     if embedded:
-        said.append(f"slide {number}: embedded files are not read: {', '.join(embedded)}")
+        left = f"slide {number}: embedded files are not read: {', '.join(embedded)}"
+        unread.append(file_notice(NoticeCode.EMBEDDED_NOT_READ, left, names=embedded))
     return joined(blocks) if len(blocks) > 1 or not blocks[0].text.startswith(f"## Slide {number}") else ""

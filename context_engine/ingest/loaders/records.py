@@ -7,15 +7,16 @@ from dataclasses import replace
 from typing import Any, Final
 
 from context_engine.core.chunking import record_text
+from context_engine.core.models import Notice, NoticeCode
 from context_engine.ingest.declared_fields import ID_FIELDS, RECORD_FIELDS, json_value
-from context_engine.ingest.loaded_document import LoadedDocument, Skipped
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice
 
 __all__ = ["MOST_LINE", "FileNotices", "LongLine", "bounded", "record_document", "until_hopeless"]
 
 MOST_LINE: Final = 16 << 20
 """Most characters of a line; a longer one is no line of a record file."""
 _MOST_BAD: Final = 100
-_MOST_TOLD: Final = 20
+_MOST_NOTICES: Final = 20
 
 
 class LongLine(ValueError):
@@ -23,7 +24,7 @@ class LongLine(ValueError):
 
 
 class FileNotices:
-    """What is said of a file while it is read: the first lines, and how many there were.
+    """The notices about a file while it is read: the first ones, and how many there were.
 
     Args:
         path: the file's name.
@@ -31,23 +32,23 @@ class FileNotices:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._said: set[str] = set()
-        self._fresh: list[str] = []
+        self._known: set[str] = set()
+        self._fresh: list[Notice] = []
         self._more = 0
 
-    def say(self, *lines: str) -> None:
-        """Say something; the same line is said once."""
-        for line in lines:
-            if line in self._said:
+    def add(self, *notices: Notice) -> None:
+        """Take notices; the same sentence is kept once."""
+        for one in notices:
+            if one.message in self._known:
                 continue
-            if len(self._said) < _MOST_TOLD:
-                self._said.add(line)
-                self._fresh.append(line)
+            if len(self._known) < _MOST_NOTICES:
+                self._known.add(one.message)
+                self._fresh.append(one)
             else:
                 self._more += 1
 
     def with_documents(self, found: Iterable[LoadedDocument | Skipped]) -> Iterator[LoadedDocument | Skipped]:
-        """Yield what was found, each document with what was said since the one before; nothing said is lost."""
+        """Yield what was found, each document with the notices since the one before; none of them is lost."""
         held: LoadedDocument | None = None
         try:
             for one in found:
@@ -57,7 +58,7 @@ class FileNotices:
                 if isinstance(one, Skipped):
                     yield one
                 else:
-                    held = self._said_of(one) if self._fresh else one
+                    held = self._with_notices(one) if self._fresh else one
         except Exception:
             yield from self._end(held)
             raise
@@ -65,14 +66,15 @@ class FileNotices:
 
     def _end(self, held: LoadedDocument | None) -> Iterator[LoadedDocument | Skipped]:
         if self._more:
-            self._fresh.append(f"and {self._more:,} more of such lines")
+            more = f"and {self._more:,} more of such lines"
+            self._fresh.append(file_notice(NoticeCode.FURTHER_NOTICES, more, count=self._more))
         if held is not None:
-            yield self._said_of(held)
-        yield from (Skipped(self._path, line, error=False) for line in self._fresh)
+            yield self._with_notices(held)
+        yield from (Skipped(self._path, one.message, error=False) for one in self._fresh)
 
-    def _said_of(self, document: LoadedDocument) -> LoadedDocument:
-        lines, self._fresh = self._fresh, []
-        return replace(document, warnings=(*document.warnings, *lines))
+    def _with_notices(self, document: LoadedDocument) -> LoadedDocument:
+        notices, self._fresh = self._fresh, []
+        return replace(document, notices=(*document.notices, *notices))
 
 
 def record_document(
@@ -82,7 +84,6 @@ def record_document(
     *,
     title: str | None = None,
     part: str = "",
-    warnings: tuple[str, ...] = (),
     what: str = "the line",
 ) -> LoadedDocument | Skipped:
     """Return a record as a document whose text has a line a field; claims (version, tier, …) stand on it, not in it.
@@ -93,7 +94,6 @@ def record_document(
         number: 1-based line, row or number of the record, None for one that is known by its file alone.
         title: what the text begins with; from the fields `title` or `name` and the id if None.
         part: the sheet.
-        warnings: what was guessed about the file.
         what: what an error calls the record's place.
     """
     if not isinstance(record, Mapping) or not record:
@@ -102,7 +102,7 @@ def record_document(
     body = record_text(_title(record) if title is None else title, shown)
     if not body.strip():
         return Skipped(path, "the record has no fields to show", number)
-    return LoadedDocument(path=path, text=body, fields=record, record=True, line=number, part=part, warnings=warnings)
+    return LoadedDocument(path=path, text=body, fields=record, record=True, line=number, part=part)
 
 
 def bounded(stream: Iterable[str]) -> Iterator[str]:

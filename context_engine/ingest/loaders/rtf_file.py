@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from context_engine.core.models import NoticeCode, messages
 from context_engine.ingest.header import header_fields
-from context_engine.ingest.loaded_document import LoadedDocument, Skipped
-from context_engine.ingest.loaders.docx_document import is_page_number
+from context_engine.ingest.loaded_document import NO_TEXT, LoadedDocument, Skipped, file_notice
+from context_engine.ingest.loaders.docx_document import hidden_words, is_page_number
 from context_engine.ingest.loaders.markdown import Block, joined
 from context_engine.ingest.loaders.properties import labelled, real_properties
 from context_engine.ingest.loaders.rtf_text import RtfReader
@@ -29,18 +30,13 @@ def load_rtf(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     first = 1 if blocks and blocks[0].text.startswith("# ") else 0
     text = joined([*blocks[:first], *map(Block, margins), *blocks[first:]]).encode("utf-16", "surrogatepass")
     whole = text.decode("utf-16", "replace")  # two halves of a character that stood apart are one again
-    warnings = (
-        *(
-            [f"hidden text is left out: {reader.hidden} word{'s' if reader.hidden != 1 else ''}"]
-            if reader.hidden
-            else []
-        ),
-        *([f"embedded objects are not read: {reader.objects}"] if reader.objects else []),
-    )
+    objects = f"embedded objects are not read: {reader.objects}"
+    unread = [file_notice(NoticeCode.EMBEDDED_NOT_READ, objects)] if reader.objects else []
+    notices = (*hidden_words(reader.hidden), *unread)
     if not whole.strip():
-        yield Skipped(file.name, "; ".join(("has no text: it holds pictures, or nothing", *warnings)))
+        yield Skipped(file.name, "; ".join((NO_TEXT, *messages(notices))))
         return
     header = {**header_fields("\n".join(label for one in margins for label in labelled(one))), **header_fields(whole)}
     fields = real_properties({name: said.strip() for name, said in reader.fields.items()})
     fields |= {"title": reader.title} if reader.title else {}
-    yield LoadedDocument(path=file.name, text=whole, fields=fields, header=header, warnings=warnings)
+    yield LoadedDocument(path=file.name, text=whole, fields=fields, header=header, notices=notices)

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
 
+from context_engine.core.models import NoticeCode
 from context_engine.ingest.declared_fields import ID_FIELDS
 from context_engine.ingest.header import header_fields
-from context_engine.ingest.loaded_document import LoadedDocument, Skipped
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice
 from context_engine.ingest.loaders.markdown import one_line
 from context_engine.ingest.loaders.records import FileNotices
 from context_engine.ingest.loaders.table import (
@@ -55,7 +56,7 @@ class Place:
 
     Attributes:
         path: the file's name.
-        told: takes what is to be said.
+        notices: takes what is reported of the file.
         title: of the sheet; "" for a file.
         part: the sheet, where there are several.
         row: what a row is called: "row" or "line".
@@ -65,7 +66,7 @@ class Place:
     """
 
     path: str
-    told: FileNotices
+    notices: FileNotices
     title: str = ""
     part: str = ""
     row: str = "row"
@@ -270,7 +271,8 @@ class _Layout:
             names, first = (), head.top
         elif names and shows is None:
             row = self._place.at(whole[0].number)
-            self._place.told.say(f"{row} is taken for the names of the columns, though nothing shows whether it is")
+            problem = f"{row} is taken for the names of the columns, though nothing shows whether it is"
+            self._place.notices.add(file_notice(NoticeCode.HEADER_ROW_ASSUMED, problem))
         return (yield from self._new(rows, names, head.top, first))
 
     def _new(self, rows: Sequence[Row], names: Sequence[str], top: int, first: int) -> _Begun:
@@ -363,10 +365,11 @@ class _Layout:
             table.unused -= set(_filled(row))
         place, names = self._place, table.names
         if names and len(row.cells) > len(names) and place.row == "line" and (last := _filled(row)[-1]) >= len(names):
-            place.told.say(
+            problem = (
                 f"{place.at(row.number)} has {last + 1} cells, the head has {len(names)}: the others go by their "
                 "letters; a separator or quote may be amiss"
             )
+            place.notices.add(file_notice(NoticeCode.RECORD_REPAIRED, problem))
         form = {"part": table.part, "sheet": place.part, "caption": table.caption}
         record = row_record(row, names, place.path, **form)
         if isinstance(record, Skipped) or not _IDS & record.fields.keys():
@@ -377,7 +380,8 @@ class _Layout:
             place.seen.add(known)
             yield record
             return
-        place.told.say(f"{place.at(row.number)} has an id that stands above: it is known by its {place.row}")
+        problem = f"{place.at(row.number)} has an id that stands above: it is known by its {place.row}"
+        place.notices.add(file_notice(NoticeCode.ID_REPEATED, problem))
         yield from self._given(row_record(row, _plain(names), place.path, **form), [row])
 
     def _given(self, record: LoadedDocument | Skipped, rows: Sequence[Row]) -> Found:

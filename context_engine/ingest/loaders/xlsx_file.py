@@ -16,8 +16,9 @@ from itertools import islice
 from typing import Final
 from zipfile import BadZipFile, ZipFile
 
+from context_engine.core.models import NoticeCode
 from context_engine.ingest.declared_fields import ID_FIELDS
-from context_engine.ingest.loaded_document import LoadedDocument, Skipped
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice
 from context_engine.ingest.loaders.archive import check_archive
 from context_engine.ingest.loaders.records import FileNotices
 from context_engine.ingest.loaders.sheet_layout import Place, Texts, laid_out
@@ -46,14 +47,14 @@ def load_xlsx(file: SourceFile) -> Found:
             yield Skipped(file.name, refused)
             return
         with ZipFile(stream) as archive:
-            told = FileNotices(file.name)
+            notices = FileNotices(file.name)
             try:
-                workbook = _Workbook(archive, file, told)
+                workbook = _Workbook(archive, file, notices)
             except TooManyTexts:
                 yield Skipped(file.name, "has more shared texts than fit into memory: split the workbook")
                 return
             found = False
-            for one in told.with_documents(workbook.documents()):
+            for one in notices.with_documents(workbook.documents()):
                 found = True
                 yield one
             if not found:
@@ -63,8 +64,8 @@ def load_xlsx(file: SourceFile) -> Found:
 class _Workbook:
     """An open workbook."""
 
-    def __init__(self, archive: ZipFile, file: SourceFile, told: FileNotices) -> None:
-        self._archive, self._file, self._told = archive, file, told
+    def __init__(self, archive: ZipFile, file: SourceFile, notices: FileNotices) -> None:
+        self._archive, self._file, self._notices = archive, file, notices
         self._book = Book(archive)
         self._sheets = self._book.sheets()
         self._values = Values(self._shared(), self._book.formats(), from_1904=self._book.from_1904)
@@ -83,7 +84,9 @@ class _Workbook:
         ids = sum(self._id_rows(sheet) for sheet in wanted if sheet.worksheet) < 2
         for sheet in wanted:
             part = sheet.title if len(self._sheets) > 1 else ""
-            place = Place(self._file.name, self._told, sheet.title, part, ids=ids, heads=self._book.heads(sheet.path))
+            place = Place(
+                self._file.name, self._notices, sheet.title, part, ids=ids, heads=self._book.heads(sheet.path)
+            )
             yield from self._sheet(sheet, place)
 
     def _sheet(self, sheet: SheetPart, place: Place) -> Found:
@@ -97,7 +100,7 @@ class _Workbook:
         headers = header_text(rows.headers)
         texts.add(f"Page header and footer: {headers}" if headers else "")
         yield from texts.rest()
-        self._say(sheet, rows)
+        self._report(sheet, rows)
 
     def _rows(self, sheet: SheetPart, rows: SheetRows, place: Place, texts: Texts) -> Found:
         try:
@@ -110,20 +113,21 @@ class _Workbook:
         for reason in broken:
             yield Skipped(self._file.name, f"sheet {sheet.title!r} is damaged, and not read to its end: {reason[:160]}")
 
-    def _say(self, sheet: SheetPart, rows: SheetRows) -> None:
+    def _report(self, sheet: SheetPart, rows: SheetRows) -> None:
         name = f"sheet {sheet.title!r}"
         if rows.hidden:
-            self._told.say(
-                f"{name}: {_cells(rows.hidden)} in hidden rows or columns not read; hidden_cells: read reads them"
-            )
+            left = f"{name}: {_cells(rows.hidden)} in hidden rows or columns not read; hidden_cells: read reads them"
+            self._notices.add(file_notice(NoticeCode.HIDDEN_LEFT_OUT, left, count=rows.hidden))
         if rows.unsaved:
             what = "1 formula cell" if rows.unsaved == 1 else f"{rows.unsaved:,} formula cells"
-            self._told.say(f"{name}: no saved value in {what}: the formula stands instead")
+            problem = f"{name}: no saved value in {what}: the formula stands instead"
+            self._notices.add(file_notice(NoticeCode.FORMULA_WITHOUT_VALUE, problem, count=rows.unsaved))
         if rows.beyond:
-            self._told.say(f"{name}: {_cells(rows.beyond)} beyond the last column not read")
+            left = f"{name}: {_cells(rows.beyond)} beyond the last column not read"
+            self._notices.add(file_notice(NoticeCode.CELLS_NOT_READ, left, count=rows.beyond))
 
     def _leave(self, sheet: SheetPart) -> None:
-        """Count what a hidden sheet holds, and say it."""
+        """Count what a hidden sheet holds, and report it."""
         count = 0
         if sheet.worksheet:
             rows = SheetRows(self._values, read_hidden=True)
@@ -131,7 +135,8 @@ class _Workbook:
                 for row in _until_broken(rows.rows(source), []):
                     count += sum(cell is not None for cell in row.cells)
         what = _cells(count) if sheet.worksheet else "it is"
-        self._told.say(f"sheet {sheet.title!r} is hidden: {what} not read; hidden_cells: read reads them")
+        left = f"sheet {sheet.title!r} is hidden: {what} not read; hidden_cells: read reads them"
+        self._notices.add(file_notice(NoticeCode.HIDDEN_LEFT_OUT, left, count=count))
 
     def _id_rows(self, sheet: SheetPart) -> int:
         """Return in how many rows on top of a sheet a column of ids is named."""
@@ -144,7 +149,8 @@ class _Workbook:
         try:
             return self._book.shared_texts()
         except ExpatError as error:
-            self._told.say(f"the table of shared texts is damaged: cells that refer to its end are empty ({error})")
+            problem = f"the table of shared texts is damaged: cells that refer to its end are empty ({error})"
+            self._notices.add(file_notice(NoticeCode.PART_DAMAGED, problem))
             return self._book.texts
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from context_engine.core.models import Fate, Outcome
+from context_engine.core.models import Fate, Notice, NoticeCode, Outcome
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.evaluation import session as evaluation_session
 from context_engine.evaluation.account import latency, stages, tier_shares, token_efficiency, troubles_of
@@ -253,10 +253,10 @@ def test_what_is_left_out_is_said(demo_session, written):
     qrels = written("r.tsv", "a\tNPA-SOP-001\t1\nz\tNPA-SOP-001\t1\n")
     session = opened(demo_session, queries=queries, qrels=qrels, domain="NPA")
     assert session.qrels == {"a": {"NPA-SOP-001": 1}}
-    assert session.notes == (
-        "1 judged question(s) are not in the file of questions and were not asked",
-        "1 question(s) were never judged and are left out of the measures",
-    )
+    assert [(notice.code, notice.detail) for notice in session.notices] == [
+        (NoticeCode.QUESTIONS_NOT_ASKED, {"count": 1}),
+        (NoticeCode.QUESTIONS_NOT_JUDGED, {"count": 1}),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,8 @@ def test_gold_of_sources_that_cannot_be_listed_is_only_mentioned(demo_session, w
     queries, qrels = written("q.tsv", "a\tmaterial change\n"), written("r.tsv", "a\tKB-1\t1\n")
     monkeypatch.setattr(evaluation_session, "read_corpus", lambda *_: Corpus(unlisted=("kb",)))
     session = opened(demo_session, queries=queries, qrels=qrels, domain="NPA")
-    assert session.notes == ("1 gold id(s) could not be checked, as kb cannot be listed: KB-1",)
+    (notice,) = session.notices
+    assert (notice.code, notice.detail) == (NoticeCode.GOLD_NOT_CHECKED, {"ids": ["KB-1"], "sources": ["kb"]})
     run = Run(name="r", depth=Depth(top_k=8, ranked=10), answers=())
     assert token_efficiency(run, session.corpus)[2:] == (None, None)
 
@@ -307,20 +308,24 @@ def test_a_source_that_was_down_is_named_beside_the_numbers(demo_session):
     assert list(troubles_in(result)) == []
     first, *others = result.sources
     error = {"code": "unavailable", "message": f"source {first.source_id!r}: nobody there"}
-    down = replace(result, sources=(replace(first, state="failed", error=error), *others))
-    late = replace(result, warnings=("degraded: rerank: late",))
-    blind = replace(result, sources=(replace(first, notes=("no_vectors",)), *others))
+    down = replace(result, sources=(replace(first, state="failed", error=error, problem="nobody there"), *others))
+    failure = Notice(NoticeCode.RERANK_FAILED, "rerank", "degraded: rerank: late", {"problem": "late"})
+    late = replace(result, notices=(failure,))
+    no_vectors = Notice(NoticeCode.NO_VECTORS, first.source_id, "no_vectors")
+    blind = replace(result, sources=(replace(first, notices=(no_vectors,)), *others))
     depth = Depth(top_k=8, ranked=8)
     answers = [answer_of(one, question, depth=depth) for one in (down, down, late, blind, result)]
     found = troubles_of(answer.troubles for answer in answers)
-    assert found[0] == (first.source_id, 3, "nobody there")
-    assert found[1] == ("rerank", 1, "late")
-    assert "no vectors" in answers[3].troubles[0][1]
+    assert [(trouble.name, trouble.searches) for trouble in found] == [(first.source_id, 3), ("rerank", 1)]
+    failed, _, unranked, blinded = (answer.troubles[0] for answer in answers[:4])
+    assert (failed.code, failed.detail["problem"]) == (NoticeCode.SOURCE_FAILED, "nobody there")
+    assert (unranked.code, unranked.detail["problem"]) == (NoticeCode.RERANK_FAILED, "late")
+    assert blinded.code is NoticeCode.NO_VECTORS
     run = Run(name="mine", depth=depth, answers=tuple(answers))
     scored = score_run(run, demo_session.qrels, MEASURES)
     groups = {"domain": {"NPA": [question.id]}}
     compared = Compared(session=demo_session, ours=scored, baseline=None, groups=groups, primary="R@8")
-    assert f"mine: {first.source_id} did not do its part in 3 search(es): nobody there" in compared.troubles
+    assert compared.troubles[0].startswith(f"mine: {first.source_id} did not do its part in 3 search(es): ")
     assert summary(compared)["troubles"][0]["searches"] == 3
     assert compared.troubles[0] in evaluation_report(compared, title="T").notes
 
@@ -342,10 +347,7 @@ def test_what_was_rejected_counts_for_measures_that_ask(demo_session, written):
     session = opened(demo_session, queries=queries, qrels=qrels, domain="NPA")
     assert session.rejected == {"a": {"NPA-WEB-001"}}
     assert session.unjudged == {"c"}
-    assert session.notes == (
-        "1 question(s) have no relevant answer and are left out of the measures",
-        "1 question(s) were never judged and are left out of the measures",
-    )
+    assert [notice.code for notice in session.notices] == ["questions_without_answer", "questions_not_judged"]
 
 
 def test_a_chunk_of_a_rejected_document_is_judged(hit):

@@ -9,6 +9,8 @@ from context_engine.errors import InvalidRequest
 from context_engine.ingest import IngestOptions, ingest
 from context_engine.ingest.loaded_document import Skipped
 
+NO_RULE = "no rule includes it: add one to a source's documents, or name the source (--source)"
+
 RULE = "The first rule binds all staff of the bank, wherever they work."
 A = f"---\ndocument_id: A\nversion: '1'\n---\n# A\n\n## 1 One\n\n{RULE}\n\n## 2 Two\n\nText two.\n"
 B = "# B\n\nText of b.\n"
@@ -76,8 +78,16 @@ def test_progress_ends_at_the_total(folder, source, sink):
 def test_files_without_a_rule_are_skipped_and_said(folder, source, sink):
     report = ingest(folder({**FILES, "notes.md": "x", "sops/a.pdf": "x"}), source(RULES), sink)
     assert [(one.path, one.reason, one.error) for one in report.skipped] == [
-        ("notes.md", "no rule of the sources given includes it", False),
-        ("sops/a.pdf", "no rule of the sources given includes it", False),
+        (
+            "notes.md",
+            NO_RULE,
+            False,
+        ),
+        (
+            "sops/a.pdf",
+            NO_RULE,
+            False,
+        ),
     ]
     assert report.errors == ()
 
@@ -263,7 +273,12 @@ def test_the_report_as_a_dict(folder, source, sink):
         "chunks": 2,
         "refused": [],
         "skipped": [
-            {"path": "x.md", "reason": "no rule of the sources given includes it", "line": None, "error": False}
+            {
+                "path": "x.md",
+                "reason": NO_RULE,
+                "line": None,
+                "error": False,
+            }
         ],
         "warnings": [],
         "samples": [],

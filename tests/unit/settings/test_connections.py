@@ -107,13 +107,14 @@ def test_certificate_files_are_found_beside_the_file_that_names_them(write: Writ
 @pytest.mark.parametrize("host", ["dify.bank.example", "127.0.0.1.bank.example", "10.0.0.7:5001"])
 def test_a_key_over_plain_http_is_a_warning(write: Write, host: str) -> None:
     paths = write({"config/connections.yaml": f"d: {{base_url: 'http://{host}', api_key: k}}"})
-    assert load_config(paths, env={}).warnings == ("connection 'd' sends its api_key over plain http: use https",)
+    (notice,) = load_config(paths, env={}).notices
+    assert (notice.code, notice.subject) == ("api_key_unencrypted", "connections.d")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:5001", "localhost", "[::1]:80"])
 def test_a_key_that_never_leaves_the_machine_is_none(write: Write, host: str) -> None:
     paths = write({"config/connections.yaml": f"d: {{base_url: 'http://{host}/v1', api_key: k}}"})
-    assert load_config(paths, env={}).warnings == ()
+    assert load_config(paths, env={}).notices == ()
 
 
 def test_a_file_of_comments_holds_no_connection(write: Write) -> None:

@@ -32,7 +32,7 @@ def test_values_come_from_the_file_its_variables_and_the_environment_over_it(set
     env = {"CONTEXT_ENGINE_FILE_MEMORY_MB": "1024"}
     loaded = setup(written, env)
     assert loaded.config.ingest == IngestSettings(file_timeout_s=90.0, file_memory_mb=1024, hidden_cells="read")
-    assert loaded.config.warnings == ()
+    assert loaded.config.notices == ()
     shown = {one.key: (one.value, one.origin) for one in show(loaded)}
     assert shown["file_timeout_s"] == (90.0, "config/ingest.json")
     assert shown["file_memory_mb"] == (1024, "CONTEXT_ENGINE_FILE_MEMORY_MB")

@@ -4,7 +4,7 @@ import pytest
 
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.settings import call_layer, config_layer, effective_settings
-from context_engine.settings.layers import environment_layer, environment_warnings, seed_layer, with_layer
+from context_engine.settings.layers import environment_layer, environment_notices, seed_layer, with_layer
 
 
 def test_a_file_knows_no_short_names_and_is_named_in_the_error() -> None:
@@ -58,10 +58,12 @@ def test_C4_C6_the_older_names() -> None:
         seed_layer({"RAG_MIN_SIMILARITY": "1.5"})
 
 
-def test_names_that_change_nothing_are_told() -> None:
-    found = environment_warnings({"RAG_COMPARE_MODE": "on", "CONTEXT_ENGINE_DIFY_KEY": "k", "X": "1"})
-    assert len(found) == 2
-    assert [name in text for name, text in zip(("RAG_COMPARE_MODE", "CONTEXT_ENGINE_DIFY_KEY"), found)] == [True] * 2
+def test_variables_that_change_nothing_are_named() -> None:
+    found = environment_notices({"RAG_COMPARE_MODE": "on", "CONTEXT_ENGINE_DIFY_KEY": "k", "X": "1"})
+    assert [(notice.code, notice.subject) for notice in found] == [
+        ("variable_without_effect", "RAG_COMPARE_MODE"),
+        ("variable_unknown", "CONTEXT_ENGINE_DIFY_KEY"),
+    ]
 
 
 def test_the_seeds_names_of_hybrid_search() -> None:

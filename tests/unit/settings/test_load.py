@@ -21,7 +21,7 @@ def test_A25_without_any_file_the_defaults_are_in_force(write: Write) -> None:
     config = load(write({}))
     assert config.resolver().base().values == Settings()
     assert config.chunking == DEFAULT_STRATEGIES
-    assert config.connections.names == () and config.warnings == ()
+    assert config.connections.names == () and config.notices == ()
 
 
 def test_A25_the_seed_s_file(write: Write) -> None:

@@ -20,7 +20,7 @@ def test_what_is_written_can_be_used_at_once(tmp_path: Path) -> None:
     setup = load_setup(config_dir=root, env={}, cwd=tmp_path)
     assert setup.registry.names == ("HANDBOOK",)
     report = check(find_config(root, env={}, cwd=tmp_path), env={})
-    assert (report.problems, report.warnings) == ((), ())
+    assert (report.problems, report.notices) == ((), ())
 
 
 def test_every_file_says_what_its_keys_mean(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from context_engine.core.models import (
     SourceQuery,
     SourceSpec,
     Status,
+    messages,
 )
 from context_engine.errors import AllSourcesFailed, ConfigError, InvalidRequest, MissingVariable, UnknownDomain
 from context_engine.ingest.run import ingest
@@ -169,7 +170,7 @@ def test_what_sources_share_is_made_once_an_engine(folder: Put) -> None:
     assert second.shared("key", object) is thing and other.shared("key", object) is not thing
 
 
-def test_the_starter_can_be_ingested_and_searched(tmp_path: Path) -> None:
+def test_the_first_configuration_can_be_ingested_and_searched(tmp_path: Path) -> None:
     write_scaffold(tmp_path)
     setup = load_setup(env={}, cwd=tmp_path)
     specs = setup.registry.domain("HANDBOOK").sources
@@ -324,10 +325,9 @@ def test_a_pipeline_config_is_the_engine_s_own(folder: Put) -> None:
 
 def test_warnings_are_logged_once_at_loading(folder: Put, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        load_setup(env={"RAG_COMPARE_MODE": "on"}, cwd=folder({}))
-    assert [record.getMessage() for record in caplog.records] == [
-        "RAG_COMPARE_MODE is set, but this version has nothing it could switch"
-    ]
+        setup = load_setup(env={"RAG_COMPARE_MODE": "on"}, cwd=folder({}))
+    assert [record.getMessage() for record in caplog.records] == list(messages(setup.config.notices))
+    assert [notice.code for notice in setup.config.notices] == ["variable_without_effect"]
 
 
 def test_manifests_may_come_from_another_folder(folder: Put) -> None:
@@ -347,8 +347,9 @@ def test_a_file_of_another_program_does_not_stop_manifests_from_elsewhere(folder
         return
     setup = load_setup(env={}, cwd=cwd, manifest_dir=cwd / "demo")
     assert setup.registry.names == ("DEMO",)
-    (warning,) = setup.config.warnings
-    assert warning.startswith(f"config/{name}: ") and warning.endswith("another program's: it is passed over)")
+    (notice,) = setup.config.notices
+    assert (notice.code, notice.subject) == ("file_passed_over", f"config/{name}")
+    assert notice.detail["problem"].startswith(f"config/{name}: ")
     with pytest.raises(ConfigError, match=f"config/{name}"):
         load_setup(env={}, cwd=cwd, config_dir=cwd, manifest_dir=cwd / "demo")
 
@@ -402,7 +403,7 @@ def test_check_tells_all_that_is_wrong(folder: Put) -> None:
     ]
     assert not report.ok and "manifests/e.yaml" in report.files
     assert (report.domains, report.unusable) == ((), ("A", "B", "D", "E"))
-    assert report.warnings == ("RAG_COMPARE_MODE is set, but this version has nothing it could switch",)
+    assert [(one.code, one.subject) for one in report.notices] == [("variable_without_effect", "RAG_COMPARE_MODE")]
 
 
 def test_check_says_for_each_domain_whether_it_can_be_searched(folder: Put) -> None:
@@ -450,18 +451,26 @@ def test_check_warns_of_a_key_that_stands_in_the_file(folder: Put, key: str, war
         }
     )
     report = check(find_config(env={}, cwd=cwd), env={"KEY": "sk-123"})
-    assert report.ok and "sk-123" not in str(report.warnings)
-    told = [one for one in report.warnings if "write api_key: ${MY_DIFY_API_KEY} or ${file:" in one]
-    assert bool(told) is warned
+    assert report.ok and "sk-123" not in str(report.notices)
+    found = [one for one in report.notices if one.code == "api_key_in_file"]
+    assert [one.subject for one in found] == ["connections.my-dify"] * warned
+
+
+@pytest.mark.wording
+def test_check_says_how_a_key_is_moved_out_of_the_file(folder: Put) -> None:
+    connection = "my-dify: {base_url: 'https://x', api_key: sk-123}"
+    cwd = folder({"manifests/npa.yaml": manifest(connection="my-dify"), "config/connections.yaml": connection})
+    (notice,) = check(find_config(env={}, cwd=cwd), env={}).notices
+    assert "write api_key: ${MY_DIFY_API_KEY} or ${file:/run/secrets/my-dify_api_key}" in notice.message
 
 
 def test_check_of_a_good_configuration(folder: Put) -> None:
     cwd = folder({"manifests/npa.yaml": manifest(), "config/connections.yaml": "d: {base_url: 'https://x'}"})
     report = check(find_config(env={}, cwd=cwd), env={})
     assert report.ok and report.domains == ("NPA",)
-    assert report.warnings == ("connection 'd' is used by no source and no model",)
+    assert [(one.code, one.subject) for one in report.notices] == [("connection_unused", "connections.d")]
     empty = check(find_config(env={}, cwd=cwd / "manifests"), env={})
-    assert empty.ok and "context-engine init DIR" in empty.warnings[0]
+    assert empty.ok and [one.code for one in empty.notices] == ["no_domain"]
 
 
 def test_diff_of_two_stages_masks_secrets(folder: Put) -> None:

@@ -175,9 +175,12 @@ def test_a_connection_of_a_model_counts_as_used(put: Put) -> None:
     options = {"members": [{"reranker": "noop"}, {"reranker": "tei", "options": {"connection": "models"}}]}
     used, unused = {"reranker": "ensemble", "reranker_options": options}, {"reranker": "noop"}
 
-    found = [check(find_config(env={}, cwd=put(pipeline)), env={}).warnings for pipeline in (used, unused)]
+    found = [check(find_config(env={}, cwd=put(pipeline)), env={}).notices for pipeline in (used, unused)]
 
-    assert found == [(), ("connection 'models' is used by no source and no model",)]
+    assert [[(one.code, one.subject) for one in notices] for notices in found] == [
+        [],
+        [("connection_unused", "connections.models")],
+    ]
 
 
 def test_options_of_a_call_cannot_change_the_engines_reranker(put: Put, tmp_path: Path, api: respx.MockRouter) -> None:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from context_engine.core.models import Chunk
 
-__all__ = ["Placed", "placed", "with_trail"]
+__all__ = ["PlacedText", "parse_breadcrumb", "with_breadcrumb"]
 
 _LEAD: Final = "› "
 _STEP: Final = " › "
@@ -26,7 +26,7 @@ _HEADING: Final = re.compile(r"#{1,6} +(.*\S)\s*")
 _NUMBER: Final = re.compile(r"[A-Z]?\d[\w.()-]*")
 
 
-class Placed(NamedTuple):
+class PlacedText(NamedTuple):
     """A chunk's text and where it stands.
 
     Attributes:
@@ -39,10 +39,10 @@ class Placed(NamedTuple):
     reference: str | None
 
 
-def with_trail(chunk: Chunk) -> str:
+def with_breadcrumb(chunk: Chunk) -> str:
     """Return a chunk's text for Dify.
 
-    >>> with_trail(Chunk(content="(a) No.", title="Rules", section="4.2", heading_path=("4 Limits", "4.2 Desks")))
+    >>> with_breadcrumb(Chunk(content="(a) No.", title="Rules", section="4.2", heading_path=("4 Limits", "4.2 Desks")))
     '› Rules › 4 Limits › 4.2 Desks\\n\\n(a) No.'
     """
     path, reference = tuple(chunk.heading_path), chunk.metadata.get("reference")
@@ -57,23 +57,23 @@ def with_trail(chunk: Chunk) -> str:
     return f"{_LEAD}{_STEP.join(steps)}{''.join(_ASIDE + _plain(one) for one in asides)}\n\n{chunk.content}"
 
 
-def placed(text: str) -> Placed:
-    """Return the chunk that `with_trail` made a text of.
+def parse_breadcrumb(text: str) -> PlacedText:
+    """Return the chunk that `with_breadcrumb` made a text of.
 
-    >>> placed("› Rules › 4 Limits · 12(4)\\n\\n### 4.1 Desks\\n\\nNone.")[1:]
+    >>> parse_breadcrumb("› Rules › 4 Limits · 12(4)\\n\\n### 4.1 Desks\\n\\nNone.")[1:]
     (('4 Limits', '4.1 Desks'), '4.1', '12(4)')
     """
     line, gap, content = text.partition("\n\n")
     if not text.startswith(_LEAD) or not gap or "\n" in line:
         path = _leading(text)
-        return Placed(text, path, _number(path), None)
+        return PlacedText(text, path, _number(path), None)
     steps, *asides = line[len(_LEAD) :].split(_ASIDE)
     above = tuple(one for one in steps.split(_STEP)[1:] if one)
     path = above + _leading(content)
     sections = [one[len(_SECTION) :] for one in asides if one.startswith(_SECTION)]
     references = [one for one in asides if not one.startswith(_SECTION)]
     section = (sections[0] or None) if sections else _number(path)
-    return Placed(content, path, section, references[0] if references else None)
+    return PlacedText(content, path, section, references[0] if references else None)
 
 
 def _leading(content: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""How much a document holds, and a digest of it: what Dify stores is measured by it, not by what was sent."""
+"""A digest of a document's chunks: what Dify holds is compared by it with what was written."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from hashlib import sha256
 from typing import Final, NamedTuple, Self
 
-__all__ = ["Stored"]
+__all__ = ["ContentDigest"]
 
 _FORM: Final = re.compile(r"(\d+):(\d+):([0-9a-f]{16})")
 
 
-class Stored(NamedTuple):
+class ContentDigest(NamedTuple):
     """The chunks of a document.
 
     Attributes:
@@ -29,7 +29,7 @@ class Stored(NamedTuple):
     def of(cls, contents: Iterable[str]) -> Self:
         """Measure chunks.
 
-        >>> str(Stored.of(["Keep records", "for seven years."]))
+        >>> str(ContentDigest.of(["Keep records", "for seven years."]))
         '2:28:42f026b35770ec99'
         """
         chunks = characters = 0

@@ -13,13 +13,22 @@ from datetime import UTC, date, datetime, time
 from itertools import count
 from typing import Any, Final, NamedTuple
 
-from context_engine.adapters.sources.dify.content_digest import Stored
+from context_engine.adapters.sources.dify.content_digest import ContentDigest
 from context_engine.adapters.sources.dify.metadata import CLAIMS, MARKED, MARKS
 from context_engine.core.models import Chunk, utc_text
 from context_engine.errors import SourceProtocolError
 
 __all__ = [
-    "MOST_NAME", "Key", "Row", "Value", "document_name", "fields_of", "fitted", "free_name", "kind_of", "marks_of",
+    "MOST_NAME",
+    "DatasetDocument",
+    "Key",
+    "Value",
+    "document_name",
+    "fields_of",
+    "fitted",
+    "free_name",
+    "kind_of",
+    "marks_of",
     "read_row",
 ]  # fmt: skip
 
@@ -35,13 +44,13 @@ Key = tuple[str, str, str]
 """Source id, document id, version."""
 
 
-class Row(NamedTuple):
-    """A document as Dify lists it.
+class DatasetDocument(NamedTuple):
+    """A document of a dataset, as Dify lists it.
 
     Attributes:
         key: None for a document that does not say which one of ours it is.
         content_hash: None where it is not whole.
-        stored: what was written to it; None where that was not noted.
+        digest: what was written to it; None where that was not noted.
         characters: what Dify counts in it now; None where it does not say.
         age: sorts the documents of a dataset, the oldest first.
         ours: whether this package made it.
@@ -55,7 +64,7 @@ class Row(NamedTuple):
     name: str
     key: Key | None
     content_hash: str | None
-    stored: Stored | None
+    digest: ContentDigest | None
     characters: int | None
     age: tuple[float, float, str]
     ours: bool
@@ -66,7 +75,7 @@ class Row(NamedTuple):
     @property
     def as_written(self) -> bool:
         """Whether it is whole, and by Dify's own count holds what was written to it."""
-        measured = self.stored is not None and self.characters in (None, self.stored.characters)
+        measured = self.digest is not None and self.characters in (None, self.digest.characters)
         return self.content_hash is not None and self.ready and measured
 
 
@@ -87,8 +96,8 @@ def document_name(key: Key, title: str | None, number: int = 1) -> str:
     identity = " ".join(" ".join(part for part in (document_id, version) if part).split())
     shown = " ".join((title or "").split())
     alone = not shown or title == document_id
-    told = "; ".join([*([] if alone else [identity]), *([str(number)] if number > 1 else [])])
-    end = f" ({told})" if told else ""
+    suffix = "; ".join([*([] if alone else [identity]), *([str(number)] if number > 1 else [])])
+    end = f" ({suffix})" if suffix else ""
     if len(end) > MOST_NAME // 2:
         end = f" (…{end[-MOST_NAME // 2 :]}"
     start = identity if alone else shown
@@ -101,7 +110,7 @@ def free_name(key: Key, title: str | None, taken: Collection[str], first: int = 
     return next(name for number in count(first) if (name := document_name(key, title, number)) not in taken)
 
 
-def read_row(row: Any) -> Row:
+def read_row(row: Any) -> DatasetDocument:
     """Read a document of Dify's list.
 
     Raises:
@@ -119,12 +128,12 @@ def read_row(row: Any) -> Row:
     source_id, document_id = fields.get(MARKS.source_id), fields.get(MARKED)
     known = bool(source_id and document_id)
     hashed = fields.get(MARKS.content_hash) if known else None
-    return Row(
+    return DatasetDocument(
         dify_id=row["id"],
         name=name,
         key=(str(source_id), str(document_id), str(fields.get(MARKS.version) or "")) if known else None,
         content_hash=str(hashed) if hashed else None,
-        stored=Stored.read(fields.get(MARKS.stored)),
+        digest=ContentDigest.read(fields.get(MARKS.stored)),
         characters=words if isinstance(words, int) else None,
         age=(_number(row.get("created_at")), _number(row.get("position")), row["id"]),
         ours=known or _TAG.search(name) is not None,

@@ -9,7 +9,7 @@ from typing import Any, Final
 from context_engine.adapters.http import Access
 from context_engine.adapters.sources.dify.dataset import DatasetInfo
 from context_engine.adapters.sources.dify.fanout import Ticket, ask_each
-from context_engine.adapters.sources.dify.inventory import problems, take_stock
+from context_engine.adapters.sources.dify.inventory import problems, take_inventory
 from context_engine.adapters.sources.dify.metadata import MARKED
 from context_engine.adapters.sources.dify.method import choose
 from context_engine.adapters.sources.dify.settings import DifySettings
@@ -109,7 +109,7 @@ class DatasetExaminer:
         """Name the documents that an ingest left in a state to be mended, by Dify's list alone."""
         writes = Writes(self.workspace, self.clock)
         try:
-            found = take_stock(writes.all_documents(dataset_id), lambda row: row.as_written)
+            found = take_inventory(writes.all_documents(dataset_id), lambda row: row.as_written)
         except SourceError as error:
             return [f"its documents could not be listed: {error}"]
         counts = [
@@ -127,11 +127,11 @@ class DatasetExaminer:
         try:
             answer = self.search(part.id, query)
         except SourceError as error:
-            return replace(part, problems=notices_about(part.id, f"the sample query failed: {error}"))
+            return replace(part, problems=notices_about(part.id, f"the sample query failed: {error.problem}"))
         return replace(
             part,
             records=len(answer.chunks),
-            problems=notices_about(part.id, *map(str, answer.failures)),
+            problems=notices_about(part.id, *(failure.problem for failure in answer.failures)),
             warnings=(*part.warnings, *notices_about(part.id, *answer.notes)),
         )
 
@@ -165,7 +165,7 @@ def _unknown(dataset_id: str, error: SourceError | None) -> Examination:
     key_valid = not isinstance(error, SourceAuthError) if answered else None
     return Examination(
         id=dataset_id,
-        problems=notices_about(dataset_id, str(error) if error is not None else "Dify did not describe it"),
+        problems=notices_about(dataset_id, error.problem if error is not None else "Dify did not describe it"),
         details=_details(
             reachable=answered,
             key_valid=key_valid,

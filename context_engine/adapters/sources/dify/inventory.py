@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from context_engine.adapters.sources.dify.content_digest import Stored
-from context_engine.adapters.sources.dify.document_marks import Key, Row
+from context_engine.adapters.sources.dify.content_digest import ContentDigest
+from context_engine.adapters.sources.dify.document_marks import DatasetDocument, Key
 from context_engine.adapters.sources.dify.writes import Writes
 from context_engine.errors import SourceNotFound
 
-__all__ = ["Inventory", "as_written", "holds", "problems", "take_stock"]
+__all__ = ["Inventory", "as_written", "holds", "problems", "take_inventory"]
 
 
 @dataclass(slots=True)
@@ -27,27 +27,27 @@ class Inventory:
         names: of the documents that must not be written over.
     """
 
-    held: dict[Key, Row] = field(default_factory=dict)
-    damaged: dict[Key, Row] = field(default_factory=dict)
-    old: dict[Key, Row] = field(default_factory=dict)
-    doubled: dict[Key, list[Row]] = field(default_factory=dict)
-    unfinished: list[Row] = field(default_factory=list)
-    empty: list[Row] = field(default_factory=list)
+    held: dict[Key, DatasetDocument] = field(default_factory=dict)
+    damaged: dict[Key, DatasetDocument] = field(default_factory=dict)
+    old: dict[Key, DatasetDocument] = field(default_factory=dict)
+    doubled: dict[Key, list[DatasetDocument]] = field(default_factory=dict)
+    unfinished: list[DatasetDocument] = field(default_factory=list)
+    empty: list[DatasetDocument] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
 
 
-def take_stock(rows: Iterable[Row], sound: Callable[[Row], bool]) -> Inventory:
+def take_inventory(rows: Iterable[DatasetDocument], intact: Callable[[DatasetDocument], bool]) -> Inventory:
     """Sort the documents of a dataset.
 
-    Which of two copies is kept depends on the copies alone, the newest that is sound, so that two runs that look at
+    Which of two copies is kept depends on the copies alone, the newest that is intact, so that two runs that look at
     them keep the same one.
 
     Args:
         rows: all of its documents.
-        sound: whether a whole document is as it was written.
+        intact: whether a whole document is as it was written.
     """
     found = Inventory()
-    copies: dict[Key, list[Row]] = {}
+    copies: dict[Key, list[DatasetDocument]] = {}
     for row in rows:
         if not row.empty:
             found.names.add(row.name)
@@ -58,39 +58,41 @@ def take_stock(rows: Iterable[Row], sound: Callable[[Row], bool]) -> Inventory:
         elif row.empty:
             found.empty.append(row)
     for key, given in copies.items():
-        _choose(found, key, sorted(given, key=lambda row: row.age, reverse=True), sound)
+        _choose(found, key, sorted(given, key=lambda row: row.age, reverse=True), intact)
     return found
 
 
-def holds(writes: Writes, dataset_id: str, row: Row) -> bool:
+def holds(writes: Writes, dataset_id: str, row: DatasetDocument) -> bool:
     """Whether the chunks that Dify holds are those that were written; Dify is asked for them."""
     try:
-        return row.ready and Stored.of(writes.contents(dataset_id, row.dify_id)) == row.stored
+        return row.ready and ContentDigest.of(writes.contents(dataset_id, row.dify_id)) == row.digest
     except SourceNotFound:
         return False
 
 
-def as_written(writes: Writes, dataset_id: str, row: Row) -> bool:
+def as_written(writes: Writes, dataset_id: str, row: DatasetDocument) -> bool:
     """Whether a document holds what was written: by Dify's count of characters, where they differ by its chunks."""
     return row.as_written or holds(writes, dataset_id, row)
 
 
-def _choose(found: Inventory, key: Key, newest_first: list[Row], sound: Callable[[Row], bool]) -> None:
-    good = next((row for row in newest_first if row.stored is not None and sound(row)), None)
+def _choose(
+    found: Inventory, key: Key, newest_first: list[DatasetDocument], intact: Callable[[DatasetDocument], bool]
+) -> None:
+    good = next((row for row in newest_first if row.digest is not None and intact(row)), None)
     chosen = good or newest_first[0]
     found.held[key] = chosen
     if good is None:
-        (found.damaged if chosen.stored is not None else found.old)[key] = chosen
+        (found.damaged if chosen.digest is not None else found.old)[key] = chosen
     if len(newest_first) > 1:
         found.doubled[key] = [row for row in newest_first if row is not chosen]
 
 
 def problems(found: Inventory) -> Mapping[str, list[str]]:
     """Return what is wrong, {what: names of documents}; nothing where nothing is."""
-    told = {
+    by_kind = {
         "written twice": [found.held[key].name for key in found.doubled],
         "that lacks chunks, or holds others than were written to it": [row.name for row in found.damaged.values()],
         "unfinished": [row.name for row in found.unfinished],
         "empty and without metadata": [row.name for row in found.empty],
     }
-    return {what: names for what, names in told.items() if names}
+    return {what: names for what, names in by_kind.items() if names}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from context_engine.core.models import Chunk, Score, ScoreKind
+from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.fusion import reciprocal_rank_fusion
 from context_engine.core.ranking.lexical import lexical_scores
 
@@ -56,7 +57,7 @@ def merged(parts: Sequence[Part], query: str) -> list[Chunk]:
     if _comparable([chunk for chunk, _, _ in placed]):
         placed.sort(key=lambda item: (-item[0].scores[0].value, item[0].chunk_id))
         return [chunk for chunk, _, _ in placed]
-    scores = lexical_scores(query, [chunk.content for chunk, _, _ in placed]).score
+    scores = lexical_scores(query, [AnalysedText(chunk.content) for chunk, _, _ in placed]).score
     ranked = sorted(zip(scores, placed), key=lambda item: (-item[0], item[1][1], item[1][2], item[1][0].chunk_id))
     return [chunk for _, (chunk, _, _) in ranked]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from context_engine.adapters.sources.dify.breadcrumb import placed
+from context_engine.adapters.sources.dify.breadcrumb import parse_breadcrumb
 from context_engine.adapters.sources.dify.metadata import MARKED, MARKS, MetadataReader
 from context_engine.adapters.sources.dify.method import SearchMethod
 from context_engine.adapters.sources.dify.names import readable_name
@@ -107,7 +107,7 @@ def _chunk(
     document_id, title = _identity(metadata, segment)
     text, extra = _text(record, segment)
     if ours:
-        text, path, section, reference = placed(text)
+        text, path, section, reference = parse_breadcrumb(text)
         fields |= {"heading_path": path, "section": section}
         metadata |= {"reference": reference} if reference else {}
     if ours and not whole:

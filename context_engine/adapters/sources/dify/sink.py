@@ -15,16 +15,16 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from context_engine.adapters.sources.dify.document_marks import Key, Row
-from context_engine.adapters.sources.dify.inventory import Inventory, as_written, holds, take_stock
+from context_engine.adapters.sources.dify.document_marks import DatasetDocument, Key
+from context_engine.adapters.sources.dify.inventory import Inventory, as_written, holds, take_inventory
 from context_engine.adapters.sources.dify.listing import list_datasets
 from context_engine.adapters.sources.dify.sink_report import sink_report
-from context_engine.adapters.sources.dify.target import Target
-from context_engine.adapters.sources.dify.upload import Draft, Refusal, Refused, checked
-from context_engine.adapters.sources.dify.uploader import Rounds
+from context_engine.adapters.sources.dify.target import TargetDataset
+from context_engine.adapters.sources.dify.upload import DocumentUpload, Refusal, UploadRefused, checked
+from context_engine.adapters.sources.dify.uploader import Uploader
 from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.adapters.sources.dify.writes import Writes
-from context_engine.core.models import Chunk, SourceSpec
+from context_engine.core.models import Chunk, Notice, NoticeCode, SourceSpec, messages
 from context_engine.core.protocols import Clock, SinkReport
 from context_engine.errors import InvalidRequest
 
@@ -33,7 +33,7 @@ __all__ = ["DifySink", "Refusal"]
 logger = logging.getLogger(__name__)
 
 INDEXING_S: Final = 300.0
-_MOST_DRAFTS: Final = 20
+_MOST_UPLOADS: Final = 20
 _MOST_CHUNKS: Final = 1000
 _MOST_NAMED: Final = 5
 _DAMAGED: Final = "it does not hold the chunks that were written to it"
@@ -76,12 +76,12 @@ class DifySink:
         self._read_only, self._repair, self._indexing_s = read_only, repair, indexing_s
         self._writes: dict[str, Writes] = {}
         self._named: dict[str, dict[str, str]] = {}
-        self._targets: dict[str, Target] = {}
+        self._targets: dict[str, TargetDataset] = {}
         self._listed: dict[str, set[str]] = {}
-        self._held: dict[Key, Row] = {}
-        self._doubled: dict[Key, list[Row]] = {}
+        self._held: dict[Key, DatasetDocument] = {}
+        self._doubled: dict[Key, list[DatasetDocument]] = {}
         self._damaged: dict[Key, str] = {}
-        self._drafts: list[Draft] = []
+        self._uploads: list[DocumentUpload] = []
         self._counts: Counter[str] = Counter()
         self._states: Counter[str] = Counter()
 
@@ -96,14 +96,14 @@ class DifySink:
         held = self._held.get(key)
         if held is not None and held.content_hash == content_hash:
             return False
-        draft = Draft.of(key, content_hash, chunks, target.names, target.technique)
+        upload = DocumentUpload.of(key, content_hash, chunks, target.names, target.technique)
         try:
-            checked(draft)
-        except Refused as error:
-            self._refuse(draft, str(error))
+            checked(upload)
+        except UploadRefused as error:
+            self._refuse(upload, str(error))
             return True
-        self._drafts.append(draft)
-        if len(self._drafts) >= _MOST_DRAFTS or sum(len(one.segments) for one in self._drafts) >= _MOST_CHUNKS:
+        self._uploads.append(upload)
+        if len(self._uploads) >= _MOST_UPLOADS or sum(len(one.segments) for one in self._uploads) >= _MOST_CHUNKS:
             self.commit()
         return True
 
@@ -130,9 +130,9 @@ class DifySink:
         Raises:
             SourceError: Dify gives no good answer; what was written before stays.
         """
-        drafts, self._drafts = self._drafts, []
-        for source_id in dict.fromkeys(draft.key[0] for draft in drafts):
-            self._write(self._targets[source_id], [draft for draft in drafts if draft.key[0] == source_id])
+        uploads, self._uploads = self._uploads, []
+        for source_id in dict.fromkeys(upload.key[0] for upload in uploads):
+            self._write(self._targets[source_id], [upload for upload in uploads if upload.key[0] == source_id])
 
     def settle(self) -> None:
         """Compare Dify's list with what this run leaves: what stands twice goes but for one, what is missing is said.
@@ -147,7 +147,9 @@ class DifySink:
             return
         for dataset_id, target in targets.items():
             assert dataset_id is not None
-            found = take_stock(target.writes.all_documents(dataset_id), partial(as_written, target.writes, dataset_id))
+            found = take_inventory(
+                target.writes.all_documents(dataset_id), partial(as_written, target.writes, dataset_id)
+            )
             for rows in [rows for key, rows in found.doubled.items() if self._is_ours(key)]:
                 self._counts["doubled"] += len(rows)
                 for row in rows:
@@ -157,8 +159,16 @@ class DifySink:
                     self._compare(key, row, found)
             unfinished = [row.name for row in found.unfinished if row.key is None or self._is_ours(row.key)]
             if unfinished:
-                told = f"unfinished: {', '.join(map(repr, unfinished[:_MOST_NAMED]))}, {len(unfinished)} in all"
-                target.notes[f"{told}. Another run writes them, or was broken off: the next one removes them"] = None
+                said = (
+                    f"unfinished: {', '.join(map(repr, unfinished[:_MOST_NAMED]))}, {len(unfinished)} in all. Another "
+                    "run writes them, or was broken off: the next one removes them"
+                )
+                target.notice(NoticeCode.DOCUMENTS_UNFINISHED, said, count=len(unfinished))
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """What a reader should know of what was written."""
+        return tuple(notice for target in self._targets.values() for notice in target.notices)
 
     def summary(self) -> dict[str, Any]:
         """Return what Dify accepted, ready for JSON."""
@@ -178,7 +188,7 @@ class DifySink:
                 for key, reason in self._damaged.items()
             ],
             "refused": [refusal._asdict() for refusal in self.refusals],
-            "notes": [note for target in self._targets.values() for note in target.notes],
+            "notes": list(messages(self.notices)),
             "calls": sum(writes.calls for writes in self._writes.values()),
             "waited_s": round(sum(writes.waited_s for writes in self._writes.values()), 3),
         }
@@ -187,7 +197,7 @@ class DifySink:
         """Return what is to be said of the run; see `ReportingSink`."""
         return sink_report(self.summary(), written, dry_run=self._read_only)
 
-    def _target(self, source_id: str) -> Target:
+    def _target(self, source_id: str) -> TargetDataset:
         spec = self._specs.get(source_id)
         if spec is None:
             raise InvalidRequest(f"source {source_id!r} is not one of those that are written to")
@@ -198,20 +208,24 @@ class DifySink:
         if not spec.dataset_ids and connection not in self._named:
             infos = list_datasets(self._workspace(connection), self._clock)
             self._named[connection] = {info.name: info.dataset_id for info in infos}
-        return Target(spec, self._writes[connection], self._named.get(connection, {}))
+        return TargetDataset(spec, self._writes[connection], self._named.get(connection, {}))
 
-    def _list(self, target: Target, dataset_id: str) -> None:
+    def _list(self, target: TargetDataset, dataset_id: str) -> None:
         """Read what a dataset holds; delete what a broken run left and copies of what is held."""
-        found = take_stock(target.writes.all_documents(dataset_id), partial(self._sound, target))
+        found = take_inventory(target.writes.all_documents(dataset_id), partial(self._intact, target))
         self._listed[dataset_id] = found.names
         for key, row in found.held.items():
             good = key not in found.damaged and key not in found.old
             self._held[key] = row if good else row._replace(content_hash="")
             if row.hidden:
-                target.notes[f"document {row.name!r} is disabled or archived in Dify"] = None
+                said = f"document {row.name!r} is disabled or archived in Dify"
+                target.notice(NoticeCode.DOCUMENT_DISABLED, said, document=row.name)
         if old := sum(map(self._is_ours, found.old)):
-            told = f"{old} documents of dataset {dataset_id} were written by an earlier release"
-            target.notes[f"{told}: those that the folder holds are written once more"] = None
+            said = (
+                f"{old} documents of dataset {dataset_id} were written by an earlier release: those that the folder "
+                "holds are written once more"
+            )
+            target.notice(NoticeCode.DOCUMENTS_OF_EARLIER_RELEASE, said, count=old, dataset_id=dataset_id)
         self._damaged |= {key: _DAMAGED for key in found.damaged if self._is_ours(key)}
         certain = {key for key in found.doubled if key not in found.damaged and key not in found.old}
         self._doubled |= {key: rows for key, rows in found.doubled.items() if key not in certain}
@@ -229,12 +243,12 @@ class DifySink:
         """Whether a document is of a source that this run writes."""
         return key[0] in self._specs
 
-    def _sound(self, target: Target, row: Row) -> bool:
+    def _intact(self, target: TargetDataset, row: DatasetDocument) -> bool:
         """Whether a document holds what was written to it."""
-        look = holds if self._repair else as_written
-        return look(target.writes, target.made(), row)
+        is_intact = holds if self._repair else as_written
+        return is_intact(target.writes, target.made(), row)
 
-    def _compare(self, key: Key, held: Row, found: Inventory) -> None:
+    def _compare(self, key: Key, held: DatasetDocument, found: Inventory) -> None:
         """Note whether a document that this run leaves stands in Dify's list as it was written."""
         row = found.held.get(key)
         if row is None:
@@ -244,20 +258,20 @@ class DifySink:
         elif held.content_hash and row.content_hash != held.content_hash:
             self._damaged[key] = "another run wrote something else"
 
-    def _write(self, target: Target, drafts: Sequence[Draft]) -> None:
+    def _write(self, target: TargetDataset, uploads: Sequence[DocumentUpload]) -> None:
         names = self._listed.setdefault(target.made(), set())
-        rounds = Rounds(target, names, self._clock, self._indexing_s, self._replace, self._refuse)
+        uploader = Uploader(target, names, self._clock, self._indexing_s, self._replace, self._refuse)
         try:
-            rounds.write(drafts)
+            uploader.write(uploads)
         finally:
-            self._states.update(rounds.states)
+            self._states.update(uploader.states)
 
-    def _replace(self, draft: Draft, row: Row) -> None:
+    def _replace(self, upload: DocumentUpload, row: DatasetDocument) -> None:
         """Take note of a document that is whole, and delete what it replaces."""
         self._counts["documents"] += 1
-        self._counts["segments"] += len(draft.segments)
-        self._forget(draft.key, keep=row.dify_id)
-        self._held[draft.key] = row
+        self._counts["segments"] += len(upload.segments)
+        self._forget(upload.key, keep=row.dify_id)
+        self._held[upload.key] = row
 
     def _forget(self, key: Key, keep: str) -> bool:
         """Delete what is held under a key, but for one document; return whether there was anything."""
@@ -269,6 +283,6 @@ class DifySink:
                 self._counts["deleted"] += self._targets[key[0]].remove(row.dify_id)
         return held is not None
 
-    def _refuse(self, draft: Draft, reason: str) -> None:
-        self.refusals.append(Refusal(*draft.key, reason))
-        logger.warning("Dify refused document %s of source %s", draft.key[1], draft.key[0])
+    def _refuse(self, upload: DocumentUpload, reason: str) -> None:
+        self.refusals.append(Refusal(*upload.key, reason))
+        logger.warning("Dify refused document %s of source %s", upload.key[1], upload.key[0])

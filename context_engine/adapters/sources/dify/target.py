@@ -8,10 +8,10 @@ from typing import Any, Final
 from context_engine.adapters.sources.dify.document_marks import Value, fitted, kind_of
 from context_engine.adapters.sources.dify.settings import DifySettings, read_settings
 from context_engine.adapters.sources.dify.writes import Field, Writes
-from context_engine.core.models import SourceSpec
+from context_engine.core.models import Notice, NoticeCode, SourceSpec
 from context_engine.errors import ConfigError, SourceForbidden, SourceNotFound, SourceProtocolError
 
-__all__ = ["Target"]
+__all__ = ["TargetDataset"]
 
 MOST_DATASET_NAME: Final = 40
 MOST_FIELD_NAME: Final = 255
@@ -19,7 +19,7 @@ MOST_FIELDS: Final = 100
 """Metadata fields of a dataset up to which new ones are made."""
 
 
-class Target:
+class TargetDataset:
     """The dataset of a source.
 
     Args:
@@ -29,7 +29,7 @@ class Target:
     Attributes:
         dataset_id: None until it is known to exist.
         created: whether this run made it.
-        notes: what could not be kept, in sentences.
+        notices: what could not be kept.
     """
 
     def __init__(self, spec: SourceSpec, writes: Writes, named: Mapping[str, str]) -> None:
@@ -40,10 +40,16 @@ class Target:
         self.dataset_id = spec.dataset_ids[0] if spec.dataset_ids else named.get(self.name)
         self.created = False
         self.technique: str = self.settings.indexing_technique or "high_quality"
-        self.notes: dict[str, None] = {}
+        self.notices: list[Notice] = []
         self._fields: dict[str, Field] | None = None
         if self.dataset_id is not None:
             self._read(self.dataset_id)
+
+    def notice(self, code: NoticeCode, message: str, **detail: Any) -> None:
+        """Keep a notice of the source, once."""
+        notice = Notice(code, self.spec.id, message, detail)
+        if notice not in self.notices:
+            self.notices.append(notice)
 
     def made(self) -> str:
         """Return the dataset's id; create it where there is none.
@@ -65,7 +71,8 @@ class Target:
                 continue
             held = fitted(value, field.kind)
             if held is None:
-                self.notes[f"metadata {name!r}: a value does not fit its field of type {field.kind}, left out"] = None
+                said = f"metadata {name!r}: a value does not fit its field of type {field.kind}, left out"
+                self.notice(NoticeCode.METADATA_VALUE_LEFT_OUT, said, metadata=name, kind=field.kind)
             else:
                 out.append({"id": field.id, "name": name, "value": held})
         return out
@@ -75,7 +82,8 @@ class Target:
         try:
             self.writes.delete_document(self.made(), identity)
         except (SourceForbidden, SourceProtocolError) as error:
-            self.notes[f"document {identity} was not deleted: {error}"] = None
+            said = f"document {identity} was not deleted: {error}"
+            self.notice(NoticeCode.DOCUMENT_NOT_DELETED, said, document_id=identity, problem=str(error))
             return False
         return True
 
@@ -85,7 +93,8 @@ class Target:
             self._fields = self.writes.fields(dataset_id)
         if name not in self._fields:
             if len(name) > MOST_FIELD_NAME or len(self._fields) >= MOST_FIELDS:
-                self.notes[f"metadata {name[:60]!r} is left out: the dataset has {len(self._fields)} fields"] = None
+                said = f"metadata {name[:60]!r} is left out: the dataset has {len(self._fields)} fields"
+                self.notice(NoticeCode.METADATA_FIELD_LEFT_OUT, said, metadata=name[:60], fields=len(self._fields))
                 return None
             self._fields[name] = self.writes.create_field(dataset_id, name, kind_of(value))
         return self._fields[name]

@@ -1,4 +1,4 @@
-"""One document on its way into Dify: made empty, waited for, filled with our chunks, and asked for again."""
+"""The upload of one document to Dify: created empty, awaited, filled with our chunks, and read back."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from context_engine.adapters.sources.dify.breadcrumb import with_trail
-from context_engine.adapters.sources.dify.content_digest import Stored
+from context_engine.adapters.sources.dify.breadcrumb import with_breadcrumb
+from context_engine.adapters.sources.dify.content_digest import ContentDigest
 from context_engine.adapters.sources.dify.document_marks import Key, Value, fields_of, marks_of
 from context_engine.adapters.sources.dify.keywords import keywords_of
 from context_engine.adapters.sources.dify.metadata import MARKS, UNFINISHED
@@ -16,7 +16,7 @@ from context_engine.core.models import Chunk
 from context_engine.errors import SourceNotFound, SourceProtocolError
 from context_engine.secrecy import redacted
 
-__all__ = ["Draft", "Lost", "Refusal", "Refused", "batches", "check", "checked", "fill", "wait"]
+__all__ = ["DocumentUpload", "Refusal", "UploadLost", "UploadRefused", "batches", "check", "checked", "fill", "wait"]
 
 MOST_SEGMENT: Final = 65_535
 """Bytes of a chunk that every vector store of Dify can hold; Milvus takes no more."""
@@ -38,16 +38,16 @@ class Refusal(NamedTuple):
     reason: str
 
 
-class Refused(Exception):
+class UploadRefused(Exception):
     """Dify does not take this document; the text says why."""
 
 
-class Lost(Exception):
+class UploadLost(Exception):
     """The document is no longer what this run made: another run has taken its place or its name. It is made again."""
 
 
 @dataclass(slots=True)
-class Draft:
+class DocumentUpload:
     """A document to be written.
 
     Attributes:
@@ -58,7 +58,7 @@ class Draft:
         dify_id, batch: "" until it is made.
         state: of its indexing, as Dify said last.
         lost: why it has to be made again; "" where it has not.
-        met: whether it met another run's; then it gets a name that the other will hardly choose.
+        collided: whether it met another run's document; then it gets a name that the other will hardly choose.
     """
 
     key: Key
@@ -71,13 +71,13 @@ class Draft:
     batch: str = ""
     state: str = ""
     lost: str = ""
-    met: bool = False
+    collided: bool = False
 
     @classmethod
     def of(
         cls, key: Key, content_hash: str, chunks: Sequence[Chunk], names: Mapping[str, str], technique: str
-    ) -> Draft:
-        """Return the draft of a document.
+    ) -> DocumentUpload:
+        """Return the upload of a document that was cut into chunks.
 
         Args:
             names: {our name of a field: Dify's}.
@@ -85,7 +85,7 @@ class Draft:
         """
         title = chunks[0].title if chunks else None
         metadata = {**fields_of(chunks, names), **marks_of(*key, title)}
-        segments: list[dict[str, Any]] = [{"content": with_trail(chunk)} for chunk in chunks]
+        segments: list[dict[str, Any]] = [{"content": with_breadcrumb(chunk)} for chunk in chunks]
         if technique == "economy":
             for segment, keywords in zip(segments, keywords_of(chunks), strict=True):
                 segment |= {"keywords": keywords} if keywords else {}
@@ -97,9 +97,9 @@ class Draft:
         return [segment["content"] for segment in self.segments]
 
     @property
-    def stored(self) -> Stored:
+    def digest(self) -> ContentDigest:
         """What Dify has to hold of it."""
-        return Stored.of(self.contents)
+        return ContentDigest.of(self.contents)
 
     @property
     def begun(self) -> dict[str, Value]:
@@ -109,23 +109,25 @@ class Draft:
     @property
     def whole(self) -> dict[str, Value]:
         """The metadata that makes it whole."""
-        return {**self.metadata, MARKS.stored: str(self.stored), MARKS.content_hash: self.content_hash}
+        return {**self.metadata, MARKS.stored: str(self.digest), MARKS.content_hash: self.content_hash}
 
 
-def checked(draft: Draft) -> None:
+def checked(upload: DocumentUpload) -> None:
     """Refuse what Dify could not hold, before anything is written.
 
     Raises:
-        Refused: a chunk that is empty or too long.
+        UploadRefused: a chunk that is empty or too long.
     """
-    for number, content in enumerate(draft.contents, start=1):
+    for number, content in enumerate(upload.contents, start=1):
         size = len(content.encode("utf-8", "surrogatepass"))
         if size > MOST_SEGMENT:
-            raise Refused(f"chunk {number} has {size:,} bytes, at most {MOST_SEGMENT:,} can be stored: cut it smaller")
+            raise UploadRefused(
+                f"chunk {number} has {size:,} bytes, at most {MOST_SEGMENT:,} can be stored: cut it smaller"
+            )
         if "\x00" in content:
-            raise Refused(f"chunk {number} holds a NUL, which Dify's database does not take")
+            raise UploadRefused(f"chunk {number} holds a NUL, which Dify's database does not take")
         if not content.strip():
-            raise Refused(f"chunk {number} has no text, which Dify does not take")
+            raise UploadRefused(f"chunk {number} has no text, which Dify does not take")
 
 
 def batches(segments: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
@@ -141,69 +143,71 @@ def batches(segments: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[
         yield segments[start:]
 
 
-def wait(draft: Draft, dataset_id: str, writes: Writes, left: Callable[[], float]) -> None:
+def wait(upload: DocumentUpload, dataset_id: str, writes: Writes, left: Callable[[], float]) -> None:
     """Poll a new document's indexing to its end.
 
     Args:
         left: seconds until it is given up.
 
     Raises:
-        Refused: it failed, or did not end in time.
-        Lost: it is gone, or another run has made a document of the same name, which takes its place.
+        UploadRefused: it failed, or did not end in time.
+        UploadLost: it is gone, or another run has made a document of the same name, which takes its place.
     """
     pause = _FIRST_POLL_S
     while True:
         try:
-            indexed = writes.indexed(dataset_id, draft.batch, draft.dify_id)
+            indexed = writes.indexed(dataset_id, upload.batch, upload.dify_id)
         except SourceNotFound:
-            raise Lost("another run made a document of its name") from None
-        draft.state = indexed.state
+            raise UploadLost("another run made a document of its name") from None
+        upload.state = indexed.state
         if indexed.state == "completed":
             if indexed.segments:
-                raise Refused(f"Dify made {indexed.segments} chunks of its own from an empty text")
+                raise UploadRefused(f"Dify made {indexed.segments} chunks of its own from an empty text")
             return
         if indexed.state in ("error", "paused"):
             said = " ".join(redacted(indexed.error).split())[:_MOST_SHOWN]
-            raise Refused(f"indexing ended as {indexed.state!r}{f': {said}' if said else ''}")
+            raise UploadRefused(f"indexing ended as {indexed.state!r}{f': {said}' if said else ''}")
         if left() <= 0:
-            raise Refused(f"indexing did not end in time: it is still {indexed.state!r}. Is Dify's worker running?")
+            raise UploadRefused(
+                f"indexing did not end in time: it is still {indexed.state!r}. Is Dify's worker running?"
+            )
         writes.pause(min(pause, max(left(), _FIRST_POLL_S)))
         pause = min(pause * 1.6, _SLOWEST_POLL_S)
 
 
-def fill(draft: Draft, dataset_id: str, writes: Writes) -> None:
+def fill(upload: DocumentUpload, dataset_id: str, writes: Writes) -> None:
     """Write the chunks of a document.
 
     Raises:
-        Refused: Dify stored one differently, or could not embed it.
-        Lost: the document is gone, or is indexed anew.
+        UploadRefused: Dify stored one differently, or could not embed it.
+        UploadLost: the document is gone, or is indexed anew.
         SourceError: Dify gave no good answer; what it stored is not known.
     """
     done = 0
-    for segments in batches(draft.segments):
+    for segments in batches(upload.segments):
         try:
-            rows = writes.create_segments(dataset_id, draft.dify_id, segments)
+            rows = writes.create_segments(dataset_id, upload.dify_id, segments)
         except SourceNotFound:
-            raise Lost("it was deleted while it was written") from None
+            raise UploadLost("it was deleted while it was written") from None
         if len(rows) != len(segments):
-            raise Refused(f"Dify took {len(rows)} of {len(segments)} chunks")
+            raise UploadRefused(f"Dify took {len(rows)} of {len(segments)} chunks")
         for place, (row, segment) in enumerate(zip(rows, segments, strict=True), start=done + 1):
             _check_segment(row, segment["content"], place)
         done += len(segments)
 
 
-def check(draft: Draft, dataset_id: str, writes: Writes) -> None:
+def check(upload: DocumentUpload, dataset_id: str, writes: Writes) -> None:
     """Ask Dify what it holds of a document that was filled.
 
     Raises:
-        Lost: not what was written; another run writes to it too.
+        UploadLost: not what was written; another run writes to it too.
     """
     try:
-        held = Stored.of(writes.contents(dataset_id, draft.dify_id))
+        held = ContentDigest.of(writes.contents(dataset_id, upload.dify_id))
     except SourceNotFound:
-        raise Lost("it was deleted while it was written") from None
-    if held != draft.stored:
-        raise Lost(f"Dify held {held.chunks} chunks of it where {draft.stored.chunks} were written")
+        raise UploadLost("it was deleted while it was written") from None
+    if held != upload.digest:
+        raise UploadLost(f"Dify held {held.chunks} chunks of it where {upload.digest.chunks} were written")
 
 
 def _check_segment(row: Any, content: str, place: int) -> None:
@@ -211,6 +215,6 @@ def _check_segment(row: Any, content: str, place: int) -> None:
         raise SourceProtocolError("Dify's answer to the chunks cannot be read")
     if row.get("status") not in ("completed", None) or row.get("enabled") is False:
         said = " ".join(redacted(str(row.get("error") or "")).split())[:_MOST_SHOWN]
-        raise Refused(f"Dify could not index chunk {place}{f': {said}' if said else ''}")
+        raise UploadRefused(f"Dify could not index chunk {place}{f': {said}' if said else ''}")
     if row.get("content") != content:
-        raise Refused(f"Dify changed the text of chunk {place}")
+        raise UploadRefused(f"Dify changed the text of chunk {place}")

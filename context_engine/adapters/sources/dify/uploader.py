@@ -1,4 +1,4 @@
-"""Documents taken through all steps of their writing, and once more where another run or an outage spoils one."""
+"""Uploads taken through all their steps, and again where another run or an outage spoils one."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from context_engine.adapters.sources.dify.document_marks import Row, free_name
+from context_engine.adapters.sources.dify.document_marks import DatasetDocument, free_name
 from context_engine.adapters.sources.dify.inventory import as_written
-from context_engine.adapters.sources.dify.target import Target
-from context_engine.adapters.sources.dify.upload import Draft, Lost, Refused, check, fill, wait
+from context_engine.adapters.sources.dify.target import TargetDataset
+from context_engine.adapters.sources.dify.upload import DocumentUpload, UploadLost, UploadRefused, check, fill, wait
 from context_engine.adapters.sources.dify.writes import UNCLEAR, after
 from context_engine.core.protocols import Clock
 from context_engine.errors import SourceError, SourceNotFound, SourceProtocolError, SourceTimeout
 
-__all__ = ["Rounds"]
+__all__ = ["Uploader"]
 
 _ROUNDS: Final = 4
 _RECENT: Final = 100
 _MOST_NUMBER: Final = 900
 
 
-class Rounds:
+class Uploader:
     """Writes documents to one dataset.
 
     Args:
@@ -32,8 +32,8 @@ class Rounds:
         names: of its documents, which must not be written over; those that are met are added.
         clock: the time.
         indexing_s: how long a document may be indexed.
-        done: told of each document that is whole, and of its row in Dify's list.
-        refused: told of each that Dify does not take, and why.
+        done: called with each upload that is complete, and its entry in Dify's list.
+        refused: called with each that Dify does not take, and why.
 
     Attributes:
         states: in which indexing ended, each counted.
@@ -41,12 +41,12 @@ class Rounds:
 
     def __init__(
         self,
-        target: Target,
+        target: TargetDataset,
         names: set[str],
         clock: Clock,
         indexing_s: float,
-        done: Callable[[Draft, Row], None],
-        refused: Callable[[Draft, str], None],
+        done: Callable[[DocumentUpload, DatasetDocument], None],
+        refused: Callable[[DocumentUpload, str], None],
     ) -> None:
         self._target, self._names, self._clock, self._indexing_s = target, names, clock, indexing_s
         self._done, self._refused = done, refused
@@ -54,7 +54,7 @@ class Rounds:
         self._outage: SourceError | None = None
         self.states: Counter[str] = Counter()
 
-    def write(self, drafts: Sequence[Draft]) -> None:
+    def write(self, uploads: Sequence[DocumentUpload]) -> None:
         """Write documents; what is spoiled is deleted and made again, in a few rounds at most.
 
         Raises:
@@ -62,44 +62,44 @@ class Rounds:
         """
         for number in range(1, _ROUNDS + 1):
             self._outage = None
-            self._round(drafts)
-            drafts = [draft for draft in drafts if draft.lost]
-            for draft in drafts:
-                if draft.dify_id:
-                    self._target.remove(draft.dify_id)
-            if not drafts:
+            self._round(uploads)
+            uploads = [upload for upload in uploads if upload.lost]
+            for upload in uploads:
+                if upload.dify_id:
+                    self._target.remove(upload.dify_id)
+            if not uploads:
                 return
             if self._outage is not None:
                 if number == _ROUNDS:
                     raise self._outage
                 self._target.writes.pause(after(number))
-        for draft in drafts:
-            self._refused(draft, f"{draft.lost}: run the command again when no other run writes to the dataset")
+        for upload in uploads:
+            self._refused(upload, f"{upload.lost}: run the command again when no other run writes to the dataset")
 
-    def _round(self, drafts: Sequence[Draft]) -> None:
+    def _round(self, uploads: Sequence[DocumentUpload]) -> None:
         writes, dataset_id = self._target.writes, self._dataset_id
-        self._name(drafts)
-        made = self._each(drafts, self._create)
+        self._name(uploads)
+        made = self._each(uploads, self._create)
         ready = self._indexed(made)
         filled = self._each(ready, partial(fill, dataset_id=dataset_id, writes=writes))
         self._finish(self._each(filled, partial(check, dataset_id=dataset_id, writes=writes)))
 
-    def _name(self, drafts: Sequence[Draft]) -> None:
-        """Give each document a name that no other has, as far as one look at the newest can tell."""
+    def _name(self, uploads: Sequence[DocumentUpload]) -> None:
+        """Give each document a name that no other has, as far as the newest entries of the list can tell."""
         recent = islice(self._target.writes.documents(self._dataset_id), _RECENT)
         self._names.update(row.name for row in recent if not row.empty)
-        for draft in drafts:
-            if draft.lost:
-                self._names.discard(draft.name)
-            first = 2 + secrets.randbelow(_MOST_NUMBER) if draft.met else 1
-            draft.name, draft.dify_id, draft.lost = free_name(draft.key, draft.title, self._names, first), "", ""
-            self._names.add(draft.name)
+        for upload in uploads:
+            if upload.lost:
+                self._names.discard(upload.name)
+            first = 2 + secrets.randbelow(_MOST_NUMBER) if upload.collided else 1
+            upload.name, upload.dify_id, upload.lost = free_name(upload.key, upload.title, self._names, first), "", ""
+            self._names.add(upload.name)
 
-    def _create(self, draft: Draft) -> None:
+    def _create(self, upload: DocumentUpload) -> None:
         target = self._target
-        draft.dify_id, draft.batch = target.writes.create_document(self._dataset_id, draft.name, target.technique)
+        upload.dify_id, upload.batch = target.writes.create_document(self._dataset_id, upload.name, target.technique)
 
-    def _indexed(self, drafts: list[Draft]) -> list[Draft]:
+    def _indexed(self, uploads: list[DocumentUpload]) -> list[DocumentUpload]:
         """Wait until documents can take chunks, and say what they are before they hold any."""
         due = self._clock.monotonic() + self._indexing_s
 
@@ -107,25 +107,25 @@ class Rounds:
             return due - self._clock.monotonic()
 
         writes = self._target.writes
-        indexed = self._each(drafts, partial(wait, dataset_id=self._dataset_id, writes=writes, left=left))
-        self.states.update(draft.state for draft in drafts if draft.state)
-        if drafts and not indexed and left() <= 0:
-            raise SourceTimeout(f"Dify indexed none of {len(drafts)} documents in {self._indexing_s:.0f} s")
+        indexed = self._each(uploads, partial(wait, dataset_id=self._dataset_id, writes=writes, left=left))
+        self.states.update(upload.state for upload in uploads if upload.state)
+        if uploads and not indexed and left() <= 0:
+            raise SourceTimeout(f"Dify indexed none of {len(uploads)} documents in {self._indexing_s:.0f} s")
         if indexed:
-            writes.assign(self._dataset_id, {draft.dify_id: self._target.rows(draft.begun) for draft in indexed})
+            writes.assign(self._dataset_id, {upload.dify_id: self._target.rows(upload.begun) for upload in indexed})
         return indexed
 
-    def _each(self, drafts: Iterable[Draft], step: Callable[[Draft], None]) -> list[Draft]:
+    def _each(self, uploads: Iterable[DocumentUpload], step: Callable[[DocumentUpload], None]) -> list[DocumentUpload]:
         """Do one step of documents and return those that came through it; an outage ends it for those that follow."""
-        through, waiting = list[Draft](), list(drafts)
-        for number, draft in enumerate(waiting):
+        through, waiting = list[DocumentUpload](), list(uploads)
+        for number, upload in enumerate(waiting):
             try:
-                step(draft)
-                through.append(draft)
-            except (Lost, SourceNotFound) as error:
-                draft.lost, draft.met = str(error), True
-            except (Refused, SourceProtocolError) as error:
-                self._undo(draft, str(error))
+                step(upload)
+                through.append(upload)
+            except (UploadLost, SourceNotFound) as error:
+                upload.lost, upload.collided = str(error), True
+            except (UploadRefused, SourceProtocolError) as error:
+                self._undo(upload, str(error))
             except UNCLEAR as error:
                 self._outage = error
                 for one in waiting[number:]:
@@ -133,30 +133,30 @@ class Rounds:
                 break
         return through
 
-    def _finish(self, drafts: Sequence[Draft]) -> None:
+    def _finish(self, uploads: Sequence[DocumentUpload]) -> None:
         """Assign what makes documents whole; see that it is there, and that nothing has changed meanwhile."""
-        if not drafts:
+        if not uploads:
             return
         target, dataset_id = self._target, self._dataset_id
-        target.writes.assign(dataset_id, {draft.dify_id: target.rows(draft.whole) for draft in drafts})
-        wanted, rows = {draft.dify_id for draft in drafts}, dict[str, Row]()
+        target.writes.assign(dataset_id, {upload.dify_id: target.rows(upload.whole) for upload in uploads})
+        wanted, rows = {upload.dify_id for upload in uploads}, dict[str, DatasetDocument]()
         for row in target.writes.documents(dataset_id):
             if row.dify_id in wanted:
                 rows[row.dify_id] = row
             if len(rows) == len(wanted):
                 break
-        for draft in drafts:
-            now = rows.get(draft.dify_id)
+        for upload in uploads:
+            now = rows.get(upload.dify_id)
             if now is None or not now.ready:
-                draft.lost, draft.met = "another run deleted it or took its name", True
-            elif now.content_hash is None or now.stored is None:
-                self._undo(draft, "Dify did not keep its metadata")
+                upload.lost, upload.collided = "another run deleted it or took its name", True
+            elif now.content_hash is None or now.digest is None:
+                self._undo(upload, "Dify did not keep its metadata")
             elif not as_written(target.writes, dataset_id, now):
-                draft.lost, draft.met = "another run wrote to it", True
+                upload.lost, upload.collided = "another run wrote to it", True
             else:
-                self._done(draft, now)
+                self._done(upload, now)
 
-    def _undo(self, draft: Draft, reason: str) -> None:
-        self._refused(draft, reason)
-        if draft.dify_id:
-            self._target.remove(draft.dify_id)
+    def _undo(self, upload: DocumentUpload, reason: str) -> None:
+        self._refused(upload, reason)
+        if upload.dify_id:
+            self._target.remove(upload.dify_id)

@@ -9,7 +9,7 @@ from math import inf
 from typing import Any, Final, NamedTuple, TypeVar
 
 from context_engine.adapters.http import Backoff, HttpAnswer, HttpCall, RetryBudget, retried
-from context_engine.adapters.sources.dify.document_marks import Row, read_row
+from context_engine.adapters.sources.dify.document_marks import DatasetDocument, read_row
 from context_engine.adapters.sources.dify.fanout import Ticket
 from context_engine.adapters.sources.dify.listing import list_datasets
 from context_engine.adapters.sources.dify.workspace import Workspace
@@ -98,18 +98,18 @@ class Writes:
             lambda: self.fields(dataset_id).get(name),
         )
 
-    def documents(self, dataset_id: str) -> Iterator[Row]:
+    def documents(self, dataset_id: str) -> Iterator[DatasetDocument]:
         """Yield the documents of a dataset, newest first."""
         for rows in self._pages(f"datasets/{dataset_id}/documents"):
             yield from map(read_row, rows)
 
-    def all_documents(self, dataset_id: str) -> list[Row]:
+    def all_documents(self, dataset_id: str) -> list[DatasetDocument]:
         """Return the documents of a dataset, newest first; none is missed because another run deletes some meanwhile.
 
         What moves up a page while the pages are read is not seen: then they are read once more.
         """
         for _ in range(_ATTEMPTS):
-            rows, total = dict[str, Row](), 0
+            rows, total = dict[str, DatasetDocument](), 0
             for body in self._mappings(f"datasets/{dataset_id}/documents"):
                 rows |= {row.dify_id: row for row in map(read_row, _rows(body))}
                 total = body["total"] if isinstance(body.get("total"), int) else len(rows)

@@ -78,7 +78,8 @@ class LocalSource:
             SourceQuery(text=request.query, domain=request.domain, top_k=5, timeout_s=request.search_timeout_s)
         )
         return Examination(
-            records=len(answer.chunks), problems=notices_about(self.source_id, *map(str, answer.failures))
+            records=len(answer.chunks),
+            problems=notices_about(self.source_id, *(failure.problem for failure in answer.failures)),
         )
 
     def list_chunks(self) -> Iterator[Chunk]:

@@ -63,13 +63,13 @@ class BaseWriter:
     ) -> None:
         self._root, self._now = root, now
         self._changed = False
-        with _told(root):
+        with _store_errors(root):
             root.mkdir(parents=True, exist_ok=True)
             self._lock = WriterLock(root)
         try:
             self._connection = schema.connect(root, write=True)
             try:
-                with _told(root):
+                with _store_errors(root):
                     self._index = IndexSync(root, self._connection, rebuild=rebuild)
                     self.given_up = self._index.given_up
                     self._vectors = EmbeddingWriter(
@@ -91,7 +91,7 @@ class BaseWriter:
             InvalidRequest: a chunk that cannot be stored, or a chunk id that the source has already; nothing of the
                 document is written then, and what it held stays.
         """
-        with _told(self._root), self._all_or_nothing():
+        with _store_errors(self._root), self._all_or_nothing():
             source_key = self._source_key(source_id)
             found = self._connection.execute(
                 "SELECT content_hash FROM documents"
@@ -103,13 +103,13 @@ class BaseWriter:
             self._remove(source_key, document_id, version)
             self._insert(source_key, document_id, version, content_hash, chunks)
             self._changed = True
-        with _told(self._root):
+        with _store_errors(self._root):
             self._vectors.wait(len(chunks))
         return True
 
     def delete(self, source_id: str, document_id: str, version: str) -> bool:
         """Remove a document; return whether it was there."""
-        with _told(self._root), self._all_or_nothing():
+        with _store_errors(self._root), self._all_or_nothing():
             there = self._remove(self._source_key(source_id), document_id, version)
             self._changed = self._changed or there
             return there
@@ -130,7 +130,7 @@ class BaseWriter:
             StoreError: the disk refused. What SQLite has taken is kept, and indexed by the next commit or writer. Where
                 it has dropped what was written instead, every call says so until `rollback`.
         """
-        with _told(self._root):
+        with _store_errors(self._root):
             if self._changed:
                 self._begin()
             self._embed()
@@ -263,7 +263,7 @@ class BaseWriter:
 
 
 @contextmanager
-def _told(root: Path) -> Iterator[None]:
+def _store_errors(root: Path) -> Iterator[None]:
     """Say where, when the disk or one of the two libraries fails."""
     try:
         yield

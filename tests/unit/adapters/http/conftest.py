@@ -44,17 +44,16 @@ def web() -> Iterator[respx.MockRouter]:
 
 @pytest.fixture
 def ask() -> Iterator[Ask]:
-    """(api, base URL, seconds, fields of the connection) -> the answer of one call."""
+    """(api, base URL, seconds left, fields of the connection) -> the answer of one call."""
     opened: list[ApiClient] = []
 
-    def asked(api: Api, base_url: str = BASE, *, seconds: float = 30.0, **fields: Any) -> HttpAnswer:
+    def asked(
+        api: Api, base_url: str = BASE, *, left: Callable[[], float] = lambda: 30.0, clock: Any = None, **fields: Any
+    ) -> HttpAnswer:
         connection = Connection.model_validate({"base_url": base_url, "api_key": KEY, **fields})
-        client = ApiClient(api, lambda: connection, SystemClock())
+        client = ApiClient(api, lambda: connection, clock or SystemClock())
         opened.append(client)
-        due = SystemClock().monotonic() + seconds
-        return client.call(
-            HttpCall("POST", "ask", {"q": "x"}), client.access(), lambda: due - SystemClock().monotonic()
-        )
+        return client.call(HttpCall("POST", "ask", {"q": "x"}), client.access(), left)
 
     yield asked
     for client in opened:
@@ -82,6 +81,10 @@ class Loopback:
     def close(self) -> None:
         self._ended.set()
         self._listening.close()
+
+    def until(self, requests: int = 1) -> Callable[[], float]:
+        """Return what says that there is time until so many requests are here, and none afterwards."""
+        return lambda: 30.0 if len(self.requests) < requests else 0.0
 
     def _serve(self) -> None:
         with suppress(OSError):

@@ -6,19 +6,20 @@ import pytest
 from rich.console import Console
 
 from context_engine.apps.cli.ingest_report import print_report
+from context_engine.core.models import Notice, NoticeCode
 from context_engine.core.protocols import SinkReport
 from context_engine.ingest import IngestReport, Skipped
 
 
 @pytest.fixture
 def told():
-    """The lines that are printed for a report with these skipped files and warnings."""
+    """The lines that are printed for a report with these skipped files and notices."""
 
-    def run(skipped=(), warnings=()):
+    def run(skipped=(), notices=()):
         stream = io.StringIO()
         report = IngestReport(
             files=len(skipped), documents=0, chunks=0, unchanged=0, replaced=0, removed=0, elapsed_s=0.0,
-            skipped=tuple(skipped), warnings=tuple(warnings),
+            skipped=tuple(skipped), notices=tuple(notices),
         )  # fmt: skip
         print_report(Console(file=stream, width=100), report, SinkReport("here"))
         return report, stream.getvalue().splitlines()
@@ -45,16 +46,28 @@ def test_a_suffix_that_is_refused_is_listed_once_with_its_number_of_files(told):
 
 
 def test_what_is_said_of_many_files_does_not_hide_what_is_said_of_one(told):
-    many = [f"page{number}.html: navigation set aside: Home" for number in range(40)]
-    _, lines = told(warnings=[*many, "a.docx: hidden text is left out: 3 words"])
+    aside, hidden = NoticeCode.BOILERPLATE_LEFT_OUT, NoticeCode.HIDDEN_LEFT_OUT
+    many = [Notice(aside, f"page{number}.html", "navigation set aside: Home") for number in range(40)]
+    _, lines = told(notices=[*many, Notice(hidden, "a.docx", "hidden text is left out: 3 words")])
     assert [line for line in lines if line.startswith("warning")] == [
         "warning: a.docx: hidden text is left out: 3 words",
-        "warning: 40 times: navigation set aside (--json has all; e.g. page0.html: navigation set aside: Home)",
+        "warning: 40 times: boilerplate left out (--json has all; e.g. page0.html: navigation set aside: Home)",
     ]
 
 
 def test_a_long_line_is_cut_and_says_so(told):
-    _, lines = told(warnings=[f"a.html: navigation set aside: {'word ' * 200}"])
+    _, lines = told(
+        notices=[Notice(NoticeCode.BOILERPLATE_LEFT_OUT, "a.html", f"navigation set aside: {'word ' * 200}")]
+    )
     (line,) = [line for line in lines if line.startswith("warning")]
     assert line.endswith("… (--json has all)")
     assert len(line) < 450
+
+
+def test_notices_of_one_kind_are_one_line_whatever_a_file_is_called(told):
+    hidden = NoticeCode.HIDDEN_LEFT_OUT
+    notices = [Notice(hidden, f"a: {number}.docx", f"hidden text is left out: {number} words") for number in range(4)]
+    _, lines = told(notices=notices)
+    assert [line for line in lines if line.startswith("warning")] == [
+        "warning: 4 times: hidden left out (--json has all; e.g. a: 0.docx: hidden text is left out: 0 words)"
+    ]

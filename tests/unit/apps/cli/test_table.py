@@ -83,8 +83,10 @@ def test_nothing_relevant_is_said_plainly(ask: Callable[..., SearchResult], chun
 
 
 def test_missing_evidence_is_said(ask: Callable[..., SearchResult], chunk_of: Callable[..., Chunk]) -> None:
-    text = shown(ask([(1, []), (2, [chunk_of("a", 0.9)])], require_tiers=(1,)))
-    assert "required tier 1 gave nothing that is returned" in text
+    result = ask([(1, []), (2, [chunk_of("a", 0.9)])], require_tiers=(1,))
+    text = shown(result)
+    (notice,) = result.notices
+    assert notice.code == "required_tier_missing" and notice.message in text
     assert "incomplete" in text
 
 

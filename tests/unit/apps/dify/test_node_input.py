@@ -56,11 +56,11 @@ def test_a_document_cannot_name_another_source() -> None:
 
 def test_a_stranger_is_general_web_unless_its_metadata_is_trusted() -> None:
     stranger = passage(DATASET.replace("a", "b"), authority_tier=1, source_type="system_of_record")
-    ((spec, (chunk,)),), notes = read([stranger])
+    ((spec, (chunk,)),), (notice,) = read([stranger])
     assert not spec.trust_document_metadata and spec.tier == 5
-    assert notes == ("in no manifest, so counted as general web (tier 5): 'D'",)
-    ((spec, (chunk,)),), notes = read([stranger], trust=True)
-    assert spec.trust_document_metadata and chunk.authority_tier == 1 and notes == ()
+    assert (notice.code, notice.detail) == ("passages_unregistered", {"origins": ["D"]})
+    ((spec, (chunk,)),), notices = read([stranger], trust=True)
+    assert spec.trust_document_metadata and chunk.authority_tier == 1 and notices == ()
 
 
 def test_a_domain_alone_is_looked_in() -> None:

@@ -203,7 +203,9 @@ def test_a_certificate_path_is_noted_not_refused(plugin_dir: Path, tmp_path: Pat
     text = "dify: {base_url: 'https://d.example', ca_bundle: /etc/ssl/bank.pem}"
     (bank / "config/connections.yaml").write_text(text)
     packed = pack(plugin_dir, tmp_path, baked(bank), env={})
-    assert packed.notes == ("dify.ca_bundle: /etc/ssl/bank.pem must be there where the plugin runs",)
+    (notice,) = packed.notices
+    assert (notice.code, notice.subject) == ("file_needed", "dify.ca_bundle")
+    assert notice.detail == {"path": "/etc/ssl/bank.pem"}
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,7 @@ def test_an_answer_that_comes_after_its_time_is_late_though_others_are_still_wai
     gate: threading.Event,
 ) -> None:
     late: Future[int] = Future()
+    late.set_running_or_notify_cancel()
     threading.Timer(0.05, lambda: late.set_result(1)).start()  # after .01 s, and before the other's second
 
     def patient() -> None:

@@ -1,11 +1,12 @@
 """Copies of one text that all stay."""
 
+from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.copies import best_of_lower_copies
 from context_engine.core.ranking.dedup import deduplicate
 
 
 def best(texts, values):
-    return best_of_lower_copies(deduplicate(texts, method="exact"), values)
+    return best_of_lower_copies(deduplicate([AnalysedText(text) for text in texts], method="exact"), values)
 
 
 def test_a_copy_has_at_least_the_value_of_those_after_it():

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
-from context_engine.core.ranking.dedup import Match, deduplicate
+from context_engine.core.ranking import dedup
+from context_engine.core.ranking.analysed import AnalysedText
+from context_engine.core.ranking.dedup import Match
 from context_engine.core.ranking.dedup_body import body
 from context_engine.core.text import tokens
 from context_engine.errors import InvalidRequest
@@ -22,6 +27,11 @@ PREAMBLE = (
     "This document is part of the Group Procedures Library of Meridian Harbour Bank. It binds all staff, branches and "
     "subsidiaries that carry on the activity it describes. Printed copies are uncontrolled.\n\n"
 )
+
+
+def deduplicate(texts: Sequence[str], **how: Any) -> list[Match | None]:
+    """Dedup of plain texts."""
+    return dedup.deduplicate([AnalysedText(text) for text in texts], **how)
 
 
 def test_near_duplicates_join_the_first_kept_text_and_say_how() -> None:

@@ -4,9 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_engine.core.ranking.diversity import Passed, choose
+from context_engine.core.ranking import diversity
+from context_engine.core.ranking.analysed import AnalysedText
+from context_engine.core.ranking.diversity import Passed
 
 A, B, C = ("s", "a"), ("s", "b"), ("s", "c")
+
+
+def choose(finals, documents, texts, **how):
+    """The choice among plain texts."""
+    return diversity.choose(finals, documents, [AnalysedText(text) for text in texts], **how)
 
 
 def test_without_limits_the_best_are_returned():

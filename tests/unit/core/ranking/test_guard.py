@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
-from context_engine.core.ranking.dedup import deduplicate
+from context_engine.core.ranking import dedup
+from context_engine.core.ranking.analysed import AnalysedText
+from context_engine.core.ranking.dedup import Match
 from context_engine.core.ranking.guard import allows
 
 FRAME = (
@@ -89,6 +94,8 @@ FORBIDDEN = [
     ("name", "The ceiling is that of the Rates desk.", "The ceiling is that of the Equity desk."),
     ("less-than sign", "A score < 5 closes the case.", "A score > 5 closes the case."),
     ("minus sign", "The floor of the rate is -5 points.", "The floor of the rate is 5 points."),
+    ("rating sign before a point", "The desk buys bonds rated AA-.", "The desk buys bonds rated AA."),
+    ("rating sign in quotes", 'It buys bonds rated "BBB-" alone.', 'It buys bonds rated "BBB" alone.'),
     ("rating sign", "The issuer holds the rating AA- today.", "The issuer holds the rating AA+ today."),
     ("Chinese negation", "交易员得在假期前持有隔夜头寸。", "交易员不得在假期前持有隔夜头寸。"),
     ("Chinese modal", "交易员必须在收市前报告超限。", "交易员可以在收市前报告超限。"),
@@ -118,6 +125,11 @@ ALLOWED = [
         "Hedges are not counted. A trader must report the excess. The limit is 5 %.",
     ),
 ]
+
+
+def deduplicate(texts: Sequence[str], **how: Any) -> list[Match | None]:
+    """Dedup of plain texts."""
+    return dedup.deduplicate([AnalysedText(text) for text in texts], **how)
 
 
 @pytest.mark.parametrize(("first", "second"), [pair[1:] for pair in FORBIDDEN], ids=[pair[0] for pair in FORBIDDEN])

@@ -6,12 +6,18 @@ from math import exp
 import pytest
 
 from context_engine.core.models import Chunk, RawAnswer, Score, ScoreKind
+from context_engine.core.ranking import lexical
+from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.candidates import pool
-from context_engine.core.ranking.lexical import lexical_scores
 from context_engine.core.ranking.relevance import measure, normalise_pool
 
 QUERY = "approval limit"
 TEXTS = ["The approval limit is five.", "A limit and a limit again.", "Approving a recipe.", "Canteen hours."]
+
+
+def lexical_scores(query, texts):
+    """The scores of plain texts."""
+    return lexical.lexical_scores(query, [AnalysedText(text) for text in texts])
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
 
 from context_engine.ingest import LOADERS
+from context_engine.ingest.loaded_document import NO_TEXT
 
 WORD, SHEET, NOTICE = "limit-breach-procedure.docx", "counterparty-limits.xlsx", "notice-641.pdf"
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)
@@ -123,7 +124,7 @@ def test_too_many_parts(refused, shipped, zipped):
 def test_xml_that_is_none(refused, shipped, zipped):
     broken = zipped(shipped(WORD), {"word/document.xml": lambda xml: xml[:500]})
     reason = refused(broken, "a.docx")
-    assert reason.startswith("has no text: it holds pictures, or nothing; word/document.xml is damaged (line ")
+    assert reason.startswith(f"{NO_TEXT}; word/document.xml is damaged (line ")
 
 
 def test_external_references_are_not_followed(one, saved, monkeypatch):

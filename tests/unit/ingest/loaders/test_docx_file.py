@@ -9,6 +9,7 @@ from docx.oxml.ns import nsdecls, qn
 
 from context_engine.core.models import DocumentRule
 from context_engine.ingest import chunks_of, prepare
+from context_engine.ingest.loaded_document import NO_TEXT
 
 
 @pytest.fixture
@@ -265,4 +266,4 @@ def test_bold_words_are_marked_and_a_bold_paragraph_is_not(text):
 
 
 def test_a_document_of_nothing(refused, saved):
-    assert refused(saved(docx.Document()), "a.docx") == "has no text: it holds pictures, or nothing"
+    assert refused(saved(docx.Document()), "a.docx") == NO_TEXT

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from context_engine.ingest import chunks_of, prepare
-from context_engine.ingest.loaded_document import page_at
+from context_engine.ingest.loaded_document import NO_TEXT, page_at
 
 
 class Pages(fpdf.FPDF):
@@ -313,7 +313,7 @@ def test_an_empty_page_is_not_told_as_a_picture(one, made):
 
 
 def test_a_document_of_empty_pages(refused, made):
-    assert refused(made(lambda pdf: pdf.add_page()), "a.pdf") == "has no text"
+    assert refused(made(lambda pdf: pdf.add_page()), "a.pdf") == NO_TEXT
 
 
 def test_a_password(refused, one, made):

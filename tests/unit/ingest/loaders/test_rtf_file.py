@@ -4,6 +4,7 @@ import pytest
 
 from context_engine.core.models import IngestSettings
 from context_engine.ingest import load
+from context_engine.ingest.loaded_document import NO_TEXT
 
 HEAD = r"{\rtf1\ansi\ansicpg1252\deff0{\fonttbl{\f0 Arial;}{\f1\fcharset204 Arial;}}"
 STYLES = r"{\stylesheet{\s0 Normal;}{\s1 heading 1;}{\s2 heading 2;}{\s9 Title;}}"
@@ -87,4 +88,4 @@ def test_properties_and_a_file_that_is_cut_off(one):
 
 def test_groups_without_end_and_without_text(refused):
     assert refused(b"{\\rtf1" + b"{" * 200_000, "a.rtf").endswith("groups nested too deep")
-    assert refused(b"{\\rtf1{\\pict 00}}", "a.rtf") == "has no text: it holds pictures, or nothing"
+    assert refused(b"{\\rtf1{\\pict 00}}", "a.rtf") == NO_TEXT

@@ -1,4 +1,4 @@
-"""The calls of one search to Dify: a hanging one gives its connection back, and each has its own result."""
+"""The calls of one search to Dify: what hangs gives its connection back, and each result says what happened."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import time
 
 from context_engine.adapters.sources.dify.fair_queue import FairQueue
 from context_engine.adapters.sources.dify.fanout import Ticket, ask_each
-from context_engine.errors import SourceError, SourceTimeout, SourceUnavailable
+from context_engine.core.concurrency.executor import EXECUTOR
+from context_engine.errors import SourceBusy, SourceError, SourceTimeout, SourceUnavailable
 
 
 def left_of(seconds):
@@ -41,19 +42,14 @@ def test_results_and_errors_come_in_the_order_of_the_jobs():
     assert "secret" not in str(found[2])
 
 
-def test_no_more_than_width_at_once():
-    busy, most, lock = [0], [0], threading.Lock()
+def test_where_no_thread_can_be_started_every_call_is_busy(monkeypatch):
+    def refuse(_thread):
+        raise RuntimeError("can't start new thread")
 
-    def job(_ticket):
-        with lock:
-            busy[0] += 1
-            most[0] = max(most[0], busy[0])
-        time.sleep(0.01)
-        with lock:
-            busy[0] -= 1
-
-    ask_each([job] * 12, width=3, left=left_of(30))
-    assert most[0] <= 3
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(EXECUTOR, "_idle", [])
+    found = ask_each([lambda _: 1] * 2, width=2, left=left_of(30))
+    assert [(type(one), str(one)) for one in found] == [(SourceBusy, "no thread could be started")] * 2
 
 
 def test_what_hangs_gives_its_connection_back_and_the_rest_is_told_apart():

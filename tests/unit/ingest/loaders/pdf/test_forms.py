@@ -3,6 +3,8 @@
 import fpdf
 import pytest
 
+from context_engine.ingest.loaded_document import NO_TEXT
+
 
 def text_field(name, value, more=""):
     return f"/Subtype /Widget /FT /Tx /T ({name}) /V ({value}) {more}"
@@ -72,7 +74,7 @@ def test_choices(one, form_pdf):
 
 
 def test_a_password_in_a_form_is_not_read(refused, form_pdf):
-    assert refused(form_pdf(fields=(text_field("pin", "hunter2", "/Ff 8192"),)), "a.pdf") == "has no text"
+    assert refused(form_pdf(fields=(text_field("pin", "hunter2", "/Ff 8192"),)), "a.pdf") == NO_TEXT
 
 
 def test_a_value_that_the_page_prints_at_its_place_is_read_once(one, form_pdf):
@@ -113,7 +115,7 @@ def test_a_stamp_that_draws_its_text_and_does_not_say_it(one, form_pdf):
 
 def test_links_and_the_windows_of_notes_say_nothing_of_their_own(refused, form_pdf):
     data = form_pdf("/Subtype /Link /Contents (to page 4)", "/Subtype /Popup /Contents (Check the limit.)")
-    assert refused(data, "a.pdf") == "has no text"
+    assert refused(data, "a.pdf") == NO_TEXT
 
 
 def test_notes_stand_with_their_page(one):
