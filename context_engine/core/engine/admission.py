@@ -92,20 +92,20 @@ def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnsw
         else:
             rejected += 1
     if rejected:
-        said = f"{rejected} chunk(s) without text were refused"
-        notices.append(Notice(NoticeCode.CHUNKS_REFUSED, source_id, said, {"count": rejected}))
+        message = f"{rejected} chunk(s) without text were refused"
+        notices.append(Notice(NoticeCode.CHUNKS_REFUSED, source_id, message, {"count": rejected}))
     retrieved_at = answer.retrieved_at
     if retrieved_at is not None and not _is_aware(retrieved_at):
         value = excerpt(retrieved_at)
-        said = f"retrieved_at {value} is not a moment with a time zone and counts as not known"
+        message = f"retrieved_at {value} is not a moment with a time zone and counts as not known"
         detail = {"field": "retrieved_at", "value": value}
-        notices.append(Notice(NoticeCode.FIELD_UNUSABLE, source_id, said, detail))
+        notices.append(Notice(NoticeCode.FIELD_UNUSABLE, source_id, message, detail))
         retrieved_at = None
     cut = answer.cut + max(len(chunks) - top_k, 0)
     further = len(notices) - _MOST_NOTICES
     if further > 0:
-        said = f"and {further} further notes"
-        notices[_MOST_NOTICES:] = [Notice(NoticeCode.NOTICES_LEFT_OUT, source_id, said, {"count": further})]
+        message = f"and {further} further notes"
+        notices[_MOST_NOTICES:] = [Notice(NoticeCode.NOTICES_LEFT_OUT, source_id, message, {"count": further})]
     failures = _failures(answer, source_id)
     known = about(source_id, notices)
     return ValidatedAnswer(tuple(kept), cut, rejected, known, retrieved_at, failures, answer.by_keywords is True)
@@ -218,9 +218,9 @@ def _with_valid_fields(chunk: Chunk, notices: list[Notice]) -> Chunk:
         value = chunk[index]
         if value is not default and not check(value):
             bad[name] = default
-            said = f"chunk {chunk_label(chunk)}: {name} {excerpt(value)} cannot be used and counts as not known"
+            message = f"chunk {chunk_label(chunk)}: {name} {excerpt(value)} cannot be used and counts as not known"
             detail = {"chunk_id": chunk_id_of(chunk), "field": name, "value": excerpt(value)}
-            notices.append(Notice(NoticeCode.FIELD_UNUSABLE, "", said, detail))
+            notices.append(Notice(NoticeCode.FIELD_UNUSABLE, "", message, detail))
     return chunk._replace(**bad) if bad else chunk
 
 
@@ -232,9 +232,9 @@ def _with_valid_scores(chunk: Chunk, notices: list[Notice]) -> Chunk:
         known = type(score) is Score and type(score.kind) is ScoreKind and is_valid_scorer(score.scorer)
         value = usable_score(score.kind, score.value) if known else None
         if value is None:
-            said = f"chunk {chunk_label(chunk)}: score {excerpt(score)} counts as absent"
+            message = f"chunk {chunk_label(chunk)}: score {excerpt(score)} counts as absent"
             detail = {"chunk_id": chunk_id_of(chunk), "value": excerpt(score)}
-            notices.append(Notice(NoticeCode.SCORE_UNUSABLE, "", said, detail))
+            notices.append(Notice(NoticeCode.SCORE_UNUSABLE, "", message, detail))
         else:
             kept.append(score if value is score.value else score._replace(value=value))
         changed = changed or value is None or value is not score.value

@@ -1,6 +1,6 @@
 """Stage 1: every source called at once, each with a time limit; what one does never holds up the others.
 
-Each source stands behind a bulkhead that bounds its parallel calls; while a call of a source is overdue the source is
+Each source is behind a bulkhead that bounds its parallel calls; while a call of a source is overdue the source is
 busy at once, so one that never returns costs one search its time limit, and neither the next searches nor process exit
 wait for it.
 """
@@ -66,7 +66,7 @@ class SourceBulkhead:
         """Call the source in another thread; the future never raises.
 
         Args:
-            query: what it is asked.
+            query: what to search for.
             left: seconds until the call is overdue.
             limit: most parallel calls.
         """

@@ -55,7 +55,7 @@ def is_valid_scorer(value: Any) -> bool:
 
 
 def sanitized_notice(note: Any, source_id: str) -> Notice:
-    """Return what a source said as a notice of it: texts of bounded length without keys, values that JSON can hold.
+    """Return a note of a source as a notice: texts of bounded length without secrets, values that JSON can hold.
 
     Args:
         note: a notice; a text becomes one of code `source_note`.
@@ -114,12 +114,12 @@ def _with_valid_text(chunk: Chunk, notices: list[Notice]) -> Chunk:
     if not changed:
         return chunk
     chunk = chunk._replace(**changed)
-    said = (
+    message = (
         f"chunk {chunk_label(chunk)}: {', '.join(changed)} held characters that are not valid Unicode, or NUL, or too "
         "many: they were replaced or cut"
     )
     detail = {"chunk_id": chunk.chunk_id, "fields": list(changed)}
-    notices.append(Notice(NoticeCode.TEXT_REPAIRED, "", said, detail))
+    notices.append(Notice(NoticeCode.TEXT_REPAIRED, "", message, detail))
     return chunk
 
 
@@ -129,9 +129,9 @@ def _with_bounded_data(chunk: Chunk, notices: list[Notice]) -> Chunk:
     extra, of_extra = sanitized_mapping(chunk.extra) if chunk.extra else (chunk.extra, ())
     for field, changes in (("metadata", of_metadata), ("extra", of_extra)):
         for change in changes:
-            said = f"chunk {chunk_label(chunk)}: {field} {change}"
+            message = f"chunk {chunk_label(chunk)}: {field} {change}"
             detail = {"chunk_id": chunk.chunk_id, "field": field, "change": change}
-            notices.append(Notice(NoticeCode.METADATA_REPAIRED, "", said, detail))
+            notices.append(Notice(NoticeCode.METADATA_REPAIRED, "", message, detail))
     if metadata is chunk.metadata and extra is chunk.extra:
         return chunk
     return chunk._replace(metadata=metadata, extra=extra)
