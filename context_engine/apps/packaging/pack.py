@@ -19,9 +19,8 @@ from context_engine.apps.packaging.manifest import MANIFEST
 from context_engine.apps.packaging.requirements import REQUIREMENTS, canonical, read_requirements
 from context_engine.apps.packaging.sign import sign
 from context_engine.apps.packaging.vendor import find_project, vendor_installed, vendor_project
-from context_engine.apps.packaging.wheels import Target, download_wheels
-from context_engine.core.models import Notice, NoticeCode
 from context_engine.apps.packaging.wheels import WheelTarget, download_wheels
+from context_engine.core.models import Notice, NoticeCode
 from context_engine.errors import ConfigError
 from context_engine.settings import ConfigPaths
 
