@@ -17,7 +17,7 @@ import click
 
 from context_engine import errors
 from context_engine.apps.cli import main as command_line
-from context_engine.core.models import DomainSpec, Settings
+from context_engine.core.models import GROUPS, DomainSpec, NoticeCode, Settings
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "reference"
@@ -30,19 +30,32 @@ def pages() -> dict[str, str]:
         "settings.md": settings_page(),
         "manifests.md": manifest_page(),
         "result.md": result_page(),
+        "notices.md": notices_page(),
         "errors.md": errors_page(),
         "cli.md": "\n".join(cli_page()),
     }
 
 
+_GROUPS = {
+    "search": "Set for one search (`search --set KEY=VALUE`, a call, a persona), a domain, or all.",
+    "index": "How documents are cut and indexed: a change takes effect with the next ingestion. A domain may set them.",
+    "limits": "Of the deployment; a domain may set them.",
+    "models": "Opened with the engine: one set for all searches, from files, variables or the pipeline config.",
+}
+
+
 def settings_page() -> str:
-    """Return the keys of `rag-pipeline.json`."""
+    """Return the keys of `rag-pipeline.json`, by group."""
     intro = (
-        "The keys of `config/rag-pipeline.json`; each can be set for a domain (`settings:` in its manifest), a persona "
-        "or the environment (`CONTEXT_ENGINE_<KEY>`) too, and most of them for one search (`search --set KEY=VALUE`). "
-        "`context-engine config show` says which value is in force and where it comes from."
+        "The keys of `config/rag-pipeline.json`, flat or nested under the name of their group. Each has a variable "
+        "`CONTEXT_ENGINE_<KEY>` too. `context-engine config show` says which value is in force and where it comes from."
     )
-    return _page("Settings", intro, *_tables("", Settings.model_json_schema()))
+    parts = []
+    for name, group in GROUPS.items():
+        schema = group.model_json_schema()
+        parts.append(f"## {name}\n\n{_GROUPS[name]}\n\n{_table(schema, schema.get('$defs', {}))}")
+    boosts = _tables("", {"$defs": Settings.model_json_schema()["$defs"]})
+    return _page("Settings", intro, *parts, *boosts)
 
 
 def manifest_page() -> str:
@@ -55,7 +68,7 @@ def manifest_page() -> str:
 
 def result_page() -> str:
     """Return the fields of a search's result."""
-    schema = json.loads((ROOT / "config/schemas/search-result-v1.json").read_text("utf-8"))
+    schema = json.loads((ROOT / "config/schemas/search-result-v1.1.json").read_text("utf-8"))
     return _page(
         "Search result",
         "What `search --json` writes, as a JSON Schema in `config/schemas`.",
@@ -144,6 +157,21 @@ def errors_page() -> str:
         "`code` is stable; a message may be reworded. Errors of a source appear in the result and do not end a search."
     )
     return _page("Errors", intro, f"```text\n{tree}\n```", "\n".join(rows))
+
+
+def notices_page() -> str:
+    """Return every code of a notice."""
+    intro = (
+        "A notice says what a reader should know of an answer, a configuration or a file. Programs decide by its "
+        "`code`, which keeps its meaning; the `message` is a sentence for people and may be reworded at any time. `subject` is "
+        "what the notice is about (a source, a setting, a file, a domain), `detail` holds the values in the message by "
+        "name, those of them that are known.\n\n`search --json` writes the notices of a search as `notices`, and their "
+        "messages as `warnings`, in the same order."
+    )
+    rows = ["| Code | Meaning | Detail |", "|---|---|---|"]
+    for code in sorted(NoticeCode):
+        rows.append(f"| `{code}` | {_cell(code.__doc__ or '')} | {', '.join(f'`{name}`' for name in code.fields)} |")
+    return _page("Notices", intro, "\n".join(rows))
 
 
 def cli_page() -> Iterator[str]:

@@ -201,7 +201,7 @@ def test_a_child_searches_though_every_lock_was_held_by_another_thread_at_the_fo
     found, errors = run(LOCKED, folder, env)
     assert found["good"], errors
     assert found["parent"]
-    kinds = {"Bulkhead", "DaemonExecutor", "FairQueue", "AnswerCache", "Workspace", "Pool", "Viewer", "Lock"}
+    kinds = {"Bulkhead", "DaemonExecutor", "FairQueue", "AnswerCache", "ApiClient", "Pool", "Viewer", "Lock"}
     assert kinds <= set(found["locks"])
 
 

@@ -61,7 +61,7 @@ def test_an_object_read_member_by_member_is_the_object(data, value, block):
 def test_a_value_alone_keeps_its_types(value):
     text = json.dumps(value)
     found = JsonReader().read(text)
-    assert (found.end, found.told) == (len(text), ())
+    assert (found.end, found.repairs) == (len(text), ())
     assert json.dumps(found.value) == text
 
 

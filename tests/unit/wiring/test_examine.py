@@ -229,7 +229,7 @@ def test_a_manifest_that_cannot_be_read_is_the_only_thing_said(tmp_path: Path) -
     from context_engine.settings import find_config
 
     report = check(find_config(None, env={}, cwd=tmp_path), env={})
-    assert len(report.problems) == 1 and report.warnings == ()
+    assert len(report.problems) == 1 and report.notices == ()
 
 
 @pytest.mark.parametrize(("source", "texts"), [(Examined(), ["a", "b"]), (Plain(), None)])
