@@ -4,7 +4,7 @@ ContextEngineError
 ├── InvalidRequest            a query, an option or a chunk that cannot be used
 │   ├── UnknownDomain         the domain is not registered; lists the known ones
 │   └── InvalidFilter         a filter that cannot be read
-├── ConfigError               a file, key or variable that cannot be used; says where and how to mend it
+├── ConfigError               a file, key or variable that cannot be used; says where and how to fix it
 │   ├── MissingVariable       ${NAME} is not set
 │   └── MissingExtra          an optional dependency is not installed; names the extra
 ├── SourceError               one source could not answer (retryable, retry_after_s)
@@ -148,7 +148,7 @@ class ConfigError(ContextEngineError):
     """A file, key or variable of the configuration that cannot be used.
 
     Args:
-        problem: what is wrong and how to mend it, one sentence or two.
+        problem: what is wrong and how to fix it, one sentence or two.
         file: the file it stands in, if any.
         key: the dotted key inside the file, if any.
     """

@@ -1,4 +1,4 @@
-"""The seed's API: chunk dicts in, ranked chunk dicts with `_provenance` out. Thin over the engine.
+"""The dict API: chunk dicts in, ranked chunk dicts with `_provenance` out. Thin over the engine.
 
     from context_engine.rag import create_rag_pipeline, retrieve, rerank
 
@@ -126,7 +126,7 @@ def rerank(query: str, chunks: Iterable[Mapping[str, Any]], top_k: int = 8) -> C
 def dify_kb_adapter(
     *, config_dir: str | Path | None = None, stage: str | None = None, timeout_s: float = 10.0
 ) -> DifyAdapter:
-    """Return the seed's `dify_kb_adapter`: a function (query, domain, top_k) over the Dify sources of each domain.
+    """Return a function (query, domain, top_k) over the Dify sources of each domain.
 
         adapter = dify_kb_adapter()
         chunks = retrieve("risk assessment framework", domain="NPA", options={"adapter": adapter})

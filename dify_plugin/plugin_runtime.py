@@ -13,7 +13,7 @@ from dify_plugin.entities import I18nObject, ParameterOption
 from dify_plugin.entities.tool import ToolInvokeMessage
 
 from context_engine import Caller
-from context_engine.apps.dify.answer import Answer
+from context_engine.apps.dify.answer import ToolOutput
 from context_engine.apps.dify.catalogue import domain_titles
 from context_engine.apps.dify.credentials import Credentials
 from context_engine.apps.dify.engines import Engines, open_engine
@@ -40,7 +40,7 @@ def caller_of(tool: Tool) -> Caller:
     )
 
 
-def messages(tool: Tool, answer: Answer) -> Generator[ToolInvokeMessage, None, None]:
+def messages(tool: Tool, answer: ToolOutput) -> Generator[ToolInvokeMessage, None, None]:
     """Yield an answer as Dify's messages.
 
     Texts are streamed: Dify's tool node closes every variable with an empty chunk, and an Answer node prints the chunks

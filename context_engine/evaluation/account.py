@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from context_engine.core.models import Notice
 from context_engine.evaluation.corpus import Corpus
-from context_engine.evaluation.gold import Hit
+from context_engine.evaluation.gold import GoldHit
 from context_engine.evaluation.run import Run
 from context_engine.evaluation.statistics import percentile
 
 __all__ = [
     "Latency",
-    "Stage",
+    "LossStage",
     "Tokens",
     "Trouble",
     "latency",
@@ -34,7 +34,7 @@ class Latency(NamedTuple):
     most: float
 
 
-class Stage(NamedTuple):
+class LossStage(NamedTuple):
     """One stage over all questions: candidates in and out on average, and its time in milliseconds."""
 
     name: str
@@ -77,7 +77,7 @@ def latency(run: Run) -> Latency:
     return Latency(percentile(times, 0.5), percentile(times, 0.95), average, max(times, default=0.0))
 
 
-def stages(run: Run) -> list[Stage]:
+def stages(run: Run) -> list[LossStage]:
     """Return the funnel: each stage in its order with its means."""
     held: dict[str, list[tuple[int, int, float]]] = {}
     for answer in run.answers:
@@ -87,7 +87,7 @@ def stages(run: Run) -> list[Stage]:
     for name, rows in held.items():
         times = [row[2] for row in rows]
         entered, left = (sum(row[place] for row in rows) / len(rows) for place in (0, 1))
-        out.append(Stage(name, entered, left, percentile(times, 0.5), percentile(times, 0.95)))
+        out.append(LossStage(name, entered, left, percentile(times, 0.5), percentile(times, 0.95)))
     return out
 
 
@@ -102,7 +102,7 @@ def troubles_of(searches: Iterable[Sequence[Notice]]) -> list[Trouble]:
     return [Trouble(name, counts[name], problem) for name, problem in first.items()]
 
 
-def tier_shares(rankings: Sequence[Sequence[Hit]], top_k: int) -> Mapping[int, float]:
+def tier_shares(rankings: Sequence[Sequence[GoldHit]], top_k: int) -> Mapping[int, float]:
     """Return the share of each tier among the first top_k chunks of all rankings; {} where nothing is returned."""
     counts = Counter(hit.identity.tier for hits in rankings for hit in hits[:top_k] if hit.identity.tier is not None)
     total = sum(counts.values())

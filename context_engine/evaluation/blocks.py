@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["Block", "Figure", "Report", "Section", "Table", "Text", "Tile"]
+__all__ = ["Block", "Figure", "ReportDocument", "ReportSection", "Table", "Text", "Tile"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ Block = Text | Table | Figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class ReportSection:
     """A heading with what stands below it.
 
     Attributes:
@@ -72,11 +72,11 @@ class Tile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class ReportDocument:
     """A report."""
 
     title: str
     lead: str
     tiles: Sequence[Tile]
-    sections: Sequence[Section]
+    sections: Sequence[ReportSection]
     notes: Sequence[str] = ()

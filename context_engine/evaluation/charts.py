@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 __all__ = [
     "Bar",
-    "Interval",
-    "Line",
+    "IntervalBar",
+    "LineSeries",
     "bars",
     "differences",
     "histogram",
@@ -37,7 +37,7 @@ class Bar(NamedTuple):
     series: int = 0
 
 
-class Interval(NamedTuple):
+class IntervalBar(NamedTuple):
     """A mean with its interval."""
 
     label: str
@@ -47,7 +47,7 @@ class Interval(NamedTuple):
     series: int = 0
 
 
-class Line(NamedTuple):
+class LineSeries(NamedTuple):
     """A curve through (x, y) points."""
 
     label: str
@@ -91,7 +91,7 @@ def _steps(low: float, high: float) -> list[float]:
     return [round(one, 9) for one in found if low - 1e-9 <= one <= high + size * 0.001]
 
 
-def intervals(rows: Sequence[Interval], title: str) -> str:
+def intervals(rows: Sequence[IntervalBar], title: str) -> str:
     """Draw means as dots on a common axis with their 95 % intervals as bars; two series share a line."""
     labels = list(dict.fromkeys(row.label for row in rows))
     low = max(0.0, int(min((row.low for row in rows), default=0) * 10 - 0.5) / 10)
@@ -149,7 +149,7 @@ def bars(rows: Sequence[Bar], title: str) -> str:
 
 
 def lines(
-    rows: Sequence[Line], title: str, *, x_label: str = "", percent: bool = False, mark: float | None = None
+    rows: Sequence[LineSeries], title: str, *, x_label: str = "", percent: bool = False, mark: float | None = None
 ) -> str:
     """Draw curves over a common axis from 0 to 1; `mark` is a vertical line at an x."""
     left, top, height = 44.0, 12.0, 220.0

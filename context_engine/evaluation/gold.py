@@ -11,7 +11,7 @@ from context_engine.core.models import Chunk
 from context_engine.core.text import content_sha256
 from context_engine.evaluation.qrels import EXACT
 
-__all__ = ["GoldIndex", "Hit", "Identity", "gold_of", "identity_of", "ranked_ids", "resolved"]
+__all__ = ["GoldHit", "GoldIndex", "Identity", "gold_of", "identity_of", "ranked_ids", "resolved"]
 
 _HASH: Final = re.compile(r"(?:sha256:([0-9a-f]{8,64})|([0-9a-f]{12,64}))")
 _HEADING: Final = re.compile(r"^#+ (\d[\w.()]*) ", re.MULTILINE)
@@ -33,7 +33,7 @@ class Identity(NamedTuple):
     tier: int | None = None
 
 
-class Hit(NamedTuple):
+class GoldHit(NamedTuple):
     """A returned chunk.
 
     Attributes:
@@ -89,7 +89,7 @@ def _prefix(name: str) -> str:
     return (found[1] or found[2]) if found else ""
 
 
-def ranked_ids(hits: Sequence[Hit], gold: Mapping[str, int]) -> list[tuple[str, str]]:
+def ranked_ids(hits: Sequence[GoldHit], gold: Mapping[str, int]) -> list[tuple[str, str]]:
     """Return (name, chunk id) of each place in a ranking, best first, each gold id once.
 
     A chunk that is gold stands under its gold id, any other under its own. What repeats a gold id that stands above

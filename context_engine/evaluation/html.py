@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from context_engine.evaluation.blocks import Block, Figure, Report, Section, Table, Text, Tile
+from context_engine.evaluation.blocks import Block, Figure, ReportDocument, ReportSection, Table, Text, Tile
 
 __all__ = ["to_html"]
 
@@ -16,7 +16,7 @@ _HERE: Final = Path(__file__).resolve().parent
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
-def to_html(report: Report) -> str:
+def to_html(report: ReportDocument) -> str:
     """Return a report as a page; it loads nothing."""
     style, script = ((_HERE / "page" / name).read_text("utf-8") for name in ("report.css", "report.js"))
     notes = "".join(f"<p class=note>{escape(note)}</p>" for note in report.notes)
@@ -38,14 +38,14 @@ def _tile(tile: Tile) -> str:
     return f"<div class=tile><h2>{escape(tile.label)}</h2><b>{escape(tile.value)}</b>{note}{change}</div>"
 
 
-def _columns(sections: Sequence[Section]) -> str:
+def _columns(sections: Sequence[ReportSection]) -> str:
     """Set neighbours that are not wide in two columns."""
     runs = groupby(sections, key=lambda one: one.wide)
     parts = ((wide, "".join(map(_section, some))) for wide, some in runs)
     return "".join(part if wide else f"<div class=columns>{part}</div>" for wide, part in parts)
 
 
-def _section(section: Section) -> str:
+def _section(section: ReportSection) -> str:
     kind = " class=wide" if section.wide else ""
     return f"<section{kind}>\n<h2>{escape(section.title)}</h2>\n{''.join(map(_block, section.blocks))}</section>\n"
 

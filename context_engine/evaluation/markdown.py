@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from context_engine.evaluation.blocks import Block, Report, Table, Text
+from context_engine.evaluation.blocks import Block, ReportDocument, Table, Text
 
 __all__ = ["to_markdown"]
 
@@ -14,7 +14,7 @@ MOST_ROWS: Final = 200
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>|])")
 
 
-def to_markdown(report: Report) -> str:
+def to_markdown(report: ReportDocument) -> str:
     """Return a report as Markdown; drawings are left out, and tables are cut after 200 rows."""
     lines = [f"# {_escaped(report.title)}", "", _escaped(report.lead), ""]
     lines += [f"> {_escaped(note)}\n" for note in report.notes]
@@ -26,7 +26,7 @@ def to_markdown(report: Report) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _tiles(report: Report) -> list[list[str]]:
+def _tiles(report: ReportDocument) -> list[list[str]]:
     return [[tile.label, tile.value, tile.note, tile.change] for tile in report.tiles]
 
 

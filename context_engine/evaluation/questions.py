@@ -12,7 +12,7 @@ from typing import Any, Final
 from context_engine.core.models.request import checked_query
 from context_engine.errors import ConfigError, InvalidRequest
 
-__all__ = ["Question", "json_lines", "lines_of", "read_questions", "rejected"]
+__all__ = ["EvalQuestion", "json_lines", "lines_of", "read_questions", "rejected"]
 
 _ID: Final = ("id", "query_id", "qid", "_id")
 _TEXT: Final = ("text", "query", "question")
@@ -21,7 +21,7 @@ _READ: Final = frozenset({*_ID, *_TEXT, "domain", "as_of", "answers", "gold", "n
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class EvalQuestion:
     """One question.
 
     Attributes:
@@ -82,7 +82,7 @@ def json_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
         yield number, row
 
 
-def read_questions(path: Path) -> tuple[Question, ...]:
+def read_questions(path: Path) -> tuple[EvalQuestion, ...]:
     """Return the questions of a file, in its order.
 
     JSON Lines (`.jsonl`, `.json`): "id", "text" or "query", optionally "domain", "as_of" and "answers" (gold ids, or
@@ -93,7 +93,7 @@ def read_questions(path: Path) -> tuple[Question, ...]:
         ConfigError: the file or a line of it cannot be used, an id stands for two questions, or there is no question.
     """
     rows = _from_json(path) if path.suffix in (".jsonl", ".json", ".ndjson") else _from_tabs(path)
-    found: dict[str, Question] = {}
+    found: dict[str, EvalQuestion] = {}
     for number, question in rows:
         other = found.get(question.id)
         if other is not None and other.asks != question.asks:
@@ -107,7 +107,7 @@ def read_questions(path: Path) -> tuple[Question, ...]:
     return tuple(found.values())
 
 
-def _from_tabs(path: Path) -> Iterator[tuple[int, Question]]:
+def _from_tabs(path: Path) -> Iterator[tuple[int, EvalQuestion]]:
     for place, (number, line) in enumerate(lines_of(path)):
         name, tab, text = line.partition("\t")
         if not tab:
@@ -116,10 +116,10 @@ def _from_tabs(path: Path) -> Iterator[tuple[int, Question]]:
             raise rejected(path, number, "the question lacks an id")
         if place == 0 and name.strip().lower() in _ID and text.strip().lower() in _TEXT:
             continue  # a heading
-        yield number, Question(id=name.strip(), text=_query(path, number, text.strip()))
+        yield number, EvalQuestion(id=name.strip(), text=_query(path, number, text.strip()))
 
 
-def _from_json(path: Path) -> Iterator[tuple[int, Question]]:
+def _from_json(path: Path) -> Iterator[tuple[int, EvalQuestion]]:
     for number, row in json_lines(path):
         name, text = _first(row, _ID), _first(row, _TEXT)
         if name is None or text is None:
@@ -127,7 +127,7 @@ def _from_json(path: Path) -> Iterator[tuple[int, Question]]:
             raise rejected(path, number, f"the question lacks {missing}")
         yield (
             number,
-            Question(
+            EvalQuestion(
                 id=str(name),
                 text=_query(path, number, text),
                 domain=str(row["domain"]) if row.get("domain") else None,

@@ -7,7 +7,7 @@ from typing import Final
 
 from context_engine.core.models import messages
 from context_engine.evaluation import cost_sections, sections
-from context_engine.evaluation.blocks import Report, Section, Tile
+from context_engine.evaluation.blocks import ReportDocument, ReportSection, Tile
 from context_engine.evaluation.compared import Compared
 from context_engine.evaluation.statistics import Paired
 from context_engine.evaluation.words import shown, signed
@@ -18,12 +18,12 @@ __all__ = ["evaluation_report"]
 SHOWN_TILES: Final = 6
 
 
-def evaluation_report(compared: Compared, *, title: str) -> Report:
+def evaluation_report(compared: Compared, *, title: str) -> ReportDocument:
     """Return the report."""
     ours, baseline = compared.ours, compared.baseline
     lead = f"{ours.name}: {len(compared.session.qrels)} judged questions"
     lead += f", against {baseline.name}." if baseline is not None else "."
-    return Report(
+    return ReportDocument(
         title=title,
         lead=lead,
         tiles=[_tile(compared, measure) for measure in ours.measures[:SHOWN_TILES]],
@@ -32,7 +32,7 @@ def evaluation_report(compared: Compared, *, title: str) -> Report:
     )
 
 
-def _sections(compared: Compared) -> Sequence[Section]:
+def _sections(compared: Compared) -> Sequence[ReportSection]:
     return (
         sections.measures(compared),
         sections.depth(compared),

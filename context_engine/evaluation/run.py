@@ -25,8 +25,8 @@ from context_engine.core.models.chunk import NOTHING
 from context_engine.core.protocols import TokenCounter
 from context_engine.core.text import content_sha256
 from context_engine.errors import RetrievalFailed
-from context_engine.evaluation.gold import Hit, Identity, identity_of
-from context_engine.evaluation.questions import Question
+from context_engine.evaluation.gold import GoldHit, Identity, identity_of
+from context_engine.evaluation.questions import EvalQuestion
 from context_engine.settings import Setting
 from context_engine.settings.layers import with_layer
 
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SILENT",
-    "Answer",
     "Depth",
     "Progress",
+    "QuestionAnswer",
     "Run",
     "answer_of",
     "ask",
@@ -82,7 +82,7 @@ class Depth:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class QuestionAnswer:
     """What came of one question.
 
     Attributes:
@@ -94,10 +94,10 @@ class Answer:
         troubles: who did not do its part (a source, the reranker) as subject, and why.
     """
 
-    question: Question
+    question: EvalQuestion
     domain: str
-    hits: tuple[Hit, ...] = ()
-    without_authority: tuple[Hit, ...] = ()
+    hits: tuple[GoldHit, ...] = ()
+    without_authority: tuple[GoldHit, ...] = ()
     pool: Mapping[Key, Identity] = field(default_factory=dict)
     fates: tuple[Fate, ...] = ()
     stages: tuple[StageTrace, ...] = ()
@@ -120,11 +120,11 @@ class Run:
 
     name: str
     depth: Depth
-    answers: tuple[Answer, ...]
+    answers: tuple[QuestionAnswer, ...]
     settings: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     embedder: EmbedderUse | None = None
 
-    def read(self, *, authority: bool = True) -> list[tuple[Hit, ...]]:
+    def read(self, *, authority: bool = True) -> list[tuple[GoldHit, ...]]:
         """Return for each question the chunks a reader is given, without authority in the order that gives."""
         found = ((one.hits if authority else one.without_authority, one.domain) for one in self.answers)
         return [hits[: self.depth.read(domain)] for hits, domain in found]
@@ -132,7 +132,7 @@ class Run:
 
 def run_questions(
     engine: Engine,
-    questions: Sequence[tuple[Question, str]],
+    questions: Sequence[tuple[EvalQuestion, str]],
     *,
     name: str,
     depth: Depth,
@@ -151,7 +151,7 @@ def run_questions(
     Raises:
         InvalidRequest, ConfigError: as `Engine.search`.
     """
-    answers: list[Answer] = []
+    answers: list[QuestionAnswer] = []
     settings: dict[str, Mapping[str, Mapping[str, Any]]] = {}
     if questions:
         ask(engine, *questions[0], depth=depth, as_of=as_of)
@@ -160,7 +160,9 @@ def run_questions(
         result, failed = ask(engine, question, domain, depth=depth, as_of=as_of)
         elapsed = (time.perf_counter() - started) * 1000.0
         if result is None:
-            answers.append(Answer(question=question, domain=domain, elapsed_ms=elapsed, failed=True, troubles=SILENT))
+            answers.append(
+                QuestionAnswer(question=question, domain=domain, elapsed_ms=elapsed, failed=True, troubles=SILENT)
+            )
         else:
             kept = answer_of(result, question, depth=depth, counter=counter, authority=authority)
             answers.append(replace(kept, elapsed_ms=elapsed, failed=failed))
@@ -172,7 +174,7 @@ def run_questions(
 
 def ask(
     engine: Engine,
-    question: Question,
+    question: EvalQuestion,
     domain: str,
     *,
     depth: Depth,
@@ -194,23 +196,23 @@ def ask(
 
 def answer_of(
     result: SearchResult,
-    question: Question,
+    question: EvalQuestion,
     *,
     depth: Depth,
     counter: TokenCounter | None = None,
     authority: bool = False,
-) -> Answer:
+) -> QuestionAnswer:
     """Return what evaluation keeps of a result; context tokens with a counter, the order without boost if asked for.
 
     The sources were asked for what a reader is given; what is ranked below is computed from their answers.
     """
     pool, ranking = _pool(result), _with_rest(result.chunks, result, depth)
-    tokens, plain = 0, tuple[Hit, ...]()
+    tokens, plain = 0, tuple[GoldHit, ...]()
     if counter is not None:
         tokens = from_result(replace(result, chunks=ranking[: depth.read(result.domain)]), counter=counter).tokens
     if authority:
         plain = hits_of(with_settings(result, _NO_AUTHORITY), depth)
-    return Answer(
+    return QuestionAnswer(
         question=question,
         domain=result.domain,
         hits=_hits(ranking, pool),
@@ -246,7 +248,7 @@ def with_settings(result: SearchResult, layer: Mapping[str, Setting]) -> SearchR
     return changed if changed.settings.values.reranking_enabled else replace(changed, rerank_scores={})
 
 
-def hits_of(result: SearchResult, depth: Depth) -> tuple[Hit, ...]:
+def hits_of(result: SearchResult, depth: Depth) -> tuple[GoldHit, ...]:
     """Return the ranking of a result whose stage 2 is still to be computed, as deep as measures look."""
     read: tuple[RankedChunk, ...] = ()
     if result.settings.values.mmr_lambda is not None:  # what is read is not the head of a longer list
@@ -278,11 +280,11 @@ def _pool(result: SearchResult) -> dict[Key, Identity]:
     return pool
 
 
-def _hits(chunks: Iterable[RankedChunk], pool: Mapping[Key, Identity]) -> tuple[Hit, ...]:
+def _hits(chunks: Iterable[RankedChunk], pool: Mapping[Key, Identity]) -> tuple[GoldHit, ...]:
     return tuple(_hit(chunk, pool) for chunk in chunks)
 
 
-def _hit(chunk: RankedChunk, pool: Mapping[Key, Identity]) -> Hit:
+def _hit(chunk: RankedChunk, pool: Mapping[Key, Identity]) -> GoldHit:
     own = pool.get((chunk.source_id, chunk.chunk_id)) or identity_of(chunk.source_id, chunk.chunk_id, chunk.chunk)
     copies = [
         pool.get((one.source_id, one.chunk_id))
@@ -290,4 +292,4 @@ def _hit(chunk: RankedChunk, pool: Mapping[Key, Identity]) -> Hit:
         for one in chunk.also_in
     ]
     copies = [one._replace(tier=member.authority_tier) for one, member in zip(copies, chunk.also_in)]
-    return Hit(own._replace(tier=chunk.authority_tier), chunk.final, tuple(copies))
+    return GoldHit(own._replace(tier=chunk.authority_tier), chunk.final, tuple(copies))

@@ -12,8 +12,8 @@ from context_engine.core.engine import Engine
 from context_engine.core.models import SearchRequest
 from context_engine.errors import InvalidRequest, RetrievalFailed
 from context_engine.evaluation import charts
-from context_engine.evaluation.blocks import Figure, Report, Section, Table, Text, Tile
-from context_engine.evaluation.questions import Question
+from context_engine.evaluation.blocks import Figure, ReportDocument, ReportSection, Table, Text, Tile
+from context_engine.evaluation.questions import EvalQuestion
 from context_engine.evaluation.run import Progress
 from context_engine.evaluation.statistics import percentile
 from context_engine.evaluation.words import cut
@@ -86,7 +86,7 @@ class Calibration:
 
 def best_signals(
     engine: Engine,
-    questions: Sequence[tuple[Question, str]],
+    questions: Sequence[tuple[EvalQuestion, str]],
     *,
     as_of: date | None = None,
     progress: Progress | None = None,
@@ -157,12 +157,14 @@ def _separation(inside: Sequence[float], outside: Sequence[float]) -> float:
     return won / (len(inside) * len(outside))
 
 
-def scope_report(found: Calibration, *, title: str, texts: Mapping[str, str], notes: Sequence[str] = ()) -> Report:
+def scope_report(
+    found: Calibration, *, title: str, texts: Mapping[str, str], notes: Sequence[str] = ()
+) -> ReportDocument:
     """Return the calibration as a report; `texts` are the questions by id."""
     chosen, current = found.chosen, found.current
     curves = [
-        charts.Line("in scope, kept", [(one.threshold, one.kept) for one in found.table], 0),
-        charts.Line("out of scope, turned away", [(one.threshold, one.turned_away) for one in found.table], 1),
+        charts.LineSeries("in scope, kept", [(one.threshold, one.kept) for one in found.table], 0),
+        charts.LineSeries("out of scope, turned away", [(one.threshold, one.turned_away) for one in found.table], 1),
     ]
     key, sets = charts.key([curve.label for curve in curves]), charts.key(["in scope", "out of scope"])
     svg = charts.lines(curves, "Trade-off", x_label="scope_threshold", percent=True, mark=chosen.threshold)
@@ -172,7 +174,7 @@ def scope_report(found: Calibration, *, title: str, texts: Mapping[str, str], no
     lead = f"{len(ins)} questions in scope, {len(outs)} out of scope. Medians of the signal: "
     lead += f"{percentile(ins, 0.5):.2f} and {percentile(outs, 0.5):.2f}."
     said = "A question is turned away where the best absolute relevance among its candidates is below the threshold."
-    return Report(
+    return ReportDocument(
         title=title,
         lead=lead,
         notes=notes,
@@ -184,11 +186,13 @@ def scope_report(found: Calibration, *, title: str, texts: Mapping[str, str], no
             Tile(label="Separation", value=f"{found.separation:.3f}", note="area under the ROC curve"),
         ],
         sections=[
-            Section(title="Trade-off", blocks=[Figure(svg=svg, caption=key + "Dashed: what keeps enough.")]),
-            Section(title="Best signal of each question", blocks=[Figure(svg=spread, caption=sets), Text(said)]),
-            Section(title="Thresholds", blocks=[Table(columns=["threshold", "in kept", "out turned away"], rows=rows)]),
-            Section(title="In scope with the weakest signal", blocks=[_weakest(found.inside, texts)]),
-            Section(title="Out of scope with the strongest", blocks=[_weakest(found.outside, texts, -1)]),
+            ReportSection(title="Trade-off", blocks=[Figure(svg=svg, caption=key + "Dashed: what keeps enough.")]),
+            ReportSection(title="Best signal of each question", blocks=[Figure(svg=spread, caption=sets), Text(said)]),
+            ReportSection(
+                title="Thresholds", blocks=[Table(columns=["threshold", "in kept", "out turned away"], rows=rows)]
+            ),
+            ReportSection(title="In scope with the weakest signal", blocks=[_weakest(found.inside, texts)]),
+            ReportSection(title="Out of scope with the strongest", blocks=[_weakest(found.outside, texts, -1)]),
         ],
     )
 

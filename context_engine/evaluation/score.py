@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 
 from context_engine.core.models import Outcome
 from context_engine.core.models.chunk import NOTHING
-from context_engine.evaluation.gold import Hit, Identity, gold_of, ranked_ids
+from context_engine.evaluation.gold import GoldHit, Identity, gold_of, ranked_ids
 from context_engine.evaluation.metrics import Scores, mean, measured
 from context_engine.evaluation.qrels import Qrels, Rejected
-from context_engine.evaluation.run import Answer, Run
+from context_engine.evaluation.run import QuestionAnswer, Run
 from context_engine.evaluation.statistics import Interval, Paired, bootstrap, paired_bootstrap
 
 __all__ = ["NOT_FOUND", "RETURNED", "GoldFate", "Scored", "gold_fates", "rankings_of", "score_rankings", "score_run"]
@@ -79,7 +79,7 @@ def score_run(run: Run, qrels: Qrels, measures: Sequence[str], rejected: Rejecte
 
 def score_rankings(
     name: str,
-    hits: Mapping[str, Sequence[Hit]],
+    hits: Mapping[str, Sequence[GoldHit]],
     qrels: Qrels,
     measures: Sequence[str],
     *,
@@ -106,7 +106,7 @@ def score_rankings(
     )
 
 
-def _as_ranked(rejected: Rejected, hits: Mapping[str, Sequence[Hit]]) -> Rejected:
+def _as_ranked(rejected: Rejected, hits: Mapping[str, Sequence[GoldHit]]) -> Rejected:
     """Return what was rejected, with the id of each chunk that a rejected gold id names."""
     return {
         question: {*held, *(hit.identity.chunk_id for hit in hits.get(question, ()) if gold_of(hit.identity, held))}
@@ -129,7 +129,7 @@ def _measured(
     return {name: {**held, **over[name]} for name, held in scores.items()}
 
 
-def _scores(hits: Iterable[Hit]) -> dict[str, float]:
+def _scores(hits: Iterable[GoldHit]) -> dict[str, float]:
     """Return the score of each chunk id; a merged copy has its survivor's."""
     out: dict[str, float] = {}
     for hit in hits:
@@ -140,11 +140,11 @@ def _scores(hits: Iterable[Hit]) -> dict[str, float]:
 
 def rankings_of(
     file: Mapping[str, Sequence[tuple[str, float]]], known: Mapping[str, Identity]
-) -> dict[str, tuple[Hit, ...]]:
+) -> dict[str, tuple[GoldHit, ...]]:
     """Return the rankings of a run file, each chunk with all it can be called by, as far as it is known."""
 
-    def hit(name: str, score: float) -> Hit:
-        return Hit(known.get(name) or Identity("", name, frozenset({name})), score)
+    def hit(name: str, score: float) -> GoldHit:
+        return GoldHit(known.get(name) or Identity("", name, frozenset({name})), score)
 
     return {question: tuple(hit(*place) for place in places) for question, places in file.items()}
 
@@ -158,7 +158,7 @@ def gold_fates(run: Run, qrels: Qrels) -> list[GoldFate]:
     ]
 
 
-def _fates(answer: Answer, gold: Mapping[str, int], top_k: int) -> list[GoldFate]:
+def _fates(answer: QuestionAnswer, gold: Mapping[str, int], top_k: int) -> list[GoldFate]:
     ranks: dict[str, tuple[int, int | None]] = {}
     for rank, hit in enumerate(answer.hits[:top_k], start=1):
         for one in (hit.identity, *hit.copies):
@@ -173,7 +173,7 @@ def _fates(answer: Answer, gold: Mapping[str, int], top_k: int) -> list[GoldFate
     ]
 
 
-def _furthest(answer: Answer, gold: str) -> str:
+def _furthest(answer: QuestionAnswer, gold: str) -> str:
     """Return the stage up to which the best candidate of a gold answer came."""
     fates = {(fate.source_id, fate.chunk_id): fate for fate in answer.fates}
     stages = []

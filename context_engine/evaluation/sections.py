@@ -9,7 +9,7 @@ from typing import Final
 
 from context_engine.core.models import Settings
 from context_engine.evaluation import charts
-from context_engine.evaluation.blocks import Figure, Section, Table, Text
+from context_engine.evaluation.blocks import Figure, ReportSection, Table, Text
 from context_engine.evaluation.compared import Compared
 from context_engine.evaluation.qrels import EXACT
 from context_engine.evaluation.score import NOT_FOUND, RETURNED, Scored, gold_fates
@@ -50,11 +50,11 @@ def _colours(compared: Compared) -> str:
     return charts.key([one.name for one in compared.both]) if compared.baseline is not None else ""
 
 
-def measures(compared: Compared) -> Section:
+def measures(compared: Compared) -> ReportSection:
     """Means with intervals, and the paired differences."""
     ours, baseline = compared.ours, compared.baseline
     dots = [
-        charts.Interval(measure, *one.interval(measure), series)
+        charts.IntervalBar(measure, *one.interval(measure), series)
         for measure in ours.measures
         for series, one in enumerate(compared.both)
     ]
@@ -71,10 +71,12 @@ def measures(compared: Compared) -> Section:
     columns += ["baseline", "difference", "95 %, paired", "p", "won / lost / even"] if baseline is not None else []
     key = _colours(compared) + "The bar is the 95 % interval of the mean."
     figure = Figure(svg=charts.intervals(dots, "Means with 95 % intervals"), caption=key)
-    return Section(title="Measures", blocks=[figure, Table(columns=columns, rows=rows)], wide=baseline is not None)
+    return ReportSection(
+        title="Measures", blocks=[figure, Table(columns=columns, rows=rows)], wide=baseline is not None
+    )
 
 
-def depth(compared: Compared) -> Section:
+def depth(compared: Compared) -> ReportSection:
     """Recall at every depth."""
     drawn = []
     for series, one in enumerate(compared.both):
@@ -85,17 +87,17 @@ def depth(compared: Compared) -> Section:
                 for question, held in compared.session.qrels.items()
             ]
             points.append((float(k), sum(found) / len(found)))
-        drawn.append(charts.Line(one.name, points, series))
+        drawn.append(charts.LineSeries(one.name, points, series))
     svg = charts.lines(drawn, "Recall by depth", x_label="chunks read", percent=True)
     caption = _colours(compared) + "Share of the gold answers among the first chunks, mean of questions."
-    return Section(title="Recall by depth", blocks=[Figure(svg=svg, caption=caption)])
+    return ReportSection(title="Recall by depth", blocks=[Figure(svg=svg, caption=caption)])
 
 
-def losses(compared: Compared) -> Section:
+def losses(compared: Compared) -> ReportSection:
     """Where gold answers are lost."""
     run = compared.ours.run
     if run is None:
-        return Section(title="", blocks=[])
+        return ReportSection(title="", blocks=[])
     fates = gold_fates(run, compared.session.qrels)
     counts = Counter(fate.stage for fate in fates)
     total = len(fates)
@@ -110,10 +112,10 @@ def losses(compared: Compared) -> Section:
     lead = f"{counts[RETURNED]} of {total} gold answers are among the first {run.depth} chunks."
     figure = Figure(svg=charts.bars(bars, "Gold answers left after each stage"), caption=lead)
     table = Table(columns=["<lost because", "answers", "<what may help"], rows=rows)
-    return Section(title="Where gold answers are lost", blocks=[figure, table])
+    return ReportSection(title="Where gold answers are lost", blocks=[figure, table])
 
 
-def spread(compared: Compared) -> Section:
+def spread(compared: Compared) -> ReportSection:
     """How many questions do how well."""
     measure = compared.primary
     values = [[held[measure] for held in one.scores.values()] for one in compared.both]
@@ -121,10 +123,10 @@ def spread(compared: Compared) -> Section:
     zero = sum(value == 0.0 for value in values[0])
     caption = _colours(compared)
     caption += escape(f"Questions by {measure}; {zero} of {len(values[0])} have 0.")
-    return Section(title=f"Questions by {measure}", blocks=[Figure(svg=svg, caption=caption)])
+    return ReportSection(title=f"Questions by {measure}", blocks=[Figure(svg=svg, caption=caption)])
 
 
-def side_by_side(compared: Compared) -> list[Section]:
+def side_by_side(compared: Compared) -> list[ReportSection]:
     """Which questions won and lost against the baseline."""
     baseline, measure = compared.baseline, compared.primary
     if baseline is None:
@@ -134,7 +136,7 @@ def side_by_side(compared: Compared) -> list[Section]:
     pair = ours.against(baseline, measure)
     svg = charts.differences(list(change.values()), f"Difference of each question in {measure}")
     said = f"{pair.wins} questions won, {pair.losses} lost, {pair.ties} even by {measure}; each bar is a question."
-    sections = [Section(title="Question by question", blocks=[Figure(svg=svg, caption=escape(said))])]
+    sections = [ReportSection(title="Question by question", blocks=[Figure(svg=svg, caption=escape(said))])]
     ordered = sorted(change, key=lambda name: (-abs(change[name]), name))
     for title, chosen in (
         ("Won most", [name for name in ordered if change[name] > 0]),
@@ -145,11 +147,11 @@ def side_by_side(compared: Compared) -> list[Section]:
             for name in chosen[:_MOST_EXTREMES]
         ]
         table = Table(columns=["<question", "<text", measure, "difference"], rows=rows)
-        sections.append(Section(title=title, blocks=[table] if rows else [], wide=True))
+        sections.append(ReportSection(title=title, blocks=[table] if rows else [], wide=True))
     return sections
 
 
-def by_group(compared: Compared) -> list[Section]:
+def by_group(compared: Compared) -> list[ReportSection]:
     """A table for each grouping."""
     ours, baseline, sections = compared.ours, compared.baseline, []
     for name, groups in compared.groups.items():
@@ -163,11 +165,11 @@ def by_group(compared: Compared) -> list[Section]:
         columns = [f"<{name}", "questions", *ours.measures]
         columns += [f"Δ {compared.primary}"] if baseline is not None else []
         title = f"By {name}"
-        sections.append(Section(title=title, blocks=[Table(columns=columns, rows=rows)], wide=len(columns) > 7))
+        sections.append(ReportSection(title=title, blocks=[Table(columns=columns, rows=rows)], wide=len(columns) > 7))
     return sections
 
 
-def unanswerable(compared: Compared) -> Section:
+def unanswerable(compared: Compared) -> ReportSection:
     """What was said to questions that have no answer."""
     run, other = compared.ours.run, compared.session.qrels.keys() | compared.session.unjudged
     left = [answer for answer in run.answers if answer.question.id not in other] if run is not None else []
@@ -175,10 +177,10 @@ def unanswerable(compared: Compared) -> Section:
     right = sum(answer.decision in ("out_of_scope", "no_match") for answer in left)
     said = f"{right} of {len(left)} were turned away. They are no part of the measures."
     table = Table(columns=["<question", "<text", "<decision"], rows=rows)
-    return Section(title="Questions without an answer", blocks=[Text(said), table] if rows else [])
+    return ReportSection(title="Questions without an answer", blocks=[Text(said), table] if rows else [])
 
 
-def extremes(compared: Compared) -> list[Section]:
+def extremes(compared: Compared) -> list[ReportSection]:
     """The worst questions with what was lost, and the best."""
     ours, measure, texts = compared.ours, compared.primary, compared.texts
     ordered = sorted(ours.scores, key=lambda name: (ours.scores[name][measure], name))
@@ -195,12 +197,12 @@ def extremes(compared: Compared) -> list[Section]:
     table = Table(columns=["<question", "<text", measure, "<lost"], rows=rows)
     best = [[name, cut(texts.get(name, "")), shown(ours.scores[name][measure])] for name in ordered[::-1][:5]]
     return [
-        Section(title="Worst questions", blocks=[table] if rows else [], wide=True),
-        Section(title="Best questions", blocks=[Table(columns=["<question", "<text", measure], rows=best)]),
+        ReportSection(title="Worst questions", blocks=[table] if rows else [], wide=True),
+        ReportSection(title="Best questions", blocks=[Table(columns=["<question", "<text", measure], rows=best)]),
     ]
 
 
-def every_question(compared: Compared) -> Section:
+def every_question(compared: Compared) -> ReportSection:
     """All questions with all measures."""
     ours, baseline, texts = compared.ours, compared.baseline, compared.texts
     times_ = {one.question.id: one for one in ours.run.answers} if ours.run is not None else {}
@@ -213,14 +215,14 @@ def every_question(compared: Compared) -> Section:
     columns = ["<question", "<text", *ours.measures, *([f"Δ {compared.primary}"] if baseline else [])]
     columns += ["time", "tokens"] if times_ else []
     table = Table(columns=columns, rows=rows, folded=f"Show all {len(rows)} questions")
-    return Section(title="Every question", blocks=[table], wide=True)
+    return ReportSection(title="Every question", blocks=[table], wide=True)
 
 
-def set_up(compared: Compared) -> Section:
+def set_up(compared: Compared) -> ReportSection:
     """Settings that are not the built-in defaults."""
     rows = [row for one in compared.both for row in _changed(one)]
     table = Table(columns=["<set-up", "<setting", "<value", "<from"], rows=rows)
-    return Section(title="Settings", blocks=[table if rows else Text("Every setting has its built-in value.")])
+    return ReportSection(title="Settings", blocks=[table if rows else Text("Every setting has its built-in value.")])
 
 
 def _changed(one: Scored) -> list[list[str]]:
@@ -232,7 +234,7 @@ def _changed(one: Scored) -> list[list[str]]:
     return [[one.name, *row] for row in found]
 
 
-def method(compared: Compared) -> Section:
+def method(compared: Compared) -> ReportSection:
     """How the numbers came about."""
     said = (
         "A gold answer counts once, at the first chunk that holds it or has it among its merged copies. Questions are "
@@ -245,4 +247,4 @@ def method(compared: Compared) -> Section:
             f" Every search is asked for {depth}, which are read: what is lost, tiers and tokens are of these. From "
         )
         said += f"the same answers {depth.ranked} are ranked, at least as deep as the measures look."
-    return Section(title="How it was measured", blocks=[Text(said)])
+    return ReportSection(title="How it was measured", blocks=[Text(said)])

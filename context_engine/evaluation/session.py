@@ -16,7 +16,7 @@ from context_engine.evaluation.corpus import Corpus, read_corpus
 from context_engine.evaluation.gold import GoldIndex, resolved
 from context_engine.evaluation.metrics import cutoff
 from context_engine.evaluation.qrels import EXACT, Qrels, Rejected, positive, read_qrels
-from context_engine.evaluation.questions import Question, read_questions
+from context_engine.evaluation.questions import EvalQuestion, read_questions
 from context_engine.evaluation.run import Depth, Progress, Run, run_questions
 from context_engine.evaluation.variant import Variant, open_with_models, with_variant
 from context_engine.wiring import Setup
@@ -41,7 +41,7 @@ class Session:
 
     setup: Setup
     data_dir: Path
-    questions: tuple[tuple[Question, str], ...]
+    questions: tuple[tuple[EvalQuestion, str], ...]
     qrels: Qrels
     corpus: Corpus
     counter: TokenCounter
@@ -146,8 +146,8 @@ def open_session(
 
 
 def with_domains(
-    questions: Sequence[Question], setup: Setup, domain: str | None, file: Path
-) -> tuple[tuple[Question, str], ...]:
+    questions: Sequence[EvalQuestion], setup: Setup, domain: str | None, file: Path
+) -> tuple[tuple[EvalQuestion, str], ...]:
     """Return each question with the domain it is asked in: its own, else the one given, else the only one there is.
 
     Raises:
@@ -207,7 +207,7 @@ def _check_gold(qrels: Qrels, corpus: Corpus, file: Path) -> list[Notice]:
     )
 
 
-def labelled(questions: Sequence[tuple[Question, str]], label: str) -> Mapping[str, Sequence[str]]:
+def labelled(questions: Sequence[tuple[EvalQuestion, str]], label: str) -> Mapping[str, Sequence[str]]:
     """Return question ids by the value of a label; "domain" is one."""
     groups: dict[str, list[str]] = {}
     for question, domain in questions:

@@ -46,7 +46,7 @@ def read_run(path: Path) -> Mapping[str, Sequence[tuple[str, float]]]:
     Lines of three columns (question, id, score) are read too.
 
     Raises:
-        ConfigError: the file or a line of it cannot be used, an id stands twice for a question, or there is no line.
+        ConfigError: the file or a line of it cannot be used, an id appears twice for a question, or there is no line.
     """
     found: dict[str, dict[str, float]] = {}
     for number, line in lines_of(path):
@@ -57,7 +57,7 @@ def read_run(path: Path) -> Mapping[str, Sequence[tuple[str, float]]]:
         question, name = unquote(columns[0]), unquote(columns[1 if len(columns) == 3 else 2])
         held = found.setdefault(question, {})
         if name in held:
-            raise rejected(path, number, f"{name} stands twice for question {question}")
+            raise rejected(path, number, f"{name} appears twice for question {question}")
         held[name] = _score(path, number, columns[2 if len(columns) == 3 else 4])
     if not found:
         raise ConfigError("holds no ranking", file=str(path))

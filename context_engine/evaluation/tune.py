@@ -13,7 +13,7 @@ from context_engine.core.engine.recompute import recompute
 from context_engine.core.models import MAX_TOP_K, Notice, Outcome, RankingSettings, SearchResult
 from context_engine.errors import InvalidRequest
 from context_engine.evaluation.account import Trouble, troubles_of
-from context_engine.evaluation.gold import Hit
+from context_engine.evaluation.gold import GoldHit
 from context_engine.evaluation.run import SILENT, Depth, Progress, ask, hits_of, troubles_in, with_settings
 from context_engine.evaluation.score import score_rankings
 from context_engine.evaluation.session import Session
@@ -230,7 +230,7 @@ def _measured(
     return [_values(session, measure, *one) for one in zip(rankings, depths, strict=True)]
 
 
-def _values(session: Session, measure: str, hits: Mapping[str, Sequence[Hit]], depth: Depth) -> Values:
+def _values(session: Session, measure: str, hits: Mapping[str, Sequence[GoldHit]], depth: Depth) -> Values:
     read = {question.id: depth.read(domain) for question, domain in session.questions}
     scored = score_rankings("", hits, session.qrels, (measure,), read=read, rejected=session.rejected)
     return {name: held[measure] for name, held in scored.scores.items()}

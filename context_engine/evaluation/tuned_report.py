@@ -11,7 +11,7 @@ from typing import Any, Final
 from context_engine.core.models import GROUPS
 from context_engine.errors import ConfigError
 from context_engine.evaluation import charts
-from context_engine.evaluation.blocks import Figure, Report, Section, Table, Text, Tile
+from context_engine.evaluation.blocks import Figure, ReportDocument, ReportSection, Table, Text, Tile
 from context_engine.evaluation.statistics import bootstrap
 from context_engine.evaluation.tune import Tuned
 from context_engine.evaluation.words import shown, signed
@@ -28,7 +28,7 @@ def _means(found: Tuned) -> list[float]:
     return [sum(one.values()) / len(one) for one in found.values]
 
 
-def tuned_report(found: Tuned, *, title: str) -> Report:
+def tuned_report(found: Tuned, *, title: str) -> ReportDocument:
     """Return the search as a report."""
     means, difference, measure = _means(found), found.difference, found.measure
     held_out = _held_out(found)
@@ -40,12 +40,12 @@ def tuned_report(found: Tuned, *, title: str) -> Report:
         f"{found.candidates[found.best].name}. On questions it was not chosen on: {verdict}."
     )
     dots = [
-        charts.Interval(f"{number}", *bootstrap(list(found.values[place].values())), 1 if place == 0 else 0)
+        charts.IntervalBar(f"{number}", *bootstrap(list(found.values[place].values())), 1 if place == 0 else 0)
         for number, place in enumerate(_first(ranked), start=1)
     ]
     key = charts.key(["set-ups by their rank", "as configured"])
     svg = charts.intervals(dots, f"{measure} of the best set-ups")
-    return Report(
+    return ReportDocument(
         title=title,
         lead=lead,
         notes=[str(trouble) for trouble in found.troubles],
@@ -66,13 +66,13 @@ def tuned_report(found: Tuned, *, title: str) -> Report:
             ),
         ],
         sections=[
-            Section(
+            ReportSection(
                 title="The best set-ups on all questions",
                 blocks=[Figure(svg=svg, caption=key)],
             ),
-            Section(title="Held out, fold by fold", blocks=[_fold_bars(found)]),
-            Section(title="Folds", blocks=[Text(_FOLDS), _folds(found)], wide=True),
-            Section(title="Set-ups", blocks=[Text(_OPTIMISM), _grid(found, means, ranked, picks)], wide=True),
+            ReportSection(title="Held out, fold by fold", blocks=[_fold_bars(found)]),
+            ReportSection(title="Folds", blocks=[Text(_FOLDS), _folds(found)], wide=True),
+            ReportSection(title="Set-ups", blocks=[Text(_OPTIMISM), _grid(found, means, ranked, picks)], wide=True),
         ],
     )
 

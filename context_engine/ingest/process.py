@@ -91,7 +91,7 @@ class Process:
         try:
             write_frame(self._in, READY, message)
         except (OSError, ValueError):
-            logger.debug("a process ended before it was told what to read")
+            logger.debug("a process ended before it was given a file to read")
 
     def answer(self) -> tuple[bytes, bytes] | None:
         """Return its next message; None where it has ended."""

@@ -226,7 +226,7 @@ class _Run:
         key = (document.document_id, document.version)
         if key in seen:
             name = f"{key[0]!r} version {key[1]!r}" if key[1] else repr(key[0])
-            reason = f"document {name} stands already in {seen[key]}: give it another document_id or version"
+            reason = f"document {name} is already in {seen[key]}: give it another document_id or version"
             self._skip(taker.source_id, Skipped(loaded.path, reason, loaded.line))
             return []
         seen[key] = loaded.place

@@ -250,7 +250,7 @@ def read_connections(path: Path, label: str, env: Mapping[str, str]) -> Connecti
 
 
 def unusable(problems: Iterable[ConfigError]) -> list[ConfigError]:
-    """Return the problems that no variable can mend."""
+    """Return the problems that no variable can fix."""
     return [problem for problem in problems if not isinstance(problem, MissingVariable)]
 
 

@@ -100,7 +100,7 @@ class SourceContract:
         first, second = self.chunks(source), self.chunks(source)
         assert [chunk.chunk_id for chunk in first] == [chunk.chunk_id for chunk in second]
         ids = [chunk.chunk_id for chunk in first if chunk.chunk_id]
-        assert len(ids) == len(set(ids)), "a chunk id stands for one chunk"
+        assert len(ids) == len(set(ids)), "a chunk id names one chunk"
         source.close()
 
     def test_the_same_question_gets_the_same_answer(self) -> None:

@@ -30,7 +30,7 @@ class CheckReport:
         files: the files that were read, as they are called in messages.
         domains: the domains that can be searched.
         unusable: the domains that cannot, as far as their names can be read.
-        problems: what must be mended, the first of each file.
+        problems: what must be fixed, the first of each file.
         notices: what is set and changes nothing, and what is set unwisely.
     """
 
@@ -152,7 +152,7 @@ def _written_keys(config: Config) -> Iterator[Notice]:
         key = config.connections.written(name).get("api_key")
         if isinstance(key, str) and "${" not in key:
             said = (
-                f"connection {name!r}: the api_key itself stands in the file: move it into a variable or a file of its "
+                f"connection {name!r}: the file holds the api_key itself: move it into a variable or a file of its "
                 f"own and write api_key: ${{{_variable(name)}}} or ${{file:/run/secrets/{name}_api_key}}"
             )
             yield Notice(NoticeCode.API_KEY_IN_FILE, f"connections.{name}", said)
@@ -204,7 +204,7 @@ def _shared(registry: LoadedRegistry) -> Iterator[Notice]:
                 names.setdefault(source.id, []).append(name)
     for source_id, several in names.items():
         if len(several) > 1:
-            said = f"source {source_id!r} stands in {' and '.join(several)}: they share its documents"
+            said = f"source {source_id!r} is in {' and '.join(several)}: they share its documents"
             yield Notice(NoticeCode.SOURCE_SHARED, source_id, said, {"domains": several})
 
 

@@ -32,7 +32,7 @@ class SourceReport:
     """What was found out about one source of a domain.
 
     Attributes:
-        problem: why it cannot be searched as a whole, and how to mend it; of a part see its own.
+        problem: why it cannot be searched as a whole, and how to fix it; of a part see its own.
         examination: what its adapter found out; None where it could not be asked.
         examinable: whether the adapter can examine its sources; None where it could not be opened.
     """

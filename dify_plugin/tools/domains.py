@@ -9,7 +9,7 @@ import plugin_runtime
 from dify_plugin import Tool
 from dify_plugin.entities.tool import ToolInvokeMessage
 
-from context_engine.apps.dify.answer import Answer
+from context_engine.apps.dify.answer import ToolOutput
 from context_engine.apps.dify.catalogue import catalogue
 from context_engine.apps.dify.failure import guarded_tool
 from context_engine.apps.dify.fields import flag_field, text_field
@@ -21,7 +21,7 @@ class DomainsTool(Tool):
     def _invoke(self, tool_parameters: dict[str, Any]) -> Generator[ToolInvokeMessage, None, None]:
         caller = plugin_runtime.caller_of(self)
 
-        def listed(credentials: Any) -> Answer:
+        def listed(credentials: Any) -> ToolOutput:
             with plugin_runtime.ENGINES.use(credentials) as opened:
                 name = text_field(tool_parameters, "domain_name")
                 check = flag_field(tool_parameters, "check_health", True)

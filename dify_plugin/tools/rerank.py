@@ -11,7 +11,7 @@ from dify_plugin.entities import ParameterOption
 from dify_plugin.entities.model.rerank import RerankModelConfig
 from dify_plugin.entities.tool import ToolInvokeMessage
 
-from context_engine.apps.dify.answer import Answer, search_answer
+from context_engine.apps.dify.answer import ToolOutput, search_answer
 from context_engine.apps.dify.failure import guarded_tool
 from context_engine.apps.dify.fields import flag_field
 from context_engine.apps.dify.model_reranker import ModelChoice
@@ -24,7 +24,7 @@ class RerankTool(Tool):
     def _invoke(self, tool_parameters: dict[str, Any]) -> Generator[ToolInvokeMessage, None, None]:
         caller = plugin_runtime.caller_of(self)
 
-        def rank(credentials: Any) -> Answer:
+        def rank(credentials: Any) -> ToolOutput:
             with plugin_runtime.ENGINES.use(credentials) as opened:
                 result, form = rerank_passages(tool_parameters, opened, caller, self._ask_model)
                 notices = flag_field(tool_parameters, "notice_passage", True)

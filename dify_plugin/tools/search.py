@@ -10,7 +10,7 @@ from dify_plugin import Tool
 from dify_plugin.entities import ParameterOption
 from dify_plugin.entities.tool import ToolInvokeMessage
 
-from context_engine.apps.dify.answer import Answer, search_answer
+from context_engine.apps.dify.answer import ToolOutput, search_answer
 from context_engine.apps.dify.failure import guarded_tool, refuse_incomplete
 from context_engine.apps.dify.form import read_search_form
 
@@ -21,7 +21,7 @@ class SearchTool(Tool):
     def _invoke(self, tool_parameters: dict[str, Any]) -> Generator[ToolInvokeMessage, None, None]:
         caller = plugin_runtime.caller_of(self)
 
-        def search(credentials: Any) -> Answer:
+        def search(credentials: Any) -> ToolOutput:
             with plugin_runtime.ENGINES.use(credentials) as opened:
                 form = read_search_form(tool_parameters, opened.engine.registry, caller)
                 result = opened.engine.search(form.request)

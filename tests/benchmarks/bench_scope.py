@@ -27,7 +27,7 @@ from bench_quality import Vectors, with_headings, write
 from context_engine import Engine, Registry
 from context_engine.adapters.sources.local import LocalBase, LocalSource
 from context_engine.core.models import DomainSpec, Settings, SourceSpec, SourceType
-from context_engine.evaluation.questions import Question
+from context_engine.evaluation.questions import EvalQuestion
 from context_engine.evaluation.scope import OUT_OF_SCOPE, best_signals, calibrate
 
 SHOWN = (0.10, 0.40)
@@ -57,7 +57,9 @@ def main() -> None:
         for name, model in (("text", None), ("text and vectors", embedder))[: 2 if embedder else 1]:
             with engine_over(LocalBase(Path(folder), embedder=model)) as engine:
                 inside, outside = (
-                    list(best_signals(engine, [(Question(id=row["id"], text=row["text"]), "BENCH") for row in rows]))
+                    list(
+                        best_signals(engine, [(EvalQuestion(id=row["id"], text=row["text"]), "BENCH") for row in rows])
+                    )
                     for rows in (asked, elsewhere)
                 )
             found = calibrate(inside, outside, current=Settings().scope, keep=given.keep)

@@ -1,4 +1,4 @@
-"""A7: the seed's `dify_kb_adapter`, made from a configuration, behind the dict API."""
+"""`dify_kb_adapter`, made from a configuration, behind the dict API."""
 
 import pytest
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from context_engine.apps.dify.answer import Answer, search_answer
+from context_engine.apps.dify.answer import ToolOutput, search_answer
 from context_engine.apps.dify.catalogue import catalogue
 from context_engine.apps.dify.credentials import Credentials
 from context_engine.apps.dify.engines import Engines, OpenEngine, open_engine
@@ -63,7 +63,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Any:
     one.engine.close()
 
 
-def outcome(names: tuple[str, ...], call: Callable[[Credentials], Answer]) -> None:
+def outcome(names: tuple[str, ...], call: Callable[[Credentials], ToolOutput]) -> None:
     """Call as a tool is called, and see that the law holds."""
     try:
         answer = guarded_tool({}, call)
@@ -97,7 +97,7 @@ SEARCH = (
 def test_the_search_tool(opened: OpenEngine, field: str, value: Any) -> None:
     fields = {"query": QUESTION, "domain_name": "NPA", field: value}
 
-    def search(_: Credentials) -> Answer:
+    def search(_: Credentials) -> ToolOutput:
         form = read_search_form(fields, opened.engine.registry, Caller())
         return search_answer(opened.engine.search(form.request), form=form.form, notices=form.notices)
 
@@ -110,8 +110,8 @@ def node_passage(**fields: Any) -> dict[str, Any]:
     return {"content": "A product is classified by two criteria.", "title": "T", "metadata": metadata, **fields}
 
 
-def rank(opened: OpenEngine, fields: Mapping[str, Any]) -> Callable[[Credentials], Answer]:
-    def ranked(_: Credentials) -> Answer:
+def rank(opened: OpenEngine, fields: Mapping[str, Any]) -> Callable[[Credentials], ToolOutput]:
+    def ranked(_: Credentials) -> ToolOutput:
         result, form = rerank_passages(fields, opened, Caller(), lambda *_: [(0, 0.5)])
         return search_answer(result, form=form)
 
@@ -177,7 +177,7 @@ def test_every_field_of_a_passage(opened: OpenEngine, place: str, field: str, va
 def test_the_domains_tool(opened: OpenEngine, field: str, value: Any) -> None:
     fields = {"check_health": False, field: value}
 
-    def listed(_: Credentials) -> Answer:
+    def listed(_: Credentials) -> ToolOutput:
         flag_field(fields, "check_health", True)
         return catalogue(opened, text_field(fields, "domain_name"), check=False)
 
@@ -202,9 +202,9 @@ def test_the_providers_form(tmp_path: Path, field: str, value: Any) -> None:
     """Every value of the form is read; nothing is asked."""
     form = {"dify_base_url": "http://127.0.0.1:9/v1", "dify_api_key": "dataset-0123", "domains": json.dumps(MANIFEST)}
 
-    def opened_form(fields: Credentials) -> Answer:
+    def opened_form(fields: Credentials) -> ToolOutput:
         open_engine(load_plugin(fields, root=tmp_path, env={"HOME": str(tmp_path)})).engine.close()
-        return Answer(text="", json={}, variables={})
+        return ToolOutput(text="", json={}, variables={})
 
     try:
         guarded_tool({**form, field: value}, opened_form)

@@ -1,4 +1,4 @@
-"""The tree of errors is the one that is drawn, and every error says what, where and how to mend it."""
+"""The tree of errors is the one that is drawn, and every error says what, where and how to fix it."""
 
 import inspect
 import pickle

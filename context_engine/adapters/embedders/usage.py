@@ -51,7 +51,7 @@ class EmbedderUse:
 def embedder_use(embedder: Embedder) -> EmbedderUse:
     """Return what an embedder, with or without a cache, did since it was opened.
 
-    A text that stands twice in one call counts as one that the cache gave.
+    A text that appears twice in one call counts as one that the cache gave.
     """
     stats = embedder.stats if isinstance(embedder, CachedEmbedder) else None
     model = embedder.inner if isinstance(embedder, CachedEmbedder) else embedder

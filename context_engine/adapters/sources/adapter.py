@@ -55,7 +55,7 @@ class SinkOptions:
 
     Attributes:
         dry_run: nothing may be written; the sink is asked for `documents` alone.
-        repair: compare every document with what was written to it and mend what differs.
+        repair: compare every document with what was written to it and repair what differs.
         sleep: waits some seconds, and may tell the user why.
     """
 

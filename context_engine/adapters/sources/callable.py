@@ -1,4 +1,4 @@
-"""A function as a source: the seed's `adapter(query, domain, top_k)`."""
+"""A function as a source: `adapter(query, domain, top_k)`."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from context_engine.apps.cli.search import Day
 from context_engine.errors import ConfigError, InvalidRequest
 
 if TYPE_CHECKING:
-    from context_engine.evaluation.blocks import Report
+    from context_engine.evaluation.blocks import ReportDocument
     from context_engine.evaluation.session import Session
 
 __all__ = [
@@ -171,7 +171,7 @@ def written(path: Path, text: str) -> None:
     note(f"written: {path}")
 
 
-def write_reports(report: Report, options: dict[str, Any]) -> None:
+def write_reports(report: ReportDocument, options: dict[str, Any]) -> None:
     """Write a report in the forms asked for."""
     from context_engine.evaluation.html import to_html
     from context_engine.evaluation.markdown import to_markdown

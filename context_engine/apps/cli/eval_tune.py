@@ -33,7 +33,7 @@ from context_engine.errors import InvalidRequest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from context_engine.evaluation.questions import Question
+    from context_engine.evaluation.questions import EvalQuestion
     from context_engine.evaluation.scope import Calibration
     from context_engine.evaluation.tune import Tuned
 
@@ -194,7 +194,7 @@ def _signals(context: CliContext, questions: Any, as_of: Any, progress: Any) -> 
 
 def _questions(
     context: CliContext, options: dict[str, Any]
-) -> tuple[list[tuple[Question, str]], list[tuple[Question, str]]]:
+) -> tuple[list[tuple[EvalQuestion, str]], list[tuple[EvalQuestion, str]]]:
     from context_engine import demo
     from context_engine.evaluation.questions import read_questions
     from context_engine.evaluation.scope import OUT_OF_SCOPE

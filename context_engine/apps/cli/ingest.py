@@ -69,7 +69,9 @@ class _Order:
 @click.option("--dry-run", is_flag=True, help="Say what would be done and show some chunks; write nothing.")
 @click.option("--force", is_flag=True, help="Read every file, also those whose size and time did not change.")
 @click.option(
-    "--repair", is_flag=True, help="With --to dify: ask Dify for the chunks of every document and mend what differs."
+    "--repair",
+    is_flag=True,
+    help="With --to dify: read the chunks of every document back from Dify and repair what differs.",
 )
 @click.option("--watch", is_flag=True, help="Go on until Ctrl-C: run again whenever a file has changed.")
 @click.option(

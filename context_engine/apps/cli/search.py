@@ -74,7 +74,7 @@ class Day(_DayType):
 @click.option("--json", "as_json", is_flag=True, help="Write the whole result as one JSON object.")
 @click.option("--jsonl", is_flag=True, help="Write one chunk a line as JSON.")
 @click.option("--principal", metavar="ID", help="Who asks; kept for the record, never interpreted.")
-@click.option("--request-id", metavar="ID", help="Your own id of this call; stands in the result.")
+@click.option("--request-id", metavar="ID", help="Your own id of this call; returned in the result.")
 @with_location
 def search(query: str, location: ConfigLocation, **options: Any) -> None:
     """Search a domain and show the ranked, provenance-tagged answer.

@@ -17,7 +17,7 @@ from context_engine.apps.cli.app import NOT_ANSWERED, with_debug
 from context_engine.apps.cli.console import clean, note, out, print_json_line, show
 from context_engine.core.models import to_moment, utc_text
 from context_engine.core.policy.tag_check import CHECKS, CheckedText, CheckState, check_tags
-from context_engine.core.policy.tag_forms import Reading, read_tagged
+from context_engine.core.policy.tag_forms import TagReading, read_tagged
 from context_engine.errors import InvalidRequest
 
 __all__ = ["tags"]
@@ -126,7 +126,7 @@ def _line(number: int, line: str) -> Any:
         raise InvalidRequest(f"is neither JSON nor JSON lines: line {number}: {error}") from None
 
 
-def _write_json(checked: Sequence[CheckedText], reading: Reading, moment: datetime) -> None:
+def _write_json(checked: Sequence[CheckedText], reading: TagReading, moment: datetime) -> None:
     settings = reading.settings
     found = {
         "ok": all(one.ok for one in checked),

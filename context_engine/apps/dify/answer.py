@@ -14,14 +14,14 @@ from context_engine.core.context import NOTHING_FOUND, ApproxTokenCounter, from_
 from context_engine.core.context.render import Form
 from context_engine.core.models import SearchResult
 
-__all__ = ["DEMO_LABEL", "Answer", "lines", "search_answer"]
+__all__ = ["DEMO_LABEL", "ToolOutput", "lines", "search_answer"]
 
 DEMO_LABEL: Final = "DEMO: an invented bank, none of it is true."
 _COUNTER: Final = ApproxTokenCounter()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ToolOutput:
     """The messages of one tool call, each small enough for Dify.
 
     Attributes:
@@ -43,7 +43,7 @@ def search_answer(
     demo: bool = False,
     notices: bool = True,
     register_required: bool = True,
-) -> Answer:
+) -> ToolOutput:
     """Return a search's answer.
 
     Args:
@@ -70,7 +70,7 @@ def search_answer(
     warnings = fitted("warnings", plain(said)).value or []
     sources = parts["sources"].value or []
     text = parts["context"].value or NOTHING_FOUND
-    return Answer(
+    return ToolOutput(
         text=text,
         json={**(parts["json"].value or {}), "warnings": warnings},
         variables={

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from context_engine.apps.dify.answer import DEMO_LABEL, Answer, lines
+from context_engine.apps.dify.answer import DEMO_LABEL, ToolOutput, lines
 from context_engine.apps.dify.engines import OpenEngine
 from context_engine.apps.dify.health import Health, health
 from context_engine.apps.dify.plain import plain
@@ -30,7 +30,7 @@ def domain_titles(plugin: PluginSetup) -> list[tuple[str, str]]:
 
 def catalogue(
     opened: OpenEngine, domain: str | None = None, *, check: bool = True, caller: Caller | None = None
-) -> Answer:
+) -> ToolOutput:
     """Return the domains with their sources: tier, how long their content is fresh, and health.
 
     Args:
@@ -57,7 +57,7 @@ def catalogue(
     healthy = not any(one.state == "failed" for one in found) and not any(row["problem"] for row in rows)
     text = fitted("text", plain(_text(rows, demo=opened.plugin.demo))).value
     warnings = [one for one in ([DEMO_LABEL] if opened.plugin.demo else []) + [fit.cut] if one]
-    return Answer(
+    return ToolOutput(
         text=text,
         json=fit.value or {},
         variables={

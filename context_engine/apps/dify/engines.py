@@ -38,7 +38,7 @@ def open_engine(plugin: PluginSetup) -> OpenEngine:
     return OpenEngine(plugin=plugin, engine=build_engine(plugin.setup, data_dir=plugin.data_dir))
 
 
-class _Kept:
+class _KeptEngine:
     """One engine and who uses it; it is closed when it is let go and nobody uses it any more."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Engines:
     def __init__(self, make: Callable[[Credentials], OpenEngine], *, most: int = _MOST_KEPT) -> None:
         self._make, self._most = make, most
         self._lock = Lock()
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._kept: OrderedDict[str, _KeptEngine] = OrderedDict()
 
     @contextmanager
     def use(self, credentials: Credentials) -> Iterator[OpenEngine]:
@@ -81,9 +81,9 @@ class Engines:
                 kept.users -= 1
             self._close_if_unused(kept)
 
-    def _taken(self, key: str) -> tuple[_Kept, list[_Kept]]:
+    def _taken(self, key: str) -> tuple[_KeptEngine, list[_KeptEngine]]:
         with self._lock:
-            kept = self._kept.setdefault(key, _Kept())
+            kept = self._kept.setdefault(key, _KeptEngine())
             kept.users += 1
             self._kept.move_to_end(key)
             surplus = [self._kept.popitem(last=False)[1] for _ in range(len(self._kept) - self._most)]
@@ -91,7 +91,7 @@ class Engines:
                 one.let_go = True
             return kept, surplus
 
-    def _close_if_unused(self, kept: _Kept) -> None:
+    def _close_if_unused(self, kept: _KeptEngine) -> None:
         with self._lock:
             opened = kept.opened if kept.let_go and kept.users == 0 else None
             if opened is not None:

@@ -26,7 +26,7 @@ class Health(NamedTuple):
     Attributes:
         dataset_id: None where the source has no parts.
         state: ok, empty (there is nothing in it), failed.
-        problem: what is wrong and how to mend it, where it failed.
+        problem: what is wrong and how to fix it, where it failed.
         name: the dataset's name in Dify, where Dify says it.
         documents: how many can be found, None where not known.
     """
@@ -44,7 +44,7 @@ def refuse_unhealthy(opened: OpenEngine) -> None:
     """Try everything once.
 
     Raises:
-        ConfigError: something cannot be searched; lists what, with the reason and how to mend it.
+        ConfigError: something cannot be searched; lists what, with the reason and how to fix it.
     """
     setup = opened.plugin.setup
     broken = [f"domain {name}: {problem}" for name, problem in sorted(setup.registry.broken.items())]

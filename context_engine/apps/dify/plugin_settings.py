@@ -66,7 +66,7 @@ def load_plugin(credentials: Credentials, *, root: Path, env: Mapping[str, str] 
         env: the process's own if None; the form's variables win.
 
     Raises:
-        ConfigError: something in it cannot be used; says what and how to mend it.
+        ConfigError: something in it cannot be used; says what and how to fix it.
     """
     folder = tempfile.TemporaryDirectory(prefix="context-engine-plugin-")
     place = Path(folder.name)

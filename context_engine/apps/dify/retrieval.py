@@ -43,7 +43,7 @@ _NO_TOKEN: Final = "the access token is missing or wrong; in the endpoint's sett
 _UNKNOWN_TITLE: Final = "Knowledge incomplete: nothing was searched"
 _FAILED_TITLE: Final = "Knowledge incomplete: the search failed"
 _MEND_ID: Final = "Correct the External Knowledge ID of this knowledge base in Dify."
-_MEND: Final = "Tell the reader that nothing could be looked up. An administrator can mend it."
+_MEND: Final = "Tell the reader that nothing could be looked up. An administrator can fix it."
 
 Use = Callable[[Credentials], AbstractContextManager[OpenEngine]]
 

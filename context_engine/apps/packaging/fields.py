@@ -54,7 +54,7 @@ def check_options(node: Node, kind: str | None) -> None:
         option.at("label").languages()
         option.report.asset(option.at("icon"))
         if value is not None and value in values:
-            option.at("value").fail("options", f"{value!r} stands twice")
+            option.at("value").fail("options", f"{value!r} appears twice")
         values.append(value or "")
     if len(values) > _MOST_OPTIONS:
         options.fail("options", f"has {len(values)} options, at most {_MOST_OPTIONS} are allowed")
@@ -73,7 +73,7 @@ def check_scope(node: Node, kind: str | None) -> None:
         return
     valid = {"app-selector": _APP_SCOPES, "model-selector": _MODEL_SCOPES}.get(kind)
     if valid is None:
-        scope.fail("scope", f"cannot stand on a field of type {kind}")
+        scope.fail("scope", f"cannot be set on a field of type {kind}")
         return
     for word in text.split("&"):
         if word.strip() not in valid:

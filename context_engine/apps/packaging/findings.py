@@ -26,7 +26,7 @@ class PluginFinding:
         file: path in the package, or the file's name beside it.
         key: the dotted key in it; "" for the file itself.
         rule: the rule's short name.
-        message: what is wrong and how to mend it.
+        message: what is wrong and how to fix it.
     """
 
     file: str
@@ -177,7 +177,7 @@ class _PluginYamlLoader(yaml.SafeLoader):
         seen: set[str] = set()
         for key, _ in node.value:
             if key.value in seen:
-                raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} stands twice", problem_mark=key.start_mark)
+                raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} appears twice", problem_mark=key.start_mark)
             seen.add(key.value if isinstance(key.value, str) else "")
         return node
 

@@ -118,7 +118,7 @@ def _check_plugins(report: PluginReport, top: Node) -> None:
     for kind in used:
         files = plugins.at(kind)
         if kind in _ALONE and len(used) > 1:
-            files.fail("plugins", f"cannot stand beside {', '.join(one for one in used if one != kind)}")
+            files.fail("plugins", f"cannot be combined with {', '.join(one for one in used if one != kind)}")
         for file in files.items():
             report.path(file)
         if len(files.items()) > 1:

@@ -50,7 +50,7 @@ def check_group(report: PluginReport, file: str) -> None:
         check_field(one)
         name = one.at("name").text(longest=_LONGEST_NAME)
         if name in names:
-            one.at("name").fail("duplicate", f"the setting {name!r} stands twice")
+            one.at("name").fail("duplicate", f"the setting {name!r} appears twice")
         names |= {name} if name else set()
     _check_count(settings, len(settings.items()))
     if not top.at("endpoints").value:

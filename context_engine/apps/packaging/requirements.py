@@ -111,7 +111,7 @@ def _compare(report: PluginReport, file: str, wanted: Mapping[str, Requirement],
         elif one != wanted[name]:
             report.add(file, name, "requirements", f"{one} must be {wanted[name]}, as the package itself says")
         elif names.count(name) > 1:
-            report.add(file, name, "requirements", "stands twice")
+            report.add(file, name, "requirements", "appears twice")
     for name in sorted(set(wanted) - set(names)):
         report.add(file, name, "requirements", f"is missing: add {wanted[name]}")
 
@@ -136,7 +136,7 @@ def _check_wheels(
     if sdk and not _satisfies(sdk, wanted["dify-plugin"]):
         report.add(REQUIREMENTS, sdk, "requirements", f"is not {SDK}")
     if "pyproject.toml" in report.files:
-        report.add("pyproject.toml", "", "requirements", "must not stand beside wheels: Dify would install from it")
+        report.add("pyproject.toml", "", "requirements", "must not be listed beside wheels: Dify would install from it")
 
 
 def _satisfies(wheel: str, requirement: Requirement) -> bool:

@@ -49,7 +49,7 @@ def check_tool(report: PluginReport, file: str) -> str | None:
 def _check_parameter(node: Node, seen: set[str]) -> None:
     name = node.at("name").text(longest=1023)
     if name in seen:
-        node.at("name").fail("duplicate", f"the parameter {name!r} stands twice")
+        node.at("name").fail("duplicate", f"the parameter {name!r} appears twice")
     seen |= {name} if name else set()
     node.at("label").languages()
     node.at("human_description").languages()

@@ -53,7 +53,7 @@ class ChunkingStrategy:
         if self.overlap >= self.chunk_size:
             raise ConfigError(f"overlap {self.overlap} must be smaller than chunk_size {self.chunk_size}")
         if self.method == "field_level" and self.overlap:
-            raise ConfigError(f"overlap must be 0 for field_level (no field stands in two chunks), got {self.overlap}")
+            raise ConfigError(f"overlap must be 0 for field_level (no field is in two chunks), got {self.overlap}")
 
     def capped(self, tokens: int) -> ChunkingStrategy:
         """Return the strategy with chunk_size at most `tokens` and the overlap below it."""

@@ -21,7 +21,7 @@ _MOST_WORDS: Final = 50_000
 _LONGEST_WORD: Final = 32
 
 
-class _Memo(dict[str, int]):
+class _CountMemo(dict[str, int]):
     """Hundredths of a token by run without white space; emptied when full."""
 
     def __missing__(self, word: str) -> int:
@@ -35,7 +35,7 @@ class _Memo(dict[str, int]):
         return percent
 
 
-_percents: Final = _Memo()
+_percents: Final = _CountMemo()
 
 
 class ApproxTokenCounter:

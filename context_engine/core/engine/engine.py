@@ -134,7 +134,7 @@ class Engine:
         return SearchPipeline(calls, step, clock.monotonic, self._texts.analysed)
 
     def _report(self, result: SearchResult) -> None:
-        """Log the funnel in the seed's form (seed 002) and hand the result to the recorder."""
+        """Log the funnel in one line and hand the result to the recorder."""
         scores = [chunk.relevance for chunk in result.chunks]
         left = {stage.name: stage.left for stage in result.stages}
         logger.info(

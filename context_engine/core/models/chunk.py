@@ -268,7 +268,7 @@ class RankedChunk:
         return self.chunk.content
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the chunk dict of the seed's API: the chunk's keys, `_rag_score` and its parts, `_provenance`."""
+        """Return the chunk dict of `context_engine.rag`: its keys, `_rag_score` with its parts, `_provenance`."""
         return {
             **self.chunk.to_dict(),
             "rank": self.rank,

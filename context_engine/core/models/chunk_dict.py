@@ -1,4 +1,4 @@
-"""Chunk dicts, the form of the seed's API, read into chunks. Nothing of a dict is lost: unknown keys go to `extra`."""
+"""Chunk dicts, as `context_engine.rag` takes them, read into chunks. Nothing is lost: unknown keys go to `extra`."""
 
 from __future__ import annotations
 

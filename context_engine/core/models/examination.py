@@ -46,7 +46,7 @@ class Examination:
         documents: how many can be found.
         records: chunks that the sample query found.
         search_method: how it is searched.
-        problems: why it cannot be searched, and how to mend it.
+        problems: why it cannot be searched, and how to fix it.
         warnings: what is wrong, or set unwisely, where it can be searched all the same.
         parts: what is searched separately, such as datasets.
         details: what else an operator may want to know; JSON values only.

@@ -64,7 +64,7 @@ class DocumentRule(_FrozenModel):
 class SourceSpec(_FrozenModel):
     """One source of a domain. Its tier, trust class and classification are a ceiling for what documents claim."""
 
-    id: SourceId = Field(description="Unique in the registry; stands in every provenance tag.")
+    id: SourceId = Field(description="Unique in the registry; part of every provenance tag.")
     title: str = ""
     type: SourceType
     tier: int = Field(  # type: ignore[assignment]  # None, not given, lasts until `_agree` has run
@@ -130,7 +130,7 @@ class DomainSpec(_FrozenModel):
         ids = [source.id for source in self.sources]
         twice = sorted({one for one in ids if ids.count(one) > 1})
         if twice:
-            raise ValueError(f"source id {twice[0]!r} stands twice in domain {self.domain!r}")
+            raise ValueError(f"source id {twice[0]!r} appears twice in domain {self.domain!r}")
         return self
 
     def source(self, source_id: str) -> SourceSpec | None:

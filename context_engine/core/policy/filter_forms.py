@@ -156,7 +156,7 @@ def _tree(node: Any, depth: int) -> Filter:
 
 def _joined(node: Mapping[Any, Any], depth: int) -> Filter:
     if len(node) != 1:
-        raise InvalidFilter(f"'and', 'or' and 'not' stand alone in a mapping, got the keys {sorted(map(str, node))}")
+        raise InvalidFilter(f"'and', 'or' and 'not' must be alone in a mapping, got the keys {sorted(map(str, node))}")
     ((word, below),) = node.items()
     if word == "not":
         return Not(_tree(below, depth + 1))

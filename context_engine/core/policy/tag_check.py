@@ -7,7 +7,7 @@ The checks, in this order:
 - authority: type and tier agree, and with what stands beside the tag.
 - score: rag_score = relevance_weight * relevance + authority_weight * boost within 0.0001, the boost is the tier's.
 - fresh: fetched_at + ttl_seconds is not before the moment asked about; an expired text is reported, it does not fail.
-- order: no score above the one before it, of texts of one search; nothing stands twice.
+- order: no score above the one before it, of texts of one search; nothing appears twice.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from context_engine.core.models import TIER_OF, TIERS, Settings, SourceType, TrustClass, to_moment, utc_text
-from context_engine.core.policy.tag_forms import Reading, TaggedText
+from context_engine.core.policy.tag_forms import TaggedText, TagReading
 from context_engine.core.text import content_sha256
 
 __all__ = ["CHECKS", "TOLERANCE", "CheckState", "CheckedText", "TagFinding", "check_tags"]
@@ -77,7 +77,7 @@ class CheckedText:
         }
 
 
-def check_tags(reading: Reading, *, at: datetime) -> list[CheckedText]:
+def check_tags(reading: TagReading, *, at: datetime) -> list[CheckedText]:
     """Check every text of a saved answer.
 
     Args:
@@ -262,5 +262,5 @@ def _order(
     above = previous if previous and previous.search_id == numbers.search_id else None
     wrong = ""
     if above and above.final is not None and numbers.final is not None and numbers.final > above.final:
-        wrong = f"score {numbers.final:g} stands below {above.final:g}"
-    return _failed("the same chunk stands twice" if twice else "", wrong)
+        wrong = f"score {numbers.final:g} ranks below {above.final:g}"
+    return _failed("the same chunk appears twice" if twice else "", wrong)

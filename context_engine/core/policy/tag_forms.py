@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from context_engine.core.models import Settings
 from context_engine.errors import InvalidRequest
 
-__all__ = ["Reading", "TaggedText", "read_tagged"]
+__all__ = ["TagReading", "TaggedText", "read_tagged"]
 
 _TAG: Final = "_provenance"
 _TAG_KEYS: Final = ("source_id", "source_type", "authority_tier", "trust_class", "fetched_at", "ttl_seconds", "extra")
@@ -37,7 +37,7 @@ class TaggedText:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class TagReading:
     """A saved answer.
 
     Attributes:
@@ -50,7 +50,7 @@ class Reading:
     settings_known: bool = False
 
 
-def read_tagged(data: Any) -> Reading:
+def read_tagged(data: Any) -> TagReading:
     """Read parsed JSON of any form a saved answer has.
 
     Forms: the object of `search --json`; a list of chunk dicts; a workflow node's output: an object that holds, at any
@@ -69,7 +69,7 @@ def read_tagged(data: Any) -> Reading:
     items, holder = found
     settings = _settings(holder)
     texts = tuple(_tagged(item, number) for number, item in enumerate(items, start=1))
-    return Reading(texts=texts, settings=settings or Settings(), settings_known=settings is not None)
+    return TagReading(texts=texts, settings=settings or Settings(), settings_known=settings is not None)
 
 
 def _items(data: Any, depth: int) -> tuple[Sequence[Any], Mapping[str, Any]] | None:

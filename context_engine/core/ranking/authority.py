@@ -1,4 +1,4 @@
-"""How much a source's authority counts (seed 000, Scoring)."""
+"""How much a source's authority counts."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ T = TypeVar("T", bound=Hashable)
 def reciprocal_rank_fusion(rankings: Sequence[Sequence[T]], *, k: int = DEFAULT_K) -> dict[T, float]:
     """Return score(d) = sum over the rankings of 1 / (k + rank(d)), ranks from 1; in [0, rankings / (k + 1)].
 
-    A document that stands twice in one ranking counts at its best rank. Source: Cormack, Clarke and Büttcher,
-    SIGIR 2009; seed 004.
+    A document that appears twice in one ranking counts at its best rank. Source: Cormack, Clarke and Büttcher,
+    SIGIR 2009.
 
     >>> scores = reciprocal_rank_fusion([["A", "B", "C"], ["A", "C", "D"]])
     >>> {name: round(score, 4) for name, score in scores.items()}

@@ -1,4 +1,4 @@
-"""The threshold filter of seed 002, on chunk dicts."""
+"""The threshold filter of the dict API."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def term_weights(text: str) -> dict[str, float]:
     return weights
 
 
-class _Memo(dict[str, tuple[str, ...]]):
+class _WordMemo(dict[str, tuple[str, ...]]):
     """Words recur, so they are split once; a full memo begins anew."""
 
     def __init__(self, split: Split) -> None:
@@ -165,7 +165,7 @@ class _Memo(dict[str, tuple[str, ...]]):
         return found
 
 
-def _memo(memo: _Memo, split: Split, text: str) -> Split:
+def _memo(memo: _WordMemo, split: Split, text: str) -> Split:
     """Runs of CJK text hardly recur and would only fill the memo."""
     return split if has_cjk(text) else memo.__getitem__
 
@@ -194,8 +194,8 @@ def _terms_of(word: str) -> tuple[str, ...]:
     return tuple(stems(_cjk_pairs(found) if has_cjk(word) else found))
 
 
-_TOKENS: Final = _Memo(_tokens_of)
-_TERMS: Final = _Memo(_terms_of)
+_TOKENS: Final = _WordMemo(_tokens_of)
+_TERMS: Final = _WordMemo(_terms_of)
 
 
 def _split(token: str) -> tuple[str, ...]:

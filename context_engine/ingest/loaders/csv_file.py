@@ -115,7 +115,7 @@ def _repaired(sentence: str) -> Notice:
 class _CsvRows:
     """Cuts lines into cells.
 
-    A row that cannot be cut, because a quote is not closed or stands inside a cell, is cut at every separator of its
+    A row that cannot be cut, because a quote is not closed or is inside a cell, is cut at every separator of its
     first line, and reading goes on with the next line.
 
     Args:
@@ -172,7 +172,7 @@ class _CsvRows:
         self._number -= len(later)
         self._bad += 1
         if reported:
-            problem = f"line {self._number:,}: a quote is not closed or stands inside a cell: read as it stands"
+            problem = f"line {self._number:,}: a quote is not closed or is inside a cell: read as it stands"
             self._notices.add(_repaired(problem))
         return [cell.strip() for cell in first.rstrip("\n").split(self._sign)]
 

@@ -130,7 +130,7 @@ class DocxDocument:
             if found and found.target in self._package.parts
             else ""
         )
-        self._unread.append(_unread("a file that stands in the text is not read", [f"{name}{size}"]))
+        self._unread.append(_unread("a file embedded in the text is not read", [f"{name}{size}"]))
         return ()
 
 

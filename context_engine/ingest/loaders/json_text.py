@@ -1,6 +1,6 @@
 """JSON values as they come: what is no JSON to the letter but can be read is read, and reported.
 
-A key that stands twice keeps both values, NaN, Infinity and numbers that no number type holds stay as their text, and
+A key that appears twice keeps both values, NaN, Infinity and numbers that no number type holds stay as their text, and
 a lone surrogate, which is no character, becomes U+FFFD. What is nested deeper than MOST_DEPTH is refused.
 """
 
@@ -86,7 +86,7 @@ class JsonReader:
                 number += 1
                 name = f"{key} ({number})"
             if name != key:
-                self._repairs[f"the key {key[:_SHOWN]!r} stands twice in an object: both values are kept"] = None
+                self._repairs[f"the key {key[:_SHOWN]!r} appears twice in an object: both values are kept"] = None
             out[name] = value
         return out
 
@@ -122,7 +122,7 @@ class JsonReader:
     def _text(self, text: str) -> str:
         whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         if whole != text:
-            self._repairs["a lone surrogate (\\ud800-\\udfff), which is no character, stands as U+FFFD"] = None
+            self._repairs["a lone surrogate (\\ud800-\\udfff), which is no character, became U+FFFD"] = None
         return whole
 
 

@@ -320,7 +320,7 @@ class _Layout:
             place.seen.add(known)
             yield record
             return
-        problem = f"{place.at(row.number)} has an id that stands above: it is known by its {place.row}"
+        problem = f"{place.at(row.number)} repeats an id from above: it is known by its {place.row}"
         place.notices.add(file_notice(NoticeCode.ID_REPEATED, problem))
         yield from self._given(row_record(row, without_ids(names), place.path, **form), [row])
 

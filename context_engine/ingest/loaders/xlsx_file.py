@@ -121,7 +121,7 @@ class _Workbook:
             self._notices.add(file_notice(NoticeCode.HIDDEN_LEFT_OUT, left, count=rows.hidden))
         if rows.unsaved:
             what = "1 formula cell" if rows.unsaved == 1 else f"{rows.unsaved:,} formula cells"
-            problem = f"{name}: no saved value in {what}: the formula stands instead"
+            problem = f"{name}: no saved value in {what}: the formula was kept instead"
             self._notices.add(file_notice(NoticeCode.FORMULA_WITHOUT_VALUE, problem, count=rows.unsaved))
         if rows.beyond:
             left = f"{name}: {_cells(rows.beyond)} beyond the last column not read"

@@ -13,7 +13,7 @@ import pytest
 from context_engine import demo
 from context_engine.evaluation.compared import Compared
 from context_engine.evaluation.evaluate import evaluate
-from context_engine.evaluation.gold import Hit, Identity
+from context_engine.evaluation.gold import GoldHit, Identity
 from context_engine.evaluation.session import Session, open_session
 from context_engine.evaluation.variant import Variant, read_variant
 from context_engine.wiring import load_setup
@@ -57,11 +57,11 @@ def written(tmp_path: Path) -> Callable[[str, str], Path]:
 
 
 @pytest.fixture
-def hit() -> Callable[..., Hit]:
+def hit() -> Callable[..., GoldHit]:
     """A hit with a chunk id, further names and copies."""
 
-    def make(chunk_id: str, *names: str, copies: tuple[Any, ...] = (), score: float = 1.0, tier: int = 2) -> Hit:
+    def make(chunk_id: str, *names: str, copies: tuple[Any, ...] = (), score: float = 1.0, tier: int = 2) -> GoldHit:
         own = Identity("s", chunk_id, frozenset({chunk_id, *names}), tier=tier)
-        return Hit(own, score, tuple(one.identity for one in copies))
+        return GoldHit(own, score, tuple(one.identity for one in copies))
 
     return make

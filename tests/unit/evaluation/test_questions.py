@@ -78,7 +78,7 @@ def test_a_heading_is_no_question(written):
     assert [one.id for one in read_questions(written("q.tsv", "query_id\tText\na\tone thing\n"))] == ["a"]
 
 
-def test_text_in_another_encoding_is_told_how_to_mend(tmp_path):
+def test_text_in_another_encoding_says_how_to_fix_it(tmp_path):
     path = tmp_path / "q.tsv"
     path.write_bytes("a\tWer genehmigt Überziehungen?\n".encode("latin-1"))
     with pytest.raises(ConfigError, match=r"is not UTF-8 text \(byte 16\): save it as UTF-8"):

@@ -8,22 +8,22 @@ import pytest
 
 from context_engine.core.models import canonical_json
 from context_engine.evaluation import charts
-from context_engine.evaluation.blocks import Figure, Report, Section, Table, Text, Tile
+from context_engine.evaluation.blocks import Figure, ReportDocument, ReportSection, Table, Text, Tile
 from context_engine.evaluation.html import to_html
 from context_engine.evaluation.markdown import to_markdown
 from context_engine.evaluation.report import evaluation_report
 from context_engine.evaluation.summary import summary
 
 EVIL = "<script>alert(1)</script> | `x` *y* [z](u)"
-REPORT = Report(
+REPORT = ReportDocument(
     title=EVIL,
     lead="a lead",
     tiles=[Tile(label="R@8", value="0.900", note="0.8 to 1.0", change="+0.010", mood="good")],
     sections=[
-        Section(title="Table", blocks=[Table(columns=["<name", "n"], rows=[[EVIL, "1"], ["b", "2"]])]),
-        Section(title="Drawing", blocks=[Figure(svg="<svg></svg>", caption="below"), Text("said")]),
-        Section(title="Long", blocks=[Table(columns=["n"], rows=[[str(n)] for n in range(250)], folded="Show")]),
-        Section(title="Empty", blocks=[Table(columns=["n"], rows=[])]),
+        ReportSection(title="Table", blocks=[Table(columns=["<name", "n"], rows=[[EVIL, "1"], ["b", "2"]])]),
+        ReportSection(title="Drawing", blocks=[Figure(svg="<svg></svg>", caption="below"), Text("said")]),
+        ReportSection(title="Long", blocks=[Table(columns=["n"], rows=[[str(n)] for n in range(250)], folded="Show")]),
+        ReportSection(title="Empty", blocks=[Table(columns=["n"], rows=[])]),
     ],
     notes=["a note"],
 )
@@ -132,10 +132,10 @@ def test_the_summary_is_json_and_agrees(demo_compared):
         charts.differences([], "t"),
         charts.differences([0.0, 0.0], "t"),
         charts.histogram([], None, "t"),
-        charts.intervals([charts.Interval("a", 0.0, 0.0, 0.0)], "t"),
-        charts.intervals([charts.Interval("a", 1.0, 1.0, 1.0)], "t"),
+        charts.intervals([charts.IntervalBar("a", 0.0, 0.0, 0.0)], "t"),
+        charts.intervals([charts.IntervalBar("a", 1.0, 1.0, 1.0)], "t"),
         charts.lines([], "t"),
-        charts.lines([charts.Line("a", [(1.0, 0.5)])], "t"),
+        charts.lines([charts.LineSeries("a", [(1.0, 0.5)])], "t"),
         charts.meter(0.0, "t"),
         charts.meter(3.0, "t"),
         charts.shares([("a", [0.0] * 5)], ["t"] * 5, "t & < >"),

@@ -6,7 +6,7 @@ import pytest
 
 from context_engine.core.models import SearchRequest
 from context_engine.errors import InvalidRequest
-from context_engine.evaluation.questions import Question, read_questions
+from context_engine.evaluation.questions import EvalQuestion, read_questions
 from context_engine.evaluation.scope import OUT_OF_SCOPE, best_signals, calibrate, scope_report
 from context_engine.wiring import build_engine
 
@@ -49,7 +49,7 @@ def test_two_hundred_questions_of_everyday_life_are_shipped():
 
 def test_the_signal_is_what_the_engine_decides_by(demo_session):
     texts = {"in": "Who calls a meeting of the cooking club?", "out": "What limit has the bread oven?"}
-    asked = [(Question(id=name, text=text), "NPA") for name, text in texts.items()]
+    asked = [(EvalQuestion(id=name, text=text), "NPA") for name, text in texts.items()]
     with build_engine(demo_session.setup, data_dir=demo_session.data_dir) as engine:
         signals = dict(best_signals(engine, asked))
         for name, signal in signals.items():

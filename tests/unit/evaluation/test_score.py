@@ -13,9 +13,9 @@ from context_engine.evaluation.corpus import Corpus
 from context_engine.evaluation.evaluate import compare_files, evaluate
 from context_engine.evaluation.gold import Identity
 from context_engine.evaluation.groups import grouped, tier_of_gold
-from context_engine.evaluation.questions import Question
+from context_engine.evaluation.questions import EvalQuestion
 from context_engine.evaluation.report import evaluation_report
-from context_engine.evaluation.run import Answer, Depth, Run, answer_of, ask, troubles_in
+from context_engine.evaluation.run import Depth, QuestionAnswer, Run, answer_of, ask, troubles_in
 from context_engine.evaluation.score import gold_fates, rankings_of, score_rankings, score_run
 from context_engine.evaluation.session import open_session
 from context_engine.evaluation.summary import summary
@@ -185,8 +185,8 @@ def test_a_lost_answer_is_lost_where_its_best_candidate_was(hit):
         candidate("m", Outcome.MERGED, "dedup", ("s", "b")),
         candidate("n", Outcome.RETURNED, "select"),
     )
-    answer = Answer(
-        question=Question(id="q", text="?"), domain="NPA", hits=(hit("x"), hit("n")), pool=pool, fates=fates
+    answer = QuestionAnswer(
+        question=EvalQuestion(id="q", text="?"), domain="NPA", hits=(hit("x"), hit("n")), pool=pool, fates=fates
     )
     run = Run(name="r", depth=Depth(top_k=1, ranked=2), answers=(answer,))
     gold = {"D": 1, "m": 1, "n": 1, "z": 1, "x": 1}
@@ -199,7 +199,7 @@ def test_a_search_that_failed_counts_nothing():
     run = Run(
         name="r",
         depth=Depth(top_k=8, ranked=10),
-        answers=(Answer(question=Question(id="q", text="?"), domain="D", failed=True),),
+        answers=(QuestionAnswer(question=EvalQuestion(id="q", text="?"), domain="D", failed=True),),
     )
     assert score_run(run, {"q": {"a": 1}}, MEASURES).scores == {"q": dict.fromkeys(MEASURES, 0.0)}
 
@@ -292,7 +292,7 @@ def test_gold_of_sources_that_cannot_be_listed_is_only_mentioned(demo_session, w
     assert token_efficiency(run, session.corpus)[2:] == (None, None)
 
 
-# -- what stands in the way -------------------------------------------------------------------------------------------
+# -- what is in the way -------------------------------------------------------------------------------------------
 
 
 def result_of(session, **changes):

@@ -25,7 +25,7 @@ def test_three_columns_and_the_order_of_scores(written):
         ("q a\n", "line 1: has 2 columns"),
         ("q a 1\n\nq b much\n", "line 3: the score must be a number, got 'much'"),
         ("q a nan\n", "line 1: the score must be a number, got 'nan'"),
-        ("q a 1\nq a 2\n", "line 2: a stands twice for question q"),
+        ("q a 1\nq a 2\n", "line 2: a appears twice for question q"),
         ("", "holds no ranking"),
     ],
 )

@@ -138,7 +138,7 @@ def test_the_same_document_twice_is_an_error_and_the_first_counts(folder, source
     report = ingest(root, source(RULES), sink)
     (skipped,) = report.errors
     assert skipped.path == "sops/z.md"
-    assert skipped.reason.startswith("document 'A' version '1' stands already in sops/a.md")
+    assert skipped.reason.startswith("document 'A' version '1' is already in sops/a.md")
     assert ingest(root, source(RULES), sink).unchanged == 1
 
 

@@ -132,7 +132,7 @@ def test_a_missing_variable_fails_only_its_domain_and_only_when_it_is_asked_for(
             "unknown connection 'difi'. Did you mean 'dify'?",
         ),
         (one("NPA", "-bad-"), "sources.-bad-.id", "must consist of letters"),
-        (one("NPA") + "  - {id: s, type: general_web}\n", None, "source id 's' stands twice in domain 'NPA'"),
+        (one("NPA") + "  - {id: s, type: general_web}\n", None, "source id 's' appears twice in domain 'NPA'"),
         (one("NPA") + "timezone: Mars/Olympus\n", "timezone", "unknown time zone 'Mars/Olympus'"),
         (one("NPA") + "settings: {min_chunk: 1}\n", "settings.min_chunk", "unknown key. Did you mean 'min_chunks'?"),
         (

@@ -1,4 +1,4 @@
-"""Dify behind the seed's function of three arguments: `adapter(query, domain, top_k)`."""
+"""Dify behind a function of three arguments: `adapter(query, domain, top_k)`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MOST_SOURCES: Final = 32
 def dify_kb_adapter(
     registry: Registry, connection: Callable[[str], Connection], clock: Clock, *, timeout_s: float = 10.0
 ) -> DifyAdapter:
-    """Return the seed's `dify_kb_adapter`: a function (query, domain, top_k) over the Dify sources of each domain.
+    """Return a function (query, domain, top_k) over the Dify sources of each domain.
 
     Args:
         registry: the domains.

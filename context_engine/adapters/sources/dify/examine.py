@@ -114,7 +114,7 @@ class DatasetExaminer:
         return part if request.query is None else self._sampled(part, request.query, request)
 
     def _damage(self, dataset_id: str) -> Iterator[Notice]:
-        """Name the documents that an ingest left in a state to be mended, by Dify's list alone."""
+        """Name the documents that an ingest left in a state to be repaired, by Dify's list alone."""
         writes = Writes(self.workspace, self.clock)
         try:
             found = take_inventory(writes.all_documents(dataset_id), lambda row: row.as_written)
@@ -125,8 +125,8 @@ class DatasetExaminer:
         for what, names in problems(found).items():
             shown = ", ".join(map(repr, names[:_MOST_NAMED])) + ", …" * (len(names) > _MOST_NAMED)
             said = (
-                f"{len(names)} document{'s' * (len(names) != 1)} {what} ({shown}): mend it with 'context-engine ingest "
-                "DOCUMENTS --domain NAME --to dify --repair'"
+                f"{len(names)} document{'s' * (len(names) != 1)} {what} ({shown}): repair it with 'context-engine "
+                "ingest DOCUMENTS --domain NAME --to dify --repair'"
             )
             yield Notice(NoticeCode.DOCUMENTS_DAMAGED, dataset_id, said, {"count": len(names), "names": list(names)})
 

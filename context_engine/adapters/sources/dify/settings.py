@@ -80,7 +80,7 @@ class DifySettings(_Frozen):
         60.0, description="How long an answer is used again, in seconds; 0: never."
     )
     stale_s: Annotated[float, Field(ge=0, le=604_800, allow_inf_nan=False)] = Field(
-        0.0, description="How much longer an old answer may stand in while Dify is down, in seconds; 0: never."
+        0.0, description="How much longer an earlier answer may be used while Dify is down, in seconds; 0: never."
     )
     lookup_ttl_s: Annotated[float, Field(ge=1, le=86_400, allow_inf_nan=False)] = Field(
         300.0, description="How long is believed what Dify said of a dataset, in seconds."

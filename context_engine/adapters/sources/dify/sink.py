@@ -115,7 +115,7 @@ class DifySink:
     def documents(self, source_id: str) -> Mapping[tuple[str, str], str]:
         """Return {(document_id, version): content_hash}; the hash is "" where Dify does not hold what was written.
 
-        Dify is asked once. What a killed run left is deleted, and what stands twice, but for one.
+        Dify is asked once. What a killed run left is deleted, and what appears twice, but for one.
         """
         if source_id not in self._targets:
             self._targets[source_id] = self._target(source_id)
@@ -135,7 +135,7 @@ class DifySink:
             self._write(self._targets[source_id], [upload for upload in uploads if upload.key[0] == source_id])
 
     def settle(self) -> None:
-        """Compare Dify's list with what this run leaves: what stands twice goes but for one, what is missing is said.
+        """Compare Dify's list with what this run leaves: what appears twice goes but for one, what is missing is said.
 
         Whichever of several runs ends last sees what all of them wrote.
 

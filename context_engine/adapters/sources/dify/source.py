@@ -251,10 +251,10 @@ class DifySource:
         dropped = pushed.conditions is not None and drops_filters(self.workspace.version)
         return max(query.top_k, _WIDE) if sifted or dropped else query.top_k
 
-    def _kept(self, chunks: Sequence[Chunk], query: SourceQuery) -> _Kept:
+    def _kept(self, chunks: Sequence[Chunk], query: SourceQuery) -> _FilteredChunks:
         """Check filter and day again, before anything is cut."""
         passed = [chunk for chunk in chunks if self._passes(chunk, query.filters, query.domain)]
-        return _Kept(passed, tuple(chunk for chunk in passed if _valid(chunk, query.as_of)))
+        return _FilteredChunks(passed, tuple(chunk for chunk in passed if _valid(chunk, query.as_of)))
 
     def _passes(self, chunk: Chunk, filters: Filter | None, domain: str) -> bool:
         if filters is None:
@@ -281,7 +281,7 @@ def _suspect(info: DatasetInfo | None) -> str:
     )
 
 
-class _Kept(NamedTuple):
+class _FilteredChunks(NamedTuple):
     by_filter: list[Chunk]
     in_force: tuple[Chunk, ...]
 

@@ -138,7 +138,7 @@ def other_model(root: Path, held: str, given: str) -> StoreVersionMismatch:
     """Return the error for a base whose vectors another model made."""
     return StoreVersionMismatch(
         f"the vectors in {root} were made by {held!r}, the configured embedder is {given!r}: run 'context-engine kb "
-        "rebuild' to embed everything anew, or name the former embedder"
+        "rebuild' to embed everything again, or configure the previous embedder"
     )
 
 

@@ -44,7 +44,7 @@ _MEND: Final = {
     sqlite3.SQLITE_BUSY: "try again when the other process is done",
     sqlite3.SQLITE_LOCKED: "try again when the other process is done",
     sqlite3.SQLITE_FULL: "make room on the disk",
-    sqlite3.SQLITE_IOERR: "look at the disk, its room and its rights",
+    sqlite3.SQLITE_IOERR: "check the disk, its free space and its permissions",
 }
 _TABLES: Final = """
 CREATE TABLE state(
@@ -231,7 +231,7 @@ def unusable(root: Path, error: sqlite3.DatabaseError) -> StoreError:
     if _is_begun(error):
         return missing(root)
     if isinstance(error, sqlite3.OperationalError) and not is_damage(error):
-        mend = _MEND.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, f"mend its rights, or {anew(root)}")
+        mend = _MEND.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, f"correct its permissions, or {anew(root)}")
         return StoreError(f"cannot open {root / DATABASE} ({error}): {mend}")
     return StoreCorrupt(f"{root / DATABASE} is damaged ({error}): {anew(root)}")
 
@@ -242,5 +242,5 @@ def is_damage(error: sqlite3.DatabaseError) -> bool:
 
 
 def anew(root: Path) -> str:
-    """Return what to do about a base that cannot be mended."""
-    return f"move the folder {root} away and run 'context-engine ingest' anew"
+    """Return what to do about a base that cannot be repaired."""
+    return f"move the folder {root} away and run 'context-engine ingest' again"

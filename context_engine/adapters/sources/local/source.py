@@ -52,7 +52,7 @@ class LocalSource:
 
         Raises:
             SourceNotFound: there is no base, or nothing was ever ingested for this source.
-            SourceUnavailable: the base cannot be read; says how to mend it.
+            SourceUnavailable: the base cannot be read; says how to fix it.
         """
         try:
             answer = self._answer(query)

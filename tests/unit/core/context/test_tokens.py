@@ -81,7 +81,7 @@ def test_a_full_memo_changes_no_count(monkeypatch: pytest.MonkeyPatch):
 
     before = count("alpha beta gamma alpha")
     monkeypatch.setattr(tokens, "_MOST_WORDS", 1)
-    monkeypatch.setattr(tokens, "_percents", tokens._Memo())
+    monkeypatch.setattr(tokens, "_percents", tokens._CountMemo())
     assert count("alpha beta gamma alpha") == before == 4
     assert len(tokens._percents) == 1
 

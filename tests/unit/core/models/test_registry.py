@@ -73,7 +73,7 @@ def domain(**fields):
         ({"version": 2}, "version"),
         ({"domain": "N P A"}, "domain"),
         ({"sources": ()}, "at least 1"),
-        ({"sources": (source(), source())}, "source id 'sops' stands twice in domain 'NPA'"),
+        ({"sources": (source(), source())}, "source id 'sops' appears twice in domain 'NPA'"),
         ({"timezone": "Mars/Olympus"}, "unknown time zone 'Mars/Olympus'; use an IANA name"),
         ({"timezone": "../../etc/passwd"}, "unknown time zone"),
         ({"access": {}}, "access"),

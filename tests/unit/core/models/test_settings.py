@@ -1,4 +1,4 @@
-"""Settings: the seed's defaults, strict values, origins."""
+"""Settings: defaults, strict values, origins."""
 
 import math
 

@@ -171,8 +171,8 @@ def test_an_order_against_the_scores_fails(saved: dict[str, Any]) -> None:
     saved["chunks"].reverse()
     first, second, third = check(saved)
     assert first.ok
-    assert "stands below" in failed(second)["order"]
-    assert "stands below" in failed(third)["order"]
+    assert "ranks below" in failed(second)["order"]
+    assert "ranks below" in failed(third)["order"]
 
 
 def test_two_searches_in_one_file_are_not_compared(saved: dict[str, Any]) -> None:
@@ -183,7 +183,7 @@ def test_two_searches_in_one_file_are_not_compared(saved: dict[str, Any]) -> Non
 
 
 def test_a_chunk_that_stands_twice_fails(saved: dict[str, Any]) -> None:
-    assert failed(check([saved["chunks"][0], saved["chunks"][0]])[1]) == {"order": "the same chunk stands twice"}
+    assert failed(check([saved["chunks"][0], saved["chunks"][0]])[1]) == {"order": "the same chunk appears twice"}
 
 
 def test_every_check_answers_on_rubbish() -> None:

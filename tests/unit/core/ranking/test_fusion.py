@@ -1,4 +1,4 @@
-"""Reciprocal rank fusion and the weighted sum, against the seed's worked example."""
+"""Reciprocal rank fusion and the weighted sum, against a worked example."""
 
 import pytest
 

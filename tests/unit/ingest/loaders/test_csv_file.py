@@ -108,7 +108,7 @@ def test_a_quote_that_is_amiss_harms_only_its_own_line(read, bad):
         {"a": "3", "b": "4"},
     ]
     said = [line for one in found for line in one.warnings]
-    assert said == ["line 3: a quote is not closed or stands inside a cell: read as it stands"]
+    assert said == ["line 3: a quote is not closed or is inside a cell: read as it stands"]
     assert [one.line for one in found] == [2, 3, 4, 5]
 
 
@@ -176,7 +176,7 @@ def test_a_cell_of_any_length_is_read(read):
 def test_an_id_that_stands_twice_loses_no_row(read):
     first, second = read("Entity ID,Amount\nCP-1,5\nCP-1,7\n", "a.csv")
     assert (first.fields, second.fields) == ({"entity_id": "CP-1", "Amount": "5"}, {"entity id": "CP-1", "Amount": "7"})
-    assert second.warnings == ("line 3 has an id that stands above: it is known by its line",)
+    assert second.warnings == ("line 3 repeats an id from above: it is known by its line",)
 
 
 def test_columns_named_as_the_fields_of_records_mean_the_same(read):

@@ -361,7 +361,7 @@ def test_embedded_files_and_files_that_stand_in_the_text_are_said(word):
     parts = {"aFChunk": ("chunk.html", b"<p>x</p>"), "package": ("embeddings/limits.xlsx", b"PK")}
     assert word(body, parts).warnings == (
         "embedded files are not read: limits.xlsx",
-        "a file that stands in the text is not read: chunk.html, 8 bytes",
+        "a file embedded in the text is not read: chunk.html, 8 bytes",
     )
 
 

@@ -117,7 +117,7 @@ def test_an_element_that_cannot_be_read_leaves_the_others_unharmed(read, bad, sa
 @pytest.mark.parametrize(
     ("given", "fields", "says"),
     [
-        ('{"a": 1, "a": 2}', {"a": 1, "a (2)": 2}, "the key 'a' stands twice in an object: both values are kept"),
+        ('{"a": 1, "a": 2}', {"a": 1, "a (2)": 2}, "the key 'a' appears twice in an object: both values are kept"),
         ('{"a": NaN}', {"a": "NaN"}, "NaN is no JSON number: kept as text"),
         ('{"a": -Infinity}', {"a": "-Infinity"}, "-Infinity is no JSON number: kept as text"),
         ('{"a": 1e400}', {"a": "1e400"}, "1e400 is too large for a number: kept as text"),
@@ -125,7 +125,7 @@ def test_an_element_that_cannot_be_read_leaves_the_others_unharmed(read, bad, sa
         (
             '{"a": "x\\ud800", "\\udc00": 1}',
             {"a": "x\ufffd", "\ufffd": 1},
-            "a lone surrogate (\\ud800-\\udfff), which is no character, stands as U+FFFD",
+            "a lone surrogate (\\ud800-\\udfff), which is no character, became U+FFFD",
         ),
     ],
 )

@@ -38,7 +38,7 @@ def test_the_banks_workbook(read, shipped):
     assert (first.place, first.stem, first.line) == ("w.xlsx:Limits:5", "w:Limits:5", 5)
     assert second.fields["Utilised"] == "105%"
     assert rates.fields["Formula"] == "=1+1"
-    assert credit.warnings[-1] == "sheet 'Desks': no saved value in 1 formula cell: the formula stands instead"
+    assert credit.warnings[-1] == "sheet 'Desks': no saved value in 1 formula cell: the formula was kept instead"
 
 
 def test_types(rows):

@@ -239,7 +239,7 @@ def test_kinds_of_cells(workbook, cell, value):
 def test_a_formula_without_a_saved_value_stands_as_it_is_and_is_said(workbook):
     found = workbook({"S": [("name", "x"), ("A", "=SUM(B3:B9)")]})
     assert fields(found) == [{"name": "A", "x": "=SUM(B3:B9)"}]
-    assert said(found) == ["sheet 'S': no saved value in 1 formula cell: the formula stands instead"]
+    assert said(found) == ["sheet 'S': no saved value in 1 formula cell: the formula was kept instead"]
     empty = workbook({"S": [("name", "x"), ("A", 0)]}, None, cell_as(b' t="str"><f>IF(1,"","x")</f><v></v>'))
     assert said(empty) == [], "an empty text is a value"
 

@@ -1,4 +1,4 @@
-"""The seed's function of three arguments over Dify."""
+"""A function of three arguments over Dify."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verifying finds what was damaged, and says how to mend it."""
+"""Verifying finds what was damaged, and says how to fix it."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_base_that_cannot_be_read_is_to_be_moved_away(base: LocalBase, folder:
     base.close()
     (folder / "base.sqlite3").write_bytes((folder / "base.sqlite3").read_bytes()[:5000])
     for use in (base.verify, base.writer, base.stats):
-        with pytest.raises(StoreError, match=rf"move the folder {folder} away and run 'context-engine ingest' anew"):
+        with pytest.raises(StoreError, match=rf"move the folder {folder} away and run 'context-engine ingest' again"):
             use()
 
 
