@@ -164,9 +164,9 @@ def notices_page() -> str:
     intro = (
         "A notice says what a reader should know of an answer, a configuration or a file. Programs decide by its "
         "`code`, which keeps its meaning; the `message` is a sentence for people and may be reworded at any time. "
-        "`subject` is what the notice is about (a source, a setting, a file, a domain), `detail` holds the values in the "
-        "message by name, those of them that are known.\n\n`search --json` writes the notices of a search as `notices`, and their "
-        "messages as `warnings`, in the same order."
+        "`subject` is what the notice is about (a source, a setting, a file, a domain); `detail` holds the values in "
+        "the message by name, as far as they are known.\n\n`search --json` writes the notices of a search as "
+        "`notices`, and their messages as `warnings`, in the same order."
     )
     rows = ["| Code | Meaning | Detail |", "|---|---|---|"]
     for code in sorted(NoticeCode):
