@@ -139,6 +139,12 @@ class NoticeCode(StrEnum):
     RERANK_FAILED = "rerank_failed", "The model reranker failed: the order is that without it.", "problem"
     REQUIRED_TIER_MISSING = "required_tier_missing", "A required tier gave nothing that is returned.", "tier"
     REQUIRED_SOURCE_MISSING = "required_source_missing", "A required source gave nothing that is returned."
+    FILTER_LEFT_NOTHING = "filter_left_nothing", "No candidate passed the filter of the request."
+    DATES_UNKNOWN = (
+        "dates_unknown",
+        "Returned chunks carry no dates: whether they were in force on the day asked about is not known.",
+        "count as_of",
+    )
     KEYWORDS_ONLY = "keywords_only", "Only sources searched by a few keywords of each chunk were asked."
 
     # A configuration; the subject is the variable, the connection, the file or the source

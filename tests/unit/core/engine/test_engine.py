@@ -390,6 +390,21 @@ def test_as_of_before_during_and_after_an_amendment(ask, as_of, standing, reason
     assert result.as_of == (as_of or date(2026, 3, 2))
 
 
+def test_an_answer_that_a_filter_emptied_says_so(ask, chunk_of):
+    wanted = Condition("titel", FilterOp.EQ, "Limits")  # no chunk has such a field
+    codes = [notice.code for notice in ask([(2, [chunk_of("a", 0.9)])], filters=wanted).notices]
+    assert codes == [NoticeCode.FILTER_LEFT_NOTHING]
+    assert ask([(2, [chunk_of("a", 0.9)])]).notices == ()
+
+
+def test_chunks_without_dates_are_counted_where_a_day_is_asked_about(ask, chunk_of):
+    dated = chunk_of("dated", 0.9, effective_from=date(2020, 1, 1))
+    result = ask([(2, [dated, chunk_of("a", 0.8), chunk_of("b", 0.7)])], as_of=date(2025, 6, 30))
+    [notice] = result.notices
+    assert (notice.code, notice.detail) == (NoticeCode.DATES_UNKNOWN, {"count": 2, "as_of": "2025-06-30"})
+    assert stage_two_bytes(recompute(result)) == stage_two_bytes(result)
+
+
 def test_today_is_the_day_in_the_domains_time_zone(make_engine, chunk_of):
     """At 10:00 UTC on 2 March it is 3 March on Kiritimati (UTC+14)."""
     begins = [chunk_of("a", 0.5, effective_from=date(2026, 3, 3))]
