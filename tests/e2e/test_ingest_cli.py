@@ -155,6 +155,7 @@ def test_prune_takes_out_what_the_folder_lost(bank: Path, dify: FakeDify) -> Non
     assert len(dify.documents("procedures")) == 1
 
 
+@pytest.mark.wording
 def test_each_target_takes_its_own_sources(bank: Path) -> None:
     report = json.loads(run("--json").stdout)
     assert (report["to"], report["documents"]) == ("local", 3)

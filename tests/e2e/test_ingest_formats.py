@@ -79,6 +79,7 @@ def report(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[di
         yield done
 
 
+@pytest.mark.wording
 def test_each_file_is_read_or_said(report: dict[str, Any]) -> None:
     # one each of docx, pdf, html, md, txt, jsonl and json; 3 rows of CSV; 1 cover and 2 + 2 rows of XLSX
     assert report["documents"] == 7 + 3 + 5

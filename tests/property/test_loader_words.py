@@ -189,6 +189,7 @@ def check_html(title, body):
 
 @FEW
 @given(texts, pages)
+@pytest.mark.wording
 def test_web_pages(title, body):
     check_html(title, body)
 

@@ -137,6 +137,7 @@ def conserves(document, folder):
 
 @settings(max_examples=10, deadline=None, suppress_health_check=CHECKS)
 @given(DOCUMENT)
+@pytest.mark.wording
 def test_no_word_is_lost(tmp_path, document):
     conserves(document, tmp_path)
 

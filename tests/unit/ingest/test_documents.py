@@ -159,6 +159,7 @@ def test_dates_people_write(value):
         ("document_id", "x" * 201, "is not one line of at most 200"),
     ],
 )
+@pytest.mark.wording
 def test_a_claim_that_cannot_be_read_is_a_warning_and_counts_as_not_made(field, value, says):
     found = prepared(document(**{field: value}))
     (warning,) = found.warnings
@@ -182,6 +183,7 @@ def test_classifications_as_people_write_them(value, expected):
 
 
 @pytest.mark.parametrize("value", ["secret", "public or internal", "level 3"])
+@pytest.mark.wording
 def test_an_unknown_classification_counts_as_restricted(value):
     found = prepared(document(classification=value))
     assert found.base.classification is Classification.RESTRICTED
@@ -203,6 +205,7 @@ def test_the_rule_raises_a_classification_and_never_lowers_it(claim, rule, expec
     assert found.base.classification is expected
 
 
+@pytest.mark.wording
 def test_dates_that_never_hold_are_a_warning():
     found = prepared(document(effective_from="2026-01-01", effective_to="2026-01-01"))
     assert found.warnings == ("effective_to 2026-01-01 is not after effective_from: never in force",)

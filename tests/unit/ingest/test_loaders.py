@@ -106,6 +106,7 @@ def test_a_file_that_may_not_be_opened_is_an_error_not_an_exception(folder, monk
     assert list(load(root / "a.md", root)) == [Skipped("a.md", "cannot be opened: Permission denied")]
 
 
+@pytest.mark.wording
 def test_records_are_documents_and_broken_lines_do_not_stop_them(read):
     lines = [
         '{"entity_id": "NPA-001", "title": "Harbour Note", "version": "4", "risk_rating": "high"}',

@@ -110,6 +110,7 @@ def test_what_is_broken_is_said_and_the_rest_is_written(folder, source, sink):
     assert report.documents == 3
 
 
+@pytest.mark.wording
 def test_warnings_name_their_file(folder, source, sink):
     report = ingest(folder({"sops/a.md": "---\nttl_seconds: soon\n---\nx"}), source(RULES), sink)
     assert report.warnings == ("sops/a.md: ttl_seconds 'soon' is not a whole number of seconds, 0 or more; ignored",)
@@ -159,6 +160,7 @@ def test_prune_removes_what_the_folder_no_longer_holds(folder, source, sink):
     assert sink.commits == [4, 3]
 
 
+@pytest.mark.wording
 def test_prune_leaves_a_source_alone_when_a_file_could_not_be_read(folder, source, sink):
     root = folder(FILES)
     ingest(root, source(RULES), sink)
@@ -169,6 +171,7 @@ def test_prune_leaves_a_source_alone_when_a_file_could_not_be_read(folder, sourc
     assert ("b", "") in sink.documents("sops")
 
 
+@pytest.mark.wording
 def test_prune_leaves_every_source_alone_when_a_folder_cannot_be_listed(folder, source, sink, monkeypatch):
     root = folder(FILES)
     ingest(root, source(RULES), sink)
@@ -189,6 +192,7 @@ def test_prune_leaves_every_source_alone_when_a_folder_cannot_be_listed(folder, 
     assert sink.documents("sops") == before
 
 
+@pytest.mark.wording
 def test_prune_leaves_a_source_alone_when_the_folder_holds_none_of_it(folder, source, sink, tmp_path):
     ingest(folder(FILES), source(RULES), sink)
     (tmp_path / "empty").mkdir()
@@ -293,6 +297,7 @@ def test_a_dry_run_shows_some_chunks(folder, source, sink):
     assert report.to_dict()["samples"][0]["content"] == report.samples[0].content
 
 
+@pytest.mark.wording
 def test_an_unknown_document_type_is_cut_as_default_and_said(folder, source, sink):
     root = folder({"a.md": "---\ndoc_type: memo\n---\nText.", "b.md": "Text."})
     report = ingest(root, source(RULES), sink, source_id="sops")
@@ -302,6 +307,7 @@ def test_an_unknown_document_type_is_cut_as_default_and_said(folder, source, sin
     )
 
 
+@pytest.mark.wording
 def test_what_no_rule_includes_goes_where_a_rule_for_the_rest_says_as_tier_5_and_is_said(folder, source, sink):
     rest = source({"**/*": "default"}, "web", "general_web", otherwise=True)
     report = ingest(folder({"sops/a.md": A, "x.md": "Note.", "y/z.md": "Note two."}), [source(RULES), rest], sink)

@@ -92,6 +92,7 @@ def test_a_warning_is_remembered_and_a_refusal_is_read_and_said_again(old, sourc
     assert (again.warnings, again.errors) == (first.warnings, first.errors)
 
 
+@pytest.mark.wording
 def test_documents_of_no_type_are_remembered_and_counted_again(old, source, sink, tmp_path, read):
     root, place = old(FILES), tmp_path / "files.json"
     first = ingest(root, source(RULES), sink, source_id="sops", memory=ScanCache(place))

@@ -94,6 +94,7 @@ def test_a_changed_field_is_a_changed_document_even_where_the_text_is_the_same()
     assert len({*hashes, *named}) == 4
 
 
+@pytest.mark.wording
 def test_front_matter_stays_on_every_chunk_as_long_as_it_is_short():
     text = "# A\n\n" + "Some words of a rule. " * 300
     short = LoadedDocument(path="a.md", text=text, fields={"owner": "Office", "tags": ["a", "b"]})
@@ -111,6 +112,7 @@ def test_front_matter_stays_on_every_chunk_as_long_as_it_is_short():
     assert named.base.metadata["history"] == "x" * 2_001
 
 
+@pytest.mark.wording
 def test_very_many_short_fields_of_front_matter_are_bounded_together():
     fields = {f"field_{number}": "x" * 98 for number in range(300)}  # 100 characters each as JSON
     found = prepared(LoadedDocument(path="a.md", text="# A\n\nText.", fields=fields))

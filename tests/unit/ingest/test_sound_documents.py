@@ -9,6 +9,7 @@ from context_engine.core.models.sanitize import MOST_DEPTH
 from context_engine.ingest import LoadedDocument, ingest, prepare
 
 
+@pytest.mark.wording
 def test_a_record_nested_50_deep_is_taken_to_the_depth_that_can_be_written(folder, source, sink):
     deep = "[" * 50 + "1" + "]" * 50
     root = folder({"rates.json": f'[{{"entity_id": "E1", "title": "Rates", "curve": {deep}}}]'})
@@ -22,6 +23,7 @@ def test_a_record_nested_50_deep_is_taken_to_the_depth_that_can_be_written(folde
 
 
 @pytest.mark.parametrize("bad", ["\ud800", "\x00"])
+@pytest.mark.wording
 def test_text_and_fields_of_any_loader_are_valid(bad):
     loaded = LoadedDocument(
         path="a.pdf", text=f"# Limits{bad}\n\nThe limit.\n", fields={"owner": f"A{bad}", "x": {1: 2}}

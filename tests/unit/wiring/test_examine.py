@@ -135,6 +135,7 @@ def test_an_examinable_source_is_never_searched_behind_its_back(examine: Examine
     assert request == ExaminationRequest(domain="NPA", query="limit", quick=True, timeout_s=5.0, search_timeout_s=4.0)
 
 
+@pytest.mark.wording
 def test_its_problems_are_the_reports(examine: Examine) -> None:
     source = Examined()
     source.result = Examination(problems=notices_about("one", "the shelf is empty", "the lamp is broken"))

@@ -45,6 +45,7 @@ def test_a_suffix_that_is_refused_is_listed_once_with_its_number_of_files(told):
     assert len(report.to_dict()["skipped"]) == 210  # 200 + 3 + 5 + 2: the JSON has each
 
 
+@pytest.mark.wording
 def test_what_is_said_of_many_files_does_not_hide_what_is_said_of_one(told):
     aside, hidden = NoticeCode.BOILERPLATE_LEFT_OUT, NoticeCode.HIDDEN_LEFT_OUT
     many = [Notice(aside, f"page{number}.html", "navigation set aside: Home") for number in range(40)]
@@ -55,6 +56,7 @@ def test_what_is_said_of_many_files_does_not_hide_what_is_said_of_one(told):
     ]
 
 
+@pytest.mark.wording
 def test_a_long_line_is_cut_and_says_so(told):
     _, lines = told(
         notices=[Notice(NoticeCode.BOILERPLATE_LEFT_OUT, "a.html", f"navigation set aside: {'word ' * 200}")]
@@ -64,6 +66,7 @@ def test_a_long_line_is_cut_and_says_so(told):
     assert len(line) < 450
 
 
+@pytest.mark.wording
 def test_notices_of_one_kind_are_one_line_whatever_a_file_is_called(told):
     hidden = NoticeCode.HIDDEN_LEFT_OUT
     notices = [Notice(hidden, f"a: {number}.docx", f"hidden text is left out: {number} words") for number in range(4)]

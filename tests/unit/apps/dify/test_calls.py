@@ -69,6 +69,7 @@ def opened(fields: dict[str, Any], tmp_path: Path) -> Iterator[OpenEngine]:
 
 
 class TestHealth:
+    @pytest.mark.wording
     def test_each_dataset_says_how_it_is(self, dify: FakeDify, tmp_path: Path) -> None:
         kinds = dict.fromkeys(("rules", "blank", "far", "closed"), "bank_sop")
         with opened(form(dify, **kinds), tmp_path) as one:
@@ -83,6 +84,7 @@ class TestHealth:
         assert "lies outside Dify" in str(found["far"].problem)
         assert "switch it on" in str(found["closed"].problem)
 
+    @pytest.mark.wording
     def test_one_wrong_key_is_told_once(self, dify: FakeDify, tmp_path: Path) -> None:
         with (
             opened({**form(dify), "dify_api_key": "dataset-wrong"}, tmp_path) as one,
@@ -115,6 +117,7 @@ class TestHealth:
 
 
 class TestCatalogue:
+    @pytest.mark.wording
     def test_a_source_with_tier_freshness_and_health(self, dify: FakeDify, tmp_path: Path) -> None:
         dify.inject("status_500", dataset="web", endpoint="get")
         with opened(form(dify), tmp_path) as one:

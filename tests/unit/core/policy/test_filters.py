@@ -180,7 +180,7 @@ class TestForms:
             ({"field": "a", "op": "in", "value": "x"}, "in takes a list"),
             ({"field": "a", "op": "gt", "value": [1]}, "gt takes one value"),
             ({"field": "a", "op": "eq", "val": 1}, "unknown key 'val'.*Did you mean 'value'"),
-            ({"and": [], "a": 1}, "stand alone"),
+            ({"and": [], "a": 1}, "must be alone"),
             ({"and": {"a": 1}}, "takes a list"),
             ({"or": [3]}, "a part of a filter"),
             ({"a": {"b": 1}}, "field 'a': a value is"),

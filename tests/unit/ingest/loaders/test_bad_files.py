@@ -121,6 +121,7 @@ def test_too_many_parts(refused, shipped, zipped):
     assert refused(zipped(shipped(WORD), added=parts), "a.docx").startswith("has too many parts")
 
 
+@pytest.mark.wording
 def test_xml_that_is_none(refused, shipped, zipped):
     broken = zipped(shipped(WORD), {"word/document.xml": lambda xml: xml[:500]})
     reason = refused(broken, "a.docx")

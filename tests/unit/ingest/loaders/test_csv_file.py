@@ -11,6 +11,7 @@ def fields(found):
     return [dict(one.fields) for one in found]
 
 
+@pytest.mark.wording
 def test_the_banks_file_semicolons_windows_encoding_and_a_quote_over_two_lines(read, shipped):
     first, second, third = read(shipped("accounts.csv"), "accounts.csv")
     assert first.text == (
@@ -82,6 +83,7 @@ def test_names_and_values_side_by_side_are_one_record(read):
     assert loaded.fields == {"version": "3.2", "Owner": "Market Risk"}
 
 
+@pytest.mark.wording
 def test_cells_that_a_row_has_more_than_the_head_go_by_their_letters_and_are_said(read):
     first, second, third = read("a,b\n1,2\n1,2,3\n4,5\n", "a.csv")
     assert fields([first, second, third]) == [
@@ -99,6 +101,7 @@ def test_empty_cells_at_the_end_of_a_row_and_short_rows_are_no_error(read):
 
 
 @pytest.mark.parametrize("bad", ['"x', '"x" y'])
+@pytest.mark.wording
 def test_a_quote_that_is_amiss_harms_only_its_own_line(read, bad):
     found = read(f'a,b\n0,0\n1,{bad}\n2,"y, z"\n3,4\n', "a.csv")
     assert fields(found) == [
@@ -112,6 +115,7 @@ def test_a_quote_that_is_amiss_harms_only_its_own_line(read, bad):
     assert [one.line for one in found] == [2, 3, 4, 5]
 
 
+@pytest.mark.wording
 def test_very_many_quotes_that_are_amiss_end_the_search_for_their_ends(read):
     found = read("a,b\n" + "".join(f'{number},"x\n' for number in range(200)), "a.csv")
     assert [one.fields["b"] for one in found] == ['"x'] * 200
@@ -127,6 +131,7 @@ def test_ten_thousand_columns_are_one_error(refused):
     assert refused(f"{row}\n{row}\n", "a.csv") == "has over 1,000 columns: it is no table of records"
 
 
+@pytest.mark.wording
 def test_what_is_said_of_very_many_rows_is_counted(read):
     found = read("a,b\n" + "1,2,3\n" * 5_000, "a.csv")
     assert len(found) == 5_000
@@ -148,6 +153,7 @@ def test_empty_lines_between_all_rows_say_nothing(read):
     assert found == [{"Desk": "Rates", "Limit": "5"}, {"Desk": "Credit", "Limit": "7"}]
 
 
+@pytest.mark.wording
 def test_a_few_nul_characters_are_left_out_and_said(read):
     (loaded,) = read(b"Desk,Limit\nRa\x00tes,5\n", "a.csv")
     assert loaded.fields == {"Desk": "Rates", "Limit": "5"}
@@ -173,6 +179,7 @@ def test_a_cell_of_any_length_is_read(read):
     assert [str(one.fields["Remark"]).strip('" ') for one in found] == [long.strip(), long.strip(), "none"]
 
 
+@pytest.mark.wording
 def test_an_id_that_stands_twice_loses_no_row(read):
     first, second = read("Entity ID,Amount\nCP-1,5\nCP-1,7\n", "a.csv")
     assert (first.fields, second.fields) == ({"entity_id": "CP-1", "Amount": "5"}, {"entity id": "CP-1", "Amount": "7"})

@@ -95,6 +95,7 @@ def test_a_part_that_is_missing_takes_nothing_else_with_it(word, kind, target):
 
 
 @pytest.mark.parametrize("part", ["word/styles.xml", "word/numbering.xml", "docProps/core.xml", "[Content_Types].xml"])
+@pytest.mark.wording
 def test_a_damaged_part_beside_the_text_is_said_and_the_text_is_read(one, shipped, zipped, part):
     loaded = one(zipped(shipped("limit-breach-procedure.docx"), {part: lambda xml: b"<w:not xml"}), "a.docx")
     assert "The desk head reports every limit breach" in loaded.text
@@ -103,6 +104,7 @@ def test_a_damaged_part_beside_the_text_is_said_and_the_text_is_read(one, shippe
     )
 
 
+@pytest.mark.wording
 def test_of_a_damaged_body_what_is_sound_is_read(one, shipped, zipped):
     def cut(xml):
         return xml[: xml.index(b"within 24 hours")]
@@ -324,6 +326,7 @@ def test_charts_and_diagrams_are_read(word):
     )
 
 
+@pytest.mark.wording
 def test_symbols_are_read_and_those_without_a_character_are_said(word):
     signs = "".join(
         f"<w:r><w:sym w:font='{font}' w:char='{code}'/></w:r>"
@@ -334,6 +337,7 @@ def test_symbols_are_read_and_those_without_a_character_are_said(word):
     assert loaded.warnings == ("symbols of the font Webdings are left out: 1",)
 
 
+@pytest.mark.wording
 def test_hidden_text_is_left_out_and_counted(word):
     style = '<w:style w:type="character" w:styleId="Ghost"><w:name w:val="Ghost"/><w:rPr><w:vanish/></w:rPr></w:style>'
     body = (
@@ -346,6 +350,7 @@ def test_hidden_text_is_left_out_and_counted(word):
     assert loaded.warnings == ("hidden text is left out: 3 words",)
 
 
+@pytest.mark.wording
 def test_a_table_of_contents_is_said_and_what_only_it_says_is_quoted(word):
     toc = (
         '<w:sdt><w:sdtPr><w:docPartObj><w:docPartGallery w:val="Table of Contents"/></w:docPartObj></w:sdtPr>'
@@ -356,6 +361,7 @@ def test_a_table_of_contents_is_said_and_what_only_it_says_is_quoted(word):
     assert loaded.warnings == ("a table of contents is left out: 2 lines; not in the text: Waivers ..... 9",)
 
 
+@pytest.mark.wording
 def test_embedded_files_and_files_that_stand_in_the_text_are_said(word):
     body = f"<w:p>{run('Body.')}</w:p><w:altChunk r:id='aFChunk'/>"
     parts = {"aFChunk": ("chunk.html", b"<p>x</p>"), "package": ("embeddings/limits.xlsx", b"PK")}
@@ -365,6 +371,7 @@ def test_embedded_files_and_files_that_stand_in_the_text_are_said(word):
     )
 
 
+@pytest.mark.wording
 def test_sub_documents_are_said_and_not_followed(word):
     link = (
         f'<Relationship Id="rId88" Type="{OFFICE}/relationships/subDocument" Target="part2.docx" '

@@ -82,6 +82,7 @@ def test_a_message_in_a_message(one, message):
     )
 
 
+@pytest.mark.wording
 def test_attachments_are_documents_of_their_own_or_said(read, message, saved, counter):
     document = docx.Document()
     document.add_paragraph("The policy itself.")

@@ -28,6 +28,7 @@ def test_unicode_is_read_without_a_warning(one, encoding):
     ],
 )
 @pytest.mark.parametrize("times", [1, 30])
+@pytest.mark.wording
 def test_other_encodings_are_guessed_and_said(one, text, encoding, named, times):
     loaded = one((text * times).encode(encoding), "a.txt")
     assert loaded.text == text * times
@@ -46,6 +47,7 @@ def test_western_text_needs_no_library_other_text_names_the_extra(one, read, mon
     assert "pip install 'context-engine[documents]'" in skipped.reason
 
 
+@pytest.mark.wording
 def test_a_stray_byte_far_into_a_large_file_is_found_before_anything_is_read(read):
     long = b"Harbour," + b"1" * 2_000 + b"\n"
     found = read(b"name,x\n" + long * 1_000 + b"Caf\xe9 Noir,2\n", "a.csv")

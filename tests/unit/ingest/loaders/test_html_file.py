@@ -103,6 +103,7 @@ def test_a_page_of_scripts(refused):
     assert refused("<html><script>x</script></html>", "a.html") == NO_CONTENT
 
 
+@pytest.mark.wording
 def test_what_is_set_aside_is_said_with_its_words(one):
     loaded = one(
         "<title>Fees</title><nav><a>Home</a><a>Fees</a></nav><h1>Fees</h1><p>Cash costs 5 USD.</p>"
@@ -120,6 +121,7 @@ def test_what_is_set_aside_is_said_with_its_words(one):
     )
 
 
+@pytest.mark.wording
 def test_what_stands_beside_the_main_content_is_said_and_where_it_is_much_read(one):
     long = "A sentence of the page that is long enough to count. " * 5
     loaded = one(f"<div>Rates of today</div><main><p>{long}</p></main>", "a.html")
@@ -128,6 +130,7 @@ def test_what_stands_beside_the_main_content_is_said_and_where_it_is_much_read(o
     assert "The desk head reports" in one(f"<div>{rules}</div><main><p>{long}</p></main>", "b.html").text
 
 
+@pytest.mark.wording
 def test_forms_show_what_is_filled_in_ticked_and_chosen(one):
     loaded = one(
         "<p>Name: <input value='Meridian Harbour Bank'><input type=hidden value=secret></p>"
@@ -150,6 +153,7 @@ def test_pictures_stand_as_the_text_that_stands_for_them(text):
     )
 
 
+@pytest.mark.wording
 def test_the_title_is_the_heading_of_a_page_without_one_else_said(one):
     page = "<title>Fees – Harbour Bank</title>{}<p>Cash costs 5 USD.</p>"
     assert one(page.format(""), "a.html").text == "# Fees – Harbour Bank\n\nCash costs 5 USD."
@@ -162,6 +166,7 @@ def test_details_are_read_open_or_not(text):
     assert text("<details><summary>Who?</summary><p>The desk head.</p></details>") == "Who?\n\nThe desk head."
 
 
+@pytest.mark.wording
 def test_a_set_of_frames_is_said(refused):
     reason = refused("<frameset><frame src=a.html><noframes>See a.html</noframes></frameset>", "a.html")
     assert "frames are not read: a.html" in reason
@@ -189,6 +194,7 @@ def test_a_wrong_or_narrow_charset_does_not_change_the_words(one, content, says)
     assert one(content, "a.html").text.startswith(says)
 
 
+@pytest.mark.wording
 def test_much_that_is_set_aside_is_quoted_to_a_limit(one):
     loaded = one(f"<nav>{'link ' * 3_000}</nav><h1>Fees</h1>", "a.html")  # 3,000 · 5 - 1 = 14,999 characters
     assert loaded.warnings[0].endswith("link … (4,999 characters more)")

@@ -129,6 +129,7 @@ def test_an_element_that_cannot_be_read_leaves_the_others_unharmed(read, bad, sa
         ),
     ],
 )
+@pytest.mark.wording
 def test_what_is_no_json_to_the_letter_is_read_and_said(read, given, fields, says):
     first, second = read(f'[{{"id": 0}}, {given}]', "a.json")
     assert (dict(first.fields), dict(second.fields)) == ({"id": 0}, fields)
@@ -144,6 +145,7 @@ def test_a_pair_of_surrogates_is_a_character_and_numbers_are_exact(one):
     assert loaded.warnings == ()
 
 
+@pytest.mark.wording
 def test_the_same_is_said_once_and_very_much_is_counted(read):
     content = json.dumps([{"a": "NUMBER"} for _ in range(50)]).replace('"NUMBER"', "NaN")
     found = read(content, "a.json")

@@ -145,6 +145,7 @@ def test_page_heads_stand_once_and_say_what_the_document_is(one):
     assert loaded.header == {"version": "7"}
 
 
+@pytest.mark.wording
 def test_charts_are_read_and_other_objects_said(one):
     chart = (
         f"<office:document-content {SPACES}><office:body><office:chart><chart:chart><chart:title>"
@@ -162,6 +163,7 @@ def test_charts_are_read_and_other_objects_said(one):
     assert loaded.warnings == ("an embedded file is not read: Object 2",)
 
 
+@pytest.mark.wording
 def test_hidden_text_and_contents_are_said(one):
     styles = '<style:style style:name="T1"><style:text-properties text:display="none"/></style:style>'
     body = (
@@ -200,6 +202,7 @@ def test_what_is_refused(refused, given, says):
     assert refused(odt("<text:p>Terms.</text:p>", **given), "a.odt").startswith(says)
 
 
+@pytest.mark.wording
 def test_a_damaged_text_is_read_as_far_as_it_is_sound(one, zipped):
     data = odt("<text:p>Sound words.</text:p><text:p>More words.</text:p>")
     loaded = one(zipped(data, {"content.xml": lambda xml: xml[: xml.index(b"words.</text:p></office")]}), "a.odt")

@@ -47,6 +47,7 @@ def made():
     return run
 
 
+@pytest.mark.wording
 def test_the_banks_notice(one, shipped):
     loaded = one(shipped("notice-641.pdf"), "n.pdf")
     assert loaded.text == (
@@ -84,6 +85,7 @@ def test_a_document_without_pages_has_none_in_its_chunks(one, counter):
     assert "page" not in chunk.metadata
 
 
+@pytest.mark.wording
 def test_heads_and_feet_of_pages_stay_once(one, made):
     names = ("Cash", "Credit", "Rates", "Metals")
 
@@ -102,6 +104,7 @@ def test_heads_and_feet_of_pages_stay_once(one, made):
     )
 
 
+@pytest.mark.wording
 def test_the_lines_of_a_letter_that_come_back_on_its_second_page_are_kept(one, made):
     block = ("Facility letter", "Borrower: Seahorse Trading Ltd", "Limit: EUR 25 million")
 
@@ -130,6 +133,7 @@ def test_the_lines_of_a_letter_that_come_back_on_its_second_page_are_kept(one, m
         ("Harbour Bank, page # of 3", "Harbour Bank", '"page # of 3" (1–3)'),
     ],
 )
+@pytest.mark.wording
 def test_page_numbers_are_left_out_and_told(one, made, foot, kept, told):
     def fill(pdf):
         for name in ("Cash", "Credit", "Rates"):
@@ -285,6 +289,7 @@ def test_a_line_of_contents_and_a_comment_are_no_headings(one, made):
     assert second.startswith("\\# this line")
 
 
+@pytest.mark.wording
 def test_pages_that_are_pictures_are_told_and_nothing_else_is_an_error(one, refused, made):
     def scan(pdf):
         pdf.add_page()

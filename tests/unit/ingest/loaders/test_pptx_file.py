@@ -66,6 +66,7 @@ def test_tables_grouped_shapes_charts_and_notes(one, saved, deck):
     )
 
 
+@pytest.mark.wording
 def test_hidden_slides_are_said(one, saved, deck):
     slide(deck, 5, "Shown")
     box(slide(deck, 5, "Draft of fees").shapes, "5 USD")
@@ -95,6 +96,7 @@ def test_numbers_of_slides_are_not_text(one, saved, deck):
     assert one(saved(deck), "a.pptx").text == "## Limits\n\nPage"
 
 
+@pytest.mark.wording
 def test_a_slide_that_is_missing_is_said_and_the_others_are_read(one, saved, zipped, deck):
     for title in ("One", "Two"):
         box(slide(deck, 5, title).shapes, f"Body of {title}")

@@ -74,6 +74,7 @@ def test_tracked_changes(folder, how, says):
     assert loaded.text == says
 
 
+@pytest.mark.wording
 def test_hidden_text_and_objects_are_said_and_pictures_are_not_text(one):
     body = r"Shown{\v  two words}.\par{\object{\*\objdata 0102}{\result{\pict 89504e47}}}{\pict\bin4 }}}}\par"
     loaded = one(f"{HEAD}{body}}}".encode(), "a.rtf")

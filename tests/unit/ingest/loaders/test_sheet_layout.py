@@ -127,6 +127,7 @@ def test_a_caption_too_long_for_every_record_is_text_as_well():
 NAMES = [("Rates", "Anna", "London"), ("Credit", "Ben", "Paris"), ("FX", "Cleo", "Rome")]
 
 
+@pytest.mark.wording
 def test_a_first_row_that_nothing_shows_to_be_a_head_is_said():
     found = read(NAMES)
     assert fields(found)[0] == {"Rates": "Credit", "Anna": "Ben", "London": "Paris"}

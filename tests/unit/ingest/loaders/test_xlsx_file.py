@@ -27,6 +27,7 @@ def rows(read, saved):
     return run
 
 
+@pytest.mark.wording
 def test_the_banks_workbook(read, shipped):
     cover, first, second, rates, credit = read(shipped("counterparty-limits.xlsx"), "w.xlsx")
     assert cover.text == "Cover\nOwner: Market Risk Control\nReviewed: 2026-01-31"

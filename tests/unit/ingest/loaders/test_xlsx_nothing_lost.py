@@ -64,6 +64,7 @@ def test_a_column_without_a_value_keeps_its_name(workbook):
     assert text(found) == "# S\n\nColumns without a value: Remark"
 
 
+@pytest.mark.wording
 def test_a_hidden_sheet_is_counted_or_read(workbook):
     def hide(book):
         book["Old"].sheet_state = "veryHidden"
@@ -77,6 +78,7 @@ def test_a_hidden_sheet_is_counted_or_read(workbook):
     assert {one.part for one in every} == {"New", "Old"}
 
 
+@pytest.mark.wording
 def test_hidden_rows_and_columns_are_counted_or_read(workbook):
     def hide(book):
         book["S"].row_dimensions[3].hidden = True
@@ -90,6 +92,7 @@ def test_hidden_rows_and_columns_are_counted_or_read(workbook):
     assert (len(fields(every)), said(every)) == (3, [])
 
 
+@pytest.mark.wording
 def test_a_workbook_of_nothing_but_hidden_cells_says_so(workbook):
     def hide(book):
         book.create_sheet("Empty")
@@ -236,6 +239,7 @@ def test_kinds_of_cells(workbook, cell, value):
     assert loaded.fields.get("x") == value
 
 
+@pytest.mark.wording
 def test_a_formula_without_a_saved_value_stands_as_it_is_and_is_said(workbook):
     found = workbook({"S": [("name", "x"), ("A", "=SUM(B3:B9)")]})
     assert fields(found) == [{"name": "A", "x": "=SUM(B3:B9)"}]
@@ -349,6 +353,7 @@ def test_a_hostile_table_of_shared_texts_is_one_line(workbook, monkeypatch, item
     assert skipped.reason == "has more shared texts than fit into memory: split the workbook"
 
 
+@pytest.mark.wording
 def test_a_damaged_table_of_shared_texts_is_said(workbook):
     found = workbook({"S": TABLE}, **shared(b"<si><t>Net limit</t></si><si><t>EUR"))
     assert said(found)[0].startswith("the table of shared texts is damaged: cells that refer to its end are empty")

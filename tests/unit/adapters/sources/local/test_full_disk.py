@@ -84,7 +84,7 @@ def test_a_full_disk_at_the_start_is_told_and_frees_the_lock(base: LocalBase, fo
     with full_disk(0):
         with base.writer():
             pass  # held without a name: the lock's file cannot grow
-        with pytest.raises(StoreError, match=r"cannot open .*other.* look at the disk"):
+        with pytest.raises(StoreError, match=r"cannot open .*other.* check the disk"):
             LocalBase.open(folder.parent / "other", create=True)
     LocalBase.open(folder.parent / "other", create=True).close()
     base.writer().close()

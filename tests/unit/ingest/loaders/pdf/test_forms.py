@@ -135,6 +135,7 @@ def test_notes_stand_with_their_page(one):
     assert loaded.pages == ((0, 1), (loaded.text.index("The text of sheet 2"), 2))
 
 
+@pytest.mark.wording
 def test_what_is_hidden_is_not_text_but_told(one, refused, form_pdf):
     fields = (text_field("desk", "Cash"), text_field("code", "X7", "/F 2"))
     loaded = one(form_pdf(fields=fields), "a.pdf")

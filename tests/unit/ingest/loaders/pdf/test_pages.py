@@ -156,6 +156,7 @@ def test_words_of_a_font_drawn_by_the_document_are_parted(one, raw_pdf):
     assert one(data, "a.pdf").text == "ab ba abba"
 
 
+@pytest.mark.wording
 def test_letters_without_a_unicode_mapping_are_told(one, raw_pdf):
     font = (
         "<< /Type /Font /Subtype /Type0 /BaseFont /Own /Encoding /Identity-H /DescendantFonts [<< /Type /Font "
@@ -168,6 +169,7 @@ def test_letters_without_a_unicode_mapping_are_told(one, raw_pdf):
     )
 
 
+@pytest.mark.wording
 def test_a_page_that_cannot_be_read_takes_none_of_the_others_down(one, refused, raw_pdf):
     broken = raw_pdf("BT /F 10 Tf 100 500 Td (The first page.) Tj ET", kids="[3 0 R 99 0 R 3 0 R]", count=3)
     loaded = one(broken, "a.pdf")
@@ -183,6 +185,7 @@ def test_a_file_cut_off_at_its_end_gives_the_pages_it_has(one, raw_pdf):
     assert one(data[: data.index(b"startxref")], "a.pdf").text == "The first page."
 
 
+@pytest.mark.wording
 def test_a_page_number_far_off_in_the_same_object_as_the_head(one, raw_pdf):
     data = raw_pdf(
         "BT /F 10 Tf 100 770 Td [(Chapter on limits) -20000 (7)] TJ 0 -300 Td (The text.) Tj ET",
