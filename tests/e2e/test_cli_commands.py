@@ -351,7 +351,7 @@ def test_a_source_of_two_domains_is_a_warning_of_the_check(bank: Path) -> None:
     assert not any("stands in" in warning for warning in ok("config", "check", "--json")["warnings"])
     (bank / "manifests/two.yaml").write_text(MANIFEST.replace("ORM", "TWO").replace("id: web", "id: web2"))
     warnings = ok("config", "check", "--json")["warnings"]
-    assert "source 'sops' stands in ORM and TWO: they share its documents" in warnings
+    assert "source 'sops' is in ORM and TWO: they share its documents" in warnings
 
 
 class TestTags:
