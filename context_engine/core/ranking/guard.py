@@ -56,7 +56,7 @@ def allows(first: str, second: str) -> bool:
         second: the other, likewise.
     """
     if not (first.isascii() and second.isascii()):
-        first, second = unicodedata.normalize("NFKC", first), unicodedata.normalize("NFKC", second)
+        first, second = _plain(first), _plain(second)
     parts, parts_too = _BREAK.split(first + " "), _BREAK.split(second + " ")
     both = set(map(str.casefold, parts)).intersection(map(str.casefold, parts_too))
     shared = [part for part in map(str.casefold, parts) if part in both]
@@ -66,6 +66,11 @@ def allows(first: str, second: str) -> bool:
     units, units_too = _sentences(first), _sentences(second)
     moved = Counter(key for key, _ in units) & Counter(key for key, _ in units_too)
     return bool(moved) and _same_meaning(_without(units, moved), _without(units_too, moved))
+
+
+def _plain(text: str) -> str:
+    """Return a text in compatibility form, its typographic hyphens as "-"."""
+    return unicodedata.normalize("NFKC", text).replace("\u2010", "-")
 
 
 def _same_meaning(first: list[str], second: list[str]) -> bool:

@@ -113,6 +113,11 @@ ALLOWED = [
     ),
     ("percent closed up", "The ceiling is 5 % of the book.", "The ceiling is 5% of the book."),
     (
+        "a typographic hyphen before a number",
+        "The point is at 35.02,\u2011106.53 east.",
+        "The point is at 35.02,-106.53 east.",
+    ),
+    (
         "a few ordinary words",
         "Records must be kept in the archive while they are subject to a legal hold of 7 years.",
         "Records must be held in the archive whilst they are subject to a legal hold of 7 years.",
