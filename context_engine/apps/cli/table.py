@@ -18,6 +18,13 @@ __all__ = ["failures", "print_result", "summary"]
 _WIDE: Final = 116
 _LINES: Final = 3
 _NUMBERS: Final = 24
+_BESIDE_THE_TABLE: Final = (
+    NoticeCode.REQUIRED_TIER_MISSING,
+    NoticeCode.REQUIRED_SOURCE_MISSING,
+    NoticeCode.FILTER_LEFT_NOTHING,
+    NoticeCode.DATES_UNKNOWN,
+)
+"""What changes how an answer is to be read; `--explain` shows all notices."""
 _DECISION_STYLES: Final = {Decision.ANSWERED: "green", Decision.INCOMPLETE: "red"}
 _NOTHING: Final = {
     Decision.OUT_OF_SCOPE: "No relevant information found",
@@ -35,7 +42,7 @@ def print_result(console: Console, result: SearchResult) -> None:
     if result.chunks and result.decision is Decision.OUT_OF_SCOPE:
         console.print(Text(_NOTHING[result.decision], "bold"))
     console.print()
-    for line in (*failures(result), *_missing(result)):
+    for line in (*failures(result), *_sentences(result, *_BESIDE_THE_TABLE)):
         console.print(line, soft_wrap=True)
     console.print(summary(result), soft_wrap=True)
 
@@ -66,10 +73,6 @@ def _failure(source: SourceStatus) -> Text:
     what = "failed" if source.state == "failed" else "failed in part"
     line = Text(f"source {source.source_id} {what}", "yellow")
     return line.append(f" (tier {source.authority_tier}, {error.get('code', 'error')}): {clean(source.problem)}", "")
-
-
-def _missing(result: SearchResult) -> list[Text]:
-    return _sentences(result, NoticeCode.REQUIRED_TIER_MISSING, NoticeCode.REQUIRED_SOURCE_MISSING)
 
 
 def _sentences(result: SearchResult, *codes: NoticeCode) -> list[Text]:

@@ -12,7 +12,7 @@ from rich.console import Console
 from context_engine.apps.cli.explain import print_explanation
 from context_engine.apps.cli.table import print_result
 from context_engine.apps.cli.words import candidate_names
-from context_engine.core.models import Chunk, SearchResult, Settings
+from context_engine.core.models import Chunk, Condition, FilterOp, SearchResult, Settings
 from context_engine.errors import SourceTimeout
 
 RULE = "The approval rule: a new product is signed off by the committee before the first trade."
@@ -80,6 +80,13 @@ def test_nothing_relevant_is_said_plainly(ask: Callable[..., SearchResult], chun
     assert shown(out_of_scope).splitlines()[0] == "No relevant information found"
     assert "out_of_scope" in shown(out_of_scope)
     assert shown(ask([(2, [])])).splitlines()[0] == "No relevant information found"
+
+
+def test_a_filter_that_left_nothing_is_said(ask: Callable[..., SearchResult], chunk_of: Callable[..., Chunk]) -> None:
+    result = ask([(2, [chunk_of("a", 0.9)])], filters=Condition("titel", FilterOp.EQ, "Limits"))
+    text = shown(result)
+    [notice] = result.notices
+    assert notice.code == "filter_left_nothing" and notice.message in text
 
 
 def test_missing_evidence_is_said(ask: Callable[..., SearchResult], chunk_of: Callable[..., Chunk]) -> None:
