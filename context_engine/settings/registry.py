@@ -212,7 +212,7 @@ def _check_sources(reading: _Reading, spec: DomainSpec, file: str) -> None:
     for source in spec.sources:
         other = reading.sources.get(source.id)
         if other is not None and other[0] != source:
-            problem = f"is in {other[1]} too, with other values: a source shared by two domains is the same in both"
+            problem = f"is in {other[1]} too, with other values: give it another id, or make both alike to share it"
             raise ConfigError(problem, file=file, key=f"sources.{source.id}")
         if source.connection is not None and source.connection not in reading.connections:
             hint = nearest(source.connection, reading.connections) or " connections.yaml names none."

@@ -97,8 +97,7 @@ def _grouped(notices: Sequence[Notice]) -> list[str]:
     lines = [f"{one.subject}: {one.message}" for one in notices if counts[one.code] < _OFTEN]
     for code in (code for code, count in counts.items() if count >= _OFTEN):
         first = next(one for one in notices if one.code == code)
-        kind = str(code).replace("_", " ")
-        lines.append(f"{counts[code]} times: {kind} (--json has all; e.g. {first.subject}: {first.message})")
+        lines.append(f"{counts[code]} times: {code.__doc__} (--json has all; e.g. {first.subject}: {first.message})")
     return lines
 
 
