@@ -52,8 +52,10 @@ def test_what_is_said_of_many_files_does_not_hide_what_is_said_of_one(told):
     _, lines = told(notices=[*many, Notice(hidden, "a.docx", "hidden text is left out: 3 words")])
     assert [line for line in lines if line.startswith("warning")] == [
         "warning: a.docx: hidden text is left out: 3 words",
-        "warning: 40 times: What of a page is not its content was left out. "
-        "(--json has all; e.g. page0.html: navigation set aside: Home)",
+        (
+            "warning: 40 times: What of a page is not its content was left out. "
+            "(--json has all; e.g. page0.html: navigation set aside: Home)"
+        ),
     ]
 
 
@@ -73,6 +75,8 @@ def test_notices_of_one_kind_are_one_line_whatever_a_file_is_called(told):
     notices = [Notice(hidden, f"a: {number}.docx", f"hidden text is left out: {number} words") for number in range(4)]
     _, lines = told(notices=notices)
     assert [line for line in lines if line.startswith("warning")] == [
-        "warning: 4 times: Hidden text, cells, slides or fields of a file were left out. "
-        "(--json has all; e.g. a: 0.docx: hidden text is left out: 0 words)"
+        (
+            "warning: 4 times: Hidden text, cells, slides or fields of a file were left out. "
+            "(--json has all; e.g. a: 0.docx: hidden text is left out: 0 words)"
+        )
     ]
