@@ -214,7 +214,7 @@ def environment(checkout: Path, place: Path) -> dict[str, str]:
         place: a folder for what an installation would say of it.
     """
     project = tomllib.loads((checkout / "pyproject.toml").read_text("utf-8"))["project"]
-    installed = place / "context_engine-0.dist-info"
+    installed = place / "dify_context_engine-0.dist-info"
     installed.mkdir(parents=True, exist_ok=True)
     (installed / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 0\n", "utf-8")
     groups = project["entry-points"].items()

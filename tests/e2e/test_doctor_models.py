@@ -52,7 +52,7 @@ def test_a_reranker_whose_extra_is_missing_is_named_with_what_installs_it(
 
     assert (result.exit_code, json.loads(result.stdout)["ok"]) == (1, False)
     assert (one["kind"], one["name"], one["ok"]) == ("reranker", "cross_encoder", False)
-    assert "pip install 'context-engine[" in one["problem"]
+    assert "pip install 'dify-context-engine[" in one["problem"]
 
 
 def test_models_that_work_are_good_each_asked_once(doctored: Any) -> None:

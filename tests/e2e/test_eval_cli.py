@@ -137,7 +137,7 @@ def test_with_a_configuration_of_ones_own_there_is_nothing_to_evaluate_by_itself
 
 def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "ir_measures", None)
-    assert "pip install 'context-engine[eval]'" in refused("run")
+    assert "pip install 'dify-context-engine[eval]'" in refused("run")
 
 
 # -- judge, tune, scope -----------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ from importlib.metadata import entry_points, version
 from context_engine.wiring import RERANKERS, SOURCES, installed
 found = {
     "from": context_engine.__file__,
-    "version": version("context-engine"),
+    "version": version("dify-context-engine"),
     "points": sorted({point.name for point in entry_points(group=SOURCES)}),
     "installed": installed(SOURCES),
     "rerankers": installed(RERANKERS),
@@ -105,7 +105,7 @@ def test_the_package_holds_plugin_engine_and_demo_and_nothing_else(package: Path
     assert tops - {"examples", "readme"} == {
         "_assets",
         "context_engine",
-        f"context_engine-{context_engine.__version__}.dist-info",
+        f"dify_context_engine-{context_engine.__version__}.dist-info",
         "endpoints",
         "group",
         "provider",
@@ -192,7 +192,7 @@ def test_what_no_tool_of_the_plugin_needs_stays_out(package: Path, room: str) ->
 
 
 def test_the_metadata_names_the_adapters_that_are_carried_and_no_others(unpacked: Path) -> None:
-    (text,) = [path.read_text() for path in unpacked.glob("context_engine-*.dist-info/entry_points.txt")]
+    (text,) = [path.read_text() for path in unpacked.glob("dify_context_engine-*.dist-info/entry_points.txt")]
     named = re.findall(r"= ([\w.]+):", text)
     assert "onnx" not in text
     assert "console_scripts" not in text

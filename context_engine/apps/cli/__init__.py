@@ -34,7 +34,7 @@ Exit codes:
 
 @click.group(cls=App, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(
-    __version__, "--version", "-V", package_name="context-engine", message="context-engine %(version)s"
+    __version__, "--version", "-V", package_name="dify-context-engine", message="context-engine %(version)s"
 )
 @with_debug
 def main() -> None:

@@ -93,7 +93,7 @@ def vendor_project(project: Project, users: Iterable[Files]) -> Vendored:
     files = {path: content for path, content in found.items() if not path.startswith(unused)}
     version = package_version(files[f"{_SOURCE}/__init__.py"]) or project.version
     requires = _without(project.table.get("dependencies", ()), _OF_THE_COMMAND_LINE)
-    return Vendored(files={**files, **_metadata("context-engine", version, requires, points)}, requires=requires)
+    return Vendored(files={**files, **_metadata("dify-context-engine", version, requires, points)}, requires=requires)
 
 
 def _entry_points(project: Project) -> dict[str, dict[str, str]]:
@@ -130,7 +130,7 @@ def vendor_installed(package: str) -> Vendored:
         if point.group.startswith(_GROUPS):
             groups.setdefault(point.group, {})[point.name] = point.value
     own = [one for one in found.requires or () if not re.search(r"\bextra\s*==", one)]
-    requires = _without(own, frozenset(("context-engine",)))
+    requires = _without(own, frozenset(("dify-context-engine",)))
     return Vendored(files={**files, **_metadata(name, found.version, requires, groups)}, requires=requires)
 
 

@@ -261,5 +261,5 @@ def _cache(embedder: Embedder) -> VectorCache:
     try:
         from context_engine.adapters.sources.local.loading import VectorCache  # only here: it needs numpy
     except ImportError as error:
-        raise ConfigError("an embedder needs numpy: pip install 'context-engine[vectors]'") from error
+        raise ConfigError("an embedder needs numpy: pip install 'dify-context-engine[vectors]'") from error
     return VectorCache(embedder.model_id)

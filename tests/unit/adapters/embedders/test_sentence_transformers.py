@@ -28,7 +28,7 @@ def test_without_the_extra_its_name_is_said_at_first_use(
     embedder = open_sentence_transformers({}, context)
 
     assert isinstance(embedder, TokenEmbedder)
-    with pytest.raises(MissingExtra, match=r"pip install 'context-engine\[embed\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'dify-context-engine\[embed\]'"):
         embedder.embed_query("limit")
 
 
@@ -88,7 +88,7 @@ def test_options_are_read_strictly(context: ModelContext) -> None:
 
 def _need_torch() -> None:
     for module in ("torch", "transformers", "sentence_transformers"):
-        pytest.importorskip(module, reason=f"{module} is missing: pip install 'context-engine[embed]'")
+        pytest.importorskip(module, reason=f"{module} is missing: pip install 'dify-context-engine[embed]'")
 
 
 @pytest.fixture

@@ -66,5 +66,5 @@ def test_a_model_that_is_not_here_is_told_with_how_to_get_it(asked: list[Any]) -
 
 def test_without_the_library_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'context-engine\[embed\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'dify-context-engine\[embed\]'"):
         load(CrossEncoderOptions())

@@ -13,7 +13,7 @@ from context_engine.apps.packaging.vendor import find_project, vendor_project
 
 PROJECT = """
 [project]
-name = "context-engine"
+name = "dify-context-engine"
 version = "0.1.0"
 dependencies = ["httpx>=0.28,<1", "PyYAML>=6.0.2,<7"]
 

@@ -33,7 +33,7 @@ LISTED = """
 import json, sys
 from importlib.metadata import entry_points, version
 points = {point.name: (point.value, point.load().__name__) for point in entry_points(group="context_engine.sources")}
-sys.stdout.write(json.dumps([points, version("acme-vault"), version("context-engine")]))
+sys.stdout.write(json.dumps([points, version("acme-vault"), version("dify-context-engine")]))
 """
 
 
@@ -79,10 +79,10 @@ def test_requirements_and_adapters_that_the_plugin_cannot_use_are_not_named(
     text = (checkout / "pyproject.toml").read_text()
     (checkout / "pyproject.toml").write_text(text.replace('["httpx', '["click>=8.1,<9", "rich>=13.9", "httpx'))
     files = pack(plugin_dir, tmp_path, env={}).files
-    points = files["context_engine-0.1.0.dist-info/entry_points.txt"].decode()
+    points = files["dify_context_engine-0.1.0.dist-info/entry_points.txt"].decode()
     assert points.split() == ["[context_engine.sources]", "local", "=", "context_engine.local:open_local"]
     assert "context_engine/models.py" not in files
-    metadata = files["context_engine-0.1.0.dist-info/METADATA"].decode()
+    metadata = files["dify_context_engine-0.1.0.dist-info/METADATA"].decode()
     assert [line for line in metadata.splitlines() if line.startswith("Requires-Dist")] == [
         "Requires-Dist: httpx>=0.28,<1",
         "Requires-Dist: PyYAML>=6.0.2,<7",

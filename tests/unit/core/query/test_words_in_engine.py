@@ -71,7 +71,7 @@ def test_a_segmenter_that_is_not_installed_is_said_by_the_search_and_by_the_chec
 ) -> None:
     segment._tokenizer.cache_clear()
     monkeypatch.setitem(sys.modules, "lindera", None)
-    with pytest.raises(MissingExtra, match=r"context-engine\[cjk\]"):
+    with pytest.raises(MissingExtra, match=r"dify-context-engine\[cjk\]"):
         found(engine, "lindera")
     (tmp_path / "config").mkdir()
     (tmp_path / "manifests").mkdir()
@@ -79,4 +79,4 @@ def test_a_segmenter_that_is_not_installed_is_said_by_the_search_and_by_the_chec
     source = "{id: sops, title: SOPs, type: bank_sop, adapter: local}"
     (tmp_path / "manifests/npa.yaml").write_text(f"version: 1\ndomain: NPA\nsources: [{source}]\n")
     (problem,) = check(find_config(env={}, cwd=tmp_path), env={}).problems
-    assert "context-engine[cjk]" in problem.problem
+    assert "dify-context-engine[cjk]" in problem.problem

@@ -70,7 +70,7 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
 
     segment._tokenizer.cache_clear()
     monkeypatch.setitem(sys.modules, "lindera", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'context-engine\[cjk\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'dify-context-engine\[cjk\]'"):
         segmented("审批标准", "lindera")
     with pytest.raises(MissingExtra, match="word segmenter 'lindera'"):
         check_segmenter("lindera")

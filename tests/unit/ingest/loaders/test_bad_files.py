@@ -169,7 +169,7 @@ def test_without_the_extra_the_error_names_it(refused, shipped, monkeypatch, nam
 
     monkeypatch.setitem(sys.modules, library, None)
     assert refused(shipped(name), name) == (
-        f"{what} needs an optional dependency. Install it with: pip install 'context-engine[documents]'"
+        f"{what} needs an optional dependency. Install it with: pip install 'dify-context-engine[documents]'"
     )
 
 

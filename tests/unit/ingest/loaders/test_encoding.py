@@ -44,7 +44,7 @@ def test_western_text_needs_no_library_other_text_names_the_extra(one, read, mon
     assert one(ENGLISH.encode("cp1252"), "a.txt").text == ENGLISH
     (skipped,) = read(CHINESE.encode("gb18030"), "b.txt")
     assert skipped.reason.startswith("is not UTF-8: save it as UTF-8. ")
-    assert "pip install 'context-engine[documents]'" in skipped.reason
+    assert "pip install 'dify-context-engine[documents]'" in skipped.reason
 
 
 @pytest.mark.wording

@@ -358,7 +358,7 @@ def test_without_numpy_an_embedder_is_refused(
     monkeypatch.setitem(sys.modules, "numpy", None)
     for name in ("matrix", "loading", "cells"):
         monkeypatch.delitem(sys.modules, f"context_engine.adapters.sources.local.{name}", raising=False)
-    with pytest.raises(ConfigError, match=r"pip install 'context-engine\[vectors\]'"):
+    with pytest.raises(ConfigError, match=r"pip install 'dify-context-engine\[vectors\]'"):
         LocalBase(folder, embedder=embedder)
     with LocalBase.open(folder, create=True) as base:
         assert base.search("limit", source_id="sop", top_k=1) == []
