@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from itertools import islice
@@ -29,6 +30,7 @@ from context_engine.core.models import (
     ScoreKind,
     SourceAnswer,
     SourceType,
+    TermStatistics,
     TrustClass,
     about,
     usable_score,
@@ -38,6 +40,8 @@ from context_engine.errors import SourceError, SourceProtocolError
 __all__ = ["ValidatedAnswer", "valid_chunk", "validate_answer"]
 
 _MOST_NOTICES: Final = 200
+_MOST_TERMS: Final = 4_096
+"""Most terms that a source counts: more than any question and its expansions have."""
 _MOST_WHOLE: Final = 2**1023
 """A larger number is not valid JSON, and Python refuses to write it."""
 
@@ -50,7 +54,7 @@ class ValidatedAnswer(NamedTuple):
         rejected: what was refused: not a chunk, or without text.
         retrieved_at: when the source says it answered, aware; None where it does not say.
         failures: what parts of the source could not get.
-        by_keywords: as in `SourceAnswer`.
+        by_keywords, statistics: as in `SourceAnswer`.
     """
 
     chunks: tuple[Chunk, ...]
@@ -60,6 +64,7 @@ class ValidatedAnswer(NamedTuple):
     retrieved_at: datetime | None = None
     failures: tuple[SourceError, ...] = ()
     by_keywords: bool = False
+    statistics: TermStatistics | None = None
 
 
 def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnswer:
@@ -101,6 +106,7 @@ def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnsw
         detail = {"field": "retrieved_at", "value": value}
         notices.append(Notice(NoticeCode.FIELD_UNUSABLE, source_id, message, detail))
         retrieved_at = None
+    statistics = _statistics(answer, source_id, notices)
     cut = answer.cut + max(len(chunks) - top_k, 0)
     further = len(notices) - _MOST_NOTICES
     if further > 0:
@@ -108,7 +114,8 @@ def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnsw
         notices[_MOST_NOTICES:] = [Notice(NoticeCode.NOTICES_LEFT_OUT, source_id, message, {"count": further})]
     failures = _failures(answer, source_id)
     known = about(source_id, notices)
-    return ValidatedAnswer(tuple(kept), cut, rejected, known, retrieved_at, failures, answer.by_keywords is True)
+    by_keywords = answer.by_keywords is True
+    return ValidatedAnswer(tuple(kept), cut, rejected, known, retrieved_at, failures, by_keywords, statistics)
 
 
 def valid_chunk(chunk: Chunk, notices: list[Notice]) -> Chunk:
@@ -119,6 +126,35 @@ def valid_chunk(chunk: Chunk, notices: list[Notice]) -> Chunk:
         notices: takes one for whatever was changed.
     """
     return sanitized_chunk(_with_valid_scores(_with_valid_fields(chunk, notices), notices), notices)
+
+
+def _statistics(answer: SourceAnswer, source_id: str, notices: list[Notice]) -> TermStatistics | None:
+    """Return the term statistics of an answer; what cannot be used counts as not known, and a notice says so."""
+    statistics: Any = answer.statistics
+    if statistics is None:
+        return None
+    if _are_statistics(statistics):
+        return replace(statistics, document_frequency=dict(statistics.document_frequency))
+    value = excerpt(statistics)
+    message = f"statistics {value} cannot be used and count as not known"
+    detail = {"field": "statistics", "value": value}
+    notices.append(Notice(NoticeCode.FIELD_UNUSABLE, source_id, message, detail))
+    return None
+
+
+def _are_statistics(value: Any) -> bool:
+    return (
+        isinstance(value, TermStatistics)
+        and bool(value.collection)
+        and is_valid_scorer(value.collection)
+        and _is_count(value.chunks)
+        and isinstance(value.document_frequency, Mapping)
+        and len(value.document_frequency) <= _MOST_TERMS
+        and all(
+            _is_text(term) and _is_count(count) and count <= value.chunks
+            for term, count in value.document_frequency.items()
+        )
+    )
 
 
 def _failures(answer: SourceAnswer, source_id: str) -> tuple[SourceError, ...]:

@@ -12,6 +12,7 @@ from context_engine.core.models.enums import TIERS
 from context_engine.core.models.filters import And, Condition, Filter, Not, Or
 from context_engine.core.models.notice import Notice, NoticeCode
 from context_engine.core.models.query import Expansion
+from context_engine.core.models.statistics import TermStatistics
 from context_engine.errors import InvalidFilter, InvalidRequest, SourceError
 
 __all__ = [
@@ -163,6 +164,8 @@ class SourceAnswer:
         cut: chunks past top_k that the source itself left out.
         failures: what a source of several parts could not get, one error a part; the chunks are what the others gave.
         by_keywords: it was found by a few keywords of each chunk alone: that nothing relevant came says little.
+        statistics: how common the question's terms are in the collection searched; None where that is not known: the
+            engine counts in the candidates instead.
     """
 
     chunks: Sequence[Chunk] = ()
@@ -171,6 +174,7 @@ class SourceAnswer:
     cut: int = 0
     failures: tuple[SourceError, ...] = ()
     by_keywords: bool = False
+    statistics: TermStatistics | None = None
 
     @property
     def notices(self) -> tuple[Notice, ...]:

@@ -16,6 +16,7 @@ from context_engine.core.models.notice import Notice, messages
 from context_engine.core.models.query import PreparedQuery
 from context_engine.core.models.registry import SourceSpec
 from context_engine.core.models.request import Caller, SearchRequest
+from context_engine.core.models.statistics import TermStatistics
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -132,13 +133,14 @@ class RawAnswer:
     """A source's answer as it entered stage 1, kept so that stage 2 can be computed again.
 
     Attributes:
-        by_keywords: as in `SourceAnswer`.
+        by_keywords, statistics: as in `SourceAnswer`.
     """
 
     source_id: str
     chunks: tuple[Chunk, ...]
     retrieved_at: datetime
     by_keywords: bool = False
+    statistics: TermStatistics | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
