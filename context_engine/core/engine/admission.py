@@ -26,6 +26,7 @@ from context_engine.core.models import (
     FetchedAtBasis,
     Notice,
     NoticeCode,
+    ScopeCalibration,
     Score,
     ScoreKind,
     SourceAnswer,
@@ -54,7 +55,7 @@ class ValidatedAnswer(NamedTuple):
         rejected: what was refused: not a chunk, or without text.
         retrieved_at: when the source says it answered, aware; None where it does not say.
         failures: what parts of the source could not get.
-        by_keywords, statistics: as in `SourceAnswer`.
+        by_keywords, statistics, calibration: as in `SourceAnswer`.
     """
 
     chunks: tuple[Chunk, ...]
@@ -65,6 +66,7 @@ class ValidatedAnswer(NamedTuple):
     failures: tuple[SourceError, ...] = ()
     by_keywords: bool = False
     statistics: TermStatistics | None = None
+    calibration: ScopeCalibration | None = None
 
 
 def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnswer:
@@ -107,6 +109,7 @@ def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnsw
         notices.append(Notice(NoticeCode.FIELD_UNUSABLE, source_id, message, detail))
         retrieved_at = None
     statistics = _statistics(answer, source_id, notices)
+    calibration = _calibration(answer, source_id, notices)
     cut = answer.cut + max(len(chunks) - top_k, 0)
     further = len(notices) - _MOST_NOTICES
     if further > 0:
@@ -114,8 +117,8 @@ def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnsw
         notices[_MOST_NOTICES:] = [Notice(NoticeCode.NOTICES_LEFT_OUT, source_id, message, {"count": further})]
     failures = _failures(answer, source_id)
     known = about(source_id, notices)
-    by_keywords = answer.by_keywords is True
-    return ValidatedAnswer(tuple(kept), cut, rejected, known, retrieved_at, failures, by_keywords, statistics)
+    by_keywords, chunks = answer.by_keywords is True, tuple(kept)
+    return ValidatedAnswer(chunks, cut, rejected, known, retrieved_at, failures, by_keywords, statistics, calibration)
 
 
 def valid_chunk(chunk: Chunk, notices: list[Notice]) -> Chunk:
@@ -135,11 +138,27 @@ def _statistics(answer: SourceAnswer, source_id: str, notices: list[Notice]) -> 
         return None
     if _are_statistics(statistics):
         return replace(statistics, document_frequency=dict(statistics.document_frequency))
-    value = excerpt(statistics)
-    message = f"statistics {value} cannot be used and count as not known"
-    detail = {"field": "statistics", "value": value}
-    notices.append(Notice(NoticeCode.FIELD_UNUSABLE, source_id, message, detail))
+    notices.append(_unusable("statistics", statistics, source_id))
     return None
+
+
+def _calibration(answer: SourceAnswer, source_id: str, notices: list[Notice]) -> ScopeCalibration | None:
+    """Return the calibration of an answer; one that cannot be used counts as not known, and a notice says so."""
+    found: Any = answer.calibration
+    if found is None or (isinstance(found, ScopeCalibration) and _is_share(found.threshold) and _is_share(found.strong)):
+        return found
+    notices.append(_unusable("calibration", found, source_id))
+    return None
+
+
+def _unusable(field: str, value: Any, source_id: str) -> Notice:
+    said = excerpt(value)
+    message = f"{field} {said} cannot be used: it counts as not known"
+    return Notice(NoticeCode.FIELD_UNUSABLE, source_id, message, {"field": field, "value": said})
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, float) and 0.0 <= value <= 1.0
 
 
 def _are_statistics(value: Any) -> bool:

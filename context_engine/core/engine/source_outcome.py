@@ -27,6 +27,7 @@ def _answer(spec: SourceSpec, reply: SourceReply) -> RawAnswer | None:
         retrieved_at=reply.retrieved_at,
         by_keywords=reply.answer.by_keywords,
         statistics=reply.answer.statistics,
+        calibration=reply.answer.calibration,
     )
 
 

@@ -21,6 +21,7 @@ from context_engine.core.ranking.copies import best_of_lower_copies
 from context_engine.core.ranking.dedup import deduplicate
 from context_engine.core.ranking.relevance import measure
 from context_engine.core.ranking.rerank import below_reranked, best_of, blended
+from context_engine.core.ranking.scope import scope_threshold
 from context_engine.errors import RerankerError
 
 __all__ = ["rank"]
@@ -58,6 +59,7 @@ class _StageTwo:
         self.table = CandidateTable(inputs.by_source(), analyse)
         self.stages: list[StageTrace] = []
         self.rerank_failed: str | None = None
+        self.scope = scope_threshold(self.settings, [answer.calibration for answer in inputs.answers])
         self.scope_tested, self.in_scope = 0, True
 
     def run(self) -> StageTwoOutput:
@@ -90,6 +92,7 @@ class _StageTwo:
             notices=distinct(self.table.notices),
             scope_tested=self.scope_tested,
             in_scope=self.in_scope,
+            scope=self.scope,
             rerank_scores=self.table.rerank_scores,
             rerank_failed=self.rerank_failed,
         )
@@ -210,11 +213,13 @@ class _StageTwo:
         """Scope first, from the best absolute signal; then min_relevance; only then may min_chunks bring some back."""
         table, settings = self.table, self.settings
         absolute = table.absolute
-        best = max((absolute[row] for row in rows), default=0.0)
-        self.scope_tested, self.in_scope = len(rows), best >= settings.scope
-        limit = settings.min_relevance_score if self.in_scope else max(settings.scope, settings.min_relevance_score)
+        in_scope = any(absolute[row] >= self._scope_of(row) for row in rows)
+        self.scope_tested, self.in_scope = len(rows), in_scope
+        least = settings.min_relevance_score
+        limits = {row: least if in_scope else max(self._scope_of(row), least) for row in rows}
         below = sorted(
-            [row for row in rows if absolute[row] < limit], key=lambda row: (-absolute[row], table.tiers[row], row)
+            [row for row in rows if absolute[row] < limits[row]],
+            key=lambda row: (-absolute[row], table.tiers[row], row),
         )
         wanted = max(settings.min_chunks - (len(rows) - len(below)), 0)
         for row in below[:wanted]:
@@ -222,8 +227,14 @@ class _StageTwo:
         stage, reason = ("relevance", "below_min_relevance") if self.in_scope else ("scope", "out_of_scope")
         dropped = set(below[wanted:])
         for row in below[wanted:]:
-            table.drop(row, stage, reason, absolute[row], limit)
+            table.drop(row, stage, reason, absolute[row], limits[row])
         return [row for row in rows if row not in dropped]
+
+    def _scope_of(self, row: int) -> float:
+        """Return the scope threshold of a row. A calibration is of the engine's own signal: where the source declares
+        relevance, `auto` is min_relevance_score."""
+        declared = self.scope.origin and self.table.chunks[row].score(ScoreKind.RELEVANCE) is not None
+        return self.settings.min_relevance_score if declared else self.scope.value
 
     def reranked(self, rows: list[int]) -> list[int]:
         """Blend: relevance = w * stage 1 + (1 - w) * reranker. A failure leaves stage 1's relevance, with a warning.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, Final
 
+from context_engine.core.models.calibration import ScopeCalibration
 from context_engine.core.models.chunk import Chunk
 from context_engine.core.models.enums import TIERS
 from context_engine.core.models.filters import And, Condition, Filter, Not, Or
@@ -166,6 +167,7 @@ class SourceAnswer:
         by_keywords: it was found by a few keywords of each chunk alone: that nothing relevant came says little.
         statistics: how common the question's terms are in the collection searched; None where that is not known: the
             engine counts in the candidates instead.
+        calibration: of the base that answers, for this domain; None where there is none.
     """
 
     chunks: Sequence[Chunk] = ()
@@ -175,6 +177,7 @@ class SourceAnswer:
     failures: tuple[SourceError, ...] = ()
     by_keywords: bool = False
     statistics: TermStatistics | None = None
+    calibration: ScopeCalibration | None = None
 
     @property
     def notices(self) -> tuple[Notice, ...]:
