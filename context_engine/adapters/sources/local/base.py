@@ -99,6 +99,11 @@ class LocalBase:
         return base
 
     @property
+    def model_id(self) -> str:
+        """The model of its embedder; "" without one."""
+        return "" if self._embedder is None else self._embedder.model_id
+
+    @property
     def score_kinds(self) -> frozenset[ScoreKind]:
         """The kinds of score its chunks carry."""
         text = frozenset({ScoreKind.BM25})
