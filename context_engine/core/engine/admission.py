@@ -145,7 +145,9 @@ def _statistics(answer: SourceAnswer, source_id: str, notices: list[Notice]) -> 
 def _calibration(answer: SourceAnswer, source_id: str, notices: list[Notice]) -> ScopeCalibration | None:
     """Return the calibration of an answer; one that cannot be used counts as not known, and a notice says so."""
     found: Any = answer.calibration
-    if found is None or (isinstance(found, ScopeCalibration) and _is_share(found.threshold) and _is_share(found.strong)):
+    if found is None or (
+        isinstance(found, ScopeCalibration) and _is_share(found.threshold) and _is_share(found.strong)
+    ):
         return found
     notices.append(_unusable("calibration", found, source_id))
     return None

@@ -112,7 +112,8 @@ def calibrate(
         questions = _Questions(own, judged, outside_questions())
         new = {leg.model_id: _calibrated(leg, domain, resolve, questions, extent) for leg in due}
         calibrations.store(
-            base.path, [StoredCalibration(domain.domain, one, extent.base_chunks, extent.last_rid) for one in new.values()]
+            base.path,
+            [StoredCalibration(domain.domain, one, extent.base_chunks, extent.last_rid) for one in new.values()],
         )
         kept |= new
     return tuple(kept[leg.model_id] for leg in legs if leg.model_id in kept)
