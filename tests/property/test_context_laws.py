@@ -68,6 +68,7 @@ def ranked(rank: int, chunk: Chunk, source: str, trust: TrustClass) -> RankedChu
         relevance=1.0 / rank,
         absolute=1.0,
         boost=0.3,
+        confidence="strong",
         final=0.6 / rank + 0.4 * 0.3,
         rerank_score=None,
         flags=(),

@@ -43,6 +43,7 @@ def make_ranked(rank: int, content: str, **given: Any) -> RankedChunk:
         relevance=relevance,
         absolute=relevance,
         boost=0.3,
+        confidence="strong",
         final=0.6 * relevance + 0.4 * 0.3,
         rerank_score=None,
         flags=flags,
