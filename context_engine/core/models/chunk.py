@@ -154,6 +154,11 @@ class Chunk(NamedTuple):
         return self._place("page")
 
     @property
+    def last_page(self) -> int | None:
+        """The page the text ends on."""
+        return self._place("page_end") or self._place("page_to") or self.page
+
+    @property
     def line(self) -> int | None:
         """The line of its file the text begins on, 1-based; None where it is not known."""
         return self._place("line")

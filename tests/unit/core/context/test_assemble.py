@@ -113,7 +113,7 @@ def test_neighbours_are_one_block_at_the_best_rank_without_repeated_overlap(rank
 
 
 def test_d8_what_does_not_fit_is_left_out_and_smaller_ones_are_tried(ranked: Callable):
-    chunks = [ranked(1, "a" * 100), ranked(2, "b" * 900), ranked(3, "c" * 100)]
+    chunks = [ranked(1, "a" * 100, title="A"), ranked(2, "b" * 900, title="B"), ranked(3, "c" * 100, title="C")]
     whole = put(chunks, 5000, Characters())
     sizes = {block.rank: block.tokens + len("\n\n---\n\n") for block in whole.blocks}
     context = put(chunks, 700, Characters())

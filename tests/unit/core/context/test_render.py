@@ -5,10 +5,12 @@ from datetime import date
 
 import pytest
 
+from context_engine.core.context.attribution import attributions
 from context_engine.core.context.fence import parse_fences
+from context_engine.core.context.line import one_line
 from context_engine.core.context.merge import joined
 from context_engine.core.context.passage import passage_of
-from context_engine.core.context.render import attribution, one_line, render
+from context_engine.core.context.render import render
 from context_engine.core.models import Classification, Member, SourceType, TrustClass
 
 NONCE = "7f3a9c21"
@@ -18,7 +20,7 @@ NONCE = "7f3a9c21"
 def shown(ranked: Callable) -> Callable:
     def show(content: str = "A loss above USD 10,000 is reported.", form: str = "markdown", **given) -> list[str]:
         (block,) = joined([passage_of(ranked(1, content, **given))])
-        return render(block, "[1]", form, NONCE).split("\n")
+        return render(block, f"[1] {attributions([block], NONCE)[0]}", form, NONCE).split("\n")
 
     return show
 
@@ -139,4 +141,4 @@ def test_a_merged_block_names_every_section_once(ranked: Callable):
         passage_of(ranked(1, text[5:], span=(5, 10), section="2", **given)),
     ]
     (block,) = joined(parts)
-    assert attribution(block, NONCE) == "[Source: T, Section 1, 2]"
+    assert attributions([block], NONCE) == ["[Source: T, Section 1, 2]"]
