@@ -9,6 +9,7 @@ from context_engine.core.models import (
     TIER_OF,
     Chunk,
     Classification,
+    Confidence,
     Key,
     RankedChunk,
     SourceType,
@@ -26,7 +27,7 @@ class Passage(NamedTuple):
 
     Attributes:
         trusted: False puts the text inside a fence; unknown origin is not trusted.
-        relevance: [0, 1] or None. final: what it was ranked by, or None.
+        confidence: strong, fair, weak or None. relevance: [0, 1] or None. final: what it was ranked by, or None.
         url: the address of its place, None where it has none.
         also_in: the duplicates that were merged into it, in words ("ORM-SOP-002 §9.1").
         truncated: its text was cut to fit.
@@ -47,6 +48,7 @@ class Passage(NamedTuple):
     flags: tuple[str, ...]
     also_in: tuple[str, ...]
     url: str | None = None
+    confidence: Confidence | None = None
     truncated: bool = False
 
     @property
@@ -80,6 +82,7 @@ def passage_of(ranked: RankedChunk) -> Passage:
         flags=ranked.flags,
         also_in=tuple(_also_in(member._asdict()) for member in ranked.also_in),
         url=ranked.url,
+        confidence=ranked.confidence,
     )
 
 
@@ -120,6 +123,7 @@ def passage_from_dict(given: Mapping[str, Any], rank: int) -> Passage:
         flags=tuple(str(flag) for flag in extra.get("flags") or ()),
         also_in=tuple(_also_in(member) for member in members if isinstance(member, Mapping)),
         url=link_of(chunk, None),
+        confidence=next((word for word in Confidence if word == given.get("confidence")), None),
     )
 
 

@@ -69,6 +69,7 @@ def _origin(block: JoinedPassage, nonce: str) -> str:
         _fetched(block, "expired" in flags, nonce),
         _classification(block),
         *(_FLAG_WORDS[flag] for flag in flags if flag in _FLAG_WORDS),
+        f"confidence {best.confidence}" if best.confidence else None,
         _score(best),
         *_own_fields(best, nonce),
     ]

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
-from context_engine.core.models.enums import Classification, FetchedAtBasis, ScoreKind, SourceType, TrustClass
+from context_engine.core.models.enums import Classification, Confidence, FetchedAtBasis, ScoreKind, SourceType, TrustClass
 
 __all__ = [
     "NOTHING",
@@ -156,7 +156,7 @@ class Chunk(NamedTuple):
     @property
     def last_page(self) -> int | None:
         """The page the text ends on."""
-        return self._place("page_end") or self._place("page_to") or self.page
+        return self._place("page_end") or self.page
 
     @property
     def line(self) -> int | None:
@@ -296,7 +296,7 @@ class RankedChunk:
     flags: tuple[str, ...]
     also_in: tuple[Member, ...]
     provenance: ProvenanceTag
-    confidence: str
+    confidence: Confidence
     url: str | None = None
 
     @property
@@ -337,7 +337,7 @@ class RankedChunk:
             "trust_class": str(self.trust_class),
             "classification": str(self.classification),
             "domain": self.chunk.extra.get("domain", self.domain),
-            "confidence": self.confidence,
+            "confidence": str(self.confidence),
             **({} if self.rerank_score is None else {"rerank_score": self.rerank_score}),
             "_rag_score": round(self.final, 4),
             "_relevance_score": round(self.relevance, 4),

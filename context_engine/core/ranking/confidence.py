@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final
 
-__all__ = ["Confidence", "confidence_of"]
+from context_engine.core.models import Confidence
 
-Confidence = Literal["strong", "fair", "weak"]
+__all__ = ["confidence_of"]
 
 _STRONG: Final = 0.6
 _WEAK_BELOW: Final = 1.25
@@ -19,9 +19,9 @@ def confidence_of(absolute: float, threshold: float) -> Confidence:
         absolute: [0, 1], the signal that does not depend on what else was found.
         threshold: [0, 1], the scope threshold in force: below 1.25 times of it a text is a weak one.
 
-    >>> confidence_of(0.7, 0.3), confidence_of(0.4, 0.3), confidence_of(0.35, 0.3)
-    ('strong', 'fair', 'weak')
+    >>> [str(confidence_of(absolute, 0.3)) for absolute in (0.7, 0.4, 0.35)]
+    ['strong', 'fair', 'weak']
     """
     if absolute < _WEAK_BELOW * threshold:
-        return "weak"
-    return "strong" if absolute >= _STRONG else "fair"
+        return Confidence.WEAK
+    return Confidence.STRONG if absolute >= _STRONG else Confidence.FAIR
