@@ -74,13 +74,13 @@ def progress_console() -> Console:
 
 def note(message: str, *, style: str = "dim") -> None:
     """Write a notice to stderr."""
-    progress_console().print(Text(clean(message), style), soft_wrap=True)
+    _print_text(progress_console(), Text(clean(message), style))
 
 
 def error_line(message: str) -> None:
     """Write `error: message` to stderr, one line."""
     line = Text("error: ", "bold red").append(" ".join(clean(message).split()), "red")
-    progress_console().print(line, soft_wrap=True)
+    _print_text(progress_console(), line)
 
 
 def print_json_line(text: str) -> None:
@@ -95,15 +95,21 @@ def print_json_line(text: str) -> None:
 
 
 def show(console: Console, part: RenderableType) -> None:
-    """Print a text unwrapped, a table within the width; in a pipe without the blanks that fill its lines."""
+    """Print a text or a table within the width; in a pipe a text is one line, and no blanks fill a table's lines."""
     if isinstance(part, Text):
-        console.print(part, soft_wrap=True)
+        _print_text(console, part)
     elif console.is_terminal:
         console.print(part)
     else:
         with console.capture() as captured:
             console.print(part)
         console.file.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+def _print_text(console: Console, text: Text) -> None:
+    """Print a text, at a terminal broken between words; what reads a pipe gets its lines whole."""
+    isatty = getattr(console.file, "isatty", None)
+    console.print(text, soft_wrap=not (isatty and isatty()))
 
 
 def write_text(text: str) -> None:
