@@ -7,11 +7,13 @@ import os
 import re
 import sys
 import unicodedata
+from pathlib import Path
 from typing import Any, Final, TextIO
 
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from context_engine.errors import ConfigError
 from context_engine.secrecy import hide
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "progress_console",
     "show",
     "write_text",
+    "written",
 ]
 
 PIPE_WIDTH: Final = 140
@@ -117,6 +120,20 @@ def write_text(text: str) -> None:
     _forgiving(sys.stdout)
     text = clean(text) if sys.stdout.isatty() else hide(text)
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+
+def written(path: Path, text: str) -> None:
+    """Write a text to a file, and say so.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot be written: {error.strerror}", file=str(path)) from None
+    note(f"written: {path}")
 
 
 def _escaped(char: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from context_engine.apps.cli.app import DEGRADED, NOT_ANSWERED
-from context_engine.apps.cli.console import note, out, print_json_line, write_text
+from context_engine.apps.cli.console import note, out, print_json_line, write_text, written
 from context_engine.apps.cli.context import ConfigLocation, open_context, with_location
 from context_engine.apps.cli.places import Places
 from context_engine.core.models import And, Caller, Decision, Filter, SearchRequest, SearchResult, Status
@@ -77,7 +77,11 @@ class Day(_DayType):
 @click.option("--jsonl", is_flag=True, help="Write one chunk a line as JSON.")
 @click.option("--open", "opened", type=click.IntRange(min=1), metavar="RANK", help="Open the passage of this rank.")
 @click.option(
-    "--html", "page", type=click.Path(dir_okay=False), metavar="FILE", help="Write the answer as a page, too."
+    "--html",
+    "page",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the answer as a page.",
 )
 @click.option("--principal", metavar="ID", help="Who asks; kept for the record, never interpreted.")
 @click.option("--request-id", metavar="ID", help="Your own id of this call; returned in the result.")
@@ -214,14 +218,10 @@ def _write_table(result: SearchResult, places: Places, *, explain: bool) -> None
         print_explanation(console, result)
 
 
-def _write_page(result: SearchResult, file: str, *, demo: bool) -> None:
+def _write_page(result: SearchResult, file: Path, *, demo: bool) -> None:
     from context_engine.apps.cli.answer_page import answer_page
 
-    try:
-        Path(file).write_text(answer_page(result, demo=demo), "utf-8")
-    except OSError as error:
-        raise InvalidRequest(f"--html: {file} cannot be written: {error.strerror or error}") from error
-    note(f"Wrote {file}")
+    written(file, answer_page(result, demo=demo))
 
 
 def _write_context(result: SearchResult, options: dict[str, Any]) -> None:
