@@ -13,6 +13,7 @@ from context_engine import __version__
 from context_engine.adapters.sources.factory import base_path
 from context_engine.adapters.sources.local.base import LocalBase
 from context_engine.adapters.sources.local.calibrate import calibrate
+from context_engine.adapters.sources.local.folders import IngestedFolders
 from context_engine.adapters.sources.local.lock import WriterLock
 from context_engine.adapters.sources.local.schema import SCHEMA_VERSION
 from context_engine.core.models import Registry
@@ -119,6 +120,7 @@ def _build(place: Path, registry: Registry, progress: Progress | None) -> None:
     with LocalBase.open(base_path(place), create=True) as base:
         with base.writer() as writer:
             report = ingest(BANK, specs, writer, progress=progress)
+        IngestedFolders(base.path).add([spec.id for spec in specs], BANK)
         for name in registry.names:
             calibrate(base, registry.domain(name))
     ready = place / _READY
