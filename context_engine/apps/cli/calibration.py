@@ -18,7 +18,7 @@ __all__ = ["calibration_text", "print_calibrations"]
 
 def calibration_text(found: ScopeCalibration) -> str:
     """Return a threshold with what it holds for and what it was made from, as one line."""
-    made = [counted(found.own, "passage"), f"{found.outside} off-topic questions"]
+    made = [f"{found.own} sentences and headings", f"{found.outside} off-topic questions"]
     made += [counted(found.judged, "judged question")] if found.judged else []
     by = f"text and vectors of {found.model_id}" if found.model_id else "text"
     old = "" if found.signal == SIGNAL_VERSION else "; of an earlier version, not used: run 'kb calibrate'"
