@@ -140,7 +140,7 @@ class Engine:
         logger.info(
             "RAG pipeline request_id=%s initial_k=%d filtered_k=%d final_k=%d threshold=%.3f fallback=%s reranker=%s "
             "scores_range=[%.3f,%.3f] search_id=%s domain=%s status=%s decision=%s",
-            result.request_id, len(result.fates), left.get("scope", 0), len(result.chunks),
+            result.request_id, len(result.fates), left.get("relevance", 0), len(result.chunks),
             result.settings.values.min_relevance_score,
             any("below_threshold" in chunk.flags for chunk in result.chunks),
             self._reranker.name if self._reranker and result.settings.values.reranking_enabled else "noop",

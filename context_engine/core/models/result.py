@@ -35,7 +35,7 @@ class Fate(NamedTuple):
     """The end of one candidate.
 
     Attributes:
-        stage: filter, as_of, expiry, dedup, threshold, scope, relevance, select.
+        stage: filter, as_of, expiry, dedup, threshold, scope, relevance, select: the stage of that name in `stages`.
         value, limit: the number that was tested and what it was tested against, where there is one.
         into: the survivor it was merged into.
     """
@@ -119,7 +119,11 @@ class SourceStatus:
 
 
 class StageTrace(NamedTuple):
-    """One stage: how many candidates went in and came out, and how long it took."""
+    """One stage: how many candidates went in and came out, and how long it took.
+
+    Attributes:
+        name: recall, filter, as_of, expiry, measure, dedup, threshold, scope, relevance, rerank, select.
+    """
 
     name: str
     entered: int
