@@ -1,8 +1,8 @@
 """Stage 2 in reading order: from the sources' answers to a ranked, tagged, accounted-for answer.
 
-identity -> filter re-check -> as-of, supersession, refused expiry -> measure -> dedup -> threshold -> scope -> relevance
--> rerank -> authority -> select -> tag. Every removal is a fate, and names the stage that the trace names. Pure: the
-same inputs give the same bytes.
+identity -> filter re-check -> as-of, supersession, refused expiry -> measure -> dedup -> threshold -> scope ->
+relevance -> rerank -> authority -> select -> tag. Every removal is a fate, under the name its stage has in the trace.
+Pure: the same inputs give the same bytes.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class _StageTwo:
         """Relevance and absolute signal over what is left, by the wording of the question that suits each best."""
         table, prepared = self.table, self.plan.prepared
         candidates = [table.candidates[row] for row in rows]
-        query = prepared.words if prepared and prepared.words else self.plan.request.query
+        query = prepared.words if prepared and prepared.words else self.plan.query
         for wording in (query, *(variants(prepared) if prepared else ())):
             measured = measure(wording, candidates)
             for row, relevance, absolute in zip(rows, measured.relevance, measured.absolute):
@@ -224,7 +224,7 @@ class _StageTwo:
         return self._at_least(self.settings.min_relevance_score, rows, "relevance", "below_min_relevance")
 
     def _at_least(self, limit: float, rows: list[int], stage: str, reason: str) -> list[int]:
-        """Those whose absolute signal reaches a limit; where they are fewer than min_chunks, the best below it, marked."""
+        """Those whose absolute signal reaches a limit; of fewer than min_chunks also the best below it, marked."""
         table, absolute = self.table, self.table.absolute
         below = sorted(
             [row for row in rows if absolute[row] < limit], key=lambda row: (-absolute[row], table.tiers[row], row)
@@ -249,7 +249,7 @@ class _StageTwo:
         best = best_of(rows, table.relevance, table.tiers, self.settings.rerank_top_n)
         candidates = [(table.keys[row], _with_relevance(table.chunks[row], table.relevance[row])) for row in best]
         try:
-            scores = self.rerank(self.plan.request.query, candidates)
+            scores = self.rerank(self.plan.query, candidates)
         except RerankerError as error:
             self.rerank_failed = str(error)
             message, detail = f"degraded: rerank: {error}", {"problem": str(error)}

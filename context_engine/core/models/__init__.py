@@ -31,7 +31,7 @@ from context_engine.core.models.examination import Examination, ExaminationReque
 from context_engine.core.models.filters import And, Condition, Filter, FilterOp, Not, Or, filter_to_dict
 from context_engine.core.models.ingest_settings import IngestSettings
 from context_engine.core.models.notice import Notice, NoticeCode, about, distinct, messages
-from context_engine.core.models.query import Expansion, PreparedQuery, Refinement
+from context_engine.core.models.query import Expansion, PreparedQuery, Refinement, UnknownWord
 from context_engine.core.models.registry import DocumentRule, DomainSpec, Registry, SourceSpec
 from context_engine.core.models.request import (
     MAX_QUERY_CHARS,
@@ -131,6 +131,7 @@ __all__ = [
     "Status",
     "Swap",
     "TrustClass",
+    "UnknownWord",
     "about",
     "canonical_json",
     "checked_query",

@@ -13,7 +13,7 @@ from context_engine.core.models.effective_settings import EffectiveSettings
 from context_engine.core.models.enums import Decision, Outcome, Status
 from context_engine.core.models.filters import filter_to_dict
 from context_engine.core.models.notice import Notice, messages
-from context_engine.core.models.query import PreparedQuery
+from context_engine.core.models.query import PreparedQuery, UnknownWord
 from context_engine.core.models.registry import SourceSpec
 from context_engine.core.models.request import Caller, SearchRequest
 
@@ -136,13 +136,15 @@ class RawAnswer:
     """A source's answer as it entered stage 1, kept so that stage 2 can be computed again.
 
     Attributes:
-        by_keywords: as in `SourceAnswer`.
+        by_keywords, unknown_words, filter_fields: as in `SourceAnswer`.
     """
 
     source_id: str
     chunks: tuple[Chunk, ...]
     retrieved_at: datetime
     by_keywords: bool = False
+    unknown_words: tuple[UnknownWord, ...] | None = None
+    filter_fields: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +188,11 @@ class SearchResult:
     specs: tuple[SourceSpec, ...] = ()
     raw: tuple[RawAnswer, ...] = ()
     rerank_scores: Mapping[Key, float] = field(default_factory=dict)
+
+    @property
+    def answered_query(self) -> str:
+        """The words that were ranked by: the user's own, corrected where nothing was found for them."""
+        return self.prepared.text if self.prepared is not None and self.prepared.corrected else self.query
 
     @property
     def warnings(self) -> tuple[str, ...]:
