@@ -27,6 +27,8 @@ def _answer(spec: SourceSpec, reply: SourceReply) -> RawAnswer | None:
         retrieved_at=reply.retrieved_at,
         by_keywords=reply.answer.by_keywords,
         statistics=reply.answer.statistics,
+        unknown_words=reply.answer.unknown_words,
+        filter_fields=reply.answer.filter_fields,
     )
 
 

@@ -1,7 +1,8 @@
 """Stage 2 in reading order: from the sources' answers to a ranked, tagged, accounted-for answer.
 
-identity -> filter re-check -> as-of, supersession, refused expiry -> relevance -> dedup -> thresholds and scope ->
-rerank -> authority -> select -> tag. Every removal is a fate. Pure: the same inputs give the same bytes.
+identity -> filter re-check -> as-of, supersession, refused expiry -> measure -> dedup -> threshold -> scope ->
+relevance -> rerank -> authority -> select -> tag. Every removal is a fate, under the name its stage has in the trace.
+Pure: the same inputs give the same bytes.
 """
 
 from __future__ import annotations
@@ -67,10 +68,11 @@ class _StageTwo:
             ("filter", self.matching_filters),
             ("as_of", self.in_force),
             ("expiry", self.not_expired),
-            ("relevance", self.with_relevance),
+            ("measure", self.with_relevance),
             ("dedup", self.deduplicated),
             ("threshold", self.above_threshold),
-            ("scope", self.relevant_enough),
+            ("scope", self.within_scope),
+            ("relevance", self.relevant_enough),
             ("rerank", self.reranked),
         )
         for name, step in steps:
@@ -159,7 +161,7 @@ class _StageTwo:
         """Relevance and absolute signal over what is left, by the wording of the question that suits each best."""
         table, prepared = self.table, self.plan.prepared
         candidates = [table.candidates[row] for row in rows]
-        query = prepared.words if prepared and prepared.words else self.plan.request.query
+        query = prepared.words if prepared and prepared.words else self.plan.query
         for wording in (query, *(variants(prepared) if prepared else ())):
             measured = measure(wording, candidates)
             for row, relevance, absolute in zip(rows, measured.relevance, measured.absolute):
@@ -206,20 +208,30 @@ class _StageTwo:
             table.notices.append(Notice(NoticeCode.THRESHOLD_NOT_APPLICABLE, "similarity_threshold", message, detail))
         return left
 
-    def relevant_enough(self, rows: list[int]) -> list[int]:
-        """Scope first, from the best absolute signal; then min_relevance; only then may min_chunks bring some back."""
-        table, settings = self.table, self.settings
-        absolute = table.absolute
+    def within_scope(self, rows: list[int]) -> list[int]:
+        """All where the best absolute signal reaches the scope threshold; else those that min_chunks brings back."""
+        settings, absolute = self.settings, self.table.absolute
         best = max((absolute[row] for row in rows), default=0.0)
         self.scope_tested, self.in_scope = len(rows), best >= settings.scope
-        limit = settings.min_relevance_score if self.in_scope else max(settings.scope, settings.min_relevance_score)
+        if self.in_scope:
+            return rows
+        return self._at_least(max(settings.scope, settings.min_relevance_score), rows, "scope", "out_of_scope")
+
+    def relevant_enough(self, rows: list[int]) -> list[int]:
+        """Those in scope that reach min_relevance_score, and those that min_chunks brings back."""
+        if not self.in_scope:
+            return rows
+        return self._at_least(self.settings.min_relevance_score, rows, "relevance", "below_min_relevance")
+
+    def _at_least(self, limit: float, rows: list[int], stage: str, reason: str) -> list[int]:
+        """Those whose absolute signal reaches a limit; of fewer than min_chunks also the best below it, marked."""
+        table, absolute = self.table, self.table.absolute
         below = sorted(
             [row for row in rows if absolute[row] < limit], key=lambda row: (-absolute[row], table.tiers[row], row)
         )
-        wanted = max(settings.min_chunks - (len(rows) - len(below)), 0)
+        wanted = max(self.settings.min_chunks - (len(rows) - len(below)), 0)
         for row in below[:wanted]:
             table.flag(row, "below_threshold")
-        stage, reason = ("relevance", "below_min_relevance") if self.in_scope else ("scope", "out_of_scope")
         dropped = set(below[wanted:])
         for row in below[wanted:]:
             table.drop(row, stage, reason, absolute[row], limit)
@@ -237,7 +249,7 @@ class _StageTwo:
         best = best_of(rows, table.relevance, table.tiers, self.settings.rerank_top_n)
         candidates = [(table.keys[row], _with_relevance(table.chunks[row], table.relevance[row])) for row in best]
         try:
-            scores = self.rerank(self.plan.request.query, candidates)
+            scores = self.rerank(self.plan.query, candidates)
         except RerankerError as error:
             self.rerank_failed = str(error)
             message, detail = f"degraded: rerank: {error}", {"problem": str(error)}

@@ -33,7 +33,7 @@ from context_engine.core.models.filters import And, Condition, Filter, FilterOp,
 from context_engine.core.models.ingest_settings import IngestSettings
 from context_engine.core.models.links import LINK_FIELDS, checked_link_template, link_of, web_link
 from context_engine.core.models.notice import Notice, NoticeCode, about, distinct, messages
-from context_engine.core.models.query import Expansion, PreparedQuery, Refinement
+from context_engine.core.models.query import Expansion, PreparedQuery, Refinement, UnknownWord
 from context_engine.core.models.registry import DocumentRule, DomainSpec, Registry, SourceSpec
 from context_engine.core.models.request import (
     MAX_QUERY_CHARS,
@@ -137,6 +137,7 @@ __all__ = [
     "Swap",
     "TermStatistics",
     "TrustClass",
+    "UnknownWord",
     "about",
     "canonical_json",
     "checked_link_template",

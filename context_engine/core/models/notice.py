@@ -37,6 +37,18 @@ class NoticeCode(StrEnum):
         "refiner lost",
     )
 
+    QUERY_CORRECTED = (
+        "query_corrected",
+        "Nothing was found for the query as written: it was searched for in the suggested spelling.",
+        "searched words",
+    )
+    SPELLING_SUGGESTED = (
+        "spelling_suggested",
+        "Words of the query are in no text, or misspell a name of the glossary: another spelling is offered.",
+        "suggested words",
+    )
+    PHRASE_NOT_FOUND = "phrase_not_found", "No text that was found holds a quoted phrase of the query.", "phrase"
+
     # A source's answer; the subject is the source
     SOURCE_NOTE = "source_note", "A source's own remark, in its own words."
     NOTICES_LEFT_OUT = "notices_left_out", "A source gave more notices than are kept.", "count"
@@ -140,6 +152,11 @@ class NoticeCode(StrEnum):
     REQUIRED_TIER_MISSING = "required_tier_missing", "A required tier gave nothing that is returned.", "tier"
     REQUIRED_SOURCE_MISSING = "required_source_missing", "A required source gave nothing that is returned."
     FILTER_LEFT_NOTHING = "filter_left_nothing", "No candidate passed the filter of the request."
+    FILTER_FIELD_UNKNOWN = (
+        "filter_field_unknown",
+        "The filter names a field that no source is known to have.",
+        "field fields",
+    )
     DATES_UNKNOWN = (
         "dates_unknown",
         "Returned chunks carry no dates: whether they were in force on the day asked about is not known.",
