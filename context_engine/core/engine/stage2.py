@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sized
 
 from context_engine.core.engine.candidate_table import CandidateTable
+from context_engine.core.engine.limits import Limits, decide_limits
 from context_engine.core.engine.selection import select
 from context_engine.core.engine.stage_two_input import RerankStep, StageTwoInput
 from context_engine.core.engine.stage_two_output import StageTwoOutput
@@ -58,7 +59,7 @@ class _StageTwo:
         self.table = CandidateTable(inputs.by_source(), analyse)
         self.stages: list[StageTrace] = []
         self.rerank_failed: str | None = None
-        self.scope_tested, self.in_scope = 0, True
+        self.scope_tested, self.limits = 0, Limits()
 
     def run(self) -> StageTwoOutput:
         """Run all steps."""
@@ -89,7 +90,7 @@ class _StageTwo:
             stages=tuple(self.stages),
             notices=distinct(self.table.notices),
             scope_tested=self.scope_tested,
-            in_scope=self.in_scope,
+            in_scope=self.limits.in_scope,
             rerank_scores=self.table.rerank_scores,
             rerank_failed=self.rerank_failed,
         )
@@ -185,44 +186,38 @@ class _StageTwo:
         return table.merge(rows, found, limit)
 
     def above_threshold(self, rows: list[int]) -> list[int]:
-        """A threshold applies to candidates that carry its kind of score, a cluster's best; the others pass, marked."""
-        table = self.table
-        limit, kind = self.settings.similarity_threshold, ScoreKind(self.settings.similarity_kind)
-        if limit is None:
-            return rows
-        left, unmeasured = [], 0
+        """A threshold applies to candidates that carry its kind of score, a cluster's best; the others pass, marked.
+
+        The limits of the next step are decided here, as `min_chunks` keeps candidates below either of the two.
+        """
+        table, limit, kind = self.table, self.settings.similarity_threshold, ScoreKind(self.settings.similarity_kind)
+        scores = {} if limit is None else {row: table.best_score(row, kind) for row in rows}
+        below = {row: score for row, score in scores.items() if score is not None and score < (limit or 0.0)}
+        self.scope_tested = len(rows)
+        self.limits = decide_limits(rows, table.absolute, table.tiers, below, self.settings)
+        for row in self.limits.kept:
+            table.flag(row, "below_threshold")
+        for row in below.keys() - self.limits.kept:
+            table.drop(row, "threshold", f"below_{kind}_threshold", below[row], limit)
+        self._note_unmeasured([row for row, score in scores.items() if score is None], kind)
+        return [row for row in rows if row not in below or row in self.limits.kept]
+
+    def _note_unmeasured(self, rows: list[int], kind: ScoreKind) -> None:
         for row in rows:
-            value = table.best_score(row, kind)
-            if value is not None and value < limit:
-                table.drop(row, "threshold", f"below_{kind}_threshold", value, limit)
-                continue
-            if value is None:
-                table.flag(row, "threshold_not_applicable")
-                unmeasured += 1
-            left.append(row)
-        if unmeasured:
-            message = f"{unmeasured} candidate(s) have no {kind} score: similarity_threshold did not apply"
-            detail = {"count": unmeasured, "kind": str(kind)}
-            table.notices.append(Notice(NoticeCode.THRESHOLD_NOT_APPLICABLE, "similarity_threshold", message, detail))
-        return left
+            self.table.flag(row, "threshold_not_applicable")
+        if rows:
+            message = f"{len(rows)} candidate(s) have no {kind} score: similarity_threshold did not apply"
+            detail = {"count": len(rows), "kind": str(kind)}
+            notice = Notice(NoticeCode.THRESHOLD_NOT_APPLICABLE, "similarity_threshold", message, detail)
+            self.table.notices.append(notice)
 
     def relevant_enough(self, rows: list[int]) -> list[int]:
-        """Scope first, from the best absolute signal; then min_relevance; only then may min_chunks bring some back."""
-        table, settings = self.table, self.settings
-        absolute = table.absolute
-        best = max((absolute[row] for row in rows), default=0.0)
-        self.scope_tested, self.in_scope = len(rows), best >= settings.scope
-        limit = settings.min_relevance_score if self.in_scope else max(settings.scope, settings.min_relevance_score)
-        below = sorted(
-            [row for row in rows if absolute[row] < limit], key=lambda row: (-absolute[row], table.tiers[row], row)
-        )
-        wanted = max(settings.min_chunks - (len(rows) - len(below)), 0)
-        for row in below[:wanted]:
-            table.flag(row, "below_threshold")
-        stage, reason = ("relevance", "below_min_relevance") if self.in_scope else ("scope", "out_of_scope")
-        dropped = set(below[wanted:])
-        for row in below[wanted:]:
-            table.drop(row, stage, reason, absolute[row], limit)
+        """Drop what is below the least absolute signal, but for what `min_chunks` keeps."""
+        absolute, least = self.table.absolute, self.limits.least_absolute
+        dropped = {row for row in rows if absolute[row] < least} - self.limits.kept
+        stage, reason = ("relevance", "below_min_relevance") if self.limits.in_scope else ("scope", "out_of_scope")
+        for row in dropped:
+            self.table.drop(row, stage, reason, absolute[row], least)
         return [row for row in rows if row not in dropped]
 
     def reranked(self, rows: list[int]) -> list[int]:
