@@ -1,13 +1,13 @@
-"""What a candidate must reach to stay, and which of those below it `min_chunks` keeps all the same."""
+"""What a candidate must reach to stay, which of those below it `min_chunks` keeps, and where a threshold's kind is."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from context_engine.core.models import RankingSettings
+from context_engine.core.models import ModelSettings, RankingSettings, ScoreKind
 
-__all__ = ["Limits", "decide_limits"]
+__all__ = ["Limits", "decide_limits", "how_to_get"]
 
 
 class Limits(NamedTuple):
@@ -48,3 +48,13 @@ def decide_limits(
     similar = sorted((row for row in relevant if row in below), key=lambda row: (-below[row], tiers[row], row))
     weak = sorted((row for row in rows if absolute[row] < least), key=lambda row: (-absolute[row], tiers[row], row))
     return Limits(in_scope, least, frozenset([*similar, *weak][:wanted]))
+
+
+def how_to_get(kind: ScoreKind, settings: ModelSettings) -> str:
+    """Return what gives candidates a kind of score that none of them has, as a clause."""
+    if kind in (ScoreKind.COSINE, ScoreKind.WEIGHTED) and settings.embedder is None:
+        return (
+            f"for {kind} scores set 'embedder' in rag-pipeline.json and ingest the documents again, or search Dify by "
+            "semantic_search; else set similarity_kind to a kind that the sources give"
+        )
+    return "set similarity_kind to a kind that the sources give"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sized
 
 from context_engine.core.engine.candidate_table import CandidateTable
-from context_engine.core.engine.limits import Limits, decide_limits
+from context_engine.core.engine.limits import Limits, decide_limits, how_to_get
 from context_engine.core.engine.selection import select
 from context_engine.core.engine.stage_two_input import RerankStep, StageTwoInput
 from context_engine.core.engine.stage_two_output import StageTwoOutput
@@ -22,7 +22,7 @@ from context_engine.core.ranking.copies import best_of_lower_copies
 from context_engine.core.ranking.dedup import deduplicate
 from context_engine.core.ranking.relevance import measure
 from context_engine.core.ranking.rerank import below_reranked, best_of, blended
-from context_engine.errors import RerankerError
+from context_engine.errors import InvalidRequest, RerankerError
 
 __all__ = ["rank"]
 
@@ -199,17 +199,35 @@ class _StageTwo:
             table.flag(row, "below_threshold")
         for row in below.keys() - self.limits.kept:
             table.drop(row, "threshold", f"below_{kind}_threshold", below[row], limit)
-        self._note_unmeasured([row for row, score in scores.items() if score is None], kind)
+        self._note_unmeasured([row for row, score in scores.items() if score is None], kind, len(rows))
         return [row for row in rows if row not in below or row in self.limits.kept]
 
-    def _note_unmeasured(self, rows: list[int], kind: ScoreKind) -> None:
+    def _note_unmeasured(self, rows: list[int], kind: ScoreKind, tested: int) -> None:
+        if self.settings.strict_thresholds and self.settings.similarity_threshold is not None:
+            self._refuse_sources_without(kind)
         for row in rows:
             self.table.flag(row, "threshold_not_applicable")
         if rows:
-            message = f"{len(rows)} candidate(s) have no {kind} score: similarity_threshold did not apply"
-            detail = {"count": len(rows), "kind": str(kind)}
+            origin = self.plan.effective.origins.get("similarity_threshold", "default")
+            threshold = f"similarity_threshold {self.settings.similarity_threshold:g} of {origin}"
+            message = f"{len(rows)} candidate(s) have no {kind} score: {threshold} did not apply to them"
+            if len(rows) == tested:
+                message += f", and min_relevance_score alone did: {how_to_get(kind, self.settings)}"
+            detail = {"count": len(rows), "tested": tested, "kind": str(kind), "origin": origin}
             notice = Notice(NoticeCode.THRESHOLD_NOT_APPLICABLE, "similarity_threshold", message, detail)
             self.table.notices.append(notice)
+
+    def _refuse_sources_without(self, kind: ScoreKind) -> None:
+        """Refuse the search where a source gave chunks and none of them has a score of the threshold's kind."""
+        scored = {key[0]: False for key in self.table.keys}
+        for key, chunk in zip(self.table.keys, self.table.chunks):
+            scored[key[0]] = scored[key[0]] or chunk.score(kind) is not None
+        without = [source_id for source_id, has_score in scored.items() if not has_score]
+        if without:
+            raise InvalidRequest(
+                f"similarity_threshold is a {kind} threshold, strict_thresholds is set, and no chunk of source(s) "
+                f"{', '.join(without)} has a {kind} score: {how_to_get(kind, self.settings)}"
+            )
 
     def relevant_enough(self, rows: list[int]) -> list[int]:
         """Drop what is below the least absolute signal, but for what `min_chunks` keeps."""
