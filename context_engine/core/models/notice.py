@@ -146,7 +146,7 @@ class NoticeCode(StrEnum):
     THRESHOLD_NOT_APPLICABLE = (
         "threshold_not_applicable",
         "Candidates without a score of the threshold's kind passed untested.",
-        "count kind",
+        "count tested kind origin",
     )
     RERANK_FAILED = "rerank_failed", "The model reranker failed: the order is that without it.", "problem"
     REQUIRED_TIER_MISSING = "required_tier_missing", "A required tier gave nothing that is returned.", "tier"
