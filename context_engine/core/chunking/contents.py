@@ -19,7 +19,7 @@ from context_engine.core.chunking.labels import label_of
 from context_engine.core.chunking.spans import Span, lines
 from context_engine.core.text.markup import without_markup
 
-__all__ = ["ContentsTable", "contents_of", "without_contents"]
+__all__ = ["ContentsTable", "between", "contents_of", "without_contents"]
 
 _PAGE: Final = r"(?P<page>\d{1,4}|[ivxlc]{1,7})"
 _LEADER: Final = r"(?:(?:[.·•․…‥_][ \t]{0,3}){3,}|[…‥]{1,}|(?:-[ \t]?){4,})"
@@ -110,6 +110,21 @@ def without_contents(text: str, tables: Sequence[ContentsTable]) -> str:
         out += [text[start : table.start], blank]
         start = table.end
     return "".join([*out, text[start:]]) if out else text
+
+
+def between(tables: Sequence[ContentsTable], start: int, end: int) -> list[Span]:
+    """Return the spans of `text[start:end]` that are outside of tables of contents; the whole where there are none.
+
+    >>> between([ContentsTable(5, 9, 3)], 0, 20), between([], 0, 20)
+    ([(0, 5), (9, 20)], [(0, 20)])
+    """
+    out: list[Span] = []
+    for table in tables:
+        if start < table.end and table.start < end:
+            out.append((start, max(table.start, start)))
+            start = min(table.end, end)
+    out.append((start, end))
+    return [span for span in out if span[0] < span[1]]
 
 
 def _line(text: str, start: int, end: int) -> _Line:
