@@ -58,8 +58,7 @@ class ValidatedAnswer(NamedTuple):
         rejected: what was refused: not a chunk, or without text.
         retrieved_at: when the source says it answered, aware; None where it does not say.
         failures: what parts of the source could not get.
-        by_keywords, statistics: as in `SourceAnswer`.
-        by_keywords, unknown_words, filter_fields: as in `SourceAnswer`.
+        by_keywords, statistics, unknown_words, filter_fields: as in `SourceAnswer`.
     """
 
     chunks: tuple[Chunk, ...]
@@ -69,7 +68,9 @@ class ValidatedAnswer(NamedTuple):
     retrieved_at: datetime | None = None
     failures: tuple[SourceError, ...] = ()
     by_keywords: bool = False
-        by_keywords, statistics, unknown_words, filter_fields: as in `SourceAnswer`.
+    statistics: TermStatistics | None = None
+    unknown_words: tuple[UnknownWord, ...] | None = None
+    filter_fields: tuple[str, ...] | None = None
 
 
 def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnswer:
@@ -121,8 +122,6 @@ def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnsw
         notices[_MOST_NOTICES:] = [Notice(NoticeCode.NOTICES_LEFT_OUT, source_id, message, {"count": further})]
     failures = _failures(answer, source_id)
     known = about(source_id, notices)
-    by_keywords = answer.by_keywords is True
-    return ValidatedAnswer(tuple(kept), cut, rejected, known, retrieved_at, failures, by_keywords, statistics)
     return ValidatedAnswer(
         tuple(kept),
         cut=cut,
@@ -131,6 +130,7 @@ def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnsw
         retrieved_at=retrieved_at,
         failures=failures,
         by_keywords=answer.by_keywords is True,
+        statistics=statistics,
         unknown_words=unknown_words,
         filter_fields=filter_fields,
     )
