@@ -12,7 +12,8 @@ from context_engine.core.models.chunk import (
     usable_score,
     utc_text,
 )
-from context_engine.core.models.chunk_dict import chunk_from_dict, to_date, to_moment
+from context_engine.core.models.chunk_dict import CHUNK_KEYS, chunk_from_dict, to_date, to_moment
+from context_engine.core.models.chunk_dict_advice import advice_on_dicts
 from context_engine.core.models.effective_settings import EffectiveSettings
 from context_engine.core.models.enums import (
     TIER_OF,
@@ -71,6 +72,7 @@ from context_engine.core.models.settings import (
 )
 
 __all__ = [
+    "CHUNK_KEYS",
     "GROUPS",
     "MAX_QUERY_CHARS",
     "MAX_TOP_K",
@@ -132,6 +134,7 @@ __all__ = [
     "Swap",
     "TrustClass",
     "about",
+    "advice_on_dicts",
     "canonical_json",
     "checked_query",
     "checked_top_k",
