@@ -21,7 +21,8 @@ class Skipped(NamedTuple):
     Attributes:
         path: relative to the folder that is ingested, as `shown_name` writes it.
         line: 1-based line of the file, None where the whole file is meant.
-        error: False for what nobody asked for (no rule, an unknown kind of file), True for what should have worked.
+        error: False for what was read and holds nothing, and for what nobody asked for (no rule, an unknown kind of
+            file), True for what should have worked.
     """
 
     path: str
@@ -47,6 +48,8 @@ class LoadedDocument:
         line: 1-based line or row of the record in its file; in a JSON array its number.
         part: the sheet a record stands in, where the file has several.
         pages: (offset in `text` where a page begins, its 1-based number), ascending; empty where there are no pages.
+        location: where it stands in the file, as the metadata of its chunks says it: `sheet` and `row` of a workbook,
+            `line` of a text file (of a text, the line it begins on); empty where the format does not tell.
         notices: what of the file is not in `text`, or was guessed; without a subject they are about the document.
     """
 
@@ -59,6 +62,7 @@ class LoadedDocument:
     line: int | None = None
     part: str = ""
     pages: tuple[tuple[int, int], ...] = ()
+    location: Mapping[str, Any] = field(default_factory=dict)
     notices: tuple[Notice, ...] = ()
 
     @property

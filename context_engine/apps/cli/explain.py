@@ -20,12 +20,6 @@ __all__ = ["print_explanation"]
 _BAR: Final = 24
 _TOP: Final = 5
 _STATE_STYLES: Final = {"ok": "green", "empty": "dim", "partial": "yellow", "failed": "red"}
-_STEPS: Final = {"relevance": "measure", "scope": "relevance"}
-"""What a reader sees for a step of the funnel: the first only measures, the second drops what is not relevant."""
-
-_DROPPED_AT: Final = {"scope": "relevance"}
-"""What a reader sees for the step of a fate: "relevance" and "scope" are two reasons of one step."""
-
 _REASONS: Final = {
     "below_min_relevance": "below the relevance limit",
     "beyond_top_k": "beyond the number asked for",
@@ -75,7 +69,7 @@ def _funnel(result: SearchResult) -> Table:
     for stage in result.stages:
         bar = "▪" * (max(round(stage.left / most * _BAR), 1) if stage.left and most else 0)
         counts = (Text(str(stage.entered), "dim"), Text(str(stage.left)))
-        table.add_row(_STEPS.get(stage.name, stage.name), *counts, Text(ms(stage.elapsed_ms), "dim"), Text(bar, "cyan"))
+        table.add_row(stage.name, *counts, Text(ms(stage.elapsed_ms), "dim"), Text(bar, "cyan"))
     return table
 
 
@@ -118,8 +112,7 @@ def _fates(console: Console, result: SearchResult, names: Mapping[Key, str]) -> 
     groups: dict[tuple[str, str, str], list[Fate]] = defaultdict(list)
     for fate in result.fates:
         if fate.outcome is not Outcome.RETURNED:
-            step = _DROPPED_AT.get(fate.stage, fate.stage)
-            groups[(str(fate.outcome), step, fate.reason)].append(fate)
+            groups[(str(fate.outcome), fate.stage, fate.reason)].append(fate)
     if not groups:
         return
     lines: list[Text] = []

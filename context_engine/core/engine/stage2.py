@@ -1,7 +1,8 @@
 """Stage 2 in reading order: from the sources' answers to a ranked, tagged, accounted-for answer.
 
-identity -> filter re-check -> as-of, supersession, refused expiry -> relevance -> dedup -> thresholds and scope ->
-rerank -> authority -> select -> tag. Every removal is a fate. Pure: the same inputs give the same bytes.
+identity -> filter re-check -> as-of, supersession, refused expiry -> measure -> dedup -> threshold -> scope ->
+relevance -> rerank -> authority -> select -> tag. Every removal is a fate, under the name its stage has in the trace.
+Pure: the same inputs give the same bytes.
 """
 
 from __future__ import annotations
@@ -68,10 +69,11 @@ class _StageTwo:
             ("filter", self.matching_filters),
             ("as_of", self.in_force),
             ("expiry", self.not_expired),
-            ("relevance", self.with_relevance),
+            ("measure", self.with_relevance),
             ("dedup", self.deduplicated),
             ("threshold", self.above_threshold),
-            ("scope", self.relevant_enough),
+            ("scope", self.within_scope),
+            ("relevance", self.relevant_enough),
             ("rerank", self.reranked),
         )
         for name, step in steps:
@@ -160,7 +162,7 @@ class _StageTwo:
         """Relevance and absolute signal over what is left, by the wording of the question that suits each best."""
         table, prepared = self.table, self.plan.prepared
         candidates = [table.candidates[row] for row in rows]
-        query = prepared.words if prepared and prepared.words else self.plan.request.query
+        query = prepared.words if prepared and prepared.words else self.plan.query
         for wording in (query, *(variants(prepared) if prepared else ())):
             measured = measure(wording, candidates)
             for row, relevance, absolute in zip(rows, measured.relevance, measured.absolute):
@@ -229,11 +231,18 @@ class _StageTwo:
                 f"{', '.join(without)} has a {kind} score: {how_to_get(kind, self.settings)}"
             )
 
+    def within_scope(self, rows: list[int]) -> list[int]:
+        """All where the best absolute signal reaches the scope threshold; else those that `min_chunks` keeps."""
+        return rows if self.limits.in_scope else self._reaching(rows, "scope", "out_of_scope")
+
     def relevant_enough(self, rows: list[int]) -> list[int]:
-        """Drop what is below the least absolute signal, but for what `min_chunks` keeps."""
+        """Those in scope that reach min_relevance_score, and those that `min_chunks` keeps."""
+        return self._reaching(rows, "relevance", "below_min_relevance") if self.limits.in_scope else rows
+
+    def _reaching(self, rows: list[int], stage: str, reason: str) -> list[int]:
+        """Those that reach the least absolute signal, and those that `min_chunks` keeps."""
         absolute, least = self.table.absolute, self.limits.least_absolute
         dropped = {row for row in rows if absolute[row] < least} - self.limits.kept
-        stage, reason = ("relevance", "below_min_relevance") if self.limits.in_scope else ("scope", "out_of_scope")
         for row in dropped:
             self.table.drop(row, stage, reason, absolute[row], least)
         return [row for row in rows if row not in dropped]
@@ -250,7 +259,7 @@ class _StageTwo:
         best = best_of(rows, table.relevance, table.tiers, self.settings.rerank_top_n)
         candidates = [(table.keys[row], _with_relevance(table.chunks[row], table.relevance[row])) for row in best]
         try:
-            scores = self.rerank(self.plan.request.query, candidates)
+            scores = self.rerank(self.plan.query, candidates)
         except RerankerError as error:
             self.rerank_failed = str(error)
             message, detail = f"degraded: rerank: {error}", {"problem": str(error)}

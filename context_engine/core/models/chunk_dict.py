@@ -28,7 +28,7 @@ _PARSED: Final = (
 )
 _T = TypeVar("_T")
 _Word = TypeVar("_Word", bound=StrEnum)
-_COMPUTED: Final = ("rank", "_rag_score", "_relevance_score", "_authority_boost", "_provenance")
+_COMPUTED: Final = ("rank", "confidence", "_rag_score", "_relevance_score", "_authority_boost", "_provenance")
 CHUNK_KEYS: Final = _READ | {"score", "score_kind", "relevance_score", "rerank_score", "domain", "version", *_COMPUTED}
 """The keys of a chunk dict that mean something here; any other is kept as it is."""
 

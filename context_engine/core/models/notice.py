@@ -37,6 +37,18 @@ class NoticeCode(StrEnum):
         "refiner lost",
     )
 
+    QUERY_CORRECTED = (
+        "query_corrected",
+        "Nothing was found for the query as written: it was searched for in the suggested spelling.",
+        "searched words",
+    )
+    SPELLING_SUGGESTED = (
+        "spelling_suggested",
+        "Words of the query are in no text, or misspell a name of the glossary: another spelling is offered.",
+        "suggested words",
+    )
+    PHRASE_NOT_FOUND = "phrase_not_found", "No text that was found holds a quoted phrase of the query.", "phrase"
+
     # A source's answer; the subject is the source
     SOURCE_NOTE = "source_note", "A source's own remark, in its own words."
     NOTICES_LEFT_OUT = "notices_left_out", "A source gave more notices than are kept.", "count"
@@ -146,6 +158,11 @@ class NoticeCode(StrEnum):
     REQUIRED_TIER_MISSING = "required_tier_missing", "A required tier gave nothing that is returned.", "tier"
     REQUIRED_SOURCE_MISSING = "required_source_missing", "A required source gave nothing that is returned."
     FILTER_LEFT_NOTHING = "filter_left_nothing", "No candidate passed the filter of the request."
+    FILTER_FIELD_UNKNOWN = (
+        "filter_field_unknown",
+        "The filter names a field that no source is known to have.",
+        "field fields",
+    )
     DATES_UNKNOWN = (
         "dates_unknown",
         "Returned chunks carry no dates: whether they were in force on the day asked about is not known.",
@@ -213,7 +230,13 @@ class NoticeCode(StrEnum):
     DOC_TYPE_UNKNOWN = "doc_type_unknown", "A document's type has no row in the chunking table.", "doc_type"
     DOC_TYPE_ASSUMED = "doc_type_assumed", "No rule gives documents a type: they were cut as 'default'.", "count"
     RULE_OTHERWISE = "rule_otherwise", "Documents were taken by the rule for what no other rule includes.", "count"
-    NOT_PRUNED = "not_pruned", "Documents that the folder does not hold were kept: it may not be whole.", "count"
+    NOT_PRUNED = "not_pruned", "Documents were kept: their file or its folder could not be read.", "count"
+    DOCUMENTS_GONE = "documents_gone", "The folder does not hold documents of the base: --prune removes them.", "count"
+    SOURCE_EMPTIED = (
+        "source_emptied",
+        "The folder holds nothing of a source: its documents were kept until that is confirmed with --allow-empty.",
+        "count",
+    )
 
 
 class Notice(NamedTuple):

@@ -13,9 +13,10 @@ from context_engine.core.models.effective_settings import EffectiveSettings
 from context_engine.core.models.enums import Decision, Outcome, Status
 from context_engine.core.models.filters import filter_to_dict
 from context_engine.core.models.notice import Notice, messages
-from context_engine.core.models.query import PreparedQuery
+from context_engine.core.models.query import PreparedQuery, UnknownWord
 from context_engine.core.models.registry import SourceSpec
 from context_engine.core.models.request import Caller, SearchRequest
+from context_engine.core.models.statistics import TermStatistics
 from context_engine.errors import SourceError
 
 __all__ = [
@@ -36,7 +37,7 @@ class Fate(NamedTuple):
     """The end of one candidate.
 
     Attributes:
-        stage: filter, as_of, expiry, dedup, threshold, scope, relevance, select.
+        stage: filter, as_of, expiry, dedup, threshold, scope, relevance, select: the stage of that name in `stages`.
         value, limit: the number that was tested and what it was tested against, where there is one.
         into: the survivor it was merged into.
     """
@@ -122,7 +123,11 @@ class SourceStatus:
 
 
 class StageTrace(NamedTuple):
-    """One stage: how many candidates went in and came out, and how long it took."""
+    """One stage: how many candidates went in and came out, and how long it took.
+
+    Attributes:
+        name: recall, filter, as_of, expiry, measure, dedup, threshold, scope, relevance, rerank, select.
+    """
 
     name: str
     entered: int
@@ -135,13 +140,16 @@ class RawAnswer:
     """A source's answer as it entered stage 1, kept so that stage 2 can be computed again.
 
     Attributes:
-        by_keywords: as in `SourceAnswer`.
+        by_keywords, statistics, unknown_words, filter_fields: as in `SourceAnswer`.
     """
 
     source_id: str
     chunks: tuple[Chunk, ...]
     retrieved_at: datetime
     by_keywords: bool = False
+    statistics: TermStatistics | None = None
+    unknown_words: tuple[UnknownWord, ...] | None = None
+    filter_fields: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +193,11 @@ class SearchResult:
     specs: tuple[SourceSpec, ...] = ()
     raw: tuple[RawAnswer, ...] = ()
     rerank_scores: Mapping[Key, float] = field(default_factory=dict)
+
+    @property
+    def answered_query(self) -> str:
+        """The words that were ranked by: the user's own, corrected where nothing was found for them."""
+        return self.prepared.text if self.prepared is not None and self.prepared.corrected else self.query
 
     @property
     def warnings(self) -> tuple[str, ...]:
