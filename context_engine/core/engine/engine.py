@@ -95,7 +95,8 @@ class Engine:
             UnknownDomain: the domain is not registered.
             InvalidRequest: a source or option that does not exist, or a threshold no source can be tested on.
             ConfigError: the domain's configuration cannot be used.
-            AllSourcesFailed: no source answered; carries the result with every status.
+            AllSourcesFailed: no source answered; carries the result with every status. Its cause is the first source's
+                error, and the cause of that is what the adapter raised.
             EvidenceIncomplete: `strict`, and required evidence is missing.
         """
         if not isinstance(request, SearchRequest):
@@ -173,7 +174,7 @@ def _answered(result: SearchResult) -> SearchResult:
             f"search {result.search_id}: no source of domain {result.domain!r} answered: {reasons}",
             result=result,
             statuses=result.sources,
-        )
+        ) from next((status.failure for status in result.sources if status.failure is not None), None)
     if result.decision is Decision.INCOMPLETE and result.request is not None and result.request.strict:
         known = [str(status.error["message"]) for status in result.sources if status.error]
         raise EvidenceIncomplete(

@@ -48,6 +48,7 @@ def _status(spec: SourceSpec, reply: SourceReply) -> SourceStatus:
         elapsed_ms=round(reply.elapsed_ms, 3),
         error=_error(failures),
         problem="; ".join(dict.fromkeys(failure.problem for failure in failures)),
+        failure=failures[0] if failures else None,
         notices=answer.notices if answer else (),
     )
 

@@ -113,8 +113,8 @@ def _check_threshold(opened: Sequence[SourceBulkhead], settings: Settings, *, in
         given = sorted({str(one) for source in opened for one in source.source.score_kinds})
         kinds = f" (they give {', '.join(given)})" if given else ""
         raise InvalidRequest(
-            f"similarity_threshold is a {kind} threshold, and source(s) {', '.join(without)} give no {kind} score{kinds}: "
-            f"{how_to_get(kind, settings)}, or leave the threshold out and use min_relevance_score"
+            f"similarity_threshold is a {kind} threshold, and source(s) {', '.join(without)} give no {kind} score"
+            f"{kinds}: {how_to_get(kind, settings)}, or leave the threshold out and use min_relevance_score"
         )
 
 

@@ -60,6 +60,12 @@ class NoticeCode(StrEnum):
         "chunk_id field metadata value problem",
     )
     SCORE_UNUSABLE = "score_unusable", "A score is no number of its kind and counts as absent.", "chunk_id kind value"
+    SCORE_KIND_MISSING = (
+        "score_kind_missing",
+        "Scores came without their kind and do not rank: the engine's own lexical score does.",
+        "count",
+    )
+    KEY_MISSPELT = "key_misspelt", "An unknown key of chunk dicts is close to a known one.", "key meant count"
     TEXT_REPAIRED = "text_repaired", "Text of a chunk was not valid Unicode, or too long: repaired.", "chunk_id fields"
     METADATA_REPAIRED = (
         "metadata_repaired",
