@@ -13,6 +13,7 @@ from context_engine.apps.dify.plain import plain
 from context_engine.apps.dify.plugin_settings import PluginSetup
 from context_engine.apps.dify.size import fitted
 from context_engine.core.models import Caller, DomainSpec, SourceSpec
+from context_engine.errors import ConfigError
 
 __all__ = ["catalogue", "domain_titles"]
 
@@ -47,16 +48,19 @@ def catalogue(
     names = [domain] if domain else list(registry.names)
     found = health(opened, names, timeout_s=_HEALTH_S) if check else []
     rows = [
-        {"domain": name, "title": "", "description": "", "problem": str(registry.broken[name]), "sources": []}
+        {"domain": name, "title": "", "description": "", "problem": _joined(registry.broken[name].each), "sources": []}
         if name in registry.broken
         else _domain(registry.domain(name), [one for one in found if one.domain == name])
         for name in names
     ]
     whole = {"demo": opened.plugin.demo, "caller": asdict(caller or Caller()), "domains": rows}
     fit = fitted("domains", plain(whole))
-    healthy = not any(one.state == "failed" for one in found) and not any(row["problem"] for row in rows)
-    text = fitted("text", plain(_text(rows, demo=opened.plugin.demo))).value
-    warnings = [one for one in ([DEMO_LABEL] if opened.plugin.demo else []) + [fit.cut] if one]
+    healthy = not (
+        any(one.state == "failed" for one in found) or any(row["problem"] for row in rows) or registry.unread
+    )
+    unread = [str(problem) for problem in registry.unread]
+    text = fitted("text", plain(_text(rows, unread, demo=opened.plugin.demo))).value
+    warnings = [one for one in ([DEMO_LABEL] if opened.plugin.demo else []) + unread + [fit.cut] if one]
     return ToolOutput(
         text=text,
         json=fit.value or {},
@@ -70,6 +74,10 @@ def catalogue(
             "warnings_text": lines("warnings_text", warnings),
         },
     )
+
+
+def _joined(problems: Sequence[ConfigError]) -> str:
+    return "; ".join(map(str, problems))
 
 
 def _domain(spec: DomainSpec, found: Sequence[Health]) -> dict[str, Any]:
@@ -125,8 +133,9 @@ def _duration(seconds: int) -> str:
     return "no time"
 
 
-def _text(rows: Sequence[Mapping[str, Any]], *, demo: bool) -> str:
+def _text(rows: Sequence[Mapping[str, Any]], unread: Sequence[str], *, demo: bool) -> str:
     lines = [DEMO_LABEL, ""] if demo else []
+    lines += [f"Cannot be read: {problem}" for problem in unread]
     for row in rows:
         lines.append(f"## {row['domain']}" + (f" – {row['title']}" if row["title"] else ""))
         if row["problem"]:

@@ -155,6 +155,11 @@ class NoticeCode(StrEnum):
     CONNECTION_UNUSED = "connection_unused", "A connection is used by no source and no model."
     NO_DOMAIN = "no_domain", "No domain is registered."
     SOURCE_SHARED = "source_shared", "Domains have a source of one id, and share its documents.", "domains"
+    MANIFEST_UNUSABLE = (
+        "manifest_unusable",
+        "A manifest cannot be used: its domain cannot be searched, all others can.",
+        "domain",
+    )
     FILE_PASSED_OVER = "file_passed_over", "A file cannot be used and may be another program's.", "problem"
 
     # A plugin package; the subject is the key that names a file, or the platform

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from context_engine.core.models.enums import TIER_OF, Classification, SourceType, TrustClass, default_trust
+from context_engine.core.models.notice import Notice
 from context_engine.errors import UnknownDomain
 
 __all__ = ["DocumentRule", "DomainSpec", "Registry", "SourceSpec"]
@@ -147,6 +148,11 @@ class Registry(_FrozenModel):
     def names(self) -> tuple[str, ...]:
         """The domain names, sorted."""
         return tuple(sorted(self.domains))
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """What the reader of any answer should know of the registry."""
+        return ()
 
     def domain(self, name: str) -> DomainSpec:
         """Return a domain's specification.
