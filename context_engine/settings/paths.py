@@ -35,7 +35,7 @@ CONFIG_DIR_VARIABLE: Final = "CONTEXT_ENGINE_CONFIG_DIR"
 DATA_DIR_VARIABLE: Final = "CONTEXT_ENGINE_DATA_DIR"
 _APP: Final = "context-engine"
 _MOST_NAME: Final = 40
-_DOMAIN_LINE: Final = re.compile(r"^domain\s*:", re.MULTILINE)
+_MANIFEST_LINE: Final = re.compile(r"^(?:domain|sources)\s*:", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,13 +182,13 @@ def _exists(path: Path) -> bool:
 
 
 def _holds_manifest(folder: Path) -> bool:
-    return any(map(_names_domain, _yaml_files(folder)))
+    return any(map(_may_be_manifest, _yaml_files(folder)))
 
 
-def _names_domain(path: Path) -> bool:
+def _may_be_manifest(path: Path) -> bool:
     """Whether a file may be a manifest; of one that cannot be read, its reading says so later."""
     try:
-        return _DOMAIN_LINE.search(path.read_text("utf-8", errors="replace")) is not None
+        return _MANIFEST_LINE.search(path.read_text("utf-8", errors="replace")) is not None
     except OSError:
         return True
 

@@ -23,6 +23,7 @@ _BESIDE_THE_TABLE: Final = (
     NoticeCode.REQUIRED_SOURCE_MISSING,
     NoticeCode.FILTER_LEFT_NOTHING,
     NoticeCode.DATES_UNKNOWN,
+    NoticeCode.MANIFEST_UNUSABLE,
 )
 """What changes how an answer is to be read; `--explain` shows all notices."""
 _DECISION_STYLES: Final = {Decision.ANSWERED: "green", Decision.INCOMPLETE: "red"}

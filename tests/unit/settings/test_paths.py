@@ -87,6 +87,12 @@ def test_folders_of_other_tools_in_the_current_directory_are_not_ours(tmp_path: 
     assert find_config(env={}, cwd=tmp_path).manifest_dir == tmp_path / "manifests"
 
 
+def test_a_manifest_with_a_misspelt_key_is_still_a_manifest(tmp_path: Path) -> None:
+    """Else whoever has no other would be told that no domain is registered."""
+    put(tmp_path, "manifests/npa.yml", text="domian: NPA\nsources: []\n")
+    assert find_config(env={}, cwd=tmp_path).manifest_dir == tmp_path / "manifests"
+
+
 def test_samples_are_never_loaded(tmp_path: Path) -> None:
     put(tmp_path, "manifests/npa.example.yaml", "manifests/stages/dev.example.yaml", text="domain: NPA\n")
     assert find_config(env={}, cwd=tmp_path).origin == "built-in"
