@@ -26,6 +26,7 @@ from context_engine.settings import (
     load_config,
     read_config,
 )
+from context_engine.settings.data_dir import DataFolder, claim_data_dir, orphaned_data_dirs
 from context_engine.settings.layers import with_layer
 from context_engine.settings.registry import LoadedRegistry, load_registry
 from context_engine.wiring.adapters import SOURCES, find_adapter, load_adapter, with_installed_adapters
@@ -60,6 +61,15 @@ class Setup:
         """Return the folder of the embedded base; see `find_data_dir`."""
         return find_data_dir(data_dir, env=self.env, cwd=self.cwd, paths=self.config.paths)
 
+    def claim(self, folder: Path) -> None:
+        """Note that a folder of data is this configuration's; see `claim_data_dir`."""
+        claim_data_dir(folder, self.config.paths, self.registry.names, env=self.env)
+
+    def orphaned(self, folder: Path) -> tuple[Notice, ...]:
+        """Return a notice for every folder of data that was left behind, where there is none in `folder`."""
+        found = orphaned_data_dirs(folder, self.config.paths, self.registry.names, env=self.env)
+        return tuple(map(_left_behind, found))
+
     def models(self, data_dir: str | Path | None = None, clock: Clock | None = None) -> Models:
         """Return the embedder and the reranker that the settings name, to be opened when they are asked for."""
         return Models(
@@ -76,6 +86,16 @@ class Setup:
             ConfigError: a key that is not known, or a value out of range.
         """
         return replace(self, resolver=self.resolver.with_pipeline(pipeline))
+
+
+def _left_behind(held: DataFolder) -> Notice:
+    was, names = held.manifest_dir.parent, ", ".join(held.domains)
+    said = (
+        f"nothing was ingested for this configuration yet, but {held.path} holds data of {names}, and their "
+        f"configuration in {was} is gone. If it was moved here, run 'context-engine kb adopt {held.path.name}'"
+    )
+    detail = {"path": str(held.path), "manifest_dir": str(held.manifest_dir), "domains": list(held.domains)}
+    return Notice(NoticeCode.DATA_LEFT_BEHIND, held.path.name, said, detail)
 
 
 def load_setup(
@@ -241,7 +261,7 @@ class SourceOpener:
         """Return what the adapters of a domain may use."""
         return SourceContext(
             domain=domain.domain,
-            data_dir=partial(self.setup.data_dir, self.data_dir),
+            data_dir=self._data_folder,
             connection=self.setup.config.connections.get,
             clock=self.clock,
             shared=self.shared,
@@ -249,6 +269,12 @@ class SourceOpener:
             settings=self.setup.resolver.base().values,
             embedder=self.embedder,
         )
+
+    def _data_folder(self) -> Path:
+        folder = self.setup.data_dir(self.data_dir)
+        for notice in self.shared(("orphaned", folder), lambda: self.setup.orphaned(folder)):
+            logger.warning("%s", notice.message)
+        return folder
 
     def shared(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """Return what `make` returned for a key the first time."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -96,6 +98,41 @@ def test_a_deleted_document_is_said_with_the_command_that_removes_it_and_is_not_
     assert [one["path"] for one in report["skipped"] if one["error"]] == ["bad.md"]
     found = json.loads(run("search", "pigeonhole rule", "-d", "ORM", "--json").stdout)
     assert not any("pigeonhole" in chunk["content"] for chunk in found["chunks"])
+
+
+def test_a_moved_configuration_folder_keeps_its_base_and_a_copy_gets_its_own(
+    bank: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CONTEXT_ENGINE_DATA_DIR", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(bank / "home"))
+    old, new, copy = bank / "old", bank / "new", bank / "copy"
+    old.mkdir()
+    for name in ("manifests", "documents"):
+        (bank / name).rename(old / name)
+    monkeypatch.chdir(old)
+    ok("ingest", "documents", "-d", "ORM", "--dry-run")
+    assert not (old / "manifests/.context-engine-id").exists(), "a dry run writes nothing"
+    ok("ingest", "documents", "-d", "ORM")
+    monkeypatch.chdir(bank)
+    old.rename(new)
+    monkeypatch.chdir(new)
+    assert ok("search", "report a loss event", "-d", "ORM", "--json")["decision"] == "answered"
+    assert ok("config", "check", "--json")["ok"] is True
+    shutil.copytree(new, copy)
+    monkeypatch.chdir(copy)
+    assert run("search", "report a loss event", "-d", "ORM").exit_code == 1, "nothing was ingested for the copy"
+    monkeypatch.chdir(new)
+    (new / "manifests/.context-engine-id").unlink()
+    (copy / "manifests/.context-engine-id").unlink()
+    monkeypatch.chdir(bank)
+    new.rename(bank / "newest")
+    monkeypatch.chdir(bank / "newest")
+    result = run("search", "report a loss event", "-d", "ORM")
+    assert result.exit_code == 1
+    (command,) = re.findall(r"run 'context-engine (kb adopt \S+)'", result.stderr)
+    assert str(new) in result.stderr
+    ok(*command.split())
+    assert ok("search", "report a loss event", "-d", "ORM", "--json")["decision"] == "answered"
 
 
 def test_a_broken_manifest_is_named_by_every_command_and_stops_no_other_domain(bank: Path) -> None:

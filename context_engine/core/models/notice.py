@@ -160,6 +160,11 @@ class NoticeCode(StrEnum):
         "A manifest cannot be used: its domain cannot be searched, all others can.",
         "domain",
     )
+    DATA_LEFT_BEHIND = (
+        "data_left_behind",
+        "Nothing was ingested yet, but there is data of the same domains, whose configuration is gone: it was moved.",
+        "path manifest_dir domains",
+    )
     FILE_PASSED_OVER = "file_passed_over", "A file cannot be used and may be another program's.", "problem"
 
     # A plugin package; the subject is the key that names a file, or the platform
