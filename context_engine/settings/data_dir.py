@@ -34,6 +34,7 @@ __all__ = ["DataFolder", "adopt_data_dir", "claim_data_dir", "find_data_dir", "o
 logger = logging.getLogger(__name__)
 
 DATA_DIR_VARIABLE: Final = "CONTEXT_ENGINE_DATA_DIR"
+_DATA_HOMES: Final = ("XDG_DATA_HOME", "LOCALAPPDATA", ".local/share")
 ID_FILE: Final = ".context-engine-id"
 RECORD: Final = "configuration.json"
 _ID_TEXT: Final = "# By this id the knowledge base of these manifests is found again when their folder is moved.\n"
@@ -95,7 +96,7 @@ def claim_data_dir(folder: Path, paths: ConfigPaths, domains: Collection[str], *
         domains: its names.
         env: the environment.
     """
-    if paths.manifest_dir is None or env.get(DATA_DIR_VARIABLE) or folder.parent != _home(env):
+    if paths.manifest_dir is None or not _is_by_default(folder, env):
         return
     place = paths.manifest_dir.resolve()
     held = _read(folder)
@@ -115,7 +116,7 @@ def orphaned_data_dirs(
         domains: its names.
         env: the environment.
     """
-    if paths.manifest_dir is None or env.get(DATA_DIR_VARIABLE) or folder.is_dir() or folder.parent != _home(env):
+    if paths.manifest_dir is None or folder.is_dir() or not _is_by_default(folder, env):
         return ()
     return [one for one in _folders(folder.parent) if one.is_orphaned and set(one.domains) & set(domains)]
 
@@ -178,8 +179,13 @@ def _name(manifest_dir: Path) -> str:
     return f"{manifest_dir.parent.name[:_MOST_NAME] or 'root'}-{digest[:8]}"
 
 
+def _is_by_default(folder: Path, env: Mapping[str, str]) -> bool:
+    """Whether a folder is one below the user's data folder that nobody named."""
+    return not env.get(DATA_DIR_VARIABLE) and folder.parent == user_folder(env, *_DATA_HOMES)
+
+
 def _home(env: Mapping[str, str]) -> Path:
-    home = user_folder(env, "XDG_DATA_HOME", "LOCALAPPDATA", ".local/share")
+    home = user_folder(env, *_DATA_HOMES)
     if home is None:
         raise ConfigError(f"there is no home folder to keep data in: set {DATA_DIR_VARIABLE} or pass --data-dir")
     return home
