@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from itertools import islice
@@ -29,6 +30,7 @@ from context_engine.core.models import (
     ScoreKind,
     SourceAnswer,
     SourceType,
+    TermStatistics,
     TrustClass,
     UnknownWord,
     about,
@@ -42,6 +44,8 @@ __all__ = ["ValidatedAnswer", "valid_chunk", "validate_answer"]
 _MOST_NOTICES: Final = 200
 _MOST_LISTED: Final = 1000
 _MOST_LETTERS: Final = 300
+_MOST_TERMS: Final = 4_096
+"""Most terms that a source counts: more than any question and its expansions have."""
 _MOST_WHOLE: Final = 2**1023
 """A larger number is not valid JSON, and Python refuses to write it."""
 
@@ -54,7 +58,7 @@ class ValidatedAnswer(NamedTuple):
         rejected: what was refused: not a chunk, or without text.
         retrieved_at: when the source says it answered, aware; None where it does not say.
         failures: what parts of the source could not get.
-        by_keywords, unknown_words, filter_fields: as in `SourceAnswer`.
+        by_keywords, statistics, unknown_words, filter_fields: as in `SourceAnswer`.
     """
 
     chunks: tuple[Chunk, ...]
@@ -66,6 +70,7 @@ class ValidatedAnswer(NamedTuple):
     by_keywords: bool = False
     unknown_words: tuple[UnknownWord, ...] | None = None
     filter_fields: tuple[str, ...] | None = None
+    statistics: TermStatistics | None = None
 
 
 def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnswer:
@@ -109,6 +114,7 @@ def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnsw
         retrieved_at = None
     unknown_words = _usable(answer, "unknown_words", _is_unknown_word, notices)
     filter_fields = _usable(answer, "filter_fields", _is_short_text, notices)
+    statistics = _statistics(answer, source_id, notices)
     cut = answer.cut + max(len(chunks) - top_k, 0)
     further = len(notices) - _MOST_NOTICES
     if further > 0:
@@ -125,6 +131,7 @@ def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnsw
         failures=failures,
         by_keywords=answer.by_keywords is True,
         unknown_words=unknown_words,
+        statistics=statistics,
         filter_fields=filter_fields,
     )
 
@@ -137,6 +144,35 @@ def valid_chunk(chunk: Chunk, notices: list[Notice]) -> Chunk:
         notices: takes one for whatever was changed.
     """
     return sanitized_chunk(_with_valid_scores(_with_valid_fields(chunk, notices), notices), notices)
+
+
+def _statistics(answer: SourceAnswer, source_id: str, notices: list[Notice]) -> TermStatistics | None:
+    """Return the term statistics of an answer; what cannot be used counts as not known, and a notice says so."""
+    statistics: Any = answer.statistics
+    if statistics is None:
+        return None
+    if _are_statistics(statistics):
+        return replace(statistics, document_frequency=dict(statistics.document_frequency))
+    value = excerpt(statistics)
+    message = f"statistics {value} cannot be used and count as not known"
+    detail = {"field": "statistics", "value": value}
+    notices.append(Notice(NoticeCode.FIELD_UNUSABLE, source_id, message, detail))
+    return None
+
+
+def _are_statistics(value: Any) -> bool:
+    return (
+        isinstance(value, TermStatistics)
+        and bool(value.collection)
+        and is_valid_scorer(value.collection)
+        and _is_count(value.chunks)
+        and isinstance(value.document_frequency, Mapping)
+        and len(value.document_frequency) <= _MOST_TERMS
+        and all(
+            _is_text(term) and _is_count(count) and count <= value.chunks
+            for term, count in value.document_frequency.items()
+        )
+    )
 
 
 def _failures(answer: SourceAnswer, source_id: str) -> tuple[SourceError, ...]:

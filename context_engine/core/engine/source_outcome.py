@@ -28,6 +28,7 @@ def _answer(spec: SourceSpec, reply: SourceReply) -> RawAnswer | None:
         by_keywords=reply.answer.by_keywords,
         unknown_words=reply.answer.unknown_words,
         filter_fields=reply.answer.filter_fields,
+        statistics=reply.answer.statistics,
     )
 
 

@@ -69,6 +69,7 @@ from context_engine.core.models.settings import (
     group_of,
     lifetime,
 )
+from context_engine.core.models.statistics import TermStatistics
 
 __all__ = [
     "GROUPS",
@@ -130,6 +131,7 @@ __all__ = [
     "StageTrace",
     "Status",
     "Swap",
+    "TermStatistics",
     "TrustClass",
     "UnknownWord",
     "about",

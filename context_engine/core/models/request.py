@@ -12,6 +12,7 @@ from context_engine.core.models.enums import TIERS
 from context_engine.core.models.filters import And, Condition, Filter, Not, Or
 from context_engine.core.models.notice import Notice, NoticeCode
 from context_engine.core.models.query import Expansion, UnknownWord
+from context_engine.core.models.statistics import TermStatistics
 from context_engine.errors import InvalidFilter, InvalidRequest, SourceError
 
 __all__ = [
@@ -166,6 +167,8 @@ class SourceAnswer:
         unknown_words: the words of the query that nothing of the source that may be found holds, each with what may be
             meant (`query.spelling.words_to_check` says which words are looked up); None where it does not look.
         filter_fields: the fields that a filter can name, where the query has one; None where they are not known.
+        statistics: how common the question's terms are in the collection searched; None where that is not known: the
+            engine counts in the candidates instead.
     """
 
     chunks: Sequence[Chunk] = ()
@@ -176,6 +179,7 @@ class SourceAnswer:
     by_keywords: bool = False
     unknown_words: tuple[UnknownWord, ...] | None = None
     filter_fields: tuple[str, ...] | None = None
+    statistics: TermStatistics | None = None
 
     @property
     def notices(self) -> tuple[Notice, ...]:

@@ -16,6 +16,7 @@ from context_engine.core.models.notice import Notice, messages
 from context_engine.core.models.query import PreparedQuery, UnknownWord
 from context_engine.core.models.registry import SourceSpec
 from context_engine.core.models.request import Caller, SearchRequest
+from context_engine.core.models.statistics import TermStatistics
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -136,7 +137,7 @@ class RawAnswer:
     """A source's answer as it entered stage 1, kept so that stage 2 can be computed again.
 
     Attributes:
-        by_keywords, unknown_words, filter_fields: as in `SourceAnswer`.
+        by_keywords, statistics, unknown_words, filter_fields: as in `SourceAnswer`.
     """
 
     source_id: str
@@ -145,6 +146,7 @@ class RawAnswer:
     by_keywords: bool = False
     unknown_words: tuple[UnknownWord, ...] | None = None
     filter_fields: tuple[str, ...] | None = None
+    statistics: TermStatistics | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

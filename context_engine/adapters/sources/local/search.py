@@ -18,7 +18,7 @@ from context_engine.adapters.sources.local.queries import constant
 from context_engine.adapters.sources.local.reader import View
 from context_engine.adapters.sources.local.records import decode
 from context_engine.adapters.sources.local.spelling import unknown_words
-from context_engine.core.models import Chunk, Filter, Notice, NoticeCode, SourceAnswer
+from context_engine.core.models import Chunk, Filter, Notice, NoticeCode, SourceAnswer, TermStatistics
 from context_engine.core.policy.filters import matches, own_fields
 
 __all__ = ["Scope", "answer"]
@@ -63,6 +63,7 @@ def answer(view: View, question: LocalQuery, top_k: int, scope: Scope) -> Source
     return SourceAnswer(
         chunks=_found(view, question, scoped, test, top_k),
         notes=tuple(notices),
+        statistics=_statistics(view, question),
         unknown_words=unknown_words(view.searcher, scoped.query, question.words),
         filter_fields=None if scope.filters is None else tuple(_fields_of(view, clauses[0])),
     )
@@ -74,6 +75,20 @@ def _fields_of(view: View, source: tuple[Occur, Query]) -> Iterator[str]:
         having = Query.boolean_query([source, (Occur.Must, Query.term_query(indexing.SCHEMA, "attr", number))])
         if view.searcher.search(having, limit=1, count=False).hits:
             yield name
+
+
+def _statistics(view: View, question: LocalQuery) -> TermStatistics:
+    """Return how many chunks of the base hold each of the question's terms, in text or heading, whichever is more.
+
+    As the index counts for BM25: what was deleted counts until its segment is merged.
+    """
+    searcher = view.searcher
+    chunks = max(searcher.num_docs - 1, 0)  # one document is the index's mark
+    frequency = {
+        term: min(max(searcher.doc_freq(field, term) for field in ("body", "head")), chunks)
+        for term in (question.query.terms if question.query else ())
+    }
+    return TermStatistics(collection=f"local:{view.state.base_id}", chunks=chunks, document_frequency=frequency)
 
 
 def _nothing(notices: Sequence[Notice], why: NoticeCode, scope: Scope) -> SourceAnswer:
