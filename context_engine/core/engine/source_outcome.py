@@ -29,6 +29,7 @@ def _answer(spec: SourceSpec, reply: SourceReply) -> RawAnswer | None:
         unknown_words=reply.answer.unknown_words,
         filter_fields=reply.answer.filter_fields,
         statistics=reply.answer.statistics,
+        calibration=reply.answer.calibration,
     )
 
 

@@ -7,7 +7,7 @@ Pure: the same inputs give the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Mapping, Sized
 
 from context_engine.core.engine.candidate_table import CandidateTable
 from context_engine.core.engine.selection import select
@@ -22,6 +22,7 @@ from context_engine.core.ranking.copies import best_of_lower_copies
 from context_engine.core.ranking.dedup import deduplicate
 from context_engine.core.ranking.relevance import measure
 from context_engine.core.ranking.rerank import below_reranked, best_of, blended
+from context_engine.core.ranking.scope import scope_threshold
 from context_engine.errors import RerankerError
 
 __all__ = ["rank"]
@@ -61,6 +62,7 @@ class _StageTwo:
         self.statistics = {spec.id: answer.statistics for spec, answer in answers if answer.statistics is not None}
         self.stages: list[StageTrace] = []
         self.rerank_failed: str | None = None
+        self.scope = scope_threshold(self.settings, [answer.calibration for answer in inputs.answers])
         self.scope_tested, self.in_scope = 0, True
 
     def run(self) -> StageTwoOutput:
@@ -94,6 +96,7 @@ class _StageTwo:
             notices=distinct(self.table.notices),
             scope_tested=self.scope_tested,
             in_scope=self.in_scope,
+            scope=self.scope,
             rerank_scores=self.table.rerank_scores,
             rerank_failed=self.rerank_failed,
         )
@@ -211,33 +214,41 @@ class _StageTwo:
         return left
 
     def within_scope(self, rows: list[int]) -> list[int]:
-        """All where the best absolute signal reaches the scope threshold; else those that min_chunks brings back."""
-        settings, absolute = self.settings, self.table.absolute
-        best = max((absolute[row] for row in rows), default=0.0)
-        self.scope_tested, self.in_scope = len(rows), best >= settings.scope
+        """All where an absolute signal reaches the scope threshold; else those that min_chunks brings back."""
+        least, absolute = self.settings.min_relevance_score, self.table.absolute
+        self.scope_tested, self.in_scope = len(rows), any(absolute[row] >= self._scope_of(row) for row in rows)
         if self.in_scope:
             return rows
-        return self._at_least(max(settings.scope, settings.min_relevance_score), rows, "scope", "out_of_scope")
+        limits = {row: max(self._scope_of(row), least) for row in rows}
+        return self._at_least(limits, rows, "scope", "out_of_scope")
 
     def relevant_enough(self, rows: list[int]) -> list[int]:
         """Those in scope that reach min_relevance_score, and those that min_chunks brings back."""
         if not self.in_scope:
             return rows
-        return self._at_least(self.settings.min_relevance_score, rows, "relevance", "below_min_relevance")
+        limits = dict.fromkeys(rows, self.settings.min_relevance_score)
+        return self._at_least(limits, rows, "relevance", "below_min_relevance")
 
-    def _at_least(self, limit: float, rows: list[int], stage: str, reason: str) -> list[int]:
+    def _at_least(self, limits: Mapping[int, float], rows: list[int], stage: str, reason: str) -> list[int]:
         """Those whose absolute signal reaches a limit; of fewer than min_chunks also the best below it, marked."""
         table, absolute = self.table, self.table.absolute
         below = sorted(
-            [row for row in rows if absolute[row] < limit], key=lambda row: (-absolute[row], table.tiers[row], row)
+            [row for row in rows if absolute[row] < limits[row]],
+            key=lambda row: (-absolute[row], table.tiers[row], row),
         )
         wanted = max(self.settings.min_chunks - (len(rows) - len(below)), 0)
         for row in below[:wanted]:
             table.flag(row, "below_threshold")
         dropped = set(below[wanted:])
         for row in below[wanted:]:
-            table.drop(row, stage, reason, absolute[row], limit)
+            table.drop(row, stage, reason, absolute[row], limits[row])
         return [row for row in rows if row not in dropped]
+
+    def _scope_of(self, row: int) -> float:
+        """Return the scope threshold of a row. A calibration is of the engine's own signal: where the source declares
+        relevance, `auto` is min_relevance_score."""
+        declared = self.scope.origin and self.table.chunks[row].score(ScoreKind.RELEVANCE) is not None
+        return self.settings.min_relevance_score if declared else self.scope.value
 
     def reranked(self, rows: list[int]) -> list[int]:
         """Blend: relevance = w * stage 1 + (1 - w) * reranker. A failure leaves stage 1's relevance, with a warning.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, Final
 
+from context_engine.core.models.calibration import ScopeCalibration
 from context_engine.core.models.chunk import Chunk
 from context_engine.core.models.enums import TIERS
 from context_engine.core.models.filters import And, Condition, Filter, Not, Or
@@ -169,6 +170,7 @@ class SourceAnswer:
         filter_fields: the fields that a filter can name, where the query has one; None where they are not known.
         statistics: how common the question's terms are in the collection searched; None where that is not known: the
             engine counts in the candidates instead.
+        calibration: of the base that answers, for this domain; None where there is none.
     """
 
     chunks: Sequence[Chunk] = ()
@@ -180,6 +182,7 @@ class SourceAnswer:
     unknown_words: tuple[UnknownWord, ...] | None = None
     filter_fields: tuple[str, ...] | None = None
     statistics: TermStatistics | None = None
+    calibration: ScopeCalibration | None = None
 
     @property
     def notices(self) -> tuple[Notice, ...]:
