@@ -13,6 +13,7 @@ from context_engine import __version__
 from context_engine.adapters.sources.factory import base_path
 from context_engine.adapters.sources.local.base import LocalBase
 from context_engine.adapters.sources.local.calibrate import calibrate
+from context_engine.adapters.sources.local.folders import IngestedFolders
 from context_engine.adapters.sources.local.lock import WriterLock
 from context_engine.adapters.sources.local.schema import SCHEMA_VERSION
 from context_engine.core.models import Registry
@@ -121,6 +122,7 @@ def _build(place: Path, registry: Registry, progress: Progress | None) -> None:
             report = ingest(BANK, specs, writer, progress=progress)
         for name in registry.names:
             calibrate(base, registry.domain(name))
+        IngestedFolders(base.path).add([spec.id for spec in specs], BANK)
     ready = place / _READY
     part = ready.with_suffix(".part")
     part.write_text(json.dumps({"documents": report.documents, "chunks": report.chunks}), "utf-8")

@@ -32,8 +32,9 @@ from context_engine.core.models import (
 )
 from context_engine.core.protocols import TokenCounter
 from context_engine.ingest.chunk_fields import chunk_metadata, neighbours
+from context_engine.ingest.chunk_location import chunk_locations
 from context_engine.ingest.declared_fields import ALIASES, DECLARED_FIELDS, ID_FIELDS, DeclaredFields, json_value
-from context_engine.ingest.loaded_document import LoadedDocument, file_notice, page_at
+from context_engine.ingest.loaded_document import LoadedDocument, file_notice
 from context_engine.ingest.shared_metadata import piece_fields, shared_metadata
 
 __all__ = ["PreparedDocument", "chunks_of", "prepare"]
@@ -138,8 +139,10 @@ def chunks_of(document: PreparedDocument, counter: TokenCounter, *, now: datetim
     pieces = cut(document.loaded.text, document.strategy, counter.count)
     chunk_ids = _chunk_ids(document, pieces)
     owns = piece_fields(document.loaded, document.fields, pieces)
+    locations = chunk_locations(document.loaded, pieces)
     return [
-        _chunk(document, piece, own, chunk_ids, counter.count(piece.content), now) for piece, own in zip(pieces, owns)
+        _chunk(document, piece, {**location, **own}, chunk_ids, counter.count(piece.content), now)
+        for piece, location, own in zip(pieces, locations, owns)
     ]
 
 
@@ -177,19 +180,10 @@ def _chunk(
         metadata={
             **own,
             **base.metadata,
-            **_pages(document.loaded, piece),
             **chunk_metadata(piece, base, document.fields, document.strategy, tokens, now),
             **neighbours(chunk_ids, piece.position),
         },
     )
-
-
-def _pages(loaded: LoadedDocument, piece: Piece) -> dict[str, int]:
-    """Return the page a piece begins on, and the one it ends on where that is another."""
-    first, last = page_at(loaded.pages, piece.span[0]), page_at(loaded.pages, piece.span[1] - 1)
-    if first is None or last is None:
-        return {}
-    return {"page": first} if first == last else {"page": first, "page_to": last}
 
 
 def _chunk_ids(document: PreparedDocument, pieces: Sequence[Piece]) -> list[str]:
@@ -292,5 +286,6 @@ def _content_hash(
     loaded: LoadedDocument, fields: Mapping[str, Any], base: Chunk, strategy: ChunkingStrategy, counter: TokenCounter
 ) -> str:
     own = json_value(fields) if loaded.record else {}  # 5 and "5" read alike, and are two values to a filter
-    parts = [CHUNKER_VERSION, counter.name, strategy.to_dict(), base.to_dict(), own, loaded.text, *loaded.pages]
+    place = {} if loaded.record else dict(loaded.location)  # a row put in above others does not change them
+    parts = [CHUNKER_VERSION, counter.name, strategy.to_dict(), base.to_dict(), own, loaded.text, place, *loaded.pages]
     return hashlib.sha256(canonical_json(parts).encode("utf-8", "surrogatepass")).hexdigest()

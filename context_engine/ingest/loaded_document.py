@@ -47,6 +47,8 @@ class LoadedDocument:
         line: 1-based line or row of the record in its file; in a JSON array its number.
         part: the sheet a record stands in, where the file has several.
         pages: (offset in `text` where a page begins, its 1-based number), ascending; empty where there are no pages.
+        location: where it stands in the file, as the metadata of its chunks says it: `sheet` and `row` of a workbook,
+            `line` of a text file (of a text, the line it begins on); empty where the format does not tell.
         notices: what of the file is not in `text`, or was guessed; without a subject they are about the document.
     """
 
@@ -59,6 +61,7 @@ class LoadedDocument:
     line: int | None = None
     part: str = ""
     pages: tuple[tuple[int, int], ...] = ()
+    location: Mapping[str, Any] = field(default_factory=dict)
     notices: tuple[Notice, ...] = ()
 
     @property

@@ -137,6 +137,8 @@ def _once(context: CliContext, order: _Order, *, as_json: bool) -> bool:
     ) as sink:
         report = _run(context, order, specs, sink)
     calibrated = [] if order.dry_run or order.to != "local" else _calibrated(context, models, order.domain)
+    if order.to == "local" and not order.dry_run:
+        _remember(context.base, order, specs)
     written = report.added + report.replaced
     wrote = sink.report(written) if isinstance(sink, ReportingSink) else SinkReport(order.to)
     use = models.embedder_use()
@@ -165,6 +167,17 @@ def _calibrated(context: CliContext, models: Models, domain: str) -> list[Domain
     except ContextEngineError as error:
         return [DomainCalibration(domain, (), str(error))]
     return [one for one in found if one.domain == domain or one.problem is not None]
+
+
+def _remember(base: Path, order: _Order, specs: Sequence[SourceSpec]) -> None:
+    """Keep where the files are, for `search --open`; without it they are as well found."""
+    from context_engine.adapters.sources.local import IngestedFolders
+
+    taken = [spec.id for spec in specs if order.source_id in (None, spec.id)]
+    try:
+        IngestedFolders(base).add(taken, order.path)
+    except OSError as error:
+        note(f"'search --open' will not find these files: {error.strerror or error}", style="yellow")
 
 
 def _run(context: CliContext, order: _Order, specs: Sequence[SourceSpec], sink: Sink) -> IngestReport:

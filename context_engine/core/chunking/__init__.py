@@ -13,7 +13,9 @@ next_chunk_id          id of the chunk after it; the last has none
 section_title          innermost title above the text, without its number: "New products" for "4.1 New products"
 heading_only           true where nothing stands below its heading or headings; else left out
 defines                list of the terms that the content defines, as it writes them; left out where it defines none
-page, page_to          page that the content begins on, and the one it ends on where that is another
+page, page_end         page (or slide) that the content begins on, and the one it ends on where that is another
+line                   line of a text, CSV or JSON Lines file that the content begins on
+sheet, row             sheet of a workbook, and the row of a record
 reference              what a clause of a numbered notice is cited by: "637(4.1)"
 =====================  ==============================================================================================
 

@@ -12,7 +12,7 @@ from context_engine.core.chunking.strategy import ChunkingStrategy
 
 __all__ = ["CHUNKER_VERSION", "cut"]
 
-CHUNKER_VERSION: Final = "5"
+CHUNKER_VERSION: Final = "6"
 """Raised whenever some text is cut otherwise than before: documents cut before are then cut again."""
 
 

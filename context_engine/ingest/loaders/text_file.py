@@ -33,5 +33,12 @@ def load_text(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     if not body.strip():
         yield Skipped(file.name, "has no text: write some, or take the file out of the folder")
         return
-    header = header_fields(body)
-    yield LoadedDocument(path=file.name, text=body, offset=end, fields=fields, header=header, notices=found.notices)
+    yield LoadedDocument(
+        path=file.name,
+        text=body,
+        offset=end,
+        fields=fields,
+        header=header_fields(body),
+        location={"line": found.text.count("\n", 0, end) + 1},
+        notices=found.notices,
+    )

@@ -74,10 +74,10 @@ def test_chunks_know_their_pages(one, shipped, counter):
     chunks = chunks_of(prepare(loaded, None, counter, max_chunk_tokens=60), counter)
     for chunk in chunks:
         assert chunk.metadata["page"] == page_at(loaded.pages, chunk.span[0])
-        assert chunk.metadata.get("page_to", chunk.metadata["page"]) == page_at(loaded.pages, chunk.span[1] - 1)
+        assert chunk.metadata.get("page_end", chunk.metadata["page"]) == page_at(loaded.pages, chunk.span[1] - 1)
     assert {chunk.metadata["page"] for chunk in chunks} >= {1, 2}
     (whole,) = chunks_of(prepare(loaded, None, counter), counter)
-    assert (whole.metadata["page"], whole.metadata["page_to"]) == (1, 3)
+    assert (whole.metadata["page"], whole.metadata["page_end"]) == (1, 3)
 
 
 def test_a_document_without_pages_has_none_in_its_chunks(one, counter):
