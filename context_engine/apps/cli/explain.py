@@ -75,10 +75,13 @@ def _funnel(result: SearchResult) -> Table:
 
 def _sources(result: SearchResult) -> Table:
     table = _grid()
+    asked_first = result.settings.values.stage1_top_k
+    first = {source.source_id: group[0].source_id for group in result.failed_alike for source in group[1:]}
     for source in result.sources:
         state = Text(source.state, _STATE_STYLES.get(source.state, ""))
         took = Text(ms(source.elapsed_ms), "dim")
-        outcome = Text(clean(_outcome(source, result.settings.values.stage1_top_k)), "" if source.error else "dim")
+        told = f"as {first[source.source_id]}" if source.source_id in first else _outcome(source, asked_first)
+        outcome = Text(clean(told), "" if source.error else "dim")
         table.add_row(Text(source.source_id), tier_text(source.authority_tier), state, took, outcome)
     return table
 

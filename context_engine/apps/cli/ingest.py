@@ -15,8 +15,9 @@ import click
 
 from context_engine.apps.cli.app import DEGRADED
 from context_engine.apps.cli.calibration import print_calibrations
-from context_engine.apps.cli.console import error_line, note, out, print_json_line
+from context_engine.apps.cli.console import error_line, note, out, print_json
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
+from context_engine.apps.cli.domain_option import only_domain, with_domain
 from context_engine.apps.cli.ingest_report import print_report
 from context_engine.apps.cli.ingest_target import noting_sleep, target_sources
 from context_engine.apps.cli.progress import progress_bar
@@ -58,7 +59,7 @@ class _Order:
 
 @click.command(epilog=EPILOG)
 @click.argument("path")
-@click.option("--domain", "-d", required=True, metavar="NAME", help="The domain whose sources take the documents.")
+@with_domain("The domain whose sources take the documents")
 @click.option(
     "--to",
     metavar="ADAPTER",
@@ -89,7 +90,7 @@ class _Order:
 def ingest(
     path: str,
     location: ConfigLocation,
-    domain: str,
+    domain: str | None,
     to: str,
     source_id: str | None,
     prune: bool,
@@ -112,6 +113,7 @@ def ingest(
     context = open_context(location, build_demo=False)
     if context.demo:
         raise ConfigError("there is no domain of your own to ingest for. Write one with 'context-engine init DIR'.")
+    domain = only_domain(context.setup.registry, domain)
     order = _Order(Path(path), domain, to, source_id, prune, dry_run, force, repair, jobs)
     if watch:
         _watch(context, order, as_json=as_json)
@@ -147,7 +149,7 @@ def _once(context: CliContext, order: _Order, *, as_json: bool) -> bool:
         shown |= {order.to: wrote.published} if wrote.published is not None else {}
         shown |= {"embedder": use.to_dict()} if use is not None else {}
         shown |= {"calibrations": [one.to_dict() for one in calibrated]} if calibrated else {}
-        print_json_line(json.dumps(shown, ensure_ascii=False))
+        print_json(json.dumps(shown, ensure_ascii=False))
     else:
         print_report(out(), report, wrote)
         if use is not None:

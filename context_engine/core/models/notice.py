@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from context_engine.core.models.chunk import NOTHING, json_value
 
-__all__ = ["Notice", "NoticeCode", "about", "distinct", "messages"]
+__all__ = ["BESIDE_THE_ANSWER", "Notice", "NoticeCode", "about", "distinct", "messages"]
 
 
 class NoticeCode(StrEnum):
@@ -225,6 +225,21 @@ class NoticeCode(StrEnum):
     DOC_TYPE_ASSUMED = "doc_type_assumed", "No rule gives documents a type: they were cut as 'default'.", "count"
     RULE_OTHERWISE = "rule_otherwise", "Documents were taken by the rule for what no other rule includes.", "count"
     NOT_PRUNED = "not_pruned", "Documents that the folder does not hold were kept: it may not be whole.", "count"
+
+
+BESIDE_THE_ANSWER: Final = frozenset(
+    {
+        NoticeCode.QUERY_CORRECTED,
+        NoticeCode.SPELLING_SUGGESTED,
+        NoticeCode.PHRASE_NOT_FOUND,
+        NoticeCode.FILTER_FIELD_UNKNOWN,
+        NoticeCode.FILTER_LEFT_NOTHING,
+        NoticeCode.DATES_UNKNOWN,
+        NoticeCode.REQUIRED_TIER_MISSING,
+        NoticeCode.REQUIRED_SOURCE_MISSING,
+    }
+)
+"""What changes how an answer is to be read: every output says it. The other notices stand among the warnings."""
 
 
 class Notice(NamedTuple):
