@@ -120,9 +120,9 @@ def _build(place: Path, registry: Registry, progress: Progress | None) -> None:
     with LocalBase.open(base_path(place), create=True) as base:
         with base.writer() as writer:
             report = ingest(BANK, specs, writer, progress=progress)
+        IngestedFolders(base.path).add([spec.id for spec in specs], BANK)
         for name in registry.names:
             calibrate(base, registry.domain(name))
-        IngestedFolders(base.path).add([spec.id for spec in specs], BANK)
     ready = place / _READY
     part = ready.with_suffix(".part")
     part.write_text(json.dumps({"documents": report.documents, "chunks": report.chunks}), "utf-8")

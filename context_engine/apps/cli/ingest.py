@@ -138,9 +138,10 @@ def _once(context: CliContext, order: _Order, *, as_json: bool) -> bool:
         context.setup, domain, specs, order.to, options, data_dir=context.data_dir, embedder=models.embedder
     ) as sink:
         report = _run(context, order, specs, sink)
-    calibrated = [] if order.dry_run or order.to != "local" else _calibrated(context, models, order.domain)
+    calibrated: list[DomainCalibration] = []
     if order.to == "local" and not order.dry_run:
         _remember(context.base, order, specs)
+        calibrated = _calibrated(context, models, order.domain)
     written = report.added + report.replaced
     wrote = sink.report(written) if isinstance(sink, ReportingSink) else SinkReport(order.to)
     use = models.embedder_use()

@@ -85,7 +85,7 @@ class _StageTwo:
             self._trace(name, rows, left, started)
             rows = left
         started = self.timer()
-        selection = select(self.table, rows, self.plan)
+        selection = select(self.table, rows, self.plan, self.scope)
         self._trace("select", rows, selection.chunks, started)
         return StageTwoOutput(
             chunks=selection.chunks,

@@ -11,7 +11,7 @@ _OUTSIDE_BELOW: Final = 0.95
 _OWN_BELOW: Final = 0.1
 _ANSWERED_BELOW: Final = 0.02
 _STRONG_ABOVE: Final = 0.5
-_BY_WORDS: Final = 0.6
+_BY_WORDS: Final = 2 / 3
 _BY_VECTORS: Final = 0.9
 
 
@@ -33,7 +33,7 @@ def calibrated(signals: CalibrationSignals, *, by_vectors: bool) -> tuple[float,
     """Return the scope threshold, and the signal from which a text is strong evidence.
 
     Nine of ten of the base's own sentences have a signal above q even without the chunk they stand in. A real question
-    has its answer in the base, but words it differently: s = 0.6 q is what it keeps by words alone, 0.9 q with vectors,
+    has its answer in the base, but words it differently: s = 2/3 q is what it keeps by words alone, 0.9 q with vectors,
     which see through other words. With o, below which 95 of 100 off-topic questions lie:
 
         threshold = s             where s <= o: the two overlap, and a good question is not given up for a bad one
@@ -48,9 +48,9 @@ def calibrated(signals: CalibrationSignals, *, by_vectors: bool) -> tuple[float,
         by_vectors: the signal is of text and vectors.
 
     >>> calibrated(CalibrationSignals(own=[0.5] * 10, answered=[], outside=[0.1] * 10), by_vectors=False)
-    (0.2, 0.5)
+    (0.217, 0.5)
     >>> calibrated(CalibrationSignals(own=[0.5] * 10, answered=[], outside=[0.4] * 10), by_vectors=False)
-    (0.3, 0.5)
+    (0.333, 0.5)
     """
     own = (_BY_VECTORS if by_vectors else _BY_WORDS) * quantile(signals.own, _OWN_BELOW)
     outside = quantile(signals.outside, _OUTSIDE_BELOW)
