@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from context_engine.core.models.chunk import NOTHING, json_value
 
-__all__ = ["Notice", "NoticeCode", "about", "distinct", "messages"]
+__all__ = ["BESIDE_THE_ANSWER", "Notice", "NoticeCode", "about", "distinct", "messages"]
 
 
 class NoticeCode(StrEnum):
@@ -247,6 +247,23 @@ class NoticeCode(StrEnum):
         "The folder holds nothing of a source: its documents were kept until that is confirmed with --allow-empty.",
         "count",
     )
+
+
+BESIDE_THE_ANSWER: Final = frozenset(
+    {
+        NoticeCode.QUERY_CORRECTED,
+        NoticeCode.SPELLING_SUGGESTED,
+        NoticeCode.PHRASE_NOT_FOUND,
+        NoticeCode.FILTER_FIELD_UNKNOWN,
+        NoticeCode.FILTER_LEFT_NOTHING,
+        NoticeCode.DATES_UNKNOWN,
+        NoticeCode.REQUIRED_TIER_MISSING,
+        NoticeCode.REQUIRED_SOURCE_MISSING,
+        NoticeCode.THRESHOLD_NOT_APPLICABLE,
+        NoticeCode.MANIFEST_UNUSABLE,
+    }
+)
+"""What changes how an answer is to be read: every output says it. The other notices stand among the warnings."""
 
 
 class Notice(NamedTuple):
