@@ -129,7 +129,7 @@ def personas_command(location: ConfigLocation, as_json: bool) -> None:
             name: {"description": one.description, "settings": {key: value for key, (value, _) in one.layer.items()}}
             for name, one in sorted(found.items())
         }
-        print_json_line(json.dumps({"personas": rows}, ensure_ascii=False, default=str))
+        print_json(json.dumps({"personas": rows}, ensure_ascii=False, default=str))
         return
     console = out()
     for name, one in sorted(found.items()):
