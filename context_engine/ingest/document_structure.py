@@ -35,7 +35,11 @@ def set_aside(loaded: LoadedDocument) -> tuple[ContentsTable, ...]:
 def contents_notices(loaded: LoadedDocument, contents: Sequence[ContentsTable], body: str) -> Iterator[Notice]:
     """Yield what is to be said of tables of contents."""
     for table in contents:
-        lines = [without_markup(line) for line in loaded.text[table.start : table.end].splitlines() if line.strip()]
+        lines = [
+            without_markup(line).lstrip("# ")
+            for line in loaded.text[table.start : table.end].splitlines()
+            if line.strip()
+        ]
         first, last = page_at(loaded.pages, table.start), page_at(loaded.pages, table.end - 1)
         pages = range(first, last + 1) if first is not None and last is not None else ()
         yield contents_left_out(lines, body, pages)

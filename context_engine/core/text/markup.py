@@ -6,13 +6,14 @@ import re
 from html import unescape
 from typing import Final
 
-__all__ = ["PLACEHOLDER", "without_markup"]
+__all__ = ["PLACEHOLDER", "has_words", "without_markup", "without_templating"]
 
 _TAGS: Final = (
     "a|abbr|article|aside|b|big|blockquote|br|center|cite|code|dd|del|details|div|dl|dt|em|figcaption|figure|font|footer"
     "|h[1-6]|header|hr|i|img|ins|kbd|li|main|mark|nav|ol|p|pre|q|s|samp|section|small|span|strike|strong|sub|summary|sup"
     "|table|tbody|td|tfoot|th|thead|time|tr|tt|u|ul|var|wbr"
 )
+_MOST_EMPTY: Final = 2_000  # characters of markup that may hold no word
 PLACEHOLDER: Final = re.compile(r"\{\{[{&]?[^{}#/^!>]{1,200}\}?\}\}")
 """What a template fills in later, `{{ company }}`: part of the text, though it says nothing yet."""
 _MARKS: Final = re.compile(r"[<&\[{*_`\\~]")
@@ -53,9 +54,29 @@ def without_markup(text: str) -> str:
     return " ".join(_unmarked("".join(out) if len(out) > 1 else out[0]).split())
 
 
+def without_templating(text: str) -> str:
+    """Return a text without the tags that a program runs or replaces; a placeholder for a value is kept.
+
+    >>> without_templating("<% if open %>{{#desk}}Desk {{name}}{{/desk}}{% include x.md %}")
+    'Desk {{name}}'
+    """
+    return _TEMPLATE.sub("", text)
+
+
+def has_words(text: str) -> bool:
+    """Return whether a reader finds a letter or digit in a text: not in anchors, empty divisions and rules alone.
+
+    >>> has_words('<a name="s4"></a>\\n\\n<div class="breaker"></div>'), has_words("4")
+    (False, True)
+    """
+    if _MARKS.search(text) and len(text) <= _MOST_EMPTY:
+        text = without_markup(text)
+    return any(map(str.isalnum, text))
+
+
 def _plain(text: str) -> str:
     """Return text that is no code without links, HTML, templating tags and attributes."""
-    text = _COMMENT.sub("", _TEMPLATE.sub("", text))
+    text = _COMMENT.sub("", without_templating(text))
     for _ in range(2):  # a picture inside a link
         text = _IMAGE_OR_LINK.sub(r"\1", text)
     text = _TAG.sub(_gap, _ADDRESS.sub(r"\1", text))
