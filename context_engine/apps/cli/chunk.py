@@ -32,7 +32,7 @@ __all__ = ["chunk"]
 
 SCHEMA_VERSION: Final = 1
 _MOST_SHOWN: Final = 20
-_FIRST_WORDS: Final = 200
+_FIRST_WORDS: Final = 2_000  # characters in which they are looked for
 _OTHER_COLUMNS: Final = 44
 _LEAST_WORDS: Final = 24
 EPILOG: Final = """\b

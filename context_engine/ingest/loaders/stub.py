@@ -20,10 +20,11 @@ _PLACE: Final = re.compile(
     re.IGNORECASE,
 )
 _SAYS: Final = (
-    "a an and at be been bookmark bookmarks by can content contents current document documents file find for found from go"
-    " has have here in instead into is it its latest link lives location longer maintained merged moved new no note now of"
-    " on or page pages permanently please policy redirect redirected redirecting redirects relocated renamed replaced see"
-    " superseded the there this to under update version view visit was website will with you your"
+    "a an and at be been bookmark bookmarks by can content contents current document documents file find for "
+    "found from go has have here in instead into is it its latest link lives location longer maintained merged "
+    "moved new no note now of on or page pages permanently please policy redirect redirected redirecting "
+    "redirects relocated renamed replaced see superseded the there this to under update version view visit was "
+    "website will with you your"
 )
 _FORMULA: Final = frozenset(_SAYS.split())
 """Words in which a stub says that the text is elsewhere; any other word makes it a text of its own."""
