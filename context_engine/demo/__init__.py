@@ -12,6 +12,7 @@ from typing import Final
 from context_engine import __version__
 from context_engine.adapters.sources.factory import base_path
 from context_engine.adapters.sources.local.base import LocalBase
+from context_engine.adapters.sources.local.folders import IngestedFolders
 from context_engine.adapters.sources.local.lock import WriterLock
 from context_engine.adapters.sources.local.schema import SCHEMA_VERSION
 from context_engine.core.models import Registry
@@ -110,6 +111,7 @@ def _build(place: Path, registry: Registry, progress: Progress | None) -> None:
     specs = [source for name in registry.names for source in registry.domain(name).sources]
     with LocalBase.open(base_path(place), create=True) as base, base.writer() as writer:
         report = ingest(BANK, specs, writer, progress=progress)
+        IngestedFolders(base.path).add([spec.id for spec in specs], BANK)
     ready = place / _READY
     part = ready.with_suffix(".part")
     part.write_text(json.dumps({"documents": report.documents, "chunks": report.chunks}), "utf-8")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from context_engine.apps.cli.console import note, print_json_line
+from context_engine.apps.cli.console import note, print_json_line, written
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.apps.cli.search import Day
@@ -155,20 +155,6 @@ def answers_of(text: str) -> Sequence[str]:
             values.append(text[start:place])
             start = place + 1
     return [value.strip() for value in [*values, text[start:]]]
-
-
-def written(path: Path, text: str) -> None:
-    """Write a text to a file, and say so.
-
-    Raises:
-        ConfigError: it cannot be written.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot be written: {error.strerror}", file=str(path)) from None
-    note(f"written: {path}")
 
 
 def write_reports(report: ReportDocument, options: dict[str, Any]) -> None:

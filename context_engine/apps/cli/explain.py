@@ -15,7 +15,7 @@ from context_engine.apps.cli.question import question_table
 from context_engine.apps.cli.words import candidate_names, chunk_name, ms, tier_text
 from context_engine.core.models import Fate, Key, Outcome, SearchResult, Settings, SourceStatus
 
-__all__ = ["print_explanation"]
+__all__ = ["print_explanation", "reason_words"]
 
 _BAR: Final = 24
 _TOP: Final = 5
@@ -114,6 +114,11 @@ def _scores(result: SearchResult) -> Table:
     return table
 
 
+def reason_words(reason: str) -> str:
+    """Return why a candidate is not in the answer, as people read it."""
+    return _REASONS.get(reason, reason.replace("_", " "))
+
+
 def _fates(console: Console, result: SearchResult, names: Mapping[Key, str]) -> None:
     groups: dict[tuple[str, str, str], list[Fate]] = defaultdict(list)
     for fate in result.fates:
@@ -124,7 +129,7 @@ def _fates(console: Console, result: SearchResult, names: Mapping[Key, str]) -> 
         return
     lines: list[Text] = []
     for (outcome, stage, reason), fates in sorted(groups.items(), key=lambda item: -len(item[1])):
-        words = _REASONS.get(reason, reason.replace("_", " "))
+        words = reason_words(reason)
         lines.append(Text(f"  {len(fates)} {outcome}").append(f" at {stage}: {words}", "dim"))
         lines += [_fate_line(fate, names) for fate in _nearest_miss(fates)[:_TOP]]
         if len(fates) > _TOP:

@@ -156,6 +156,8 @@ def _once(context: CliContext, order: _Order, *, as_json: bool) -> bool:
         context.setup, domain, specs, order.to, options, data_dir=context.data_dir, embedder=models.embedder
     ) as sink:
         report = _run(context, order, specs, sink)
+    if order.to == "local" and not order.dry_run:
+        _remember(context.base, order, specs)
     written = report.added + report.replaced
     wrote = sink.report(written) if isinstance(sink, ReportingSink) else SinkReport(order.to)
     use = models.embedder_use()
@@ -170,6 +172,17 @@ def _once(context: CliContext, order: _Order, *, as_json: bool) -> bool:
         if use is not None:
             note(str(use))
     return not report.errors and not report.refused and not wrote.problems and not report.emptied
+
+
+def _remember(base: Path, order: _Order, specs: Sequence[SourceSpec]) -> None:
+    """Keep where the files are, for `search --open`; without it they are as well found."""
+    from context_engine.adapters.sources.local import IngestedFolders
+
+    taken = [spec.id for spec in specs if order.source_id in (None, spec.id)]
+    try:
+        IngestedFolders(base).add(taken, order.path)
+    except OSError as error:
+        note(f"'search --open' will not find these files: {error.strerror or error}", style="yellow")
 
 
 def _run(context: CliContext, order: _Order, specs: Sequence[SourceSpec], sink: Sink) -> IngestReport:

@@ -6,13 +6,15 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from context_engine.apps.cli.app import DEGRADED, NOT_ANSWERED
-from context_engine.apps.cli.console import note, out, print_json_line, write_text
+from context_engine.apps.cli.console import note, out, print_json_line, write_text, written
 from context_engine.apps.cli.context import ConfigLocation, open_context, with_location
+from context_engine.apps.cli.places import Places
 from context_engine.core.models import And, Caller, Decision, Filter, SearchRequest, SearchResult, Status
 from context_engine.errors import InvalidFilter, InvalidRequest, RetrievalFailed
 
@@ -73,6 +75,14 @@ class Day(_DayType):
 @click.option("--form", type=click.Choice(["markdown", "text"]), default="markdown", help="Of the context.")
 @click.option("--json", "as_json", is_flag=True, help="Write the whole result as one JSON object.")
 @click.option("--jsonl", is_flag=True, help="Write one chunk a line as JSON.")
+@click.option("--open", "opened", type=click.IntRange(min=1), metavar="RANK", help="Open the passage of this rank.")
+@click.option(
+    "--html",
+    "page",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the answer as a page.",
+)
 @click.option("--principal", metavar="ID", help="Who asks; kept for the record, never interpreted.")
 @click.option("--request-id", metavar="ID", help="Your own id of this call; returned in the result.")
 @with_location
@@ -95,7 +105,14 @@ def search(query: str, location: ConfigLocation, **options: Any) -> None:
             if options["as_json"] and error.result is not None:
                 _write_json(error.result, demo=context.demo)
             raise
-    _writer(options, demo=context.demo)(result)
+    places = Places(result, context.base)
+    _writer(options, places, demo=context.demo)(result)
+    if options["page"] is not None:
+        _write_page(result, options["page"], demo=context.demo)
+    if options["opened"] is not None:
+        from context_engine.apps.cli.opening import open_place
+
+        open_place(result, options["opened"], places)
     click.get_current_context().exit(outcome_code(result))
 
 
@@ -172,14 +189,14 @@ def _overrides(options: dict[str, Any]) -> dict[str, Any]:
     return overrides
 
 
-def _writer(options: dict[str, Any], *, demo: bool) -> Callable[[SearchResult], None]:
+def _writer(options: dict[str, Any], places: Places, *, demo: bool) -> Callable[[SearchResult], None]:
     if options["as_json"]:
         return lambda result: _write_json(result, demo=demo)
     if options["jsonl"]:
         return _write_lines
     if options["context"]:
         return lambda result: _write_context(result, options)
-    return lambda result: _write_table(result, explain=options["explain"])
+    return lambda result: _write_table(result, places, explain=options["explain"])
 
 
 def _write_json(result: SearchResult, *, demo: bool) -> None:
@@ -191,14 +208,20 @@ def _write_lines(result: SearchResult) -> None:
         print_json_line(json.dumps(chunk.to_dict(), ensure_ascii=False, allow_nan=False, default=str))
 
 
-def _write_table(result: SearchResult, *, explain: bool) -> None:
+def _write_table(result: SearchResult, places: Places, *, explain: bool) -> None:
     from context_engine.apps.cli.explain import print_explanation
     from context_engine.apps.cli.table import print_result
 
     console = out()
-    print_result(console, result)
+    print_result(console, result, places)
     if explain:
         print_explanation(console, result)
+
+
+def _write_page(result: SearchResult, file: Path, *, demo: bool) -> None:
+    from context_engine.apps.cli.answer_page import answer_page
+
+    written(file, answer_page(result, demo=demo))
 
 
 def _write_context(result: SearchResult, options: dict[str, Any]) -> None:

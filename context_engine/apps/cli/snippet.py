@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from context_engine.core.text import terms, without_markup
 
-__all__ = ["Snippet", "readable", "snippet"]
+__all__ = ["Snippet", "query_marks", "readable", "snippet"]
 
 _HEADING: Final = re.compile(r"^[ \t]*#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
 _BULLET: Final = re.compile(r"^[ \t]*[-*+][ \t]+", re.MULTILINE)
@@ -52,6 +52,13 @@ def readable(content: str) -> str:
     text = _BULLET.sub("• ", _RULE.sub("", text))
     lines = (_CELLS.sub(" · ", line).strip(" ·") for line in text.splitlines())
     return without_markup(" ".join(" ".join(lines).split())).removesuffix(" —")
+
+
+def query_marks(text: str, query: str) -> tuple[tuple[int, int], ...]:
+    """Return the character offsets [start, end) of the query's words in a text."""
+    units = _units(text, frozenset(terms(query)))
+    found = [_core(text, unit) for unit in units if unit.found]
+    return tuple((low, high) for low, high in found if high > low)
 
 
 def snippet(content: str, query: str, width: int, known: str = "") -> Snippet:

@@ -18,6 +18,7 @@ from context_engine.core.models.enums import (
     TIER_OF,
     TIERS,
     Classification,
+    Confidence,
     Decision,
     FetchedAtBasis,
     Outcome,
@@ -30,6 +31,7 @@ from context_engine.core.models.enums import (
 from context_engine.core.models.examination import Examination, ExaminationRequest, notices_about
 from context_engine.core.models.filters import And, Condition, Filter, FilterOp, Not, Or, filter_to_dict
 from context_engine.core.models.ingest_settings import IngestSettings
+from context_engine.core.models.links import LINK_FIELDS, checked_link_template, link_of, web_link
 from context_engine.core.models.notice import Notice, NoticeCode, about, distinct, messages
 from context_engine.core.models.query import Expansion, PreparedQuery, Refinement
 from context_engine.core.models.registry import DocumentRule, DomainSpec, Registry, SourceSpec
@@ -72,6 +74,7 @@ from context_engine.core.models.settings import (
 
 __all__ = [
     "GROUPS",
+    "LINK_FIELDS",
     "MAX_QUERY_CHARS",
     "MAX_TOP_K",
     "NOTHING",
@@ -84,6 +87,7 @@ __all__ = [
     "Chunk",
     "Classification",
     "Condition",
+    "Confidence",
     "Decision",
     "DocumentRule",
     "DomainSettings",
@@ -133,6 +137,7 @@ __all__ = [
     "TrustClass",
     "about",
     "canonical_json",
+    "checked_link_template",
     "checked_query",
     "checked_top_k",
     "chunk_from_dict",
@@ -143,6 +148,7 @@ __all__ = [
     "is_valid_text",
     "json_value",
     "lifetime",
+    "link_of",
     "messages",
     "notices_about",
     "sanitized_id",
@@ -152,4 +158,5 @@ __all__ = [
     "to_moment",
     "usable_score",
     "utc_text",
+    "web_link",
 ]

@@ -28,7 +28,7 @@ _PARSED: Final = (
 )
 _T = TypeVar("_T")
 _Word = TypeVar("_Word", bound=StrEnum)
-_COMPUTED: Final = ("rank", "_rag_score", "_relevance_score", "_authority_boost", "_provenance")
+_COMPUTED: Final = ("rank", "confidence", "_rag_score", "_relevance_score", "_authority_boost", "_provenance")
 
 
 def chunk_from_dict(given: Mapping[str, Any], notices: list[Notice] | None = None) -> Chunk:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from html import unescape
 from typing import Final
 
-__all__ = ["PLACEHOLDER", "has_words", "without_markup", "without_templating"]
+__all__ = ["PLACEHOLDER", "has_words", "without_html", "without_markup", "without_templating"]
 
 _TAGS: Final = (
     "a|abbr|article|aside|b|big|blockquote|br|center|cite|code|dd|del|details|div|dl|dt|em|figcaption|figure|font|footer"
@@ -38,20 +39,23 @@ _ESCAPED_MARK: Final = re.compile(r"\\([*_~])")
 def without_markup(text: str) -> str:
     """Return the words of a text: of a link its own and not its target, of a picture what is said for it.
 
-    What stands in code is kept as it is written, and so is a placeholder such as `{{company}}`.
+    What is code is kept as it is written, and so is a placeholder such as `{{company}}`.
 
     >>> without_markup('<a name="sec4"></a>4 **Limits** &amp; [waivers](https://bank.example/w) {#limits}')
     '4 Limits & waivers'
     """
     if not _MARKS.search(text):
         return " ".join(text.split())
-    out: list[str] = []
-    start = 0
-    for code in _CODE.finditer(text):
-        out += [_plain(text[start : code.start()]), code[2]]
-        start = code.end()
-    out.append(_plain(text[start:]))
-    return " ".join(_unmarked("".join(out) if len(out) > 1 else out[0]).split())
+    return " ".join(_unmarked("".join(_outside_code(text, _plain, fenced=False))).split())
+
+
+def without_html(text: str) -> str:
+    """Return Markdown without the HTML and the templating tags in it; entities become their characters.
+
+    >>> without_html('# <a name="s5"></a>5 Keys &amp; `<kbd>`')
+    '# 5 Keys & `<kbd>`'
+    """
+    return "".join(_outside_code(text, _without_html, fenced=True)) if _MARKS.search(text) else text
 
 
 def without_templating(text: str) -> str:
@@ -74,13 +78,27 @@ def has_words(text: str) -> bool:
     return any(map(str.isalnum, text))
 
 
+def _outside_code(text: str, change: Callable[[str], str], *, fenced: bool) -> Iterator[str]:
+    """Yield the parts of a text, changed where they are no code; `fenced`: code keeps the marks around it."""
+    start = 0
+    for code in _CODE.finditer(text):
+        yield change(text[start : code.start()])
+        yield code[0] if fenced else code[2]
+        start = code.end()
+    yield change(text[start:])
+
+
 def _plain(text: str) -> str:
     """Return text that is no code without links, HTML, templating tags and attributes."""
     text = _COMMENT.sub("", without_templating(text))
     for _ in range(2):  # a picture inside a link
         text = _IMAGE_OR_LINK.sub(r"\1", text)
-    text = _TAG.sub(_gap, _ADDRESS.sub(r"\1", text))
-    return _ESCAPED.sub(r"\1", _ATTRIBUTES.sub("", _ENTITY.sub(lambda found: unescape(found[0]), text)))
+    return _ESCAPED.sub(r"\1", _ATTRIBUTES.sub("", _without_html(_ADDRESS.sub(r"\1", text))))
+
+
+def _without_html(text: str) -> str:
+    text = _TAG.sub(_gap, _COMMENT.sub("", without_templating(text)))
+    return _ENTITY.sub(lambda found: unescape(found[0]), text)
 
 
 def _gap(tag: re.Match[str]) -> str:
