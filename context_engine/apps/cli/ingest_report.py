@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from context_engine.core.models import Notice
     from context_engine.core.protocols import SinkReport
     from context_engine.ingest import IngestReport, Skipped
+    from context_engine.ingest.documents import CutBy
 
 __all__ = ["print_report"]
 
 _MOST_SHOWN: Final = 10
 _MOST_TEXT: Final = 160
 _MOST_LINE: Final = 400
-_CUT_BY: Final = (
+_CUT_BY: Final[Sequence[tuple[CutBy, str]]] = (
     ("declared", "as their type or profile says"),
     ("sections", "by sections (headings found)"),
     ("fields", "by fields (records)"),

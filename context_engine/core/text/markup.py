@@ -20,7 +20,7 @@ PLACEHOLDER: Final = re.compile(r"\{\{[{&]?[^{}#/^!>]{1,200}\}?\}\}")
 _MARKS: Final = re.compile(r"[<&\[{*_`\\~]")
 _CODE: Final = re.compile(r"(?<!`)(`{1,3})(?!`)(.{1,1000}?)(?<!`)\1(?!`)")
 _TEMPLATE: Final = re.compile(r"<%.{0,2000}?%>|\{%.{0,2000}?%\}|\{\{[#/^!>][^{}]{0,200}\}\}", re.DOTALL)
-_COMMENT: Final = re.compile(r"<!--.{0,5000}?-->", re.DOTALL)
+_COMMENT: Final = re.compile(r"<!--.{0,2000}?-->", re.DOTALL)
 _IMAGE_OR_LINK: Final = re.compile(
     r"!?\[((?:[^\[\]]|\[[^\[\]]{0,300}\]){0,1000}+)\]"  # its words
     r"(?:\([ \t]*<?(?:[^()\s<>]|\([^()\s]{0,300}\)){0,4000}+>?(?:\s{1,9}(?:\"[^\"]{0,500}\"|'[^']{0,500}'))?[ \t]*\)"
@@ -90,7 +90,6 @@ def _outside_code(text: str, change: Callable[[str], str], *, fenced: bool) -> I
 
 def _plain(text: str) -> str:
     """Return text that is no code without links, HTML, templating tags and attributes."""
-    text = _COMMENT.sub("", without_templating(text))
     for _ in range(2):  # a picture inside a link
         text = _IMAGE_OR_LINK.sub(r"\1", text)
     return _ESCAPED.sub(r"\1", _ATTRIBUTES.sub("", _without_html(_ADDRESS.sub(r"\1", text))))
