@@ -108,7 +108,9 @@ def _document(found: _PdfContent, name: str) -> LoadedDocument | Skipped:
     if "version" in header:
         fields.pop("version", None)
     notices = (*_unread(pages), *edges.notices)
-    return LoadedDocument(path=name, text=text, fields=fields, header=header, pages=starts, notices=notices)
+    return LoadedDocument(
+        path=name, text=text, fields=fields, header=header, pages=starts, notices=notices, properties=True
+    )
 
 
 def _why_empty(pages: Sequence[PdfPage]) -> str:
