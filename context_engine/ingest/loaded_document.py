@@ -21,7 +21,8 @@ class Skipped(NamedTuple):
     Attributes:
         path: relative to the folder that is ingested, as `shown_name` writes it.
         line: 1-based line of the file, None where the whole file is meant.
-        error: False for what nobody asked for (no rule, an unknown kind of file), True for what should have worked.
+        error: False for what was read and holds nothing, and for what nobody asked for (no rule, an unknown kind of
+            file), True for what should have worked.
     """
 
     path: str

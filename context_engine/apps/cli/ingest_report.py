@@ -26,13 +26,14 @@ _MOST_LINE: Final = 400
 _OFTEN: Final = 4  # warnings of one kind that are shown as one line
 
 
-def print_report(console: Console, report: IngestReport, sink: SinkReport) -> None:
+def print_report(console: Console, report: IngestReport, sink: SinkReport, commands: Sequence[str] = ()) -> None:
     """Print the counts, what went wrong, and for a dry run some chunks.
 
     Args:
         console: stdout's.
         report: of the run.
         sink: what the sink has to say of it.
+        commands: that settle what was not removed.
     """
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column()
@@ -43,6 +44,8 @@ def print_report(console: Console, report: IngestReport, sink: SinkReport) -> No
     _skipped(console, report)
     _listed(console, [f"refused: {one}" for one in report.refused], "red")
     _listed(console, [f"warning: {one}" for one in _grouped(report.notices)], "yellow")
+    for command in commands:
+        show(console, Text(f"  {clean(command)}", "bold"))
     for line in sink.advice:
         show(console, Text(clean(line), "yellow"))
     _listed(console, sink.remarks, "yellow")
@@ -64,7 +67,10 @@ def _rows(report: IngestReport) -> Sequence[tuple[str, int]]:
     if report.refused:
         rows.append(("  refused", len(report.refused)))
     written = "chunks to write" if report.dry_run else "chunks written"
-    return [*rows, ("removed", report.removed), (written, report.chunks), ("skipped", len(report.skipped))]
+    rows.append(("removed", report.removed))
+    if report.kept:
+        rows.append(("gone, but kept", sum(len(one.documents) for one in report.kept)))
+    return [*rows, (written, report.chunks), ("skipped", len(report.skipped))]
 
 
 def _skipped(console: Console, report: IngestReport) -> None:

@@ -207,7 +207,13 @@ class NoticeCode(StrEnum):
     DOC_TYPE_UNKNOWN = "doc_type_unknown", "A document's type has no row in the chunking table.", "doc_type"
     DOC_TYPE_ASSUMED = "doc_type_assumed", "No rule gives documents a type: they were cut as 'default'.", "count"
     RULE_OTHERWISE = "rule_otherwise", "Documents were taken by the rule for what no other rule includes.", "count"
-    NOT_PRUNED = "not_pruned", "Documents that the folder does not hold were kept: it may not be whole.", "count"
+    NOT_PRUNED = "not_pruned", "Documents were kept: their file or its folder could not be read.", "count"
+    DOCUMENTS_GONE = "documents_gone", "The folder does not hold documents of the base: --prune removes them.", "count"
+    SOURCE_EMPTIED = (
+        "source_emptied",
+        "The folder holds nothing of a source: its documents were kept until that is confirmed with --allow-empty.",
+        "count",
+    )
 
 
 class Notice(NamedTuple):

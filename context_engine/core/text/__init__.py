@@ -1,5 +1,6 @@
 """Normalising, tokenising and stemming; pure functions on text."""
 
+from context_engine.core.text.markup import without_markup
 from context_engine.core.text.normalize import content_sha256, normalize
 from context_engine.core.text.segment import Segmenter, check_segmenter, segmented
 from context_engine.core.text.stem import stems
@@ -38,5 +39,6 @@ __all__ = [
     "terms_of_word",
     "tokens",
     "tokens_of_word",
+    "without_markup",
     "words",
 ]

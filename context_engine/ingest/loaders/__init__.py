@@ -20,7 +20,7 @@ from context_engine.errors import MissingExtra
 from context_engine.ingest.file_names import shown_name
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.json_file import load_json, load_jsonl
-from context_engine.ingest.loaders.kinds import mismatch
+from context_engine.ingest.loaders.kinds import EMPTY, mismatch
 from context_engine.ingest.loaders.records import LongLine
 from context_engine.ingest.loaders.source_file import Loader, SourceFile, UnreadableFile
 from context_engine.ingest.loaders.text_file import load_text
@@ -109,7 +109,7 @@ def load(
     try:
         refused = _refused(file, root, suffix, most_streamed_bytes if suffix in STREAMED else most_bytes)
         if refused:
-            yield Skipped(file.name, refused)
+            yield Skipped(file.name, refused, error=refused != EMPTY)
             return
         before = _stamp(file)
         yield from loader(file)

@@ -31,7 +31,7 @@ def load_text(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
         return
     body = found.text[end:]
     if not body.strip():
-        yield Skipped(file.name, "has no text: write some, or take the file out of the folder")
+        yield Skipped(file.name, "has no text: write some, or take the file out of the folder", error=False)
         return
     yield LoadedDocument(
         path=file.name,

@@ -132,8 +132,8 @@ def test_a_sheet_that_lies_about_its_size(read, zipped, saved):
     assert loaded.fields == {"name": "A", "x": 1}
 
 
-def test_an_empty_workbook(refused, saved):
-    assert refused(saved(openpyxl.Workbook()), "a.xlsx") == "has no cell with a value"
+def test_an_empty_workbook(empty, saved):
+    assert empty(saved(openpyxl.Workbook()), "a.xlsx") == "has no cell with a value"
 
 
 def test_ten_thousand_columns_are_one_error(rows):
