@@ -187,6 +187,8 @@ class NoticeCode(StrEnum):
     LETTERS_UNMAPPED = "letters_unmapped", "A font does not say what its letters are: the text may be wrong.", "count"
     SYMBOLS_LEFT_OUT = "symbols_left_out", "Symbols of a font without letters were left out.", "count"
     CONTENTS_LEFT_OUT = "contents_left_out", "A table of contents was left out.", "lines"
+    TABLES_READ = "tables_read", "Tables of a PDF were read as rows below the names of their columns.", "count pages"
+    TABLES_AS_TEXT = "tables_as_text", "Tables of a PDF, if there are any, were read as text.", "pages"
     RUNNING_HEADS_LEFT_OUT = "running_heads_left_out", "Running headers and footers were kept once.", "count"
     PAGE_NUMBERS_LEFT_OUT = "page_numbers_left_out", "Page numbers were left out of the text."
     BOILERPLATE_LEFT_OUT = "boilerplate_left_out", "What of a page is not its content was left out.", "kind"

@@ -5,22 +5,19 @@ from __future__ import annotations
 import re
 from bisect import bisect
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import groupby, takewhile
+from collections.abc import Collection, Iterator, Sequence
+from itertools import groupby
 from typing import Final, NamedTuple
 
 from context_engine.ingest.loaders.pdf_grids import Grid
 from context_engine.ingest.loaders.pdf_line import PdfLine, PdfTable
+from context_engine.ingest.loaders.pdf_table_rows import table_of
 from context_engine.ingest.loaders.pdf_text import Box, PageText, PlacedText, clean, units
 
 __all__ = ["with_tables"]
 
 _WORD: Final = re.compile(r"\S+")
 _APART: Final = 0.15  # times a character's height: two cells' words, which PDFium wrote without a space
-_LEAST_CELLS: Final = 0.4  # of rows times columns: fewer are boxes of a form or a drawing
-_LEAST_FILLED: Final = 0.25  # of the cells
-_MOST_CELL: Final = 2_000  # characters: more are a page laid out in boxes
-_MOST_REPEATED: Final = 80  # characters of a cell over several rows that stands in each
 
 _Place = tuple[int, int]
 """Number of a grid, and of a cell in it."""
@@ -45,12 +42,14 @@ def with_tables(reader: PageText, texts: Sequence[PlacedText], grids: Sequence[G
     """
     finder = _Finder(grids)
     cut = [list(_runs(reader, text, finder, turn)) if finder.may_hold(text.line, turn) else [] for text in texts]
-    cells: defaultdict[_Place, list[str]] = defaultdict(list)
+    cells: list[defaultdict[int, list[str]]] = [defaultdict(list) for _ in grids]
     for text, runs in zip(texts, cut):
         for run in runs:
             if run.place:
-                cells[run.place].append(clean(text.bare[run.start : run.end]))
-    tables = {number: table for number, grid in enumerate(grids) if (table := _table(number, grid, cells))}
+                grid, cell = run.place
+                cells[grid][cell].append(clean(text.bare[run.start : run.end]))
+    found = [table_of(grid, held) for grid, held in zip(grids, cells)]
+    tables = {number: table for number, table in enumerate(found) if table}
     parts = [part for text, runs in zip(texts, cut) for part in _parts(reader, text, runs, tables)]
     lines = {number: tuple(line for one, line in parts if one == number) for number in tables}
     out = []
@@ -129,37 +128,6 @@ def _pieces(reader: PageText, text: PlacedText, word: re.Match[str], finder: _Fi
     yield _Run(start, word.end(), place)
 
 
-def _table(number: int, grid: Grid, texts: Mapping[_Place, Sequence[str]]) -> PdfTable | None:
-    """Return what is read of a grid; None where it is no table."""
-    width, height = len(grid.edges) - 1, len(grid.heights) - 1
-    filled = [(cell, texts[number, at]) for at, cell in enumerate(grid.cells) if (number, at) in texts]
-    if len(grid.cells) < _LEAST_CELLS * width * height or len(filled) < _LEAST_FILLED * len(grid.cells):
-        return None
-    if any(sum(map(len, lines)) > _MOST_CELL for _, lines in filled):
-        return None
-    counts = Counter(cell.row for cell, _ in filled)
-    if sum(count > 1 for count in counts.values()) < 2 or len({cell.column for cell, _ in filled}) < 2:  # noqa: PLR2004
-        return None
-    rows: list[list[tuple[str, ...]]] = [[()] * width for _ in range(height)]
-    for cell, lines in filled:
-        repeated = sum(map(len, lines)) <= _MOST_REPEATED
-        for row in range(cell.row, cell.row + (cell.rows if repeated else 1)):
-            rows[row][cell.column] = tuple(lines)
-    titles = _titles(grid, texts, number)
-    kept = tuple(tuple(row) for row in rows[len(titles) :] if any(row))
-    return PdfTable(kept, grid.edges, titles=tuple(" ".join(lines) for lines in titles if lines))
-
-
-def _titles(grid: Grid, texts: Mapping[_Place, Sequence[str]], number: int) -> list[Sequence[str]]:
-    """Return what stands in the rows at the top that are a single cell."""
-    whole = {
-        cell.row: texts.get((number, at), ())
-        for at, cell in enumerate(grid.cells)
-        if cell.columns == len(grid.edges) - 1 and cell.rows == 1
-    }
-    return [whole[row] for row in takewhile(whole.__contains__, range(len(grid.heights)))]
-
-
 def _parts(
     reader: PageText, text: PlacedText, runs: Sequence[_Run], tables: Collection[int]
 ) -> list[tuple[int | None, PdfLine]]:
@@ -169,7 +137,7 @@ def _parts(
         return run.place[0] if run.place and run.place[0] in tables else None
 
     groups = [(one, list(group)) for one, group in groupby(runs, key=number)]
-    if len(groups) < 2:  # noqa: PLR2004
+    if len(groups) < 2:
         return [(groups[0][0] if groups else None, text.line)]
     lines = [
         (one, reader.line_at(text.bare[group[0].start : group[-1].end], text.unit + units(text.bare[: group[0].start])))

@@ -110,7 +110,12 @@ def _levels(pages: Sequence[Sequence[PdfLine]], body: float) -> dict[float, int]
 
 
 def _is_large(line: PdfLine, body: float) -> bool:
-    return not line.table and line.size >= body * _LARGER > 0 and len(line.text) <= _MOST_HEADING and any(map(str.isalpha, line.text))
+    return (
+        not line.table
+        and line.size >= body * _LARGER > 0
+        and len(line.text) <= _MOST_HEADING
+        and any(map(str.isalpha, line.text))
+    )
 
 
 def _paragraphs(
@@ -143,7 +148,10 @@ def _usual_distance(pages: Sequence[Sequence[PdfLine]], body: float) -> float:
         above.bottom - below.bottom
         for lines in pages
         for above, below in pairwise(lines)
-        if above.size == below.size == body and not above.table and not below.table and 0 < above.bottom - below.bottom < 4 * body
+        if above.size == below.size == body
+        and not above.table
+        and not below.table
+        and 0 < above.bottom - below.bottom < 4 * body
     ]
     return median(gaps) if gaps else body * 1.2
 

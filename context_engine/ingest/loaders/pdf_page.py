@@ -135,5 +135,3 @@ def _pictured(page: Any, *, drawn: bool) -> bool:
 
     kinds = (raw.FPDF_PAGEOBJ_IMAGE, *((raw.FPDF_PAGEOBJ_PATH, raw.FPDF_PAGEOBJ_FORM) if drawn else ()))
     return any(True for _, _ in zip(page.get_objects(filter=kinds, max_depth=2), range(_MOST_OBJECTS)))
-
-

@@ -11,7 +11,7 @@ from context_engine.ingest.loaders.pdf_line import PdfLine, PdfTable
 __all__ = ["joined_tables", "table_text", "without_margin_tables"]
 
 _SAME_EDGE: Final = 4.0  # points by which the columns of two pages may differ
-_MOST_HEAD: Final = 4  # rows of a head that is repeated
+_MOST_BELOW: Final = 8  # lines of a note between a table and the rest of it on the next page
 
 Pages = Sequence[Sequence[PdfLine]]
 
@@ -28,7 +28,7 @@ def without_margin_tables(pages: Pages) -> list[list[PdfLine]]:
         for line in lines:
             if not line.table or not line.edge:
                 kept.append(line)
-            elif line is first and out and _goes_on(_last(out[-1]), line):
+            elif line is first and out and (last := _last_table(out[-1])) and _goes_on(last, line, out[-1]):
                 kept.append(line._replace(edge=False))
             else:
                 kept += line.table.lines
@@ -36,40 +36,56 @@ def without_margin_tables(pages: Pages) -> list[list[PdfLine]]:
     return out
 
 
+def _last_table(lines: Sequence[PdfLine]) -> PdfLine | None:
+    return next((line for line in reversed(lines) if line.table), None)
+
+
 def joined_tables(pages: Pages) -> list[list[PdfLine]]:
     """Return the pages with a table that goes on on the next ones where it begins; its head stands once.
 
+    What stands below the table on its page, the page's foot or a note, comes before it then.
+
     Args:
-        pages: the lines of each; those at the edge run through the document and stand between the parts of no table.
+        pages: the lines of each; those at the edge run through the document.
     """
     out = [list(lines) for lines in pages]
     begun: tuple[int, PdfLine] | None = None  # the page of a table that may go on, and its line there
     for page, lines in enumerate(out):
         first = next((line for line in lines if not line.edge), None)
-        if begun and first and _goes_on(begun[1], first):
+        goes_on = begun is not None and first is not None and _goes_on(begun[1], first, out[begun[0]])
+        if begun and first and goes_on:
             at, above = begun
-            whole = _with_rows(above, first, page)
-            out[at] = [line for line in out[at] if line is not above]
-            out[at].append(whole)  # behind the foot of its page
+            begun = at, _with_rows(above, first, page)
+            out[at] = [*(line for line in out[at] if line is not above), begun[1]]
             lines.remove(first)
-            begun = (at, whole) if not any(not line.edge for line in lines) else None
-            if begun:
-                continue
-        last = _last(lines)
-        begun = (page, last) if last and last.table else None
+        body = [line for line in lines if not line.edge]
+        last = next((number for number in reversed(range(len(body))) if body[number].table), -1)
+        if len(body) - 1 - last > _MOST_BELOW:
+            begun = None
+        elif last >= 0:
+            begun = page, body[last]
+        elif not goes_on:
+            begun = None
     return out
 
 
-def _last(lines: Sequence[PdfLine]) -> PdfLine | None:
-    return next((line for line in reversed(lines) if not line.edge), None)
+def _goes_on(above: PdfLine, line: PdfLine, page: Sequence[PdfLine]) -> bool:
+    """Whether a table goes on with one above: it has the same columns, no title, and no head of its own.
 
-
-def _goes_on(above: PdfLine | None, line: PdfLine) -> bool:
-    """Whether two tables have the same columns, and the lower one no title of its own."""
-    if above is None or above.table is None or line.table is None or line.table.titles:
+    Args:
+        above: the last table of the page before.
+        line: what the page begins with.
+        page: the lines of the page before.
+    """
+    if above.table is None or line.table is None or line.table.titles:
         return False
     first, second = above.table.edges, line.table.edges
-    return len(first) == len(second) and all(abs(one - two) <= _SAME_EDGE for one, two in zip(first, second))
+    if len(first) != len(second) or any(abs(one - two) > _SAME_EDGE for one, two in zip(first, second)):
+        return False
+    head = line.table.rows[0]
+    at_end = next(one for one in reversed(page) if not one.edge or one is above) is above
+    numbers = any(sign.isdigit() for cell in head for text in cell for sign in text)
+    return at_end or numbers or _said(head) == _said(above.table.rows[0])
 
 
 def _with_rows(above: PdfLine, line: PdfLine, page: int) -> PdfLine:
@@ -77,10 +93,7 @@ def _with_rows(above: PdfLine, line: PdfLine, page: int) -> PdfLine:
     table, rest = above.table, line.table
     assert table
     assert rest
-    head = 0
-    while head < min(_MOST_HEAD, len(rest.rows), len(table.rows)) and _said(rest.rows[head]) == _said(table.rows[head]):
-        head += 1
-    rows = rest.rows[head:]
+    rows = rest.rows[_said(rest.rows[0]) == _said(table.rows[0]) :]
     if not rows:
         return above
     breaks = (*table.breaks, (len(table.rows), page))

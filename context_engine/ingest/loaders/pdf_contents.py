@@ -1,0 +1,90 @@
+"""The lines of a PDF without its tables of contents, which say where something stands and nothing of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from context_engine.core.chunking.contents import contents_of
+from context_engine.core.models import Notice, NoticeCode
+from context_engine.ingest.loaded_document import file_notice
+from context_engine.ingest.loaders.pdf_line import PdfLine
+from context_engine.ingest.loaders.text_overlap import missing, quoted
+
+__all__ = ["WithoutContents", "without_contents"]
+
+
+class WithoutContents(NamedTuple):
+    """The pages of a document without its tables of contents.
+
+    Attributes:
+        pages: the lines of each that are kept.
+        left_out: the lines that are not, with the page they stand on, from 1.
+    """
+
+    pages: list[list[PdfLine]]
+    left_out: list[tuple[int, str]]
+
+    def notices(self, text: str) -> Iterator[Notice]:
+        """Yield what is left out, if anything is; what is nowhere in the text is quoted."""
+        if not self.left_out:
+            return
+        pages = list(dict.fromkeys(page for page, _ in self.left_out))
+        where = f"page {pages[0]}" if len(pages) == 1 else f"pages {', '.join(map(str, pages))}"
+        message = f"a table of contents is left out: {len(self.left_out)} lines on {where}"
+        alone = missing([line for _, line in self.left_out], text)
+        if alone:
+            message = f"{message}; not in the text: {quoted(alone)}"
+        yield file_notice(NoticeCode.CONTENTS_LEFT_OUT, message, lines=len(self.left_out), pages=pages)
+
+
+def without_contents(pages: Sequence[Sequence[PdfLine]]) -> WithoutContents:
+    """Return the lines of pages without tables of contents; of a document of nothing else, all of them."""
+    rows = [row for number, lines in enumerate(pages, start=1) for row in _rows(number, lines)]
+    text = "\n".join(row.text for row in rows)
+    gone: set[int] = set()
+    at, starts = 0, []
+    for row in rows:
+        starts.append(at)
+        at += len(row.text) + 1
+    for table in contents_of(text):
+        gone |= {number for number, start in enumerate(starts) if table.start <= start < table.end}
+    if not gone or len(gone) == len(rows):
+        return WithoutContents([list(lines) for lines in pages], [])
+    out: list[list[PdfLine]] = [[] for _ in pages]
+    left_out = []
+    for number, row in enumerate(rows):
+        if number in gone:
+            left_out.append((row.page, row.text))
+        else:
+            out[row.page - 1] += row.lines
+    return WithoutContents(out, left_out)
+
+
+class _Row(NamedTuple):
+    """The lines that stand side by side: a title and, far to the right, its page."""
+
+    page: int
+    lines: list[PdfLine]
+
+    @property
+    def text(self) -> str:
+        return "  ".join(line.text for line in self.lines) if not self.lines[0].table else ""
+
+
+def _rows(page: int, lines: Sequence[PdfLine]) -> Iterator[_Row]:
+    held: list[PdfLine] = []
+    for above, line in pairwise([None, *lines]):
+        assert line
+        if held and above and not _beside(above, line):
+            yield _Row(page, held)
+            held = []
+        held.append(line)
+    if held:
+        yield _Row(page, held)
+
+
+def _beside(above: PdfLine, line: PdfLine) -> bool:
+    level = abs(above.bottom - line.bottom) < line.size / 2
+    return level and line.left > above.right and above.turn == line.turn and not above.table and not line.table
