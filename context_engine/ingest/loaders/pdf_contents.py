@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
-from typing import NamedTuple
+from itertools import accumulate, pairwise
+from statistics import median
+from typing import Final, NamedTuple
 
 from context_engine.core.chunking.contents import contents_of
 from context_engine.core.models import Notice, NoticeCode
@@ -13,6 +16,10 @@ from context_engine.ingest.loaders.pdf_line import PdfLine
 from context_engine.ingest.loaders.text_overlap import missing, quoted
 
 __all__ = ["WithoutContents", "without_contents"]
+
+_PAGE: Final = re.compile(r"(?i)(?<![^\W\d_])(?:\d{1,4}|[ivxlc]{1,7})$")
+_DOTS: Final = re.compile(r"(?:[.·…_] ?){3}\s*\w+$")
+_ALIGNED: Final = 8.0  # points by which the ends of entries differ
 
 
 class WithoutContents(NamedTuple):
@@ -42,14 +49,13 @@ class WithoutContents(NamedTuple):
 def without_contents(pages: Sequence[Sequence[PdfLine]]) -> WithoutContents:
     """Return the lines of pages without tables of contents; of a document of nothing else, all of them."""
     rows = [row for number, lines in enumerate(pages, start=1) for row in _rows(number, lines)]
-    text = "\n".join(row.text for row in rows)
-    gone: set[int] = set()
-    at, starts = 0, []
-    for row in rows:
-        starts.append(at)
-        at += len(row.text) + 1
-    for table in contents_of(text):
-        gone |= {number for number, start in enumerate(starts) if table.start <= start < table.end}
+    starts = [0, *accumulate(len(row.text) + 1 for row in rows)]
+    tables = contents_of("\n".join(row.text for row in rows))
+    gone = {
+        number
+        for table in tables
+        for number in _to_last_entry(rows, range(bisect_left(starts, table.start), bisect_left(starts, table.end)))
+    }
     if not gone or len(gone) == len(rows):
         return WithoutContents([list(lines) for lines in pages], [])
     out: list[list[PdfLine]] = [[] for _ in pages]
@@ -62,6 +68,27 @@ def without_contents(pages: Sequence[Sequence[PdfLine]]) -> WithoutContents:
     return WithoutContents(out, left_out)
 
 
+def _to_last_entry(rows: Sequence[_Row], table: range) -> range:
+    """Return the rows of a table of contents up to the last that ends in dots and a page, or in a page on the right.
+
+    The headings that follow it may look like entries, but for the page.
+    """
+    paged = [number for number in table if _PAGE.search(rows[number].text)]
+    ends = [(rows[number].page, rows[number].right) for number in paged]
+    entries = [
+        number
+        for number, (page, right) in zip(paged, ends)
+        if _DOTS.search(rows[number].text) or abs(right - _usual_end(ends, page)) <= _ALIGNED
+    ]
+    return range(table.start, entries[-1] + 1) if len(entries) > 1 else range(0)
+
+
+def _usual_end(ends: Sequence[tuple[int, float]], page: int) -> float:
+    """Return where most entries of a page end; of all pages where it has but one: left and right pages differ."""
+    here = [right for number, right in ends if number == page]
+    return median(here if len(here) > 1 else [right for _, right in ends])
+
+
 class _Row(NamedTuple):
     """The lines that stand side by side: a title and, far to the right, its page."""
 
@@ -70,7 +97,13 @@ class _Row(NamedTuple):
 
     @property
     def text(self) -> str:
+        """The lines as one; "" for a table."""
         return "  ".join(line.text for line in self.lines) if not self.lines[0].table else ""
+
+    @property
+    def right(self) -> float:
+        """Where the last line ends."""
+        return self.lines[-1].right
 
 
 def _rows(page: int, lines: Sequence[PdfLine]) -> Iterator[_Row]:
