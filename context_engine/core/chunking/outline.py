@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from context_engine.core.chunking.heading import Heading, marked_headings, text_lines
@@ -44,7 +45,8 @@ def outline(text: str) -> list[OutlineSection]:
     return out
 
 
-def headings(text: str) -> list[Heading]:
+@lru_cache(maxsize=1)  # asked for by the structure, the title and the cutting of one text
+def headings(text: str) -> tuple[Heading, ...]:
     """Return the headings of a text in order.
 
     Where the text has Markdown headings, a plain line counts as one only if its number continues theirs ("4.1" below
@@ -53,7 +55,7 @@ def headings(text: str) -> list[Heading]:
     rows = list(text_lines(text))
     marked = marked_headings(rows)
     plain = len(marked) < 2 and not any(heading.label for heading in marked.values())
-    return all_headings(rows, marked, weak=plain)
+    return tuple(all_headings(rows, marked, weak=plain))
 
 
 def section_title(path: Sequence[str]) -> str | None:

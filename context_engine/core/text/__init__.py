@@ -1,6 +1,6 @@
 """Normalising, tokenising and stemming; pure functions on text."""
 
-from context_engine.core.text.markup import without_markup
+from context_engine.core.text.markup import PLACEHOLDER, without_markup
 from context_engine.core.text.normalize import content_sha256, normalize
 from context_engine.core.text.segment import Segmenter, check_segmenter, segmented
 from context_engine.core.text.stem import stems
@@ -23,6 +23,7 @@ from context_engine.core.text.tokens import (
 __all__ = [
     "ANALYSER_VERSION",
     "CLAUSE",
+    "PLACEHOLDER",
     "STOP_WORDS",
     "Reading",
     "Segmenter",

@@ -26,7 +26,7 @@ from context_engine.ingest.loaders.html_boilerplate import Boilerplate
 from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, joined, one_line
 from context_engine.ingest.loaders.properties import moment, real_properties
 from context_engine.ingest.loaders.source_file import SourceFile
-from context_engine.ingest.loaders.text_overlap import missing
+from context_engine.ingest.text_overlap import missing
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -74,7 +74,9 @@ def load_html(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
         yield Skipped(file.name, "; ".join((_NO_CONTENT, *messages(page.notices))))
         return
     header = header_fields(page.text)
-    yield LoadedDocument(path=file.name, text=page.text, fields=page.fields, header=header, notices=notices)
+    yield LoadedDocument(
+        path=file.name, text=page.text, fields=page.fields, header=header, notices=notices, properties=True
+    )
 
 
 def _decoded(data: bytes, name: str) -> Decoded | Skipped:

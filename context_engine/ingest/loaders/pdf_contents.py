@@ -10,10 +10,9 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from context_engine.core.chunking.contents import contents_of
-from context_engine.core.models import Notice, NoticeCode
-from context_engine.ingest.loaded_document import file_notice
+from context_engine.core.models import Notice
+from context_engine.ingest.contents_notice import contents_left_out
 from context_engine.ingest.loaders.pdf_line import PdfLine
-from context_engine.ingest.loaders.text_overlap import missing, quoted
 
 __all__ = ["WithoutContents", "without_contents"]
 
@@ -35,15 +34,9 @@ class WithoutContents(NamedTuple):
 
     def notices(self, text: str) -> Iterator[Notice]:
         """Yield what is left out, if anything is; what is nowhere in the text is quoted."""
-        if not self.left_out:
-            return
-        pages = list(dict.fromkeys(page for page, _ in self.left_out))
-        where = f"page {pages[0]}" if len(pages) == 1 else f"pages {', '.join(map(str, pages))}"
-        message = f"a table of contents is left out: {len(self.left_out)} lines on {where}"
-        alone = missing([line for _, line in self.left_out], text)
-        if alone:
-            message = f"{message}; not in the text: {quoted(alone)}"
-        yield file_notice(NoticeCode.CONTENTS_LEFT_OUT, message, lines=len(self.left_out), pages=pages)
+        if self.left_out:
+            pages = sorted({page for page, _ in self.left_out})
+            yield contents_left_out([line for _, line in self.left_out], text, pages)
 
 
 def without_contents(pages: Sequence[Sequence[PdfLine]]) -> WithoutContents:
