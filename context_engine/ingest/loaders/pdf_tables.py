@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from context_engine.ingest.loaders.markdown import one_line, pipe_table
@@ -17,27 +18,23 @@ Pages = Sequence[Sequence[PdfLine]]
 
 
 def without_margin_tables(pages: Pages) -> list[list[PdfLine]]:
-    """Return the pages with the tables in their margins as lines: they are page heads and feet.
+    """Return the pages with the tables in their margins that come back, but for their numbers, as lines.
 
-    One that goes on with the table at the foot of the page before stays a table.
+    They are page heads and feet, and treated as such; the others are tables.
     """
-    out: list[list[PdfLine]] = []
-    for lines in pages:
-        kept: list[PdfLine] = []
-        first = next((line for line in lines if line.table or not line.edge), None)
-        for line in lines:
-            if not line.table or not line.edge:
-                kept.append(line)
-            elif line is first and out and (last := _last_table(out[-1])) and _goes_on(last, line, out[-1]):
-                kept.append(line._replace(edge=False))
-            else:
-                kept += line.table.lines
-        out.append(kept)
-    return out
+    in_margin = [[_wording(line) for line in lines if line.table and line.edge] for lines in pages]
+    counts = Counter(wording for page in in_margin for wording in set(page))
+    return [[kept for line in lines for kept in _in_margin(line, counts)] for lines in pages]
 
 
-def _last_table(lines: Sequence[PdfLine]) -> PdfLine | None:
-    return next((line for line in reversed(lines) if line.table), None)
+def _in_margin(line: PdfLine, counts: Mapping[str, int]) -> Sequence[PdfLine]:
+    if not line.table or not line.edge:
+        return (line,)
+    return line.table.lines if counts[_wording(line)] > 1 else (line._replace(edge=False),)
+
+
+def _wording(line: PdfLine) -> str:
+    return "".join(filter(str.isalpha, line.text))
 
 
 def joined_tables(pages: Pages) -> list[list[PdfLine]]:
