@@ -12,12 +12,14 @@ from __future__ import annotations
 import csv
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, islice
 from typing import Final, TextIO
 
 from context_engine.core.models import Notice, NoticeCode
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice
 from context_engine.ingest.loaders.encoding import open_text
+from context_engine.ingest.loaders.kinds import EMPTY
 from context_engine.ingest.loaders.records import FileNotices, LongLine, bounded
 from context_engine.ingest.loaders.sheet_layout import laid_out
 from context_engine.ingest.loaders.sheet_texts import SheetPlace, SheetTexts
@@ -47,7 +49,7 @@ def load_csv(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
             found = True
             yield one
     if not found:
-        yield Skipped(file.name, "is empty")
+        yield Skipped(file.name, EMPTY, error=False)
 
 
 def separator(lines: Sequence[str], suffix: str = ".csv") -> str:
@@ -84,9 +86,16 @@ def _documents(stream: TextIO, file: SourceFile, notices: FileNotices) -> Iterat
     rows.spaced = empty > _SPACED * len(sample)
     place = SheetPlace(file.name, notices, row="line")
     texts = SheetTexts(place)
-    yield from laid_out(rows.read(), place, texts)
+    yield from map(_on_line, laid_out(rows.read(), place, texts))
     yield from texts.rest()
     yield from (Skipped(file.name, reason) for reason in broken)
+
+
+def _on_line(found: LoadedDocument | Skipped) -> LoadedDocument | Skipped:
+    """Return a record with the line it stands on; of several lines the last."""
+    if isinstance(found, Skipped) or not found.record:
+        return found
+    return replace(found, location={"line": found.line})
 
 
 def _declared(sample: Sequence[str]) -> tuple[str, int] | None:
