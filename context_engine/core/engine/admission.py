@@ -33,7 +33,9 @@ from context_engine.core.models import (
     SourceType,
     TermStatistics,
     TrustClass,
+    UnknownWord,
     about,
+    is_valid_text,
     usable_score,
 )
 from context_engine.errors import SourceError, SourceProtocolError
@@ -43,6 +45,8 @@ __all__ = ["ValidatedAnswer", "valid_chunk", "validate_answer"]
 _MOST_NOTICES: Final = 200
 _MOST_TERMS: Final = 4_096
 """Most terms that a source counts: more than any question and its expansions have."""
+_MOST_LISTED: Final = 1000
+_MOST_LETTERS: Final = 300
 _MOST_WHOLE: Final = 2**1023
 """A larger number is not valid JSON, and Python refuses to write it."""
 
@@ -55,7 +59,7 @@ class ValidatedAnswer(NamedTuple):
         rejected: what was refused: not a chunk, or without text.
         retrieved_at: when the source says it answered, aware; None where it does not say.
         failures: what parts of the source could not get.
-        by_keywords, statistics, calibration: as in `SourceAnswer`.
+        by_keywords, statistics, calibration, unknown_words, filter_fields: as in `SourceAnswer`.
     """
 
     chunks: tuple[Chunk, ...]
@@ -66,6 +70,8 @@ class ValidatedAnswer(NamedTuple):
     failures: tuple[SourceError, ...] = ()
     by_keywords: bool = False
     statistics: TermStatistics | None = None
+    unknown_words: tuple[UnknownWord, ...] | None = None
+    filter_fields: tuple[str, ...] | None = None
     calibration: ScopeCalibration | None = None
 
 
@@ -109,6 +115,8 @@ def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnsw
         notices.append(Notice(NoticeCode.FIELD_UNUSABLE, source_id, message, detail))
         retrieved_at = None
     statistics = _statistics(answer, source_id, notices)
+    unknown_words = _usable(answer, "unknown_words", _is_unknown_word, notices)
+    filter_fields = _usable(answer, "filter_fields", _is_short_text, notices)
     calibration = _calibration(answer, source_id, notices)
     cut = answer.cut + max(len(chunks) - top_k, 0)
     further = len(notices) - _MOST_NOTICES
@@ -117,8 +125,19 @@ def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnsw
         notices[_MOST_NOTICES:] = [Notice(NoticeCode.NOTICES_LEFT_OUT, source_id, message, {"count": further})]
     failures = _failures(answer, source_id)
     known = about(source_id, notices)
-    by_keywords, chunks = answer.by_keywords is True, tuple(kept)
-    return ValidatedAnswer(chunks, cut, rejected, known, retrieved_at, failures, by_keywords, statistics, calibration)
+    return ValidatedAnswer(
+        tuple(kept),
+        cut=cut,
+        rejected=rejected,
+        notices=known,
+        retrieved_at=retrieved_at,
+        failures=failures,
+        by_keywords=answer.by_keywords is True,
+        statistics=statistics,
+        calibration=calibration,
+        unknown_words=unknown_words,
+        filter_fields=filter_fields,
+    )
 
 
 def valid_chunk(chunk: Chunk, notices: list[Notice]) -> Chunk:
@@ -186,6 +205,27 @@ def _failures(answer: SourceAnswer, source_id: str) -> tuple[SourceError, ...]:
         error.source_id = error.source_id or source_id
         sanitized_error(error)
     return tuple(answer.failures)
+
+
+def _usable(
+    answer: SourceAnswer, field: str, is_usable: Callable[[Any], bool], notices: list[Notice]
+) -> tuple[Any, ...] | None:
+    """Return a tuple of the answer, None where it, or something in it, is not what it should be."""
+    value: Any = getattr(answer, field)
+    if value is None or (isinstance(value, tuple | list) and all(map(is_usable, value))):
+        return None if value is None else tuple(value[:_MOST_LISTED])
+    detail = {"field": field, "value": excerpt(value)}
+    message = f"{field} {detail['value']} is not what it should be and counts as not known"
+    notices.append(Notice(NoticeCode.FIELD_UNUSABLE, "", message, detail))
+    return None
+
+
+def _is_unknown_word(value: Any) -> bool:
+    return isinstance(value, UnknownWord) and all(map(_is_short_text, value))
+
+
+def _is_short_text(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= _MOST_LETTERS and is_valid_text(value)
 
 
 def _is_chunk(value: Any) -> bool:

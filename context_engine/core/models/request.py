@@ -12,7 +12,7 @@ from context_engine.core.models.chunk import Chunk
 from context_engine.core.models.enums import TIERS
 from context_engine.core.models.filters import And, Condition, Filter, Not, Or
 from context_engine.core.models.notice import Notice, NoticeCode
-from context_engine.core.models.query import Expansion
+from context_engine.core.models.query import Expansion, UnknownWord
 from context_engine.core.models.statistics import TermStatistics
 from context_engine.errors import InvalidFilter, InvalidRequest, SourceError
 
@@ -167,6 +167,9 @@ class SourceAnswer:
         by_keywords: it was found by a few keywords of each chunk alone: that nothing relevant came says little.
         statistics: how common the question's terms are in the collection searched; None where that is not known: the
             engine counts in the candidates instead.
+        unknown_words: the words of the query that nothing of the source that may be found holds, each with what may be
+            meant (`query.spelling.words_to_check` says which words are looked up); None where it does not look.
+        filter_fields: the fields that a filter can name, where the query has one; None where they are not known.
         calibration: of the base that answers, for this domain; None where there is none.
     """
 
@@ -177,6 +180,8 @@ class SourceAnswer:
     failures: tuple[SourceError, ...] = ()
     by_keywords: bool = False
     statistics: TermStatistics | None = None
+    unknown_words: tuple[UnknownWord, ...] | None = None
+    filter_fields: tuple[str, ...] | None = None
     calibration: ScopeCalibration | None = None
 
     @property

@@ -25,6 +25,7 @@ from context_engine.adapters.sources.local.writer import BaseWriter
 from context_engine.core.engine.clock import SystemClock
 from context_engine.core.models import Chunk, Expansion, Filter, ScopeCalibration, ScoreKind, SourceAnswer
 from context_engine.core.protocols import Embedder
+from context_engine.core.query.spelling import words_to_check
 from context_engine.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
@@ -200,7 +201,8 @@ class LocalBase:
             StoreError: the base cannot be read.
         """
         vector = self._vectors.ask(query_text, embed_within_s) if self._vectors is not None and by_vector else None
-        question = LocalQuery(text_query(words or query_text, self.options, expansions), vector, self.options)
+        text = text_query(words or query_text, self.options, expansions)
+        question = LocalQuery(text, vector, self.options, words_to_check(query_text))
         with self._viewer.view() as view:
             return answer(view, question, top_k, scope)
 

@@ -11,13 +11,23 @@ from typing import Any, Final
 from tantivy import Occur, Query
 
 from context_engine.adapters.sources.local import index as indexing
+from context_engine.adapters.sources.local.attributes import fields_held
 from context_engine.adapters.sources.local.calibrations import read_one
 from context_engine.adapters.sources.local.candidates import LocalQuery, SearchScope, candidates
 from context_engine.adapters.sources.local.pushdown import ENGINE_FIELDS, Pushdown, Standing, in_force, relaxed
 from context_engine.adapters.sources.local.queries import constant
 from context_engine.adapters.sources.local.reader import View
 from context_engine.adapters.sources.local.records import decode
-from context_engine.core.models import Chunk, Filter, Notice, NoticeCode, ScopeCalibration, SourceAnswer, TermStatistics
+from context_engine.adapters.sources.local.spelling import unknown_words
+from context_engine.core.models import (
+    Chunk,
+    Filter,
+    Notice,
+    NoticeCode,
+    ScopeCalibration,
+    SourceAnswer,
+    TermStatistics,
+)
 from context_engine.core.policy.filters import matches, own_fields
 
 __all__ = ["Scope", "answer"]
@@ -64,6 +74,8 @@ def answer(view: View, question: LocalQuery, top_k: int, scope: Scope) -> Source
         notes=tuple(notices),
         statistics=_statistics(view, question),
         calibration=_calibration(view, question, scope),
+        unknown_words=unknown_words(view.searcher, scoped.query, question.words),
+        filter_fields=None if scope.filters is None else tuple(_fields_of(view, clauses[0])),
     )
 
 
@@ -85,6 +97,14 @@ def _statistics(view: View, question: LocalQuery) -> TermStatistics:
         for term in (question.query.terms if question.query else ())
     }
     return TermStatistics(collection=f"local:{view.state.base_id}", chunks=chunks, document_frequency=frequency)
+
+
+def _fields_of(view: View, source: tuple[Occur, Query]) -> Iterator[str]:
+    """Yield the fields that chunks of the source have."""
+    for number, name in fields_held(view.connection):
+        having = Query.boolean_query([source, (Occur.Must, Query.term_query(indexing.SCHEMA, "attr", number))])
+        if view.searcher.search(having, limit=1, count=False).hits:
+            yield name
 
 
 def _nothing(notices: Sequence[Notice], why: NoticeCode, scope: Scope) -> SourceAnswer:
