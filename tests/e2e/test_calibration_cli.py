@@ -198,3 +198,29 @@ def test_eval_scope_shows_the_calibrated_one_as_the_one_in_force():
     Path("mine.jsonl").write_text(json.dumps({"id": "q1", "query": ASKED}) + "\n", "utf-8")
     found = ok("eval", "scope", "--in", "mine.jsonl", "--domain", "RULES")
     assert found["current"]["threshold"] == scope_of()["value"]
+
+
+def test_what_was_judged_to_have_an_answer_is_not_turned_away():
+    """The question shares one word with the rules; `eval judge` writes such lines."""
+    ingest()
+    faint = "Whose telephone rings at midnight on a rainy Sunday?"
+    before = scope_of()["value"]
+    assert decision(faint)[0] != "answered"
+    Path("config").mkdir()
+    Path("config/rag-pipeline.json").write_text("{}", "utf-8")
+    row = {"query_id": "q1", "query": faint, "domain": "RULES", "chunk_id": "payments#3", "grade": 2}
+    Path("config/judgements.jsonl").write_text(json.dumps(row) + "\n", "utf-8")
+    assert "1 judged question" in run("kb", "calibrate").stderr
+    assert scope_of()["value"] < before
+    assert decision(faint)[0] != "out_of_scope"
+
+
+def test_judgements_that_cannot_be_read_are_said_and_the_documents_are_there():
+    Path("config").mkdir()
+    Path("config/rag-pipeline.json").write_text("{}", "utf-8")
+    Path("config/judgements.jsonl").write_text("{not json\n", "utf-8")
+    result = run("ingest", "docs", "--domain", "RULES")
+    assert result.exit_code == 0
+    assert "judgements.jsonl" in result.stderr
+    assert run("kb", "calibrate").exit_code == 2
+    assert decision(ASKED) == ("answered", 0)
