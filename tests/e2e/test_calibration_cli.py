@@ -95,7 +95,7 @@ def test_off_topic_questions_are_turned_away_without_a_line_of_configuration():
     assert scope_of() == {"value": 0.25, "origin": "measured default", "default": "auto"}
     (report,) = ingest()["calibrations"]
     (found,) = report["found"]
-    assert (report["domain"], report["problem"], found["own"] > 24, found["outside"]) == ("RULES", None, True, 40)
+    assert (report["domain"], report["problem"], found["own"] >= 10, found["outside"]) == ("RULES", None, True, 40)
     assert scope_of() == {"value": found["threshold"], "origin": "calibrated", "default": "auto"}
     assert decision(OFF_TOPIC) in (("out_of_scope", NOT_ANSWERED), ("no_match", NOT_ANSWERED))
     assert decision(ASKED) == ("answered", 0)
@@ -156,7 +156,7 @@ def test_a_calibration_that_fails_is_said_and_the_documents_are_there(monkeypatc
     def full(*_: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr("context_engine.adapters.sources.local.calibrations.store", full)
+    monkeypatch.setattr("context_engine.adapters.sources.local.calibrations.replace", full)
     result = run("ingest", "docs", "--domain", "RULES")
     assert result.exit_code == 0
     said = " ".join(result.stderr.split())
