@@ -32,6 +32,7 @@ from context_engine.core.models import (
     SourceQuery,
     Status,
 )
+from context_engine.core.policy.filters import parse_filter
 from context_engine.errors import AllSourcesFailed, ConfigError, ContextEngineError, InvalidRequest, SourceError
 from context_engine.wiring import build_engine
 
@@ -64,5 +65,6 @@ __all__ = [
     "build_engine",
     "from_result",
     "inject_rag_context",
+    "parse_filter",
     "recompute",
 ]

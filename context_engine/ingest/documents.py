@@ -31,6 +31,7 @@ from context_engine.core.models import (
     sanitized_text,
 )
 from context_engine.core.protocols import TokenCounter
+from context_engine.core.text import bare_version
 from context_engine.ingest.chunk_fields import chunk_metadata, neighbours
 from context_engine.ingest.chunk_location import chunk_locations
 from context_engine.ingest.declared_fields import ALIASES, DECLARED_FIELDS, ID_FIELDS, DeclaredFields, json_value
@@ -40,6 +41,7 @@ from context_engine.ingest.shared_metadata import piece_fields, shared_metadata
 __all__ = ["PreparedDocument", "chunks_of", "prepare"]
 
 _MOST_TITLE: Final = 300
+_MOST_TOKENS: Final = 512
 _ANY: Final = sys.maxsize
 _INVALID: Final = "its text held characters that are not valid Unicode, or NUL: they were replaced by U+FFFD"
 
@@ -79,7 +81,7 @@ def prepare(
     counter: TokenCounter,
     *,
     strategies: Mapping[str, ChunkingStrategy] | None = None,
-    max_chunk_tokens: int = 512,
+    max_chunk_tokens: int | None = None,
     document_id: str | None = None,
 ) -> PreparedDocument:
     """Return a document with its identity, declared fields and hash; nothing is cut yet.
@@ -92,7 +94,8 @@ def prepare(
         rule: the manifest's rule it came by; None takes the type from the document.
         counter: counts tokens.
         strategies: the chunking table, the built-in one if None.
-        max_chunk_tokens: no chunk is longer, whatever the table says; a profile that the rule names keeps its own size.
+        max_chunk_tokens: no chunk is longer, whatever the table or a profile says; None: 512 for the table, and a
+            profile's own size.
         document_id: an id to use instead of the file's name, where the document gives none.
 
     Raises:
@@ -193,12 +196,13 @@ def _chunk_ids(document: PreparedDocument, pieces: Sequence[Piece]) -> list[str]
 
 
 def _strategy(
-    rule: DocumentRule | None, doc_type: str, strategies: Mapping[str, ChunkingStrategy] | None, most: int
+    rule: DocumentRule | None, doc_type: str, strategies: Mapping[str, ChunkingStrategy] | None, most: int | None
 ) -> ChunkingStrategy:
     """Return the profile that the rule names, else the row of the document's type."""
     if rule is not None and rule.profile:
-        return get_profile(rule.profile, strategies)
-    return get_strategy(doc_type, strategies).capped(most)
+        profile = get_profile(rule.profile, strategies)
+        return profile if most is None else profile.capped(most)
+    return get_strategy(doc_type, strategies).capped(_MOST_TOKENS if most is None else most)
 
 
 def _fields(loaded: LoadedDocument) -> dict[str, Any]:
@@ -229,7 +233,7 @@ def _base(
     base = Chunk(
         content="",
         document_id=identity,
-        document_version=declared.text("version"),
+        document_version=bare_version(declared.text("version") or "") or None,
         title=declared.text("title", _MOST_TITLE) or _title(loaded, identity),
         doc_type=doc_type,
         source_type=declared.source_type("source_type"),

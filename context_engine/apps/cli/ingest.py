@@ -177,10 +177,11 @@ def _run(context: CliContext, order: _Order, specs: Sequence[SourceSpec], sink: 
     from context_engine.ingest import IngestOptions, ScanCache
     from context_engine.ingest import ingest as run
 
-    settings = context.setup.resolver.base(context.setup.registry.domain(order.domain)).values
+    effective = context.setup.resolver.base(context.setup.registry.domain(order.domain))
+    settings = effective.values
     options = IngestOptions(
         strategies=context.setup.config.chunking,
-        max_chunk_tokens=settings.max_chunk_tokens,
+        max_chunk_tokens=effective.chunk_limit,
         counter=open_counter(settings.token_counter, env=context.setup.env),
         jobs=order.jobs,
         settings=context.setup.config.ingest,

@@ -37,6 +37,7 @@ from context_engine.core.models import (
     is_valid_text,
     usable_score,
 )
+from context_engine.core.text import bare_version
 from context_engine.errors import SourceError, SourceProtocolError
 
 __all__ = ["ValidatedAnswer", "valid_chunk", "validate_answer"]
@@ -139,11 +140,15 @@ def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnsw
 def valid_chunk(chunk: Chunk, notices: list[Notice]) -> Chunk:
     """Return what can be used of a chunk: typed fields, scores their kinds can be, valid text, bounded metadata.
 
+    Its document_version is written one way, whatever road it came by.
+
     Args:
         chunk: with text.
         notices: takes one for whatever was changed.
     """
-    return sanitized_chunk(_with_valid_scores(_with_valid_fields(chunk, notices), notices), notices)
+    valid = sanitized_chunk(_with_valid_scores(_with_valid_fields(chunk, notices), notices), notices)
+    version = valid.document_version
+    return valid._replace(document_version=bare_version(version)) if version else valid
 
 
 def _statistics(answer: SourceAnswer, source_id: str, notices: list[Notice]) -> TermStatistics | None:

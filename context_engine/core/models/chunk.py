@@ -9,7 +9,14 @@ from datetime import UTC, date, datetime
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
-from context_engine.core.models.enums import Classification, Confidence, FetchedAtBasis, ScoreKind, SourceType, TrustClass
+from context_engine.core.models.enums import (
+    Classification,
+    Confidence,
+    FetchedAtBasis,
+    ScoreKind,
+    SourceType,
+    TrustClass,
+)
 
 __all__ = [
     "NOTHING",
