@@ -82,22 +82,22 @@ def load_config(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None
         ConfigError: the first thing in it that cannot be used.
     """
     config, problems = read_config(paths, env=env, stage=stage)
-    for problem in problems:
-        raise problem
+    if problems:
+        raise ConfigError.together(problems)
     return config
 
 
 def read_config(
     paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = None
 ) -> tuple[Config, list[ConfigError]]:
-    """Return what of the configuration can be used, and the first problem of each file and variable group."""
+    """Return what of the configuration can be used, and all problems that were found."""
     problems: list[ConfigError] = []
 
     def attempt(read: Callable[[], T], otherwise: T) -> T:
         try:
             return read()
         except ConfigError as error:
-            problems.append(error)
+            problems.extend(error.each)
             return otherwise
 
     pipeline = attempt(lambda: _json(paths, "rag-pipeline.json", env), _EMPTY)
@@ -155,17 +155,14 @@ def _authority(paths: ConfigPaths, env: Mapping[str, str]) -> Layer:
     """Return the layer of `authority.json`: relevance_weight, authority_weight, boosts by tier "1" to "5"."""
     values, file = dict(_json(paths, "authority.json", env)), _name(paths, "authority.json")
     known = ["relevance_weight", "authority_weight", "boosts"]
-    for key in values:
-        if key not in known:
-            raise ConfigError(unknown_key(key, known), file=file, key=key)
+    if unknown := [ConfigError(unknown_key(key, known), file=file, key=key) for key in values if key not in known]:
+        raise ConfigError.together(unknown)
     if "boosts" in values:
         values["authority_boosts"] = _boosts(plain(values.pop("boosts")), file)
     try:
         return config_layer(values, file, file=file)
     except ConfigError as error:
-        raise ConfigError(
-            error.problem, file=file, key=(error.key or "").replace("authority_boosts", "boosts")
-        ) from None
+        raise _under(error, file, lambda key: key.replace("authority_boosts", "boosts")) from None
 
 
 def _boosts(boosts: Any, file: str) -> dict[str, Any]:
@@ -196,15 +193,18 @@ def _chunking(paths: ConfigPaths, in_pipeline: Any, env: Mapping[str, str]) -> M
     try:
         return read_strategies(table, file=file)
     except ConfigError as error:
-        raise ConfigError(
-            error.problem, file=file, key=(error.key or "").removeprefix("chunking_strategies.")
-        ) from None
+        raise _under(error, file, lambda key: key.removeprefix("chunking_strategies.")) from None
+
+
+def _under(error: ConfigError, file: str, key: Callable[[str], str]) -> ConfigError:
+    """Return the problems with their keys as they stand in a file of its own."""
+    return ConfigError.together([ConfigError(one.problem, file=file, key=key(one.key or "")) for one in error.each])
 
 
 def _connections(paths: ConfigPaths, env: Mapping[str, str], stage: StageOverlay) -> Connections:
     path = paths.config_file("connections.yaml")
     below = Connections() if path is None else read_connections(path, paths.label(path), env)
     connections = below.over(stage.connections)
-    for problem in unusable(connections.problems()):
-        raise problem
+    if problems := unusable(connections.problems()):
+        raise ConfigError.together(problems)
     return connections

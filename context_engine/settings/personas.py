@@ -53,26 +53,45 @@ def persona_layers(rows: Mapping[str, Any], file: str) -> Mapping[str, Layer]:
         ConfigError: a persona that is not a mapping, a key that is not known, belongs elsewhere or is there twice, or a
             value out of range.
     """
-    return {name: _layer(name, row, file) for name, row in rows.items()}
+    layers: dict[str, Layer] = {}
+    problems: list[ConfigError] = []
+    for name, row in rows.items():
+        try:
+            layers[name] = _layer(name, row, file)
+        except ConfigError as error:
+            problems.append(error)
+    if problems:
+        raise ConfigError.together(problems)
+    return layers
 
 
 def _layer(name: str, row: Any, file: str) -> Layer:
     if not isinstance(row, Mapping):
         raise ConfigError("must be a mapping of keys to values", file=file, key=name)
     values: dict[str, Any] = {}
+    problems: list[ConfigError] = []
     for key, value in row.items():
         if key == "description":
             if not isinstance(value, str):
-                raise ConfigError("must be text that says what the persona is for", file=file, key=f"{name}.{key}")
+                problem = "must be text that says what the persona is for"
+                problems.append(ConfigError(problem, file=file, key=f"{name}.{key}"))
             continue
         target = PERSONA_KEYS.get(key, key)
         if target not in SearchSettings.model_fields:
             problem = misplaced(key, SearchSettings)
             problem = problem or unknown_key(key, ["description", *PERSONA_KEYS, *SearchSettings.model_fields])
-            raise ConfigError(problem, file=file, key=f"{name}.{key}")
-        if target in values:
-            raise ConfigError("sets the same as another key of this persona: keep one", file=file, key=f"{name}.{key}")
-        values[target] = value
+            problems.append(ConfigError(problem, file=file, key=f"{name}.{key}"))
+        elif target in values:
+            problem = "sets the same as another key of this persona: keep one"
+            problems.append(ConfigError(problem, file=file, key=f"{name}.{key}"))
+        else:
+            values[target] = value
     if "similarity_threshold" in values:
         values.setdefault("similarity_kind", "cosine")
-    return config_layer(values, f"persona {name} ({file})", file=file, key=name, model=SearchSettings)
+    try:
+        layer = config_layer(values, f"persona {name} ({file})", file=file, key=name, model=SearchSettings)
+    except ConfigError as error:
+        raise ConfigError.together([*problems, error]) from None
+    if problems:
+        raise ConfigError.together(problems)
+    return layer

@@ -170,7 +170,7 @@ def _swaps(console: Console, result: SearchResult, names: Mapping[Key, str]) -> 
 def _changed_settings(result: SearchResult) -> Table:
     table = _grid()
     defaults = Settings().model_dump(mode="json")
-    for key, row in result.settings.to_dict().items():
+    for key, row in result.settings_in_force().items():
         if row["value"] != defaults[key]:
             table.add_row(key, Text(clean(str(row["value"]))), Text(clean(row["origin"]), "dim"))
     return table

@@ -24,6 +24,7 @@ _BESIDE_THE_TABLE: Final = (
     NoticeCode.FILTER_LEFT_NOTHING,
     NoticeCode.DATES_UNKNOWN,
     NoticeCode.THRESHOLD_NOT_APPLICABLE,
+    NoticeCode.MANIFEST_UNUSABLE,
 )
 """What changes how an answer is to be read; `--explain` shows all notices."""
 _DECISION_STYLES: Final = {Decision.ANSWERED: "green", Decision.INCOMPLETE: "red"}

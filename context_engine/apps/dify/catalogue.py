@@ -13,6 +13,7 @@ from context_engine.apps.dify.plain import plain
 from context_engine.apps.dify.plugin_settings import PluginSetup
 from context_engine.apps.dify.size import fitted
 from context_engine.core.models import Caller, DomainSpec, SourceSpec
+from context_engine.errors import ConfigError
 
 __all__ = ["catalogue", "domain_titles"]
 
@@ -47,7 +48,7 @@ def catalogue(
     names = [domain] if domain else list(registry.names)
     found = health(opened, names, timeout_s=_HEALTH_S) if check else []
     rows = [
-        {"domain": name, "title": "", "description": "", "problem": str(registry.broken[name]), "sources": []}
+        {"domain": name, "title": "", "description": "", "problem": _joined(registry.broken[name].each), "sources": []}
         if name in registry.broken
         else _domain(registry.domain(name), [one for one in found if one.domain == name])
         for name in names
@@ -58,9 +59,11 @@ def catalogue(
     ]
     whole = {"demo": opened.plugin.demo, "caller": asdict(caller or Caller()), "domains": rows, "personas": personas}
     fit = fitted("domains", plain(whole))
-    healthy = not any(one.state == "failed" for one in found) and not any(row["problem"] for row in rows)
-    text = fitted("text", plain(_text(rows, personas, demo=opened.plugin.demo))).value
-    warnings = [one for one in ([DEMO_LABEL] if opened.plugin.demo else []) + [fit.cut] if one]
+    failed = any(one.state == "failed" for one in found)
+    healthy = not (failed or any(row["problem"] for row in rows) or registry.unread)
+    unread = [str(problem) for problem in registry.unread]
+    text = fitted("text", plain(_text(rows, personas, unread, demo=opened.plugin.demo))).value
+    warnings = [one for one in ([DEMO_LABEL] if opened.plugin.demo else []) + unread + [fit.cut] if one]
     return ToolOutput(
         text=text,
         json=fit.value or {},
@@ -76,6 +79,10 @@ def catalogue(
             "warnings_text": lines("warnings_text", warnings),
         },
     )
+
+
+def _joined(problems: Sequence[ConfigError]) -> str:
+    return "; ".join(map(str, problems))
 
 
 def _domain(spec: DomainSpec, found: Sequence[Health]) -> dict[str, Any]:
@@ -131,8 +138,11 @@ def _duration(seconds: int) -> str:
     return "no time"
 
 
-def _text(rows: Sequence[Mapping[str, Any]], personas: Sequence[Mapping[str, str]], *, demo: bool) -> str:
+def _text(
+    rows: Sequence[Mapping[str, Any]], personas: Sequence[Mapping[str, str]], unread: Sequence[str], *, demo: bool
+) -> str:
     lines = [DEMO_LABEL, ""] if demo else []
+    lines += [f"Cannot be read: {problem}" for problem in unread]
     for row in rows:
         lines.append(f"## {row['domain']}" + (f" – {row['title']}" if row["title"] else ""))
         if row["problem"]:

@@ -25,7 +25,7 @@ from context_engine.apps.dify.node_output import (
 )
 from context_engine.apps.dify.plain import plain, plain_text, unusable
 from context_engine.apps.dify.size import fitted
-from context_engine.core.models import Decision, Filter, SearchResult, SourceStatus
+from context_engine.core.models import Decision, Filter, NoticeCode, SearchResult, SourceStatus
 from context_engine.errors import InvalidRequest
 
 __all__ = [
@@ -168,7 +168,7 @@ def records_answer(
     notices = [notice_record(missing, result.search_id)] if missing else []
     room = request.top_k - len(notices)
     if result.decision is Decision.OUT_OF_SCOPE:
-        return ExternalAnswer(200, {"records": notices})
+        return ExternalAnswer(200, {"records": notices} | _warnings(result))
     titles = {source.source_id: source.title or source.source_id for source in result.sources}
     records: list[dict[str, Any]] = []
     scores = node_scores(result, most=BELOW_NOTICE if notices else 1.0)
@@ -186,9 +186,14 @@ def records_answer(
             }
         )
     fit = fitted("records", plain([*notices, *records]))
-    if fit.cut is None:
-        return ExternalAnswer(200, {"records": fit.value})
-    return ExternalAnswer(200, {"records": fit.value or notices, "cut": fit.cut})
+    body = {"records": fit.value} if fit.cut is None else {"records": fit.value or notices, "cut": fit.cut}
+    return ExternalAnswer(200, body | _warnings(result))
+
+
+def _warnings(result: SearchResult) -> dict[str, list[str]]:
+    """Return, for whoever reads the answer itself, what Dify passes over: the manifests that cannot be used."""
+    found = [notice.message for notice in result.notices if notice.code is NoticeCode.MANIFEST_UNUSABLE]
+    return {"warnings": found} if found else {}
 
 
 def notice_record(missing: Sequence[SourceStatus], search_id: str) -> dict[str, Any]:

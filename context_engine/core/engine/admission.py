@@ -26,6 +26,7 @@ from context_engine.core.models import (
     FetchedAtBasis,
     Notice,
     NoticeCode,
+    ScopeCalibration,
     Score,
     ScoreKind,
     SourceAnswer,
@@ -59,7 +60,7 @@ class ValidatedAnswer(NamedTuple):
         rejected: what was refused: not a chunk, or without text.
         retrieved_at: when the source says it answered, aware; None where it does not say.
         failures: what parts of the source could not get.
-        by_keywords, statistics, unknown_words, filter_fields: as in `SourceAnswer`.
+        by_keywords, statistics, calibration, unknown_words, filter_fields: as in `SourceAnswer`.
     """
 
     chunks: tuple[Chunk, ...]
@@ -72,6 +73,7 @@ class ValidatedAnswer(NamedTuple):
     statistics: TermStatistics | None = None
     unknown_words: tuple[UnknownWord, ...] | None = None
     filter_fields: tuple[str, ...] | None = None
+    calibration: ScopeCalibration | None = None
 
 
 def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnswer:
@@ -116,6 +118,7 @@ def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnsw
     statistics = _statistics(answer, source_id, notices)
     unknown_words = _usable(answer, "unknown_words", _is_unknown_word, notices)
     filter_fields = _usable(answer, "filter_fields", _is_short_text, notices)
+    calibration = _calibration(answer, source_id, notices)
     cut = answer.cut + max(len(chunks) - top_k, 0)
     further = len(notices) - _MOST_NOTICES
     if further > 0:
@@ -132,6 +135,7 @@ def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnsw
         failures=failures,
         by_keywords=answer.by_keywords is True,
         statistics=statistics,
+        calibration=calibration,
         unknown_words=unknown_words,
         filter_fields=filter_fields,
     )
@@ -158,11 +162,29 @@ def _statistics(answer: SourceAnswer, source_id: str, notices: list[Notice]) -> 
         return None
     if _are_statistics(statistics):
         return replace(statistics, document_frequency=dict(statistics.document_frequency))
-    value = excerpt(statistics)
-    message = f"statistics {value} cannot be used and count as not known"
-    detail = {"field": "statistics", "value": value}
-    notices.append(Notice(NoticeCode.FIELD_UNUSABLE, source_id, message, detail))
+    notices.append(_unusable("statistics", statistics, source_id))
     return None
+
+
+def _calibration(answer: SourceAnswer, source_id: str, notices: list[Notice]) -> ScopeCalibration | None:
+    """Return the calibration of an answer; one that cannot be used counts as not known, and a notice says so."""
+    found: Any = answer.calibration
+    if found is None or (
+        isinstance(found, ScopeCalibration) and _is_share(found.threshold) and _is_share(found.strong)
+    ):
+        return found
+    notices.append(_unusable("calibration", found, source_id))
+    return None
+
+
+def _unusable(field: str, value: Any, source_id: str) -> Notice:
+    said = excerpt(value)
+    message = f"{field} {said} cannot be used: it counts as not known"
+    return Notice(NoticeCode.FIELD_UNUSABLE, source_id, message, {"field": field, "value": said})
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, float) and 0.0 <= value <= 1.0
 
 
 def _are_statistics(value: Any) -> bool:

@@ -136,6 +136,7 @@ class Engine:
             clock=ClockReading.at(now, ZoneInfo(domain.timezone), request.as_of),
             search_id=self._ids.new(now),
             prepared=prepared_query(request.query, domain.glossary, effective.values, self._timed_refiner),
+            notices=self.registry.notices,
         )
 
     def _pipeline(

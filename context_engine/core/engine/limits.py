@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from context_engine.core.models import ModelSettings, RankingSettings, ScoreKind
@@ -14,20 +15,20 @@ class Limits(NamedTuple):
     """The limits of one ranking.
 
     Attributes:
-        in_scope: the best absolute signal reached the scope threshold.
-        least_absolute: the least absolute signal of a candidate that stays.
+        in_scope: some candidate's absolute signal reached its scope threshold.
+        least_absolute: of each row, the least absolute signal with which it stays.
         kept: rows below a limit that stay nevertheless, because of `min_chunks`.
     """
 
     in_scope: bool = True
-    least_absolute: float = 0.0
+    least_absolute: Mapping[int, float] = MappingProxyType({})
     kept: frozenset[int] = frozenset()
 
 
 def decide_limits(
-    rows: Sequence[int],
     absolute: Sequence[float],
     tiers: Sequence[int],
+    scopes: Mapping[int, float],
     below: Mapping[int, float],
     settings: RankingSettings,
 ) -> Limits:
@@ -37,16 +38,19 @@ def decide_limits(
     absolute signal.
 
     Args:
-        rows: all candidates.
         absolute, tiers: of every row.
+        scopes: the scope threshold of each row that is a candidate.
         below: the rows below similarity_threshold, with their score.
     """
-    in_scope = max((absolute[row] for row in rows), default=0.0) >= settings.scope
-    least = settings.min_relevance_score if in_scope else max(settings.scope, settings.min_relevance_score)
-    relevant = [row for row in rows if absolute[row] >= least]
+    in_scope = any(absolute[row] >= scope for row, scope in scopes.items())
+    least_in_scope = settings.min_relevance_score
+    least = {row: least_in_scope if in_scope else max(scope, least_in_scope) for row, scope in scopes.items()}
+    relevant = [row for row in scopes if absolute[row] >= least[row]]
     wanted = max(settings.min_chunks - sum(row not in below for row in relevant), 0)
     similar = sorted((row for row in relevant if row in below), key=lambda row: (-below[row], tiers[row], row))
-    weak = sorted((row for row in rows if absolute[row] < least), key=lambda row: (-absolute[row], tiers[row], row))
+    weak = sorted(
+        (row for row in scopes if absolute[row] < least[row]), key=lambda row: (-absolute[row], tiers[row], row)
+    )
     return Limits(in_scope, least, frozenset([*similar, *weak][:wanted]))
 
 

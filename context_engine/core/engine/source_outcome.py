@@ -29,6 +29,7 @@ def _answer(spec: SourceSpec, reply: SourceReply) -> RawAnswer | None:
         statistics=reply.answer.statistics,
         unknown_words=reply.answer.unknown_words,
         filter_fields=reply.answer.filter_fields,
+        calibration=reply.answer.calibration,
     )
 
 

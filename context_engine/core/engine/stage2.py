@@ -23,6 +23,7 @@ from context_engine.core.ranking.copies import best_of_lower_copies
 from context_engine.core.ranking.dedup import deduplicate
 from context_engine.core.ranking.relevance import measure
 from context_engine.core.ranking.rerank import below_reranked, best_of, blended
+from context_engine.core.ranking.scope import scope_threshold
 from context_engine.errors import InvalidRequest, RerankerError
 
 __all__ = ["rank"]
@@ -60,6 +61,7 @@ class _StageTwo:
         self.table = CandidateTable(inputs.by_source(), analyse)
         self.stages: list[StageTrace] = []
         self.rerank_failed: str | None = None
+        self.scope = scope_threshold(self.settings, [answer.calibration for answer in inputs.answers])
         self.scope_tested, self.limits = 0, Limits()
 
     def run(self) -> StageTwoOutput:
@@ -82,7 +84,7 @@ class _StageTwo:
             self._trace(name, rows, left, started)
             rows = left
         started = self.timer()
-        selection = select(self.table, rows, self.plan)
+        selection = select(self.table, rows, self.plan, self.scope)
         self._trace("select", rows, selection.chunks, started)
         return StageTwoOutput(
             chunks=selection.chunks,
@@ -93,6 +95,7 @@ class _StageTwo:
             notices=distinct(self.table.notices),
             scope_tested=self.scope_tested,
             in_scope=self.limits.in_scope,
+            scope=self.scope,
             rerank_scores=self.table.rerank_scores,
             rerank_failed=self.rerank_failed,
         )
@@ -196,7 +199,8 @@ class _StageTwo:
         scores = {} if limit is None else {row: table.best_score(row, kind) for row in rows}
         below = {row: score for row, score in scores.items() if score is not None and score < (limit or 0.0)}
         self.scope_tested = len(rows)
-        self.limits = decide_limits(rows, table.absolute, table.tiers, below, self.settings)
+        scopes = {row: self._scope_of(row) for row in rows}
+        self.limits = decide_limits(table.absolute, table.tiers, scopes, below, self.settings)
         for row in self.limits.kept:
             table.flag(row, "below_threshold")
         for row in below.keys() - self.limits.kept:
@@ -242,10 +246,16 @@ class _StageTwo:
     def _reaching(self, rows: list[int], stage: str, reason: str) -> list[int]:
         """Those that reach the least absolute signal, and those that `min_chunks` keeps."""
         absolute, least = self.table.absolute, self.limits.least_absolute
-        dropped = {row for row in rows if absolute[row] < least} - self.limits.kept
+        dropped = {row for row in rows if absolute[row] < least[row]} - self.limits.kept
         for row in dropped:
-            self.table.drop(row, stage, reason, absolute[row], least)
+            self.table.drop(row, stage, reason, absolute[row], least[row])
         return [row for row in rows if row not in dropped]
+
+    def _scope_of(self, row: int) -> float:
+        """Return the scope threshold of a row. A calibration is of the engine's own signal: where the source declares
+        relevance, `auto` is min_relevance_score."""
+        declared = self.scope.origin and self.table.chunks[row].score(ScoreKind.RELEVANCE) is not None
+        return self.settings.min_relevance_score if declared else self.scope.value
 
     def reranked(self, rows: list[int]) -> list[int]:
         """Blend: relevance = w * stage 1 + (1 - w) * reranker. A failure leaves stage 1's relevance, with a warning.

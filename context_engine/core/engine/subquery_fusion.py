@@ -48,6 +48,7 @@ def fused_reply(replies: Sequence[SourceReply], *, source_id: str, top_k: int) -
         notices=distinct(notices),
         failures=(*whole.answer.failures, *(failure for answer in answered for failure in answer.failures)),
         statistics=_statistics(whole.answer, answered),
+        calibration=whole.answer.calibration,
     )
     return whole._replace(answer=answer, elapsed_ms=max(reply.elapsed_ms for reply in replies))
 

@@ -1,5 +1,6 @@
 """Values: frozen, no I/O, no clock. A stage adds to them, it never overwrites."""
 
+from context_engine.core.models.calibration import ScopeCalibration, ScopeThreshold
 from context_engine.core.models.chunk import (
     NOTHING,
     Chunk,
@@ -121,6 +122,8 @@ __all__ = [
     "RawAnswer",
     "Refinement",
     "Registry",
+    "ScopeCalibration",
+    "ScopeThreshold",
     "Score",
     "ScoreKind",
     "ScoringSettings",

@@ -178,6 +178,16 @@ class NoticeCode(StrEnum):
     CONNECTION_UNUSED = "connection_unused", "A connection is used by no source and no model."
     NO_DOMAIN = "no_domain", "No domain is registered."
     SOURCE_SHARED = "source_shared", "Domains have a source of one id, and share its documents.", "domains"
+    MANIFEST_UNUSABLE = (
+        "manifest_unusable",
+        "A manifest cannot be used: its domain cannot be searched, all others can.",
+        "domain",
+    )
+    DATA_LEFT_BEHIND = (
+        "data_left_behind",
+        "Nothing was ingested yet, but there is data of the same domains, whose configuration is gone: it was moved.",
+        "path manifest_dir domains",
+    )
     FILE_PASSED_OVER = "file_passed_over", "A file cannot be used and may be another program's.", "problem"
 
     # A plugin package; the subject is the key that names a file, or the platform

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, Final
 
+from context_engine.core.models.calibration import ScopeCalibration
 from context_engine.core.models.chunk import Chunk
 from context_engine.core.models.enums import TIERS
 from context_engine.core.models.filters import And, Condition, Filter, Not, Or
@@ -189,6 +190,7 @@ class SourceAnswer:
         unknown_words: the words of the query that nothing of the source that may be found holds, each with what may be
             meant (`query.spelling.words_to_check` says which words are looked up); None where it does not look.
         filter_fields: the fields that a filter can name, where the query has one; None where they are not known.
+        calibration: of the base that answers, for this domain; None where there is none.
     """
 
     chunks: Sequence[Chunk] = ()
@@ -200,6 +202,7 @@ class SourceAnswer:
     statistics: TermStatistics | None = None
     unknown_words: tuple[UnknownWord, ...] | None = None
     filter_fields: tuple[str, ...] | None = None
+    calibration: ScopeCalibration | None = None
 
     @property
     def notices(self) -> tuple[Notice, ...]:

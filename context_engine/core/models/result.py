@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import date, datetime
 from typing import Any, Final, NamedTuple
 
+from context_engine.core.models.calibration import ScopeCalibration, ScopeThreshold
 from context_engine.core.models.chunk import Chunk, Key, RankedChunk, utc_text
 from context_engine.core.models.effective_settings import EffectiveSettings
 from context_engine.core.models.enums import Decision, Outcome, Status
@@ -140,7 +141,7 @@ class RawAnswer:
     """A source's answer as it entered stage 1, kept so that stage 2 can be computed again.
 
     Attributes:
-        by_keywords, statistics, unknown_words, filter_fields: as in `SourceAnswer`.
+        by_keywords, statistics, calibration, unknown_words, filter_fields: as in `SourceAnswer`.
     """
 
     source_id: str
@@ -150,6 +151,7 @@ class RawAnswer:
     statistics: TermStatistics | None = None
     unknown_words: tuple[UnknownWord, ...] | None = None
     filter_fields: tuple[str, ...] | None = None
+    calibration: ScopeCalibration | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +163,8 @@ class SearchResult:
         fates: one per stage-1 candidate.
         swaps: pairs with a returned chunk that the tier turned round, at most 200; `swap_count` is the true number.
         stages: stage 1 and every step of stage 2 with counts and times.
-        settings: what the search ran with.
+        settings: what the search was given; `settings_in_force` has the scope threshold that `auto` became.
+        scope: the scope threshold in force; None where the result was not ranked.
         notices: what a reader should know: of the query, of each source, of the ranking.
         now, as_of: the clock reading and the day used; `today`: that day is not past in the domain's time zone.
         prepared: how the query was understood and what was searched for.
@@ -193,6 +196,7 @@ class SearchResult:
     specs: tuple[SourceSpec, ...] = ()
     raw: tuple[RawAnswer, ...] = ()
     rerank_scores: Mapping[Key, float] = field(default_factory=dict)
+    scope: ScopeThreshold | None = None
 
     @property
     def answered_query(self) -> str:
@@ -203,6 +207,13 @@ class SearchResult:
     def warnings(self) -> tuple[str, ...]:
         """The sentences of the notices."""
         return messages(self.notices)
+
+    def settings_in_force(self) -> dict[str, Any]:
+        """Return {key: {"value", "origin"}} of the settings, the scope threshold as the number it was tested on."""
+        settings = self.settings.to_dict()
+        if self.scope is not None and self.scope.origin:
+            settings["scope_threshold"] = {"value": self.scope.value, "origin": self.scope.origin}
+        return settings
 
     def to_dict(self, *, demo: bool = False) -> dict[str, Any]:
         """Return the published form: what `search --json` writes; schema version 1.1."""
@@ -225,7 +236,7 @@ class SearchResult:
             "swap_count": self.swap_count,
             "sources": [source.to_dict() for source in self.sources],
             "stages": [stage._asdict() for stage in self.stages],
-            "settings": self.settings.to_dict(),
+            "settings": self.settings_in_force(),
             "warnings": list(self.warnings),
             "notices": [notice.to_dict() for notice in self.notices],
             "demo": demo,

@@ -12,13 +12,22 @@ from tantivy import Occur, Query
 
 from context_engine.adapters.sources.local import index as indexing
 from context_engine.adapters.sources.local.attributes import fields_held
+from context_engine.adapters.sources.local.calibrations import read_one
 from context_engine.adapters.sources.local.candidates import LocalQuery, SearchScope, candidates
 from context_engine.adapters.sources.local.pushdown import ENGINE_FIELDS, Pushdown, Standing, in_force, relaxed
 from context_engine.adapters.sources.local.queries import constant
 from context_engine.adapters.sources.local.reader import View
 from context_engine.adapters.sources.local.records import decode
 from context_engine.adapters.sources.local.spelling import unknown_words
-from context_engine.core.models import Chunk, Filter, Notice, NoticeCode, SourceAnswer, TermStatistics
+from context_engine.core.models import (
+    Chunk,
+    Filter,
+    Notice,
+    NoticeCode,
+    ScopeCalibration,
+    SourceAnswer,
+    TermStatistics,
+)
 from context_engine.core.policy.filters import matches, own_fields
 
 __all__ = ["Scope", "answer"]
@@ -64,9 +73,16 @@ def answer(view: View, question: LocalQuery, top_k: int, scope: Scope) -> Source
         chunks=_found(view, question, scoped, test, top_k),
         notes=tuple(notices),
         statistics=_statistics(view, question),
+        calibration=_calibration(view, question, scope),
         unknown_words=unknown_words(view.searcher, scoped.query, question.words),
         filter_fields=None if scope.filters is None else tuple(_fields_of(view, clauses[0])),
     )
+
+
+def _calibration(view: View, question: LocalQuery, scope: Scope) -> ScopeCalibration | None:
+    """Return the calibration of the domain that is asked for, under the embedder that the search uses."""
+    model_id = view.vectors.model_id if question.vector is not None and view.vectors is not None else ""
+    return read_one(view.connection, str(scope.constants.get("domain", "")), model_id)
 
 
 def _statistics(view: View, question: LocalQuery) -> TermStatistics:

@@ -231,7 +231,7 @@ class TestRetrieval:
     def test_a_refusal_holds_no_secret(self, call: Any, dify: FakeDify, notices: bool) -> None:
         domains = json.dumps({"manifests": [{"domain": dify.api_key, "x": 1}]})
         status, body = call(self.asked(), domains=domains, notice_records=notices)
-        assert status == (200 if notices else 424)
+        assert status == (200 if notices else 400), "the domain that is asked for is not there"
         assert dify.api_key not in json.dumps(body) and TOKEN not in json.dumps(body)
 
     @pytest.mark.parametrize("header", [None, "Bearer x", f"Bearer {TOKEN}x"])

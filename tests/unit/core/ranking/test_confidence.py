@@ -5,26 +5,25 @@ from typing import Any
 
 import pytest
 
-from context_engine.core.models import Chunk, SearchResult
+from context_engine.core.models import Chunk, ScopeThreshold, SearchResult
 from context_engine.core.ranking.confidence import confidence_of
 
 
 @pytest.mark.parametrize(
-    ("absolute", "threshold", "word"),
+    ("absolute", "threshold", "strong", "word"),
     [
-        (0.60, 0.20, "strong"),
-        (0.59, 0.20, "fair"),
-        (0.25, 0.20, "fair"),
-        (0.24, 0.20, "weak"),
-        (0.70, 0.60, "weak"),
-        (1.00, 0.00, "strong"),
-        (0.00, 0.00, "fair"),
+        (0.60, 0.20, 0.60, "strong"),
+        (0.59, 0.20, 0.60, "fair"),
+        (0.20, 0.20, 0.60, "fair"),
+        (0.19, 0.20, 0.60, "weak"),
+        (0.70, 0.75, 0.80, "weak"),
+        (0.00, 0.00, 0.60, "fair"),
     ],
 )
-def test_the_word_follows_from_the_absolute_signal_and_the_threshold(
-    absolute: float, threshold: float, word: str
+def test_the_word_follows_from_the_absolute_signal_and_the_calibration(
+    absolute: float, threshold: float, strong: float, word: str
 ) -> None:
-    assert confidence_of(absolute, threshold) == word
+    assert confidence_of(absolute, ScopeThreshold(threshold, strong)) == word
 
 
 def test_a_perfect_hit_and_a_poor_one_that_rank_alike_are_told_apart(
