@@ -31,10 +31,8 @@ def print_calibrations(domains: Iterable[DomainCalibration]) -> bool:
     for one in domains:
         if one.problem is not None:
             good = False
-            note(
-                f"The scope threshold of {one.domain} could not be calibrated: {one.problem}. A measured default is used.",
-                style="yellow",
-            )
+            said = f"the scope threshold of {one.domain} could not be calibrated, a measured default is used"
+            note(f"warning: {said}: {one.problem}", style="yellow")
         for found in one.found:
             note(f"scope threshold of {one.domain}: {calibration_text(found)}")
     return good

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.app import USAGE
-from context_engine.apps.cli.console import clean, note, out, print_json_line, show
+from context_engine.apps.cli.console import clean, note, out, print_json, show
 from context_engine.apps.cli.context import ConfigLocation, with_location
 from context_engine.apps.cli.words import counted
 from context_engine.errors import ConfigError
@@ -65,7 +65,7 @@ def show_command(location: ConfigLocation, domain: str | None, persona: str | No
         connections = {name: setup.config.connections.shown(name) for name in setup.config.connections.names}
         shown_scope = {"scope": {name: one._asdict() for name, one in scope.items()}} if scope else {}
         whole = {"found": found, "settings": settings, **shown_scope, "connections": connections}
-        print_json_line(json.dumps(whole, default=str))
+        print_json(json.dumps(whole, default=str))
         return
     console = out()
     show(console, _where(paths))
@@ -97,7 +97,7 @@ def check_command(location: ConfigLocation, as_json: bool) -> None:
         problems = [problem.to_dict() for problem in report.problems]
         warnings = [notice.message for notice in report.notices]
         found = {"ok": report.ok, "files": report.files, "domains": report.domains, "unusable": report.unusable}
-        print_json_line(json.dumps({**found, "problems": problems, "warnings": warnings}, ensure_ascii=False))
+        print_json(json.dumps({**found, "problems": problems, "warnings": warnings}, ensure_ascii=False))
     else:
         console = out()
         show(console, _where(paths))
@@ -129,7 +129,7 @@ def personas_command(location: ConfigLocation, as_json: bool) -> None:
             name: {"description": one.description, "settings": {key: value for key, (value, _) in one.layer.items()}}
             for name, one in sorted(found.items())
         }
-        print_json_line(json.dumps({"personas": rows}, ensure_ascii=False, default=str))
+        print_json(json.dumps({"personas": rows}, ensure_ascii=False, default=str))
         return
     console = out()
     for name, one in sorted(found.items()):
@@ -153,7 +153,7 @@ def diff_command(location: ConfigLocation, stages: tuple[str, ...], as_json: boo
     rows = _stage_rows(location, stages) if stages else _changed_rows(location)
     names = ("key", "default", "in force", "origin") if not stages else ("key", *_sides(stages))
     if as_json:
-        print_json_line(json.dumps([dict(zip(names, row)) for row in rows], ensure_ascii=False, default=str))
+        print_json(json.dumps([dict(zip(names, row)) for row in rows], ensure_ascii=False, default=str))
         return
     console = out()
     if not rows:

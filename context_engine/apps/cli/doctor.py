@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
-from context_engine.apps.cli.console import clean, out, print_json_line, show
+from context_engine.apps.cli.console import clean, out, print_json, show
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
 from context_engine.apps.cli.doctor_external import external_is_good
 from context_engine.apps.cli.doctor_models import ModelReport, model_reports
@@ -91,7 +91,7 @@ def doctor(
             "notes": notes,
             "scope": {name: one._asdict() for name, one in scope.items()},
         }
-        print_json_line(json.dumps(found, ensure_ascii=False))
+        print_json(json.dumps(found, ensure_ascii=False))
     else:
         _show(reports, notes)
         _show_models(models)

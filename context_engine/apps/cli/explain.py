@@ -15,7 +15,7 @@ from context_engine.apps.cli.question import question_table
 from context_engine.apps.cli.words import candidate_names, chunk_name, ms, tier_text
 from context_engine.core.models import Fate, Key, Outcome, SearchResult, Settings, SourceStatus
 
-__all__ = ["print_explanation"]
+__all__ = ["print_explanation", "reason_words"]
 
 _BAR: Final = 24
 _TOP: Final = 5
@@ -75,10 +75,13 @@ def _funnel(result: SearchResult) -> Table:
 
 def _sources(result: SearchResult) -> Table:
     table = _grid()
+    asked_first = result.settings.values.stage1_top_k
+    first = {source.source_id: group[0].source_id for group in result.failed_alike for source in group[1:]}
     for source in result.sources:
         state = Text(source.state, _STATE_STYLES.get(source.state, ""))
         took = Text(ms(source.elapsed_ms), "dim")
-        outcome = Text(clean(_outcome(source, result.settings.values.stage1_top_k)), "" if source.error else "dim")
+        told = f"as {first[source.source_id]}" if source.source_id in first else _outcome(source, asked_first)
+        outcome = Text(clean(told), "" if source.error else "dim")
         table.add_row(Text(source.source_id), tier_text(source.authority_tier), state, took, outcome)
     return table
 
@@ -108,6 +111,11 @@ def _scores(result: SearchResult) -> Table:
     return table
 
 
+def reason_words(reason: str) -> str:
+    """Return why a candidate is not in the answer, as people read it."""
+    return _REASONS.get(reason, reason.replace("_", " "))
+
+
 def _fates(console: Console, result: SearchResult, names: Mapping[Key, str]) -> None:
     groups: dict[tuple[str, str, str], list[Fate]] = defaultdict(list)
     for fate in result.fates:
@@ -117,7 +125,7 @@ def _fates(console: Console, result: SearchResult, names: Mapping[Key, str]) -> 
         return
     lines: list[Text] = []
     for (outcome, stage, reason), fates in sorted(groups.items(), key=lambda item: -len(item[1])):
-        words = _REASONS.get(reason, reason.replace("_", " "))
+        words = reason_words(reason)
         lines.append(Text(f"  {len(fates)} {outcome}").append(f" at {stage}: {words}", "dim"))
         lines += [_fate_line(fate, names) for fate in _nearest_miss(fates)[:_TOP]]
         if len(fates) > _TOP:

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
 from context_engine.apps.cli.calibration import calibration_text, print_calibrations
-from context_engine.apps.cli.console import clean, note, out, print_json_line, progress_console, show
+from context_engine.apps.cli.console import clean, note, out, print_json, progress_console, show
 from context_engine.apps.cli.context import ConfigLocation, open_context, with_location
 from context_engine.apps.cli.glossary import glossary
 from context_engine.apps.cli.words import counted
@@ -44,7 +44,7 @@ def stats(location: ConfigLocation, as_json: bool) -> None:
     if as_json:
         sources = {name: one._asdict() for name, one in found.sources.items()}
         scope = [{"domain": domain, **asdict(one)} for domain, one in found.calibrations]
-        print_json_line(json.dumps({**asdict(found), "sources": sources, "calibrations": scope}, ensure_ascii=False))
+        print_json(json.dumps({**asdict(found), "sources": sources, "calibrations": scope}, ensure_ascii=False))
         return
     console = out()
     show(console, _facts(found))
@@ -66,7 +66,7 @@ def verify(location: ConfigLocation, as_json: bool) -> None:
     with _base(location) as base, _busy("Verifying …"):
         report = base.verify()
     if as_json:
-        print_json_line(json.dumps({"ok": report.ok, **asdict(report)}, ensure_ascii=False))
+        print_json(json.dumps({"ok": report.ok, **asdict(report)}, ensure_ascii=False))
     else:
         console = out()
         for problem in report.problems:

@@ -78,9 +78,9 @@ class _Line:
 
 
 class _Entry(NamedTuple):
-    """A line that may be one of a table of contents; `index` is its place among the lines that are not blank."""
+    """A line that may be one of a table of contents; `place` is counted among the lines that are not blank."""
 
-    index: int
+    place: int
     kind: _Kind
     title: str
     page: int | None
@@ -210,7 +210,7 @@ def _runs(entries: Sequence[_Entry], rows: Sequence[_Line], later: _Later) -> It
     run: list[_Entry] = []
     titles: set[str] = set()
     for entry in entries:
-        again = next(_wordings(rows[entry.index].text), "") in titles  # the heading that was announced
+        again = next(_wordings(rows[entry.place].text), "") in titles  # the heading that was announced
         if run and (again or not _goes_on(run[-1], entry, rows)):
             yield from _contents(run, rows, later)
             run, titles = [], set()
@@ -221,28 +221,34 @@ def _runs(entries: Sequence[_Entry], rows: Sequence[_Line], later: _Later) -> It
 
 
 def _goes_on(before: _Entry, entry: _Entry, rows: Sequence[_Line]) -> bool:
-    between = rows[before.index + 1 : entry.index]
+    between = rows[before.place + 1 : entry.place]
     if before.kind != entry.kind and "linked" in (before.kind, entry.kind):
+        return False
+    if any(row.heading for row in between):
         return False
     if entry.kind == "linked":
         return not between
-    return len(between) <= _MOST_GAP and all(row.end - row.start <= _MOST_GAP_LINE for row in between)
+    return len(between) <= _MOST_GAP and all(_may_stand_inside(row) for row in between)
+
+
+def _may_stand_inside(row: _Line) -> bool:
+    return not row.heading and row.end - row.start <= _MOST_GAP_LINE
 
 
 def _contents(run: Sequence[_Entry], rows: Sequence[_Line], later: _Later) -> Iterator[Span]:
     """Yield the run's lines with the heading above it, if it is a table of contents."""
-    top = _heading_above(run[0].index, rows)
+    top = _heading_above(run[0].place, rows)
     if run[0].kind == "linked":
         if len(run) >= _LEAST or (top is not None and len(run) > 1):
-            yield (run[0].index if top is None else top), run[-1].index
+            yield (run[0].place if top is None else top), run[-1].place
         return
     dotted = [entry for entry in run if entry.kind == "dotted"]
     own = list(run) if top is not None else run[run.index(dotted[0]) : run.index(dotted[-1]) + 1] if dotted else []
     if len(own) < _LEAST or not _rises(own):
         return
-    again = sum(later.has(entry.title, own[-1].index) for entry in own)
+    again = sum(later.has(entry.title, own[-1].place) for entry in own)
     if again >= _LEAST_AGAIN * len(own) or (top is not None and len(dotted) * 2 >= len(own)):
-        yield (own[0].index if top is None else top), own[-1].index
+        yield (own[0].place if top is None else top), own[-1].place
 
 
 def _rises(entries: Sequence[_Entry]) -> bool:

@@ -1,7 +1,7 @@
 """Lines of a text, and the headings among them that Markdown or HTML marks.
 
-A heading is what a reader sees of it: `## <a name="s4"></a>4 Limits &amp; waivers {#limits}` is "4 Limits & waivers". One
-that holds nothing but a placeholder or a templating tag (`# <%= title %>`) says nothing, and is none.
+A heading is what a reader sees of it: `## <a name="s4"></a>4 Limits &amp; waivers {#limits}` is "4 Limits & waivers".
+One that holds nothing but a placeholder or a templating tag (`# <%= title %>`) says nothing, and is none.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class Heading(NamedTuple):
         rank: smaller stands above larger; comparable within one document.
         label: the section's number ("4.2.1", "Article 5"), None where it has none.
         text: the heading as it reads; the label alone where the line goes on as a paragraph.
+        marked: whether Markdown or HTML says that it is one.
     """
 
     start: int
@@ -42,6 +43,7 @@ class Heading(NamedTuple):
     rank: int
     label: str | None
     text: str
+    marked: bool = False
 
 
 class TextLine(NamedTuple):
@@ -103,6 +105,7 @@ def marked_headings(rows: Sequence[TextLine]) -> dict[int, Heading]:
 def _marked(row: TextLine, body: int, rank: int, text: str) -> Heading | None:
     said = without_markup(_CLOSING.sub("", text)).strip("*_ \t")
     if not any(map(str.isalnum, PLACEHOLDER.sub("", said))):
-        return None if not said or PLACEHOLDER.search(said) else Heading(row.start, body, rank, None, said)
+        return None if not said or PLACEHOLDER.search(said) else Heading(row.start, body, rank, None, said, marked=True)
     label = label_of(said)
-    return Heading(row.start, body, rank, label.text if label and label.kind != "letter" else None, said)
+    number = label.text if label and label.kind != "letter" else None
+    return Heading(row.start, body, rank, number, said, marked=True)

@@ -1,7 +1,7 @@
 """Misspelt words: what the sources suggest for words that they hold nowhere, and the search in the other spelling.
 
-A suggestion is offered. It takes the place of what was written only where nothing was found, no source failed, and it
-leaves no word of the question unknown: a question with further words that no text has is of another subject.
+A suggestion is offered. It takes the place of what was written only where nothing was found, no source failed, and
+each word that no text holds has a suggestion that is confident: else the question may be of another subject.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from context_engine.core.engine.refill import Pass
 from context_engine.core.engine.search_plan import SearchPlan
 from context_engine.core.models import Chunk, PreparedQuery, RawAnswer, UnknownWord
-from context_engine.core.query.spelling import edits, is_offered, reworded, words_to_check
+from context_engine.core.query.spelling import confident, edits, is_offered, reworded, words_to_check
 from context_engine.core.ranking.candidates import label_of
 from context_engine.core.text import terms
 
@@ -61,12 +61,19 @@ def corrected_plan(plan: SearchPlan, first: Pass, prepare: Prepare) -> SearchPla
     prepared, failed = plan.prepared, any(status.error is not None for status in first.recalled.statuses)
     if prepared is None or not prepared.suggestions or prepared.corrected or first.output.chunks or failed:
         return None
-    replaced = {word for written, _ in prepared.suggestions for word in written.split()}
-    if not replaced.issuperset(one.word for one in unknown_words(prepared.text, first.recalled.answers)):
+    unknown = unknown_words(prepared.text, first.recalled.answers)
+    if not all(_is_replaced(one, prepared.suggestions) for one in unknown):
         return None
     other = prepare(reworded(prepared.text, prepared.suggestions))
     kept = {"original": prepared.original, "suggestions": prepared.suggestions, "notices": prepared.notices}
     return replace(plan, prepared=replace(other, corrected=True, **kept))
+
+
+def _is_replaced(unknown: UnknownWord, suggestions: Iterable[tuple[str, str]]) -> bool:
+    """Whether a word has a confident suggestion, or is part of a misspelt name of the glossary."""
+    return confident(*unknown) or any(
+        unknown.word in written.split() for written, known in suggestions if (written, known) != unknown
+    )
 
 
 def _terms_of(chunks: Iterable[Chunk]) -> frozenset[str]:

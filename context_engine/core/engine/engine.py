@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 from zoneinfo import ZoneInfo
@@ -24,6 +24,7 @@ from context_engine.core.models import (
     Registry,
     SearchRequest,
     SearchResult,
+    SourceStatus,
     Status,
 )
 from context_engine.core.protocols import Clock, IdSource, QueryRefiner, Recorder, Reranker
@@ -184,7 +185,7 @@ class Engine:
 def _answered(result: SearchResult) -> SearchResult:
     """Return the result unless no source answered, or `strict` evidence is missing."""
     if result.status is Status.FAILED:
-        reasons = "; ".join(str(status.error["message"]) for status in result.sources if status.error)
+        reasons = "; ".join(map(_reason, result.failed_alike))
         raise AllSourcesFailed(
             f"search {result.search_id}: no source of domain {result.domain!r} answered: {reasons}",
             result=result,
@@ -198,3 +199,10 @@ def _answered(result: SearchResult) -> SearchResult:
             statuses=result.sources,
         )
     return result
+
+
+def _reason(sources: Sequence[SourceStatus]) -> str:
+    """Return why some sources failed, which failed in the same way."""
+    if len(sources) == 1 and sources[0].error is not None:
+        return str(sources[0].error["message"])
+    return f"sources {', '.join(repr(one.source_id) for one in sources)}: {sources[0].problem}"

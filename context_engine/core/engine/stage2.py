@@ -58,7 +58,9 @@ class _StageTwo:
     ) -> None:
         self.plan, self.settings = inputs.plan, inputs.plan.settings
         self.rerank, self.timer = rerank, timer
-        self.table = CandidateTable(inputs.by_source(), analyse)
+        answers = inputs.by_source()
+        self.table = CandidateTable(answers, analyse)
+        self.statistics = {spec.id: answer.statistics for spec, answer in answers if answer.statistics is not None}
         self.stages: list[StageTrace] = []
         self.rerank_failed: str | None = None
         self.scope = scope_threshold(self.settings, [answer.calibration for answer in inputs.answers])
@@ -167,7 +169,7 @@ class _StageTwo:
         candidates = [table.candidates[row] for row in rows]
         query = prepared.words if prepared and prepared.words else self.plan.query
         for wording in (query, *(variants(prepared) if prepared else ())):
-            measured = measure(wording, candidates)
+            measured = measure(wording, candidates, self.statistics)
             for row, relevance, absolute in zip(rows, measured.relevance, measured.absolute):
                 table.relevance[row] = max(table.relevance[row], relevance)
                 table.absolute[row] = max(table.absolute[row], absolute)

@@ -40,10 +40,12 @@ class ScopeThreshold(NamedTuple):
 
     Attributes:
         value: the best absolute relevance below which a question is out of scope, [0, 1].
-        strong: the absolute relevance from which a text is strong evidence, [0, 1].
         origin: "calibrated" or "measured default" where the setting is `auto`; "" where the setting itself says it.
+        weak_below: the absolute relevance below which a text is weak evidence, [0, 1].
+        strong_from: that from which it is strong evidence, [weak_below, 1].
     """
 
     value: float
-    strong: float
-    origin: str = ""
+    origin: str
+    weak_below: float
+    strong_from: float

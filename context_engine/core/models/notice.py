@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from context_engine.core.models.chunk import NOTHING, json_value
 
-__all__ = ["Notice", "NoticeCode", "about", "distinct", "messages"]
+__all__ = ["BESIDE_THE_ANSWER", "Notice", "NoticeCode", "about", "distinct", "messages"]
 
 
 class NoticeCode(StrEnum):
@@ -219,8 +219,10 @@ class NoticeCode(StrEnum):
     PAGES_NOT_READ = "pages_not_read", "Pages are pictures without text, or damaged: they were not read.", "pages"
     LETTERS_UNMAPPED = "letters_unmapped", "A font does not say what its letters are: the text may be wrong.", "count"
     SYMBOLS_LEFT_OUT = "symbols_left_out", "Symbols of a font without letters were left out.", "count"
-    CONTENTS_LEFT_OUT = "contents_left_out", "A table of contents was left out.", "lines"
-    RUNNING_HEADS_LEFT_OUT = "running_heads_left_out", "Running headers and footers were kept once.", "count"
+    CONTENTS_LEFT_OUT = "contents_left_out", "A table of contents was left out.", "lines pages"
+    TABLES_READ = "tables_read", "Tables of a PDF were read as rows below the names of their columns.", "count pages"
+    TABLES_AS_TEXT = "tables_as_text", "Tables of a PDF, if there are any, were read as text.", "pages"
+    RUNNING_HEADS_LEFT_OUT = "running_heads_left_out", "Running headers and footers were kept once.", "count pages"
     PAGE_NUMBERS_LEFT_OUT = "page_numbers_left_out", "Page numbers were left out of the text."
     BOILERPLATE_LEFT_OUT = "boilerplate_left_out", "What of a page is not its content was left out.", "kind"
     CELLS_NOT_READ = "cells_not_read", "Cells beyond the last column were not read.", "count"
@@ -247,6 +249,23 @@ class NoticeCode(StrEnum):
         "The folder holds nothing of a source: its documents were kept until that is confirmed with --allow-empty.",
         "count",
     )
+
+
+BESIDE_THE_ANSWER: Final = frozenset(
+    {
+        NoticeCode.QUERY_CORRECTED,
+        NoticeCode.SPELLING_SUGGESTED,
+        NoticeCode.PHRASE_NOT_FOUND,
+        NoticeCode.FILTER_FIELD_UNKNOWN,
+        NoticeCode.FILTER_LEFT_NOTHING,
+        NoticeCode.DATES_UNKNOWN,
+        NoticeCode.REQUIRED_TIER_MISSING,
+        NoticeCode.REQUIRED_SOURCE_MISSING,
+        NoticeCode.THRESHOLD_NOT_APPLICABLE,
+        NoticeCode.MANIFEST_UNUSABLE,
+    }
+)
+"""What changes how an answer is to be read: every output says it. The other notices stand among the warnings."""
 
 
 class Notice(NamedTuple):

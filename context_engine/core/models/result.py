@@ -13,7 +13,7 @@ from context_engine.core.models.chunk import Chunk, Key, RankedChunk, utc_text
 from context_engine.core.models.effective_settings import EffectiveSettings
 from context_engine.core.models.enums import Decision, Outcome, Status
 from context_engine.core.models.filters import filter_to_dict
-from context_engine.core.models.notice import Notice, messages
+from context_engine.core.models.notice import BESIDE_THE_ANSWER, Notice, messages
 from context_engine.core.models.query import PreparedQuery, UnknownWord
 from context_engine.core.models.registry import SourceSpec
 from context_engine.core.models.request import Caller, SearchRequest
@@ -202,6 +202,21 @@ class SearchResult:
     def answered_query(self) -> str:
         """The words that were ranked by: the user's own, corrected where nothing was found for them."""
         return self.prepared.text if self.prepared is not None and self.prepared.corrected else self.query
+
+    @property
+    def beside_the_answer(self) -> tuple[str, ...]:
+        """The sentences of the notices that change how the answer is to be read: every output says them."""
+        return messages(notice for notice in self.notices if notice.code in BESIDE_THE_ANSWER)
+
+    @property
+    def failed_alike(self) -> list[tuple[SourceStatus, ...]]:
+        """The sources that failed, wholly or in part; those that failed in the same way are one group."""
+        groups: dict[tuple[str, str, str], list[SourceStatus]] = {}
+        for status in self.sources:
+            if status.error is not None:
+                how = (status.state, str(status.error.get("code")), status.problem)
+                groups.setdefault(how, []).append(status)
+        return [tuple(group) for group in groups.values()]
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -10,14 +10,18 @@ __all__ = ["confidence_of"]
 def confidence_of(absolute: float, scope: ScopeThreshold) -> Confidence:
     """Return strong, fair or weak, which mean the same for every question.
 
+    Strong is what says as much of the question as the base says of half of its own sentences, without the chunk that
+    they stand in; weak what lies in the lowest third between the scope threshold and that, or below. Without a
+    calibration both are measured defaults.
+
     Args:
         absolute: [0, 1], the signal that does not depend on what else was found.
-        scope: below its threshold a text is weak evidence, from its other number on strong.
+        scope: the scope threshold of the search, with the limits of weak and strong.
 
-    >>> scope = ScopeThreshold(value=0.3, strong=0.6)
-    >>> [str(confidence_of(absolute, scope)) for absolute in (0.7, 0.4, 0.25)]
+    >>> scope = ScopeThreshold(value=0.3, origin="calibrated", weak_below=0.4, strong_from=0.6)
+    >>> [str(confidence_of(absolute, scope)) for absolute in (0.6, 0.4, 0.39)]
     ['strong', 'fair', 'weak']
     """
-    if absolute < scope.value:
+    if absolute < scope.weak_below:
         return Confidence.WEAK
-    return Confidence.STRONG if absolute >= scope.strong else Confidence.FAIR
+    return Confidence.STRONG if absolute >= scope.strong_from else Confidence.FAIR

@@ -13,12 +13,11 @@ import hashlib
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import cache
-from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from context_engine.adapters.sources.local import calibrations, schema
 from context_engine.adapters.sources.local.base import LocalBase
@@ -35,7 +34,7 @@ from context_engine.core.models import (
     ScopeCalibration,
     SearchRequest,
 )
-from context_engine.core.ranking.calibration import Signals, calibrated
+from context_engine.core.ranking.calibration import CalibrationSignals, calibrated
 from context_engine.core.ranking.scope import SIGNAL_VERSION
 from context_engine.core.text import terms
 
@@ -44,26 +43,33 @@ __all__ = ["OUT_OF_SCOPE", "calibrate", "outside_questions"]
 OUT_OF_SCOPE: Final = Path(__file__).resolve().with_name("out_of_scope.jsonl")
 """Two hundred questions of everyday life: cooking, sport, health, travel ... nothing a bank's rules could answer."""
 
-_FEWEST, _MOST, _CHUNKS_A_QUESTION = 40, 100, 20
+_CHUNKS_A_SENTENCE: Final = 20
+_FEWEST_SENTENCES: Final = 24
+_MOST_SENTENCES: Final = 100
+_SENTENCES_A_HEADING: Final = 4
+_FEWEST_OUTSIDE: Final = 40
 _LEAST_TERMS: Final = 4
 _MOST_WORDS: Final = 16
 """About as long as a question: a long sentence holds so many words that some are always found elsewhere."""
 
 _SENTENCE_ENDS: Final = re.compile(r"(?<=[.!?:;。！？])\s+|\n+")
-_FEW_CANDIDATES: Final = {"stage1_top_k": 20}
+_LEAST_HEADING_TERMS: Final = 2
+_FEW_CANDIDATES: Final = {"stage1_top_k": 10}
+"""The best signal is hardly ever further down, and what it costs is time."""
 
 Resolve = Callable[[DomainSpec, SearchRequest], EffectiveSettings]
 
 
-class _OwnQuestion(NamedTuple):
-    """A sentence of the base, and the chunk that it was taken from."""
+class _Sentence(NamedTuple):
+    """A sentence of the base, and the chunk that it stands in."""
 
     text: str
     key: Key
 
 
 class _Questions(NamedTuple):
-    own: Sequence[_OwnQuestion]
+    own: Sequence[_Sentence]
+    headings: Sequence[str]
     judged: Sequence[str]
     outside: Sequence[str]
 
@@ -107,14 +113,11 @@ def calibrate(
         kept = {} if anew else _in_force(connection, domain.domain, names)
         extent = calibrations.extent_of(connection, names)
         due = [leg for leg in legs if leg.model_id not in kept]
-        own = _own_questions(connection, names, extent) if due else ()
-    if due and own:
-        questions = _Questions(own, judged, outside_questions())
+        questions = _questions(connection, names, extent, judged) if due else None
+    if questions is not None and questions.own:
         new = {leg.model_id: _calibrated(leg, domain, resolve, questions, extent) for leg in due}
-        calibrations.store(
-            base.path,
-            [StoredCalibration(domain.domain, one, extent.base_chunks, extent.last_rid) for one in new.values()],
-        )
+        stored = [StoredCalibration(domain.domain, one, extent.base_chunks, extent.last_rid) for one in new.values()]
+        calibrations.store(base.path, stored)
         kept |= new
     return tuple(kept[leg.model_id] for leg in legs if leg.model_id in kept)
 
@@ -134,20 +137,37 @@ def _in_force(connection: sqlite3.Connection, domain: str, sources: Sequence[str
     }
 
 
-def _own_questions(connection: sqlite3.Connection, sources: Sequence[str], extent: Extent) -> tuple[_OwnQuestion, ...]:
-    """Return a sentence of each of some chunks."""
-    wanted = min(max(extent.chunks // _CHUNKS_A_QUESTION, _FEWEST), _MOST)
+def _questions(
+    connection: sqlite3.Connection, sources: Sequence[str], extent: Extent, judged: Sequence[str]
+) -> _Questions:
+    """Return what is asked of a base: the more of it, the larger it is."""
+    wanted = min(max(extent.chunks // _CHUNKS_A_SENTENCE, _FEWEST_SENTENCES), _MOST_SENTENCES)
     rows = connection.execute(
-        "SELECT source_id, chunk_id, content FROM chunks JOIN documents USING (doc_key) JOIN sources USING (source_key)"
-        f" WHERE removed IS NULL AND source_id IN ({', '.join('?' * len(sources))}) ORDER BY digest LIMIT ?",
+        "SELECT source_id, chunk_id, content, fields FROM chunks JOIN documents USING (doc_key) JOIN sources USING"
+        f" (source_key) WHERE removed IS NULL AND source_id IN ({', '.join('?' * len(sources))})"
+        " ORDER BY digest LIMIT ?",
         (*sources, 2 * wanted),
+    ).fetchall()
+    own = [_Sentence(text, (source, name)) for source, name, content, _ in rows if (text := _sentence(content))]
+    headings = dict.fromkeys(heading for *_, fields in rows if (heading := _heading(json.loads(fields))))
+    spread = outside_questions()
+    count = max(_FEWEST_OUTSIDE, wanted)
+    return _Questions(
+        own=own[:wanted],
+        headings=list(headings)[: wanted // _SENTENCES_A_HEADING],
+        judged=judged,
+        outside=[spread[number * len(spread) // count] for number in range(count)],
     )
-    found = (_OwnQuestion(_sentence(content), (source, chunk)) for source, chunk, content in rows)
-    return tuple(islice((one for one in found if one.text), wanted))
+
+
+def _heading(fields: Mapping[str, Any]) -> str:
+    """Return what heads a chunk, "" where it says too little to be asked for."""
+    heading = next(iter(reversed(fields.get("heading_path") or ())), fields.get("title") or "")
+    return heading if len(set(terms(heading))) >= _LEAST_HEADING_TERMS else ""
 
 
 def _sentence(text: str) -> str:
-    """Return the sentence of a text with the lowest hash, cut to the length of a question; "" where none says enough."""
+    """Return the sentence of a text with the lowest hash, as long as a question; "" where none says enough."""
     parts = (" ".join(part.split()[:_MOST_WORDS]) for part in _SENTENCE_ENDS.split(text))
     telling = [part for part in parts if len(set(terms(part))) >= _LEAST_TERMS]
     return min(telling, key=lambda part: hashlib.sha256(part.encode("utf-8", "replace")).digest(), default="")
@@ -163,19 +183,19 @@ def _calibrated(
             found = absolute_signals(engine, text, domain.domain, settings=_FEW_CANDIDATES)
             return max((signal for key, signal in found.items() if key != without), default=0.0)
 
-        signals = Signals(
+        signals = CalibrationSignals(
             own=[best(one.text, one.key) for one in questions.own],
-            judged=[best(text) for text in questions.judged],
+            answered=[best(text) for text in (*questions.headings, *questions.judged)],
             outside=[best(text) for text in questions.outside],
         )
-    threshold, strong = calibrated(signals)
+    threshold, strong = calibrated(signals, by_vectors=bool(base.model_id))
     return ScopeCalibration(
         threshold=threshold,
         strong=strong,
         signal=SIGNAL_VERSION,
         model_id=base.model_id,
-        own=len(signals.own),
-        judged=len(signals.judged),
+        own=len(signals.own) + len(questions.headings),
+        judged=len(questions.judged),
         outside=len(signals.outside),
         chunks=extent.chunks,
     )
