@@ -136,8 +136,6 @@ def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnsw
         statistics=statistics,
         calibration=calibration,
         unknown_words=unknown_words,
-        statistics=statistics,
-        calibration=calibration,
         filter_fields=filter_fields,
     )
 
