@@ -331,7 +331,7 @@ class _Run:
 
     def _is_unread(self, source_id: str, key: DocumentKey) -> bool:
         """Whether a document that is held came from a file that could not be read now; its id is not free."""
-        unread = self.scan.unread.get(source_id)
+        unread = self.scan.unread.get(source_id, set())
         return bool(unread) and key in self.before[source_id] and self._file_of(source_id, key) in unread
 
     def commit(self) -> None:

@@ -60,9 +60,9 @@ class LoadedRegistry(Registry):
     @property
     def notices(self) -> tuple[Notice, ...]:
         """A notice for every manifest that cannot be used; what is wrong with it is told to who runs `config check`."""
-        domains = {(one.file or "", name): None for name, problem in self.broken.items() for one in problem.each}
-        files = [*((one.file or "", "") for one in self.unread), *sorted(domains)]
-        return tuple(_unusable(file, domain) for file, domain in files)
+        domains = {(one.file or "", name) for name, problem in self.broken.items() for one in problem.each}
+        unread = {(one.file or "", "") for one in self.unread}
+        return tuple(_unusable(file, domain) for file, domain in (*sorted(unread), *sorted(domains)))
 
     def domain(self, name: str) -> DomainSpec:
         """Return a domain's specification.
