@@ -19,7 +19,7 @@ from context_engine.apps.dify.health import health, refuse_unhealthy
 from context_engine.apps.dify.plugin_settings import load_plugin
 from context_engine.apps.dify.reranking import rerank_passages
 from context_engine.apps.dify.retrieval import answer_retrieval
-from context_engine.core.models import Caller, SearchRequest
+from context_engine.core.models import Caller, NoticeCode, SearchRequest
 from context_engine.errors import ConfigError, UnknownDomain
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument
 
@@ -326,6 +326,14 @@ class TestRerank:
         assert {chunk.source_id for chunk in result.chunks} == {"rules", "web"}
         assert [chunk.source_id for chunk in result.chunks][-1] == "web"
         assert (result.domain, result.caller.principal) == ("LOANS", "u")
+
+    def test_manifests_that_cannot_be_used_are_named(self, dify: FakeDify, tmp_path: Path) -> None:
+        """Passages of their sources count as general web: whoever wonders learns why."""
+        passages = self.passages(dify, tmp_path)
+        with opened(with_broken_manifests(dify), tmp_path) as one:
+            result = self.ranked(one, passages)
+        named = [notice.subject for notice in result.notices if notice.code is NoticeCode.MANIFEST_UNUSABLE]
+        assert named == ["manifests/3.yaml", "manifests/leases.yaml"]
 
     def test_copies_are_merged(self, dify: FakeDify, tmp_path: Path) -> None:
         with opened(form(dify), tmp_path) as one:
