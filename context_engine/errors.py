@@ -198,7 +198,8 @@ class MissingExtra(ConfigError):
 
     def __init__(self, what: str, extra: str) -> None:
         self.extra = extra
-        super().__init__(f"{what} needs an optional dependency. Install it with: pip install 'dify-context-engine[{extra}]'")
+        install = f"pip install 'dify-context-engine[{extra}]'"
+        super().__init__(f"{what} needs an optional dependency. Install it with: {install}")
 
 
 class SourceError(ContextEngineError):
@@ -284,14 +285,17 @@ class SourceProtocolError(SourceError):
 def source_error_from(error: BaseException, source_id: str = "") -> SourceError:
     """Return a source's error as it is, and for any other exception one that shows its type alone.
 
-    The text of an exception that is not ours may hold secrets: it goes to the debug log.
+    The text of an exception that is not ours may hold secrets: it goes to the debug log. The exception itself is the
+    cause of the error that is returned.
     """
     if isinstance(error, SourceError):
         error.source_id = error.source_id or source_id
         return error
     logger.debug("source %s raised", source_id, exc_info=error)
     name = type(error).__name__
-    return SourceUnavailable(f"failed with {name} (its text is in the debug log)", source_id=source_id)
+    failure = SourceUnavailable(f"failed with {name} (its text is in the debug log)", source_id=source_id)
+    failure.__cause__ = error
+    return failure
 
 
 class RetrievalFailed(ContextEngineError):

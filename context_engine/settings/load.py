@@ -23,7 +23,7 @@ from context_engine.settings.layers import (
 )
 from context_engine.settings.messages import unknown_key
 from context_engine.settings.paths import ConfigPaths
-from context_engine.settings.personas import persona_layers
+from context_engine.settings.personas import BUILT_IN, Persona, built_in_personas, read_personas
 from context_engine.settings.resolver import SettingsResolver
 from context_engine.settings.stage_overlay import NO_OVERLAY, StageOverlay, load_overlay
 
@@ -40,7 +40,7 @@ class Config:
     Attributes:
         paths: where it was found.
         files, seeds, environment: layers of settings.
-        personas: a layer for each.
+        personas: those of the file, else the built-in ones.
         chunking: the table of document types.
         ingest_layer: settings of reading files, of `ingest.json` and the environment.
         connections: with the stage's overlay.
@@ -52,7 +52,7 @@ class Config:
     files: Layer = field(default_factory=dict)
     seeds: Layer = field(default_factory=dict)
     environment: Layer = field(default_factory=dict)
-    personas: Mapping[str, Layer] = field(default_factory=dict)
+    personas: Mapping[str, Persona] = field(default_factory=dict)
     chunking: Mapping[str, ChunkingStrategy] = field(default_factory=lambda: DEFAULT_STRATEGIES)
     ingest_layer: Layer = field(default_factory=dict)
     connections: Connections = field(default_factory=Connections)
@@ -70,7 +70,7 @@ class Config:
             environment=self.environment,
             seeds=self.seeds,
             files=self.files,
-            personas=self.personas,
+            personas={name: persona.layer for name, persona in self.personas.items()},
             domain_files=domain_files,
         )
 
@@ -174,8 +174,11 @@ def _boosts(boosts: Any, file: str) -> dict[str, Any]:
     return {f"tier_{tier}": boost for tier, boost in boosts.items()}
 
 
-def _personas(paths: ConfigPaths, env: Mapping[str, str]) -> Mapping[str, Layer]:
-    return persona_layers(_json(paths, "personas.json", env), _name(paths, "personas.json"))
+def _personas(paths: ConfigPaths, env: Mapping[str, str]) -> Mapping[str, Persona]:
+    """Return the personas of `personas.json`; the built-in ones where there is no such file."""
+    if paths.config_file("personas.json") is None:
+        return read_personas(built_in_personas(), BUILT_IN)
+    return read_personas(_json(paths, "personas.json", env), _name(paths, "personas.json"))
 
 
 def _chunking(paths: ConfigPaths, in_pipeline: Any, env: Mapping[str, str]) -> Mapping[str, ChunkingStrategy]:

@@ -24,7 +24,7 @@ __all__ = ["LITERAL_KEYS", "LoadedRegistry", "load_registry", "read_registry"]
 
 _NUMBERS: Final = ("tier", "ttl_seconds", "timeout_s")
 LITERAL_KEYS: Final = frozenset(
-    ("domain", "title", "description", "glossary", "adapter", "include", "doc_type", "profile")
+    ("domain", "title", "description", "glossary", "adapter", "include", "doc_type", "profile", "url")
 )
 """Keys whose values are text or names that everybody is shown: they take no variable."""
 _SHORTEST_HIDDEN: Final = 4

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED, FAILURE
-from context_engine.apps.cli.console import clean, note, out, print_json_line, show
+from context_engine.apps.cli.console import clean, note, out, print_json, show
 from context_engine.apps.cli.context import ConfigLocation, with_location
 from context_engine.apps.cli.snippet import readable
 from context_engine.apps.cli.words import counted
@@ -32,7 +32,7 @@ __all__ = ["chunk"]
 
 SCHEMA_VERSION: Final = 1
 _MOST_SHOWN: Final = 20
-_FIRST_WORDS: Final = 200
+_FIRST_WORDS: Final = 2_000  # characters in which they are looked for
 _OTHER_COLUMNS: Final = 44
 _LEAST_WORDS: Final = 24
 EPILOG: Final = """\b
@@ -73,6 +73,9 @@ def chunk(
 ) -> None:
     """Show how FILE is cut; nothing is stored.
 
+    Without --doc-type, --profile or a type of its own a file is cut as its structure shows: by sections where it has
+    headings, records by fields, other text in windows. What was found is said.
+
     Exit codes: 1 the file gives no document, 3 some of it cannot be read.
     """
     from context_engine.adapters.token_counters import open_counter
@@ -84,7 +87,7 @@ def chunk(
     counter = open_counter(counter_name or setup.resolver.base().values.token_counter, env=setup.env)
     cuts, skipped, more = _cut(file, setup, counter, _rule(setup, file, doc_type, profile), limit)
     if as_json:
-        print_json_line(json.dumps(_as_dict(shown_name(path), counter, cuts, skipped, more=more), ensure_ascii=False))
+        print_json(json.dumps(_as_dict(shown_name(path), counter, cuts, skipped, more=more), ensure_ascii=False))
     else:
         _print(out(), cuts)
     for one in skipped:
@@ -154,6 +157,7 @@ def _as_dict(
             "document_id": one.document.document_id,
             "title": one.document.base.title,
             "doc_type": one.document.base.doc_type,
+            "structure": one.document.structure.to_dict() if one.document.structure else None,
             "strategy": one.document.strategy.to_dict(),
             "warnings": list(one.document.warnings),
             "chunks": [chunk.to_dict() for chunk in one.chunks],
@@ -185,7 +189,8 @@ def _print_document(console: Console, one: _Cut) -> None:
     document, strategy = one.document, one.document.strategy
     show(console, Text(clean(f"{document.base.title} ({document.document_id})"), "bold"))
     how = f"{strategy.method}, at most {strategy.chunk_size} tokens, overlap {strategy.overlap}"
-    show(console, Text(f"{document.base.doc_type}: {how}", "dim"))
+    shown = document.structure
+    show(console, Text(clean(f"{shown.reason} ({how})" if shown else f"{document.base.doc_type}: {how}"), "dim"))
     show(console, _table(one.chunks, max(_LEAST_WORDS, console.width - _OTHER_COLUMNS)))
     tokens = sorted(chunk.metadata["token_count"] for chunk in one.chunks)
     if tokens:

@@ -32,7 +32,7 @@ def domain_titles(plugin: PluginSetup) -> list[tuple[str, str]]:
 def catalogue(
     opened: OpenEngine, domain: str | None = None, *, check: bool = True, caller: Caller | None = None
 ) -> ToolOutput:
-    """Return the domains with their sources: tier, how long their content is fresh, and health.
+    """Return the domains with their sources: tier, how long their content is fresh, and health; and the personas.
 
     Args:
         domain: this one alone; all if None.
@@ -53,13 +53,16 @@ def catalogue(
         else _domain(registry.domain(name), [one for one in found if one.domain == name])
         for name in names
     ]
-    whole = {"demo": opened.plugin.demo, "caller": asdict(caller or Caller()), "domains": rows}
+    personas = [
+        {"name": name, "description": one.description}
+        for name, one in sorted(opened.plugin.setup.config.personas.items())
+    ]
+    whole = {"demo": opened.plugin.demo, "caller": asdict(caller or Caller()), "domains": rows, "personas": personas}
     fit = fitted("domains", plain(whole))
-    healthy = not (
-        any(one.state == "failed" for one in found) or any(row["problem"] for row in rows) or registry.unread
-    )
+    failed = any(one.state == "failed" for one in found)
+    healthy = not (failed or any(row["problem"] for row in rows) or registry.unread)
     unread = [str(problem) for problem in registry.unread]
-    text = fitted("text", plain(_text(rows, unread, demo=opened.plugin.demo))).value
+    text = fitted("text", plain(_text(rows, personas, unread, demo=opened.plugin.demo))).value
     warnings = [one for one in ([DEMO_LABEL] if opened.plugin.demo else []) + unread + [fit.cut] if one]
     return ToolOutput(
         text=text,
@@ -68,6 +71,8 @@ def catalogue(
             "domains": (fit.value or {}).get("domains", []),
             "names": names,
             "names_text": ", ".join(names),
+            "personas": (fit.value or {}).get("personas", []),
+            "personas_text": ", ".join(one["name"] for one in personas),
             "healthy": healthy,
             "healthy_text": "yes" if healthy else "no",
             "warnings": warnings,
@@ -133,7 +138,9 @@ def _duration(seconds: int) -> str:
     return "no time"
 
 
-def _text(rows: Sequence[Mapping[str, Any]], unread: Sequence[str], *, demo: bool) -> str:
+def _text(
+    rows: Sequence[Mapping[str, Any]], personas: Sequence[Mapping[str, str]], unread: Sequence[str], *, demo: bool
+) -> str:
     lines = [DEMO_LABEL, ""] if demo else []
     lines += [f"Cannot be read: {problem}" for problem in unread]
     for row in rows:
@@ -144,7 +151,12 @@ def _text(rows: Sequence[Mapping[str, Any]], unread: Sequence[str], *, demo: boo
         lines += ["", "| source | tier | type | fresh for | health |", "|---|---|---|---|---|"]
         lines += [_line(source) for source in row["sources"]]
         lines.append("")
-    return "\n".join(lines).strip() or "No domain is configured."
+    if not rows:
+        return "No domain is configured."
+    if personas:
+        lines.append("Personas, for the field Persona of a search:")
+        lines += [f"- {one['name']}" + (f": {one['description']}" if one["description"] else "") for one in personas]
+    return "\n".join(lines).strip()
 
 
 def _line(source: Mapping[str, Any]) -> str:

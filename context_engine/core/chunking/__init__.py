@@ -13,7 +13,9 @@ next_chunk_id          id of the chunk after it; the last has none
 section_title          innermost title above the text, without its number: "New products" for "4.1 New products"
 heading_only           true where nothing stands below its heading or headings; else left out
 defines                list of the terms that the content defines, as it writes them; left out where it defines none
-page, page_to          page that the content begins on, and the one it ends on where that is another
+page, page_end         page (or slide) that the content begins on, and the one it ends on where that is another
+line                   line of a text, CSV or JSON Lines file that the content begins on
+sheet, row             sheet of a workbook, and the row of a record
 reference              what a clause of a numbered notice is cited by: "637(4.1)"
 =====================  ==============================================================================================
 
@@ -23,12 +25,14 @@ number), `heading` (with its number), `chunk_index` (from 0) and `created_at`. S
 and character span also stand on the chunk itself. BOOKKEEPING_KEYS are those that no search should read as words.
 """
 
+from context_engine.core.chunking.contents import ContentsTable, contents_of, without_contents
 from context_engine.core.chunking.cut import CHUNKER_VERSION, cut
 from context_engine.core.chunking.definitions import defined_terms, is_glossary
 from context_engine.core.chunking.fields import field_pieces, field_spans, record_text
 from context_engine.core.chunking.fixed import fixed_pieces
+from context_engine.core.chunking.heading import Heading
 from context_engine.core.chunking.keys import BOOKKEEPING_KEYS
-from context_engine.core.chunking.outline import OutlineSection, outline, section_title
+from context_engine.core.chunking.outline import OutlineSection, headings, outline, section_title
 from context_engine.core.chunking.piece import Count, Piece
 from context_engine.core.chunking.sections import section_pieces
 from context_engine.core.chunking.strategy import (
@@ -38,17 +42,25 @@ from context_engine.core.chunking.strategy import (
     get_profile,
     get_strategy,
     read_strategies,
+    strategy_for,
 )
+from context_engine.core.chunking.structure import RECORD, StructureKind, TextStructure, structure_of
 
 __all__ = [
     "BOOKKEEPING_KEYS",
     "CHUNKER_VERSION",
     "DEFAULT_STRATEGIES",
     "PROFILES",
+    "RECORD",
     "ChunkingStrategy",
+    "ContentsTable",
     "Count",
+    "Heading",
     "OutlineSection",
     "Piece",
+    "StructureKind",
+    "TextStructure",
+    "contents_of",
     "cut",
     "defined_terms",
     "field_pieces",
@@ -56,10 +68,14 @@ __all__ = [
     "fixed_pieces",
     "get_profile",
     "get_strategy",
+    "headings",
     "is_glossary",
     "outline",
     "read_strategies",
     "record_text",
     "section_pieces",
     "section_title",
+    "strategy_for",
+    "structure_of",
+    "without_contents",
 ]

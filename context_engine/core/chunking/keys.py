@@ -8,8 +8,8 @@ __all__ = ["BOOKKEEPING_KEYS"]
 
 BOOKKEEPING_KEYS: Final = frozenset(
     (
-        *("token_count", "content_sha256", "previous_chunk_id", "next_chunk_id", "page", "page_to"),
-        *("chunk_index", "created_at"),
+        *("token_count", "content_sha256", "previous_chunk_id", "next_chunk_id", "page", "page_end"),
+        *("line", "row", "chunk_index", "created_at"),
     )
 )
 """Not for searching: the id of the next chunk would make a chunk answer for its neighbour's number."""

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from context_engine.core.models.enums import TIER_OF, Classification, SourceType, TrustClass, default_trust
+from context_engine.core.models.links import LINK_FIELDS, checked_link_template
 from context_engine.core.models.notice import Notice
 from context_engine.errors import UnknownDomain
 
@@ -31,6 +32,9 @@ def _names(value: Any) -> Any:
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 Listed = Annotated[tuple[Name, ...], Field(min_length=1)]
 Names = Annotated[Listed, BeforeValidator(_names, json_schema_input_type=Name | Listed)]
+LinkTemplate = Annotated[
+    str, StringConstraints(strip_whitespace=True, max_length=1000), AfterValidator(checked_link_template)
+]
 SourceId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$")]
 
 
@@ -78,6 +82,11 @@ class SourceSpec(_FrozenModel):
     connection: str | None = Field(None, description="Name of a connection in connections.yaml.")
     dataset_ids: tuple[str, ...] = ()
     documents: tuple[DocumentRule, ...] = ()
+    url: LinkTemplate | None = Field(
+        None,
+        description="Template of a link to a passage, e.g. 'https://policies.example/{path}#page={page}'; fields: "
+        f"{', '.join(LINK_FIELDS)}.",
+    )
     trust_document_metadata: bool = Field(
         False, description="Let a document raise its own authority or lower its classification."
     )

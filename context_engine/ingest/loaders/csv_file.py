@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, islice
 from typing import Final, TextIO
 
@@ -85,9 +86,16 @@ def _documents(stream: TextIO, file: SourceFile, notices: FileNotices) -> Iterat
     rows.spaced = empty > _SPACED * len(sample)
     place = SheetPlace(file.name, notices, row="line")
     texts = SheetTexts(place)
-    yield from laid_out(rows.read(), place, texts)
+    yield from map(_on_line, laid_out(rows.read(), place, texts))
     yield from texts.rest()
     yield from (Skipped(file.name, reason) for reason in broken)
+
+
+def _on_line(found: LoadedDocument | Skipped) -> LoadedDocument | Skipped:
+    """Return a record with the line it stands on; of several lines the last."""
+    if isinstance(found, Skipped) or not found.record:
+        return found
+    return replace(found, location={"line": found.line})
 
 
 def _declared(sample: Sequence[str]) -> tuple[str, int] | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TextIO
 
 from context_engine.core.models import Notice, NoticeCode
@@ -95,7 +95,8 @@ def _line(reader: JsonReader, line: str, path: str, number: int, notices: FileNo
     if line[found.end :].strip():
         return Skipped(path, f"the line is not JSON: more follows its value (character {found.end + 1:,})", number)
     notices.add(*(_repaired(f"line {number}: {one}") for one in found.repairs))
-    return record_document(found.value, path, number)
+    record = record_document(found.value, path, number)
+    return record if isinstance(record, Skipped) else replace(record, location={"line": number})
 
 
 def _is_lines(text: str) -> bool:

@@ -12,6 +12,7 @@ inside), passwords, zip bombs, XML with a document type, more shared texts than 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Final
 from zipfile import BadZipFile, ZipFile
@@ -88,7 +89,7 @@ class _Workbook:
             place = SheetPlace(
                 self._file.name, self._notices, sheet.title, part, ids=ids, heads=self._book.heads(sheet.path)
             )
-            yield from self._sheet(sheet, place)
+            yield from (_on_sheet(one, sheet.title) for one in self._sheet(sheet, place))
 
     def _sheet(self, sheet: SheetPart, place: SheetPlace) -> Found:
         texts = SheetTexts(place)
@@ -153,6 +154,13 @@ class _Workbook:
             problem = f"the table of shared texts is damaged: cells that refer to its end are empty ({error})"
             self._notices.add(file_notice(NoticeCode.PART_DAMAGED, problem))
             return self._book.texts
+
+
+def _on_sheet(found: LoadedDocument | Skipped, sheet: str) -> LoadedDocument | Skipped:
+    """Return a document with the sheet it stands on, and the row of a record."""
+    if isinstance(found, Skipped):
+        return found
+    return replace(found, location={"sheet": sheet, **({"row": found.line} if found.record else {})})
 
 
 _IDS: Final = frozenset(ID_FIELDS[True])

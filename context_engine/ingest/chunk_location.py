@@ -1,0 +1,45 @@
+"""Where in its file a chunk begins: the page of a PDF, the line of a text, the row of a sheet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from context_engine.core.chunking import Piece
+from context_engine.ingest.loaded_document import LoadedDocument, page_at
+
+__all__ = ["chunk_locations"]
+
+
+def chunk_locations(loaded: LoadedDocument, pieces: Sequence[Piece]) -> list[dict[str, Any]]:
+    """Return for each piece the metadata that says where in the file it stands; {} where the format does not tell.
+
+    `page` is the page (or slide) that a piece begins on, `page_end` the one it ends on where that is another; `line`
+    the line of a text file that it begins on. A piece of a record stands where its record does.
+
+    Args:
+        loaded: the document.
+        pieces: of its text, in order; all numbers are counted from 1.
+    """
+    if loaded.record or (loaded.location and "line" not in loaded.location):
+        return [dict(loaded.location) for _ in pieces]
+    if loaded.location:
+        return _with_lines(loaded, pieces)
+    return [_pages(loaded, piece) for piece in pieces]
+
+
+def _with_lines(loaded: LoadedDocument, pieces: Sequence[Piece]) -> list[dict[str, Any]]:
+    out: list[dict[str, Any]] = []
+    line, counted = loaded.location["line"], 0
+    for piece in pieces:
+        line += loaded.text.count("\n", counted, piece.span[0])
+        counted = max(counted, piece.span[0])
+        out.append({**loaded.location, "line": line})
+    return out
+
+
+def _pages(loaded: LoadedDocument, piece: Piece) -> dict[str, Any]:
+    first, last = page_at(loaded.pages, piece.span[0]), page_at(loaded.pages, piece.span[1] - 1)
+    if first is None or last is None:
+        return {}
+    return {"page": first} if first == last else {"page": first, "page_end": last}
