@@ -3,7 +3,7 @@
 import pytest
 
 from context_engine.ingest import Skipped
-from context_engine.ingest.loaders.stub import LEADS_ELSEWHERE
+from context_engine.ingest.loaders.stub import LEADS_ELSEWHERE, ONLY_TAGS
 
 REFRESH = (
     '<html><head><title>Moved</title><meta http-equiv="refresh" content="0; url=leave.html"></head>'
@@ -70,3 +70,7 @@ def test_a_template_of_something_else_is_not_read(read):
         ".yml.tmpl cannot be read; of templates Markdown, text and HTML are",
         False,
     )
+
+
+def test_a_template_of_html_without_text_is_read_and_gives_no_passage(read):
+    assert read("<h1><%= title %></h1>", "page.html.erb") == [Skipped("page.html.erb", ONLY_TAGS, error=False)]
