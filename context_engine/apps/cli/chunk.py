@@ -54,7 +54,9 @@ class _Cut:
 
 @click.command(epilog=EPILOG)
 @click.argument("path", metavar="FILE")
-@click.option("--doc-type", metavar="TYPE", help="Cut as this row of the chunking table; else as the document says or shows.")
+@click.option(
+    "--doc-type", metavar="TYPE", help="Cut as this row of the chunking table; else as the document says or shows."
+)
 @click.option("--profile", metavar="NAME", help="Cut by this profile, whatever the type; e.g. funnel.")
 @click.option("--counter", "counter_name", metavar="NAME", help="What counts tokens; else as the settings say.")
 @click.option(

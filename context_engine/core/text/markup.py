@@ -15,6 +15,7 @@ _TAGS: Final = (
     "|table|tbody|td|tfoot|th|thead|time|tr|tt|u|ul|var|wbr"
 )
 _MOST_EMPTY: Final = 2_000  # characters of markup that may hold no word
+_PLAIN_WORDS: Final = re.compile(r"^[^\S\n]*\w+,?[^\S\n]\w", re.MULTILINE)
 PLACEHOLDER: Final = re.compile(r"\{\{[{&]?[^{}#/^!>]{1,200}\}?\}\}")
 """What a template fills in later, `{{ company }}`: part of the text, though it says nothing yet."""
 _MARKS: Final = re.compile(r"[<&\[{*_`\\~]")
@@ -73,7 +74,7 @@ def has_words(text: str) -> bool:
     >>> has_words('<a name="s4"></a>\\n\\n<div class="breaker"></div>'), has_words("4")
     (False, True)
     """
-    if _MARKS.search(text) and len(text) <= _MOST_EMPTY:
+    if len(text) <= _MOST_EMPTY and not _PLAIN_WORDS.search(text) and _MARKS.search(text):
         text = without_markup(text)
     return any(map(str.isalnum, text))
 
