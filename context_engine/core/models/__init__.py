@@ -1,5 +1,6 @@
 """Values: frozen, no I/O, no clock. A stage adds to them, it never overwrites."""
 
+from context_engine.core.models.calibration import ScopeCalibration, ScopeThreshold
 from context_engine.core.models.chunk import (
     NOTHING,
     Chunk,
@@ -12,7 +13,8 @@ from context_engine.core.models.chunk import (
     usable_score,
     utc_text,
 )
-from context_engine.core.models.chunk_dict import chunk_from_dict, to_date, to_moment
+from context_engine.core.models.chunk_dict import CHUNK_KEYS, chunk_from_dict, to_date, to_moment
+from context_engine.core.models.chunk_dict_advice import advice_on_dicts
 from context_engine.core.models.effective_settings import EffectiveSettings
 from context_engine.core.models.enums import (
     TIER_OF,
@@ -33,7 +35,7 @@ from context_engine.core.models.filters import And, Condition, Filter, FilterOp,
 from context_engine.core.models.ingest_settings import IngestSettings
 from context_engine.core.models.links import LINK_FIELDS, checked_link_template, link_of, web_link
 from context_engine.core.models.notice import Notice, NoticeCode, about, distinct, messages
-from context_engine.core.models.query import Expansion, PreparedQuery, Refinement
+from context_engine.core.models.query import Expansion, PreparedQuery, Refinement, UnknownWord
 from context_engine.core.models.registry import DocumentRule, DomainSpec, Registry, SourceSpec
 from context_engine.core.models.request import (
     MAX_QUERY_CHARS,
@@ -71,8 +73,10 @@ from context_engine.core.models.settings import (
     group_of,
     lifetime,
 )
+from context_engine.core.models.statistics import TermStatistics
 
 __all__ = [
+    "CHUNK_KEYS",
     "GROUPS",
     "LINK_FIELDS",
     "MAX_QUERY_CHARS",
@@ -118,6 +122,8 @@ __all__ = [
     "RawAnswer",
     "Refinement",
     "Registry",
+    "ScopeCalibration",
+    "ScopeThreshold",
     "Score",
     "ScoreKind",
     "ScoringSettings",
@@ -134,8 +140,11 @@ __all__ = [
     "StageTrace",
     "Status",
     "Swap",
+    "TermStatistics",
     "TrustClass",
+    "UnknownWord",
     "about",
+    "advice_on_dicts",
     "canonical_json",
     "checked_link_template",
     "checked_query",
