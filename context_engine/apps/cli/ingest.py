@@ -125,8 +125,9 @@ def ingest(
 ) -> None:
     """Cut the documents of PATH into chunks and write them to the embedded knowledge base, or to Dify.
 
-    Read are Markdown, plain text, RTF, messages (EML), JSON, JSONL and CSV, and with the extra 'documents' DOCX, PPTX,
-    ODT, XLSX, PDF and HTML. Old DOC, XLS and PPT files are read where LibreOffice is installed.
+    Read are Markdown, plain text, templates of both (ERB, TMPL), RTF, messages (EML), JSON, JSONL and CSV, and with
+    the extra 'documents' DOCX, PPTX, ODT, XLSX, PDF and HTML. Old DOC, XLS and PPT files are read where LibreOffice is
+    installed. Each is cut along its structure, unless a type is declared; 'context-engine chunk FILE' shows how.
 
     What did not change is left alone, so a run that was broken off is run again. A file whose size and time of change
     are those of the last run is not even read; --force reads it. Exit code 3: some files or folders could not be read,
