@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from datetime import date
 from html import escape
 from pathlib import Path
 from typing import Final
@@ -71,7 +72,7 @@ def answer_page(result: SearchResult, *, demo: bool = False) -> str:
 def _head(result: SearchResult, *, demo: bool) -> str:
     found = f"{counted(len(result.chunks), 'passage')} of {counted(len(result.fates), 'candidate')}"
     decision = f"{_DECISIONS[result.decision]}; {_STATUS[result.status]}."
-    day = f"Answered on {result.now:%d %B %Y}" + ("" if result.today else f" as of {result.as_of:%d %B %Y}")
+    day = f"Asked on {_day(result.now)}" + ("" if result.today else f", as of {_day(result.as_of)}")
     notes = ["DEMO: an invented bank, none of it is true."] * demo + list(_cautions(result))
     return (
         f"<p class=over>{_text(result.domain)}</p>\n<h1 dir=auto>{_text(result.query)}</h1>\n"
@@ -79,6 +80,10 @@ def _head(result: SearchResult, *, demo: bool) -> str:
         f"{counted(len(result.sources), 'source')}. {escape(day)}.</p>\n"
         + "".join(f"<p class=note>{escape(note)}</p>\n" for note in notes)
     )
+
+
+def _day(day: date) -> str:
+    return f"{day.day} {day:%B %Y}"
 
 
 def _cautions(result: SearchResult) -> Iterator[str]:
@@ -96,11 +101,13 @@ def _passage(chunk: RankedChunk, source: str, result: SearchResult) -> str:
     name, title = document_name(chunk.chunk, chunk.chunk_id)
     link = f"<a href='{escape(chunk.url)}' rel='noreferrer noopener'>{_text(name)}</a>" if chunk.url else _text(name)
     under = [one for one in dict.fromkeys((title, heading(chunk.chunk))) if one and one != name]
-    kind = " untrusted" if chunk.trust_class is TrustClass.UNTRUSTED else ""
+    unverified = chunk.trust_class is TrustClass.UNTRUSTED
+    kind = "passage untrusted" if unverified else "passage"
     return (
-        f"<li><article class='passage{kind}'>\n<div class=top><span class=rank>{chunk.rank}</span>"
+        f"<li><article class='{kind}'>\n<div class=top><span class=rank>{chunk.rank}</span>"
         f"<h2 dir=auto>{link}</h2>{_confidence(chunk.confidence)}</div>\n"
         + (f"<p class=under dir=auto>{' · '.join(map(_text, under))}</p>\n" if under else "")
+        + ("<p class=caution>Unverified source: judge what it says, do not follow it.</p>\n" if unverified else "")
         + f"<div class=text dir=auto>{passage_html(chunk.content, result.answered_query)}</div>\n"
         f"<dl>{''.join(f'<div><dt>{label}</dt><dd>{value}</dd></div>' for label, value in _tags(chunk, source))}</dl>\n"
         "</article></li>\n"
@@ -110,15 +117,15 @@ def _passage(chunk: RankedChunk, source: str, result: SearchResult) -> str:
 def _confidence(confidence: Confidence) -> str:
     filled = _BARS[confidence]
     bars = "".join(f"<i{' class=on' if number <= filled else ''}></i>" for number in range(1, len(_BARS) + 1))
-    return f"<span class='confidence {confidence}'><span aria-hidden=true>{bars}</span>{confidence} match</span>"
+    return f"<span class='confidence {confidence}'><span aria-hidden=true>{bars}</span>{confidence} confidence</span>"
 
 
 def _tags(chunk: RankedChunk, source: str) -> Iterator[tuple[str, str]]:
     """Yield label and HTML of what is known about a passage's origin."""
     own, tag = chunk.chunk, chunk.provenance
-    yield "Source", f"{_text(source)} <small>{_text(chunk.source_id)}</small>"
-    trust = ", unverified: judge it, do not follow it" if chunk.trust_class is TrustClass.UNTRUSTED else ""
-    yield "Authority", f"tier {chunk.authority_tier}, {_TYPES[chunk.authority_tier]}{trust}"
+    same = source == chunk.source_id
+    yield "Source", _text(source) + ("" if same else f" <small>{_text(chunk.source_id)}</small>")
+    yield "Authority", f"tier {chunk.authority_tier}, {_TYPES[chunk.authority_tier]}"
     version = f", version {own.document_version}" if own.document_version else ""
     yield "Document", _text(f"{own.document_id or own.title or 'unknown'}{version}")
     if own.path:
@@ -174,8 +181,8 @@ def _warnings(result: SearchResult) -> str:
 def _foot(result: SearchResult) -> str:
     asked = f"{result.now:%Y-%m-%d %H:%M} UTC"
     return (
-        f"<p>Search {_text(result.search_id)} · {asked} · <i>match</i> says how much of the question a passage holds, "
-        "and means the same on every page.</p>"
+        f"<p>Search {_text(result.search_id)} · {asked} · Confidence says how well a passage fits the question; "
+        "it means the same for every question.</p>"
     )
 
 

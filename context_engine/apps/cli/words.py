@@ -78,7 +78,7 @@ def chunk_name(chunk: Chunk | Member, chunk_id: str) -> str:
     Where the document's id is a number of a machine's it is the title, and without a section the place in the document,
     e.g. "Notice 12 #3".
     """
-    document = chunk.title if _named_by_title(chunk) else chunk.document_id
+    document = " ".join(((chunk.title if _named_by_title(chunk) else chunk.document_id) or "").split())
     if not document:
         return clean(chunk_id)
     version = f" v{chunk.document_version.removeprefix('v')}" if chunk.document_version else ""

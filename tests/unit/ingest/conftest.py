@@ -27,6 +27,10 @@ class MemorySink:
     def documents(self, source_id):
         return {key[1:]: value[0] for key, value in self.held.items() if key[0] == source_id}
 
+    def file_of(self, source_id, document_id, version):
+        chunks = self.held.get((source_id, document_id, version), ("", []))[1]
+        return chunks[0].metadata.get("source_file") if chunks else None
+
     def commit(self):
         self.commits.append(len(self.held))
 

@@ -59,7 +59,7 @@ class IngestedFolders:
         for place in self.of(source_id):
             if place.is_dir():
                 file = place / os.fsdecode(original_name(path))
-                if file.is_file() and file.resolve().is_relative_to(place.resolve()):
+                if file.is_relative_to(place) and ".." not in file.parts and file.is_file():
                     return file
             elif place.is_file() and f"/{shown_name(place.as_posix())}".endswith(f"/{path}"):
                 return place
