@@ -178,7 +178,9 @@ class MissingExtra(ConfigError):
 
     def __init__(self, what: str, extra: str) -> None:
         self.extra = extra
-        super().__init__(f"{what} needs an optional dependency. Install it with: pip install 'dify-context-engine[{extra}]'")
+        super().__init__(
+            f"{what} needs an optional dependency. Install it with: pip install 'dify-context-engine[{extra}]'"
+        )
 
 
 class SourceError(ContextEngineError):

@@ -157,13 +157,18 @@ def test_the_keys_of_the_object(rich: dict[str, Any]) -> None:
 
 def test_version_1_1_only_adds_to_version_1_0(rich: dict[str, Any]) -> None:
     as_before = {key: value for key, value in rich.items() if key != "notices"} | {"schema_version": "1.0"}
+    as_before["searched"] = {key: value for key, value in rich["searched"].items() if key != "corrected"}
     jsonschema.validate(json.loads(json.dumps(as_before)), BEFORE, jsonschema.Draft202012Validator)
     assert set(SCHEMA["properties"]) - set(BEFORE["properties"]) == {"notices"}
-    same = set(BEFORE["properties"]) - {"schema_version", "warnings"}
+    same = set(BEFORE["properties"]) - {"schema_version", "warnings", "searched"}
     assert {key: SCHEMA["properties"][key] for key in same} == {key: BEFORE["properties"][key] for key in same}
     assert {**BEFORE["$defs"], "notice": SCHEMA["$defs"]["notice"], "chunk": SCHEMA["$defs"]["chunk"]} == SCHEMA[
         "$defs"
     ]
+    known, searched = BEFORE["properties"]["searched"], SCHEMA["properties"]["searched"]
+    assert set(searched["properties"]) - set(known["properties"]) == {"corrected"}
+    assert {key: searched["properties"][key] for key in known["properties"]} == known["properties"]
+    assert set(searched["required"]) - set(known["required"]) == {"corrected"}
     before, chunk = BEFORE["$defs"]["chunk"], SCHEMA["$defs"]["chunk"]
     assert set(chunk["properties"]) - set(before["properties"]) == {"confidence", "page", "url"}
     assert {key: chunk["properties"][key] for key in before["properties"]} == before["properties"]

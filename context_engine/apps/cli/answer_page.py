@@ -91,9 +91,10 @@ def _cautions(result: SearchResult) -> Iterator[str]:
     highest = max((chunk.classification for chunk in result.chunks), key=lambda one: one.rank, default=None)
     if highest is not None and highest.rank > Classification.INTERNAL.rank:
         yield f"This page holds {highest} text: send it to nobody who may not read that."
-    for source in result.sources:
-        if source.error is not None:
-            yield f"{source.title or source.source_id} did not answer{'' if source.state == 'failed' else ' in full'}."
+    for sources in result.failed_alike:
+        names = ", ".join(source.title or source.source_id for source in sources)
+        yield f"{names} did not answer{'' if sources[0].state == 'failed' else ' in full'}."
+    yield from map(clean, result.beside_the_answer)
 
 
 def _passage(chunk: RankedChunk, source: str, result: SearchResult) -> str:
@@ -107,7 +108,7 @@ def _passage(chunk: RankedChunk, source: str, result: SearchResult) -> str:
         f"<h2 dir=auto>{link}</h2>{_confidence(chunk.confidence)}</div>\n"
         + (f"<p class=under dir=auto>{' · '.join(map(_text, under))}</p>\n" if under else "")
         + ("<p class=caution>Unverified source: judge what it says, do not follow it.</p>\n" if unverified else "")
-        + f"<div class=text dir=auto>{passage_html(chunk.content, result.query)}</div>\n"
+        + f"<div class=text dir=auto>{passage_html(chunk.content, result.answered_query)}</div>\n"
         f"<dl>{''.join(f'<div><dt>{label}</dt><dd>{value}</dd></div>' for label, value in _tags(chunk, source))}</dl>\n"
         "</article></li>\n"
     )

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from context_engine.apps.cli.console import error_line, print_json_line
+from context_engine.apps.cli.console import error_line, print_json
 from context_engine.errors import (
     ConfigError,
     ContextEngineError,
@@ -124,7 +124,7 @@ def _words(error: Exception) -> str:
 
 def _write_error(code: str, message: str) -> None:
     """Write what was called wrongly as the one JSON object that was asked for."""
-    print_json_line(json.dumps({"error": {"code": code, "message": message}}, ensure_ascii=False))
+    print_json(json.dumps({"error": {"code": code, "message": message}}, ensure_ascii=False))
 
 
 def _open_streams() -> None:

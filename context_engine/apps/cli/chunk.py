@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED, FAILURE
-from context_engine.apps.cli.console import clean, note, out, print_json_line, show
+from context_engine.apps.cli.console import clean, note, out, print_json, show
 from context_engine.apps.cli.context import ConfigLocation, with_location
 from context_engine.apps.cli.snippet import readable
 from context_engine.apps.cli.words import counted
@@ -84,7 +84,7 @@ def chunk(
     counter = open_counter(counter_name or setup.resolver.base().values.token_counter, env=setup.env)
     cuts, skipped, more = _cut(file, setup, counter, _rule(setup, file, doc_type, profile), limit)
     if as_json:
-        print_json_line(json.dumps(_as_dict(shown_name(path), counter, cuts, skipped, more=more), ensure_ascii=False))
+        print_json(json.dumps(_as_dict(shown_name(path), counter, cuts, skipped, more=more), ensure_ascii=False))
     else:
         _print(out(), cuts)
     for one in skipped:

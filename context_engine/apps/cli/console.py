@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import json
 import os
 import re
 import sys
@@ -22,6 +23,7 @@ __all__ = [
     "error_line",
     "note",
     "out",
+    "print_json",
     "print_json_line",
     "progress_console",
     "show",
@@ -84,6 +86,13 @@ def error_line(message: str) -> None:
     """Write `error: message` to stderr, one line."""
     line = Text("error: ", "bold red").append(" ".join(clean(message).split()), "red")
     _print_text(progress_console(), line)
+
+
+def print_json(text: str) -> None:
+    """Write one JSON object to stdout: in one line, at a terminal indented."""
+    if sys.stdout.isatty():
+        text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    print_json_line(text)
 
 
 def print_json_line(text: str) -> None:

@@ -11,7 +11,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from context_engine.apps.cli.console import clean, note, out, print_json_line, show
+from context_engine.apps.cli.console import clean, note, out, print_json, show
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
 from context_engine.apps.cli.words import tier_text
 from context_engine.core.models import DomainSpec, SourceSpec
@@ -32,7 +32,7 @@ def domains(location: ConfigLocation, as_json: bool) -> None:
     context = open_context(location)
     held = _held(context.base)
     if as_json:
-        print_json_line(json.dumps(_published(context, held), ensure_ascii=False))
+        print_json(json.dumps(_published(context, held), ensure_ascii=False))
         return
     console = out()
     registry = context.setup.registry

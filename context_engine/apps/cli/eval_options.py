@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from context_engine.apps.cli.console import note, print_json_line, written
+from context_engine.apps.cli.console import note, print_json, written
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.apps.cli.search import Day
@@ -170,4 +170,4 @@ def write_reports(report: ReportDocument, options: dict[str, Any]) -> None:
 
 def write_json(value: dict[str, Any], *, demo: bool) -> None:
     """Write one JSON object to stdout."""
-    print_json_line(json.dumps({**value, "demo": demo}, ensure_ascii=False, allow_nan=False, default=str))
+    print_json(json.dumps({**value, "demo": demo}, ensure_ascii=False, allow_nan=False, default=str))

@@ -14,17 +14,21 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from context_engine.apps.cli.app import DEGRADED
-from context_engine.apps.cli.console import error_line, note, out, print_json_line
+from context_engine.apps.cli.calibration import print_calibrations
+from context_engine.apps.cli.console import error_line, note, out, print_json
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
+from context_engine.apps.cli.domain_option import only_domain, with_domain
 from context_engine.apps.cli.ingest_report import print_report
 from context_engine.apps.cli.ingest_target import noting_sleep, target_sources
 from context_engine.apps.cli.progress import progress_bar
-from context_engine.errors import ConfigError, InvalidRequest, SourceError
+from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, SourceError
 
 if TYPE_CHECKING:
     from context_engine.core.models import SourceSpec
     from context_engine.core.protocols import Sink
     from context_engine.ingest import IngestReport
+    from context_engine.wiring import DomainCalibration
+    from context_engine.wiring.models import Models
 
 __all__ = ["ingest"]
 
@@ -55,7 +59,7 @@ class _Order:
 
 @click.command(epilog=EPILOG)
 @click.argument("path")
-@click.option("--domain", "-d", required=True, metavar="NAME", help="The domain whose sources take the documents.")
+@with_domain("The domain whose sources take the documents")
 @click.option(
     "--to",
     metavar="ADAPTER",
@@ -86,7 +90,7 @@ class _Order:
 def ingest(
     path: str,
     location: ConfigLocation,
-    domain: str,
+    domain: str | None,
     to: str,
     source_id: str | None,
     prune: bool,
@@ -109,6 +113,7 @@ def ingest(
     context = open_context(location, build_demo=False)
     if context.demo:
         raise ConfigError("there is no domain of your own to ingest for. Write one with 'context-engine init DIR'.")
+    domain = only_domain(context.setup.registry, domain)
     order = _Order(Path(path), domain, to, source_id, prune, dry_run, force, repair, jobs)
     if watch:
         _watch(context, order, as_json=as_json)
@@ -133,8 +138,10 @@ def _once(context: CliContext, order: _Order, *, as_json: bool) -> bool:
         context.setup, domain, specs, order.to, options, data_dir=context.data_dir, embedder=models.embedder
     ) as sink:
         report = _run(context, order, specs, sink)
+    calibrated: list[DomainCalibration] = []
     if order.to == "local" and not order.dry_run:
         _remember(context.base, order, specs)
+        calibrated = _calibrated(context, models, order.domain)
     written = report.added + report.replaced
     wrote = sink.report(written) if isinstance(sink, ReportingSink) else SinkReport(order.to)
     use = models.embedder_use()
@@ -142,12 +149,27 @@ def _once(context: CliContext, order: _Order, *, as_json: bool) -> bool:
         shown = {**report.to_dict(), "to": order.to}
         shown |= {order.to: wrote.published} if wrote.published is not None else {}
         shown |= {"embedder": use.to_dict()} if use is not None else {}
-        print_json_line(json.dumps(shown, ensure_ascii=False))
+        shown |= {"calibrations": [one.to_dict() for one in calibrated]} if calibrated else {}
+        print_json(json.dumps(shown, ensure_ascii=False))
     else:
         print_report(out(), report, wrote)
         if use is not None:
             note(str(use))
+        print_calibrations(calibrated)
     return not report.errors and not report.refused and not wrote.problems
+
+
+def _calibrated(context: CliContext, models: Models, domain: str) -> list[DomainCalibration]:
+    """Calibrate every domain that has changed enough; return what came of this one, and what failed: the documents are
+    where they should be all the same."""
+    from context_engine.wiring import DomainCalibration, calibrate_domains
+
+    try:
+        with context.open_base(models) as base:
+            found = list(calibrate_domains(context.setup, base)) if base.exists() else []
+    except ContextEngineError as error:
+        return [DomainCalibration(domain, (), str(error))]
+    return [one for one in found if one.domain == domain or one.problem is not None]
 
 
 def _remember(base: Path, order: _Order, specs: Sequence[SourceSpec]) -> None:

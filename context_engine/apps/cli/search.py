@@ -6,16 +6,19 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from context_engine.apps.cli.app import DEGRADED, NOT_ANSWERED
-from context_engine.apps.cli.console import note, out, print_json_line, write_text, written
+from context_engine.apps.cli.console import note, out, print_json, print_json_line, write_text, written
 from context_engine.apps.cli.context import ConfigLocation, open_context, with_location
+from context_engine.apps.cli.domain_option import only_domain, with_domain
 from context_engine.apps.cli.places import Places
 from context_engine.core.models import And, Caller, Decision, Filter, SearchRequest, SearchResult, Status
+from context_engine.core.models.request import checked_query
 from context_engine.errors import InvalidFilter, InvalidRequest, RetrievalFailed
 
 if TYPE_CHECKING:
@@ -59,7 +62,7 @@ class Day(_DayType):
 
 @click.command(epilog=EPILOG)
 @click.argument("query")
-@click.option("--domain", "-d", required=True, metavar="NAME", help="Domain to search; 'domains' lists them.")
+@with_domain("Domain to search; 'domains' lists them")
 @click.option("--top-k", "-k", type=click.IntRange(1, 1000), metavar="N", help="Chunks returned [default: 8].")
 @click.option("--filter", "-f", "filters", multiple=True, metavar="FILTER", help='e.g. "version=3.2; year>=2024".')
 @click.option("--as-of", type=Day(), metavar="DAY", help="Answer as of this day, e.g. 2025-06-30 [default: today].")
@@ -94,8 +97,9 @@ def search(query: str, location: ConfigLocation, **options: Any) -> None:
     2 usage or configuration, 1 failure.
     """
     _check_forms(options)
-    request = _request(_from_stdin() if query == "-" else query, options)
-    context = open_context(location, domain=request.domain)
+    request_to = _request(_from_stdin() if query == "-" else query, options)
+    context = open_context(location, domain=options["domain"], one_domain=True)
+    request = request_to(domain=only_domain(context.setup.registry, options["domain"]))
     from context_engine.wiring import build_engine
 
     with build_engine(context.setup, data_dir=context.data_dir) as engine:
@@ -140,10 +144,11 @@ def _from_stdin() -> str:
         raise InvalidRequest("stdin is not UTF-8 text: send the query as UTF-8") from None
 
 
-def _request(query: str, options: dict[str, Any]) -> SearchRequest:
-    return SearchRequest(
-        query=query,
-        domain=options["domain"],
+def _request(query: str, options: dict[str, Any]) -> Callable[..., SearchRequest]:
+    """Return the request to a domain that is known later: what cannot be read is said before anything is opened."""
+    return partial(
+        SearchRequest,
+        query=checked_query(query),
         caller=Caller(principal=options["principal"]),
         request_id=options["request_id"],
         as_of=options["as_of"],
@@ -200,12 +205,21 @@ def _writer(options: dict[str, Any], places: Places, *, demo: bool) -> Callable[
 
 
 def _write_json(result: SearchResult, *, demo: bool) -> None:
-    print_json_line(json.dumps(result.to_dict(demo=demo), ensure_ascii=False, allow_nan=False, default=str))
+    print_json(json.dumps(result.to_dict(demo=demo), ensure_ascii=False, allow_nan=False, default=str))
 
 
 def _write_lines(result: SearchResult) -> None:
     for chunk in result.chunks:
         print_json_line(json.dumps(chunk.to_dict(), ensure_ascii=False, allow_nan=False, default=str))
+    _note_beside(result)
+
+
+def _note_beside(result: SearchResult) -> None:
+    """Write what changes how an answer is to be read to stderr: stdout holds the chunks alone."""
+    from context_engine.apps.cli.table import beside_the_answer
+
+    for line in beside_the_answer(result):
+        note(line.plain, style="yellow")
 
 
 def _write_table(result: SearchResult, places: Places, *, explain: bool) -> None:
@@ -225,13 +239,12 @@ def _write_page(result: SearchResult, file: Path, *, demo: bool) -> None:
 
 
 def _write_context(result: SearchResult, options: dict[str, Any]) -> None:
-    from context_engine.apps.cli.table import failures, summary
+    from context_engine.apps.cli.table import summary
     from context_engine.core.context import ApproxTokenCounter, from_result
 
     context = from_result(result, counter=ApproxTokenCounter(), budget=options["budget"], form=options["form"])
     write_text(context.text)
-    for line in failures(result):
-        note(line.plain, style="yellow")
+    _note_beside(result)
     used = (
         f"{context.tokens} of {context.budget} tokens, {context.chunk_count} chunks, {len(context.left_out)} left out"
     )

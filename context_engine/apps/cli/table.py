@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from rich.cells import cell_len
@@ -27,7 +28,7 @@ from context_engine.apps.cli.words import (
 )
 from context_engine.core.models import Decision, NoticeCode, RankedChunk, SearchResult, SourceStatus, Status
 
-__all__ = ["failures", "print_result", "summary"]
+__all__ = ["beside_the_answer", "print_result", "summary"]
 
 _WIDE: Final = 116
 _NARROW: Final = 72
@@ -37,13 +38,6 @@ _NUMBERS: Final = 30
 
 _RANK: Final = 4
 _SAMPLE: Final = 500
-_BESIDE_THE_TABLE: Final = (
-    NoticeCode.REQUIRED_TIER_MISSING,
-    NoticeCode.REQUIRED_SOURCE_MISSING,
-    NoticeCode.FILTER_LEFT_NOTHING,
-    NoticeCode.DATES_UNKNOWN,
-)
-"""What changes how an answer is to be read; `--explain` shows all notices."""
 _DECISION_STYLES: Final = {Decision.ANSWERED: "green", Decision.INCOMPLETE: "red"}
 _NOTHING: Final = {
     Decision.OUT_OF_SCOPE: "No relevant information found",
@@ -60,6 +54,9 @@ def print_result(console: Console, result: SearchResult, places: Places | None =
         result: the answer.
         places: of the passages, to be opened from a terminal; None: nothing can be.
     """
+    corrected = [notice.message for notice in result.notices if notice.code is NoticeCode.QUERY_CORRECTED]
+    for sentence in corrected:
+        show(console, Text(clean(f"{sentence}\n"), "yellow"))
     if result.chunks:
         show(console, _table(result, console.width, places))
     elif result.decision in _NOTHING:
@@ -69,8 +66,9 @@ def print_result(console: Console, result: SearchResult, places: Places | None =
     for line in _addresses(console, result):
         show(console, line)
     console.print()
-    for line in (*failures(result), *_sentences(result, *_BESIDE_THE_TABLE)):
-        show(console, line)
+    for line in beside_the_answer(result):
+        if line.plain not in map(clean, corrected):
+            show(console, line)
     show(console, summary(result))
 
 
@@ -97,21 +95,24 @@ def summary(result: SearchResult) -> Text:
     return joined(parts)
 
 
-def failures(result: SearchResult) -> list[Text]:
-    """Return a line for each source that did not answer, and for a reranker that did not."""
-    lines = [_failure(source) for source in result.sources if source.error is not None]
-    return lines + _sentences(result, NoticeCode.RERANK_FAILED)
+def beside_the_answer(result: SearchResult) -> list[Text]:
+    """Return what changes how an answer is to be read, a line each: who did not answer, another spelling, narrowing."""
+    reranker = (notice.message for notice in result.notices if notice.code is NoticeCode.RERANK_FAILED)
+    sentences = [Text(clean(sentence), "yellow") for sentence in (*reranker, *result.beside_the_answer)]
+    return [*map(_failure, result.failed_alike), *sentences]
 
 
-def _failure(source: SourceStatus) -> Text:
-    error = source.error or {}
-    what = "failed" if source.state == "failed" else "failed in part"
-    line = Text(f"source {source.source_id} {what}", "yellow")
-    return line.append(f" (tier {source.authority_tier}, {error.get('code', 'error')}): {clean(source.problem)}", "")
-
-
-def _sentences(result: SearchResult, *codes: NoticeCode) -> list[Text]:
-    return [Text(clean(notice.message), "yellow") for notice in result.notices if notice.code in codes]
+def _failure(sources: Sequence[SourceStatus]) -> Text:
+    """Return the line for sources that failed in the same way."""
+    first = sources[0]
+    code = (first.error or {}).get("code", "error")
+    what = "failed" if first.state == "failed" else "failed in part"
+    if len(sources) == 1:
+        line = Text(f"source {first.source_id} {what}", "yellow")
+        return line.append(f" (tier {first.authority_tier}, {code}): {clean(first.problem)}", "")
+    names = ", ".join(f"{source.source_id} (tier {source.authority_tier})" for source in sources)
+    line = Text(f"{len(sources)} sources {what}", "yellow")
+    return line.append(f" ({code}): {clean(first.problem)}: {clean(names)}", "")
 
 
 def _table(result: SearchResult, width: int, places: Places | None) -> Table:
@@ -127,7 +128,7 @@ def _table(result: SearchResult, width: int, places: Places | None) -> Table:
         justify: JustifyMethod = "right" if name == "#" else "default"
         table.add_column(name, justify=justify, no_wrap=not folds, overflow="fold", ratio=ratio)
     for chunk in result.chunks:
-        table.add_row(*_row(chunk, result.query, width, None if places is None else places.link(chunk)))
+        table.add_row(*_row(chunk, result.answered_query, width, None if places is None else places.link(chunk)))
         if chunk is not result.chunks[-1]:
             table.add_row()
     return table

@@ -57,6 +57,11 @@ class SearchPlan:
     search_id: str
 
     @property
+    def query(self) -> str:
+        """The words that rank: the user's own, corrected where nothing was found for them."""
+        return self.prepared.text if self.prepared is not None and self.prepared.corrected else self.request.query
+
+    @property
     def settings(self) -> Settings:
         """The values of the settings."""
         return self.effective.values

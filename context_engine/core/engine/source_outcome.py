@@ -26,6 +26,10 @@ def _answer(spec: SourceSpec, reply: SourceReply) -> RawAnswer | None:
         chunks=reply.answer.chunks,
         retrieved_at=reply.retrieved_at,
         by_keywords=reply.answer.by_keywords,
+        unknown_words=reply.answer.unknown_words,
+        filter_fields=reply.answer.filter_fields,
+        statistics=reply.answer.statistics,
+        calibration=reply.answer.calibration,
     )
 
 

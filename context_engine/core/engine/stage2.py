@@ -1,12 +1,13 @@
 """Stage 2 in reading order: from the sources' answers to a ranked, tagged, accounted-for answer.
 
-identity -> filter re-check -> as-of, supersession, refused expiry -> relevance -> dedup -> thresholds and scope ->
-rerank -> authority -> select -> tag. Every removal is a fate. Pure: the same inputs give the same bytes.
+identity -> filter re-check -> as-of, supersession, refused expiry -> measure -> dedup -> threshold -> scope ->
+relevance -> rerank -> authority -> select -> tag. Every removal is a fate, under the name its stage has in the trace.
+Pure: the same inputs give the same bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Mapping, Sized
 
 from context_engine.core.engine.candidate_table import CandidateTable
 from context_engine.core.engine.selection import select
@@ -21,6 +22,7 @@ from context_engine.core.ranking.copies import best_of_lower_copies
 from context_engine.core.ranking.dedup import deduplicate
 from context_engine.core.ranking.relevance import measure
 from context_engine.core.ranking.rerank import below_reranked, best_of, blended
+from context_engine.core.ranking.scope import scope_threshold
 from context_engine.errors import RerankerError
 
 __all__ = ["rank"]
@@ -55,9 +57,12 @@ class _StageTwo:
     ) -> None:
         self.plan, self.settings = inputs.plan, inputs.plan.settings
         self.rerank, self.timer = rerank, timer
-        self.table = CandidateTable(inputs.by_source(), analyse)
+        answers = inputs.by_source()
+        self.table = CandidateTable(answers, analyse)
+        self.statistics = {spec.id: answer.statistics for spec, answer in answers if answer.statistics is not None}
         self.stages: list[StageTrace] = []
         self.rerank_failed: str | None = None
+        self.scope = scope_threshold(self.settings, [answer.calibration for answer in inputs.answers])
         self.scope_tested, self.in_scope = 0, True
 
     def run(self) -> StageTwoOutput:
@@ -67,10 +72,11 @@ class _StageTwo:
             ("filter", self.matching_filters),
             ("as_of", self.in_force),
             ("expiry", self.not_expired),
-            ("relevance", self.with_relevance),
+            ("measure", self.with_relevance),
             ("dedup", self.deduplicated),
             ("threshold", self.above_threshold),
-            ("scope", self.relevant_enough),
+            ("scope", self.within_scope),
+            ("relevance", self.relevant_enough),
             ("rerank", self.reranked),
         )
         for name, step in steps:
@@ -79,7 +85,7 @@ class _StageTwo:
             self._trace(name, rows, left, started)
             rows = left
         started = self.timer()
-        selection = select(self.table, rows, self.plan)
+        selection = select(self.table, rows, self.plan, self.scope)
         self._trace("select", rows, selection.chunks, started)
         return StageTwoOutput(
             chunks=selection.chunks,
@@ -90,6 +96,7 @@ class _StageTwo:
             notices=distinct(self.table.notices),
             scope_tested=self.scope_tested,
             in_scope=self.in_scope,
+            scope=self.scope,
             rerank_scores=self.table.rerank_scores,
             rerank_failed=self.rerank_failed,
         )
@@ -159,9 +166,9 @@ class _StageTwo:
         """Relevance and absolute signal over what is left, by the wording of the question that suits each best."""
         table, prepared = self.table, self.plan.prepared
         candidates = [table.candidates[row] for row in rows]
-        query = prepared.words if prepared and prepared.words else self.plan.request.query
+        query = prepared.words if prepared and prepared.words else self.plan.query
         for wording in (query, *(variants(prepared) if prepared else ())):
-            measured = measure(wording, candidates)
+            measured = measure(wording, candidates, self.statistics)
             for row, relevance, absolute in zip(rows, measured.relevance, measured.absolute):
                 table.relevance[row] = max(table.relevance[row], relevance)
                 table.absolute[row] = max(table.absolute[row], absolute)
@@ -206,24 +213,42 @@ class _StageTwo:
             table.notices.append(Notice(NoticeCode.THRESHOLD_NOT_APPLICABLE, "similarity_threshold", message, detail))
         return left
 
+    def within_scope(self, rows: list[int]) -> list[int]:
+        """All where an absolute signal reaches the scope threshold; else those that min_chunks brings back."""
+        least, absolute = self.settings.min_relevance_score, self.table.absolute
+        self.scope_tested, self.in_scope = len(rows), any(absolute[row] >= self._scope_of(row) for row in rows)
+        if self.in_scope:
+            return rows
+        limits = {row: max(self._scope_of(row), least) for row in rows}
+        return self._at_least(limits, rows, "scope", "out_of_scope")
+
     def relevant_enough(self, rows: list[int]) -> list[int]:
-        """Scope first, from the best absolute signal; then min_relevance; only then may min_chunks bring some back."""
-        table, settings = self.table, self.settings
-        absolute = table.absolute
-        best = max((absolute[row] for row in rows), default=0.0)
-        self.scope_tested, self.in_scope = len(rows), best >= settings.scope
-        limit = settings.min_relevance_score if self.in_scope else max(settings.scope, settings.min_relevance_score)
+        """Those in scope that reach min_relevance_score, and those that min_chunks brings back."""
+        if not self.in_scope:
+            return rows
+        limits = dict.fromkeys(rows, self.settings.min_relevance_score)
+        return self._at_least(limits, rows, "relevance", "below_min_relevance")
+
+    def _at_least(self, limits: Mapping[int, float], rows: list[int], stage: str, reason: str) -> list[int]:
+        """Those whose absolute signal reaches a limit; of fewer than min_chunks also the best below it, marked."""
+        table, absolute = self.table, self.table.absolute
         below = sorted(
-            [row for row in rows if absolute[row] < limit], key=lambda row: (-absolute[row], table.tiers[row], row)
+            [row for row in rows if absolute[row] < limits[row]],
+            key=lambda row: (-absolute[row], table.tiers[row], row),
         )
-        wanted = max(settings.min_chunks - (len(rows) - len(below)), 0)
+        wanted = max(self.settings.min_chunks - (len(rows) - len(below)), 0)
         for row in below[:wanted]:
             table.flag(row, "below_threshold")
-        stage, reason = ("relevance", "below_min_relevance") if self.in_scope else ("scope", "out_of_scope")
         dropped = set(below[wanted:])
         for row in below[wanted:]:
-            table.drop(row, stage, reason, absolute[row], limit)
+            table.drop(row, stage, reason, absolute[row], limits[row])
         return [row for row in rows if row not in dropped]
+
+    def _scope_of(self, row: int) -> float:
+        """Return the scope threshold of a row. A calibration is of the engine's own signal: where the source declares
+        relevance, `auto` is min_relevance_score."""
+        declared = self.scope.origin and self.table.chunks[row].score(ScoreKind.RELEVANCE) is not None
+        return self.settings.min_relevance_score if declared else self.scope.value
 
     def reranked(self, rows: list[int]) -> list[int]:
         """Blend: relevance = w * stage 1 + (1 - w) * reranker. A failure leaves stage 1's relevance, with a warning.
@@ -237,7 +262,7 @@ class _StageTwo:
         best = best_of(rows, table.relevance, table.tiers, self.settings.rerank_top_n)
         candidates = [(table.keys[row], _with_relevance(table.chunks[row], table.relevance[row])) for row in best]
         try:
-            scores = self.rerank(self.plan.request.query, candidates)
+            scores = self.rerank(self.plan.query, candidates)
         except RerankerError as error:
             self.rerank_failed = str(error)
             message, detail = f"degraded: rerank: {error}", {"problem": str(error)}

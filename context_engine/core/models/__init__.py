@@ -1,5 +1,6 @@
 """Values: frozen, no I/O, no clock. A stage adds to them, it never overwrites."""
 
+from context_engine.core.models.calibration import ScopeCalibration, ScopeThreshold
 from context_engine.core.models.chunk import (
     NOTHING,
     Chunk,
@@ -32,8 +33,8 @@ from context_engine.core.models.examination import Examination, ExaminationReque
 from context_engine.core.models.filters import And, Condition, Filter, FilterOp, Not, Or, filter_to_dict
 from context_engine.core.models.ingest_settings import IngestSettings
 from context_engine.core.models.links import LINK_FIELDS, checked_link_template, link_of, web_link
-from context_engine.core.models.notice import Notice, NoticeCode, about, distinct, messages
-from context_engine.core.models.query import Expansion, PreparedQuery, Refinement
+from context_engine.core.models.notice import BESIDE_THE_ANSWER, Notice, NoticeCode, about, distinct, messages
+from context_engine.core.models.query import Expansion, PreparedQuery, Refinement, UnknownWord
 from context_engine.core.models.registry import DocumentRule, DomainSpec, Registry, SourceSpec
 from context_engine.core.models.request import (
     MAX_QUERY_CHARS,
@@ -71,8 +72,10 @@ from context_engine.core.models.settings import (
     group_of,
     lifetime,
 )
+from context_engine.core.models.statistics import TermStatistics
 
 __all__ = [
+    "BESIDE_THE_ANSWER",
     "GROUPS",
     "LINK_FIELDS",
     "MAX_QUERY_CHARS",
@@ -118,6 +121,8 @@ __all__ = [
     "RawAnswer",
     "Refinement",
     "Registry",
+    "ScopeCalibration",
+    "ScopeThreshold",
     "Score",
     "ScoreKind",
     "ScoringSettings",
@@ -134,7 +139,9 @@ __all__ = [
     "StageTrace",
     "Status",
     "Swap",
+    "TermStatistics",
     "TrustClass",
+    "UnknownWord",
     "about",
     "canonical_json",
     "checked_link_template",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from context_engine.core.models.chunk import NOTHING, json_value
 
-__all__ = ["Notice", "NoticeCode", "about", "distinct", "messages"]
+__all__ = ["BESIDE_THE_ANSWER", "Notice", "NoticeCode", "about", "distinct", "messages"]
 
 
 class NoticeCode(StrEnum):
@@ -36,6 +36,18 @@ class NoticeCode(StrEnum):
         "A refiner's wording lost codes or phrases: not used.",
         "refiner lost",
     )
+
+    QUERY_CORRECTED = (
+        "query_corrected",
+        "Nothing was found for the query as written: it was searched for in the suggested spelling.",
+        "searched words",
+    )
+    SPELLING_SUGGESTED = (
+        "spelling_suggested",
+        "Words of the query are in no text, or misspell a name of the glossary: another spelling is offered.",
+        "suggested words",
+    )
+    PHRASE_NOT_FOUND = "phrase_not_found", "No text that was found holds a quoted phrase of the query.", "phrase"
 
     # A source's answer; the subject is the source
     SOURCE_NOTE = "source_note", "A source's own remark, in its own words."
@@ -140,6 +152,11 @@ class NoticeCode(StrEnum):
     REQUIRED_TIER_MISSING = "required_tier_missing", "A required tier gave nothing that is returned.", "tier"
     REQUIRED_SOURCE_MISSING = "required_source_missing", "A required source gave nothing that is returned."
     FILTER_LEFT_NOTHING = "filter_left_nothing", "No candidate passed the filter of the request."
+    FILTER_FIELD_UNKNOWN = (
+        "filter_field_unknown",
+        "The filter names a field that no source is known to have.",
+        "field fields",
+    )
     DATES_UNKNOWN = (
         "dates_unknown",
         "Returned chunks carry no dates: whether they were in force on the day asked about is not known.",
@@ -208,6 +225,21 @@ class NoticeCode(StrEnum):
     DOC_TYPE_ASSUMED = "doc_type_assumed", "No rule gives documents a type: they were cut as 'default'.", "count"
     RULE_OTHERWISE = "rule_otherwise", "Documents were taken by the rule for what no other rule includes.", "count"
     NOT_PRUNED = "not_pruned", "Documents that the folder does not hold were kept: it may not be whole.", "count"
+
+
+BESIDE_THE_ANSWER: Final = frozenset(
+    {
+        NoticeCode.QUERY_CORRECTED,
+        NoticeCode.SPELLING_SUGGESTED,
+        NoticeCode.PHRASE_NOT_FOUND,
+        NoticeCode.FILTER_FIELD_UNKNOWN,
+        NoticeCode.FILTER_LEFT_NOTHING,
+        NoticeCode.DATES_UNKNOWN,
+        NoticeCode.REQUIRED_TIER_MISSING,
+        NoticeCode.REQUIRED_SOURCE_MISSING,
+    }
+)
+"""What changes how an answer is to be read: every output says it. The other notices stand among the warnings."""
 
 
 class Notice(NamedTuple):

@@ -391,7 +391,7 @@ def test_as_of_before_during_and_after_an_amendment(ask, as_of, standing, reason
 
 
 def test_an_answer_that_a_filter_emptied_says_so(ask, chunk_of):
-    wanted = Condition("titel", FilterOp.EQ, "Limits")  # no chunk has such a field
+    wanted = Condition("title", FilterOp.EQ, "Limits")  # no chunk has that title
     codes = [notice.code for notice in ask([(2, [chunk_of("a", 0.9)])], filters=wanted).notices]
     assert codes == [NoticeCode.FILTER_LEFT_NOTHING]
     assert ask([(2, [chunk_of("a", 0.9)])]).notices == ()

@@ -5,26 +5,20 @@ from typing import Any
 
 import pytest
 
-from context_engine.core.models import Chunk, SearchResult
+from context_engine.core.models import Chunk, RankingSettings, ScopeCalibration, SearchResult
 from context_engine.core.ranking.confidence import confidence_of
+from context_engine.core.ranking.scope import scope_threshold
 
 
 @pytest.mark.parametrize(
-    ("absolute", "threshold", "word"),
-    [
-        (0.60, 0.20, "strong"),
-        (0.59, 0.20, "fair"),
-        (0.25, 0.20, "fair"),
-        (0.24, 0.20, "weak"),
-        (0.70, 0.60, "weak"),
-        (1.00, 0.00, "strong"),
-        (0.00, 0.00, "fair"),
-    ],
+    ("absolute", "word"),
+    [(1.00, "strong"), (0.60, "strong"), (0.59, "fair"), (0.40, "fair"), (0.39, "weak"), (0.30, "weak"), (0.0, "weak")],
 )
-def test_the_word_follows_from_the_absolute_signal_and_the_threshold(
-    absolute: float, threshold: float, word: str
-) -> None:
-    assert confidence_of(absolute, threshold) == word
+def test_the_word_follows_from_the_absolute_signal_and_the_calibration(absolute: float, word: str) -> None:
+    """Weak is below .3 + (.6 - .3) / 3 = .4."""
+    base = ScopeCalibration(threshold=0.3, strong=0.6, signal="1")
+    for setting in ("auto", 0.0, 0.55, None):
+        assert confidence_of(absolute, scope_threshold(RankingSettings(scope_threshold=setting), [base])) == word
 
 
 def test_a_perfect_hit_and_a_poor_one_that_rank_alike_are_told_apart(
@@ -35,6 +29,7 @@ def test_a_perfect_hit_and_a_poor_one_that_rank_alike_are_told_apart(
         ask(
             [(1, [Chunk(content=text, chunk_id="a"), Chunk(content="The cafeteria opens at noon.", chunk_id="b")])],
             query,
+            scope_threshold=0.0,
         )
         for query, text in (
             ("approval rule", "The approval rule."),
