@@ -21,6 +21,7 @@ __all__ = [
     "Clock",
     "Embedder",
     "Examinable",
+    "FileTrackingSink",
     "IdSource",
     "Listable",
     "QueryRefiner",
@@ -135,6 +136,18 @@ class SinkReport(NamedTuple):
     remarks: Sequence[str] = ()
     problems: Sequence[str] = ()
     published: Mapping[str, Any] | None = None
+
+
+@runtime_checkable
+class FileTrackingSink(Sink, Protocol):
+    """A sink that knows which file a document came from; optional. A file that cannot be read protects its own then."""
+
+    def file_of(self, source_id: str, document_id: str, version: str) -> str | None:
+        """Return the path, below the folder that was ingested, of the file that a held document came from.
+
+        It stands in the metadata of its chunks as `source_file`; None where it is not known.
+        """
+        ...
 
 
 @runtime_checkable

@@ -7,16 +7,17 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from context_engine.core.chunking import (
     CHUNKER_VERSION,
     ChunkingStrategy,
+    ContentsTable,
     Piece,
+    StructureKind,
+    TextStructure,
     cut,
-    get_profile,
-    get_strategy,
-    outline,
+    without_contents,
 )
 from context_engine.core.models import (
     Chunk,
@@ -34,10 +35,15 @@ from context_engine.core.protocols import TokenCounter
 from context_engine.ingest.chunk_fields import chunk_metadata, neighbours
 from context_engine.ingest.chunk_location import chunk_locations
 from context_engine.ingest.declared_fields import ALIASES, DECLARED_FIELDS, ID_FIELDS, DeclaredFields, json_value
+from context_engine.ingest.document_structure import contents_notices, set_aside, strategy_of, structure_shown
+from context_engine.ingest.document_title import document_title
 from context_engine.ingest.loaded_document import LoadedDocument, file_notice
 from context_engine.ingest.shared_metadata import piece_fields, shared_metadata
 
-__all__ = ["PreparedDocument", "chunks_of", "prepare"]
+__all__ = ["CutBy", "PreparedDocument", "chunks_of", "prepare"]
+
+CutBy = StructureKind | Literal["declared"]
+"""What decided how a document is cut: what it shows, or its declared type or a profile."""
 
 _MOST_TITLE: Final = 300
 _ANY: Final = sys.maxsize
@@ -53,6 +59,9 @@ class PreparedDocument:
         version: "" where it has none.
         named: whether the document itself gives its id.
         content_hash: SHA-256 over everything its chunks are made of.
+        strategy: how it is cut.
+        structure: what shows how to cut it; None where its type or a profile says so.
+        contents: tables of contents, which stand in no chunk.
         base: a chunk with all that the document's chunks have in common.
         notices: what the loader guessed or left out, and declared fields that could not be used.
     """
@@ -63,9 +72,16 @@ class PreparedDocument:
     named: bool
     content_hash: str
     strategy: ChunkingStrategy
+    structure: TextStructure | None
+    contents: tuple[ContentsTable, ...]
     base: Chunk
     fields: Mapping[str, Any]
     notices: tuple[Notice, ...]
+
+    @property
+    def cut_by(self) -> CutBy:
+        """What decided how it is cut."""
+        return self.structure.kind if self.structure else "declared"
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -104,10 +120,14 @@ def prepare(
     own_id = next((found for name in ID_FIELDS[loaded.record] if (found := declared.text(name))), None)
     identity = own_id or document_id or loaded.stem
     doc_type = _doc_type(loaded, rule, declared)
-    strategy = _strategy(rule, doc_type, strategies, max_chunk_tokens)
+    contents = set_aside(loaded)
+    body = without_contents(loaded.text, contents)
+    structure = structure_shown(loaded, rule, declared, strategies, body)
+    strategy = strategy_of(rule, doc_type, structure, strategies, max_chunk_tokens)
     shared = shared_metadata(loaded, fields, rule.fields if rule else ())
     metadata, too_much = sanitized_mapping(shared.metadata)
-    base = _base(loaded, rule, declared, identity, doc_type)._replace(metadata=metadata)
+    title = document_title(replace(loaded, text=body), declared.text("title", _MOST_TITLE))
+    base = _base(rule, declared, identity, doc_type)._replace(title=title, metadata=metadata)
     return PreparedDocument(
         loaded=loaded,
         document_id=identity,
@@ -115,11 +135,14 @@ def prepare(
         named=own_id is not None,
         content_hash=_content_hash(loaded, fields, base, strategy, counter),
         strategy=strategy,
+        structure=structure,
+        contents=contents,
         base=base,
         fields=fields,
         notices=(
             *(*loaded.notices, *repairs),
             *(_repaired(f"its metadata {one}") for one in too_much),
+            *contents_notices(loaded, contents, body),
             *(*declared.notices, *shared.notices),
         ),
     )
@@ -136,7 +159,7 @@ def chunks_of(document: PreparedDocument, counter: TokenCounter, *, now: datetim
         counter: counts tokens.
         now: stands in `created_at` where the strategy asks for it and the document does not say; the clock's if None.
     """
-    pieces = cut(document.loaded.text, document.strategy, counter.count)
+    pieces = cut(document.loaded.text, document.strategy, counter.count, document.contents)
     chunk_ids = _chunk_ids(document, pieces)
     owns = piece_fields(document.loaded, document.fields, pieces)
     locations = chunk_locations(document.loaded, pieces)
@@ -192,15 +215,6 @@ def _chunk_ids(document: PreparedDocument, pieces: Sequence[Piece]) -> list[str]
     return [_unused(f"{stem}#{one.section or one.position}".replace(" ", "-"), used) for one in pieces]
 
 
-def _strategy(
-    rule: DocumentRule | None, doc_type: str, strategies: Mapping[str, ChunkingStrategy] | None, most: int
-) -> ChunkingStrategy:
-    """Return the profile that the rule names, else the row of the document's type."""
-    if rule is not None and rule.profile:
-        return get_profile(rule.profile, strategies)
-    return get_strategy(doc_type, strategies).capped(most)
-
-
 def _fields(loaded: LoadedDocument) -> dict[str, Any]:
     """Return front matter over header, by the names of DECLARED_FIELDS; a record's fields keep their names."""
     if loaded.record:
@@ -222,15 +236,12 @@ def _doc_type(loaded: LoadedDocument, rule: DocumentRule | None, declared: Decla
     return declared.text("doc_type") or ("entity_record" if loaded.record else "default")
 
 
-def _base(
-    loaded: LoadedDocument, rule: DocumentRule | None, declared: DeclaredFields, identity: str, doc_type: str
-) -> Chunk:
+def _base(rule: DocumentRule | None, declared: DeclaredFields, identity: str, doc_type: str) -> Chunk:
     fetched_at = declared.moment("fetched_at")
     base = Chunk(
         content="",
         document_id=identity,
         document_version=declared.text("version"),
-        title=declared.text("title", _MOST_TITLE) or _title(loaded, identity),
         doc_type=doc_type,
         source_type=declared.source_type("source_type"),
         authority_tier=_tier(rule, declared),
@@ -258,18 +269,6 @@ def _tier(rule: DocumentRule | None, declared: DeclaredFields) -> int | None:
 def _classification(rule: DocumentRule | None, declared: DeclaredFields) -> Classification | None:
     given = [declared.classification("classification"), rule.classification if rule else None]
     return max((one for one in given if one), key=lambda one: one.rank, default=None)
-
-
-def _title(loaded: LoadedDocument, identity: str) -> str:
-    """Return the heading or the short line that the text begins with, else the id."""
-    if loaded.record:
-        return loaded.text.split("\n", 1)[0][:_MOST_TITLE]
-    first = outline(loaded.text[:4000])[0]
-    if first.path:
-        return identity if first.label else first.path[0][:_MOST_TITLE]
-    line, _, rest = loaded.text.lstrip().partition("\n")
-    line = line.strip().strip("*_").strip()
-    return line if line and len(line) <= 120 and line[-1] not in ".;," and rest[:1] in ("", "\n") else identity
 
 
 def _unused(chunk_id: str, used: dict[str, int]) -> str:

@@ -9,9 +9,12 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.core.models import Notice, NoticeCode, messages
 
-__all__ = ["NO_TEXT", "LoadedDocument", "Skipped", "file_notice", "page_at"]
+__all__ = ["NO_TEXT", "TEMPLATES", "LoadedDocument", "Skipped", "file_notice", "page_at"]
 
 
+TEMPLATES: Final = frozenset(("erb", "tmpl"))
+"""Suffixes of texts in which a program fills in values; what the text is says the suffix before: `limits.md.erb`."""
+_FILLED_IN: Final = frozenset(("md", "markdown", "htm", "html", "txt"))
 NO_TEXT: Final = "has no text: if it holds pictures of pages, run a text recognition (OCR) over it first"
 
 
@@ -21,7 +24,8 @@ class Skipped(NamedTuple):
     Attributes:
         path: relative to the folder that is ingested, as `shown_name` writes it.
         line: 1-based line of the file, None where the whole file is meant.
-        error: False for what nobody asked for (no rule, an unknown kind of file), True for what should have worked.
+        error: False for what was read and holds nothing, and for what nobody asked for (no rule, an unknown kind of
+            file), True for what should have worked.
     """
 
     path: str
@@ -43,6 +47,8 @@ class LoadedDocument:
         offset: characters of the file that stand before `text` (front matter), so that spans are offsets in the file.
         fields: front matter, or the record; values are JSON values, dates and moments.
         header: what the first lines of the text say about the document ("Version: 3.2"); `fields` goes before it.
+        properties: whether `fields` are properties that a program keeps, and headings are told for sure (not in a PDF,
+            where they are guessed by their type): then a heading says better what the document is called.
         record: whether the document is an entity record.
         line: 1-based line or row of the record in its file; in a JSON array its number.
         part: the sheet a record stands in, where the file has several.
@@ -57,6 +63,7 @@ class LoadedDocument:
     offset: int = 0
     fields: Mapping[str, Any] = field(default_factory=dict)
     header: Mapping[str, str] = field(default_factory=dict)
+    properties: bool = False
     record: bool = False
     line: int | None = None
     part: str = ""
@@ -72,8 +79,18 @@ class LoadedDocument:
     @property
     def stem(self) -> str:
         """The file's name without its suffix; for a record with its sheet and line."""
+        return self._placed(self.file_stem)
+
+    @property
+    def file_stem(self) -> str:
+        """The file's name without its suffix; of a template (`limits.md.erb`) without both."""
         name = self.path.rsplit("/", 1)[-1]
-        return self._placed(name.rsplit(".", 1)[0] or name)
+        stem, _, suffix = name.rpartition(".")
+        inner = stem.rpartition(".")
+        while suffix.lower() in TEMPLATES and inner[0] and inner[2].lower() in _FILLED_IN:
+            stem = inner[0]
+            inner = stem.rpartition(".")
+        return stem or name
 
     @property
     def place(self) -> str:

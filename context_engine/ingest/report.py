@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
-from context_engine.core.models import Chunk, Notice
+from context_engine.core.models import Chunk, Notice, NoticeCode
+from context_engine.ingest.documents import CutBy
 from context_engine.ingest.loaded_document import Skipped
 
-__all__ = ["IngestReport", "RefusedDocument", "documents"]
+__all__ = ["DocumentKey", "IngestReport", "KeptDocuments", "RefusedDocument", "documents"]
+
+DocumentKey = tuple[str, str]
+"""Document id, version."""
+
+_MOST_NAMED: Final = 3
 
 
 def documents(count: int) -> str:
@@ -33,6 +40,37 @@ class RefusedDocument(NamedTuple):
         return f"document {self.document_id}{version} of source {self.source_id}: {self.reason}"
 
 
+class KeptDocuments(NamedTuple):
+    """Documents of a source that the folder does not hold, and that are in the base all the same.
+
+    Attributes:
+        reason: NOT_PRUNED, DOCUMENTS_GONE or SOURCE_EMPTIED.
+        cause: why, in words; in them too what to do.
+        documents: (document id, version) of each.
+    """
+
+    source_id: str
+    reason: NoticeCode
+    cause: str
+    documents: tuple[DocumentKey, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it ready for JSON."""
+        return {
+            "source_id": self.source_id,
+            "reason": str(self.reason),
+            "cause": self.cause,
+            "documents": [{"document_id": one, "version": version} for one, version in self.documents],
+        }
+
+    def notice(self) -> Notice:
+        """Return what a reader of the report should know."""
+        names = [f"{one} version {version}" if version else one for one, version in self.documents[:_MOST_NAMED]]
+        more = ", …" if len(self.documents) > _MOST_NAMED else ""
+        message = f"{documents(len(self.documents))} ({', '.join(names)}{more}) {self.cause}"
+        return Notice(self.reason, f"source {self.source_id}", message, {"count": len(self.documents)})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestReport:
     """What a run did; in a dry run, what it would have done.
@@ -45,7 +83,10 @@ class IngestReport:
             documents are new, or refused.
         refused: documents that the target did not take, and why.
         skipped: files and lines that gave no document, and why.
+        kept: documents that the folder does not hold and that were not removed, with the reason.
         notices: what was guessed or left out, each about its file, its record or its source.
+        cut_by: documents by what decided how they are cut: "declared" (a type or a profile), "sections", "fields" or
+            "windows" (what they show).
         samples: of a dry run, the first chunks that would be written.
         elapsed_s: seconds.
     """
@@ -60,6 +101,8 @@ class IngestReport:
     notices: tuple[Notice, ...]
     elapsed_s: float
     refused: tuple[RefusedDocument, ...] = ()
+    kept: tuple[KeptDocuments, ...] = ()
+    cut_by: Mapping[CutBy, int] = field(default_factory=dict)
     samples: tuple[Chunk, ...] = ()
     dry_run: bool = False
 
@@ -72,6 +115,11 @@ class IngestReport:
     def added(self) -> int:
         """Documents that were not there before."""
         return self.documents - self.unchanged - self.replaced - len(self.refused)
+
+    @property
+    def emptied(self) -> tuple[KeptDocuments, ...]:
+        """What was not pruned because the folder holds nothing of the source any more."""
+        return tuple(one for one in self.kept if one.reason is NoticeCode.SOURCE_EMPTIED)
 
     @property
     def errors(self) -> tuple[Skipped, ...]:
@@ -88,7 +136,9 @@ class IngestReport:
             "replaced": self.replaced,
             "removed": self.removed,
             "chunks": self.chunks,
+            "cut_by": {kind: self.cut_by.get(kind, 0) for kind in ("declared", "sections", "fields", "windows")},
             "refused": [one._asdict() for one in self.refused],
+            "kept": [one.to_dict() for one in self.kept],
             "skipped": [one._asdict() for one in self.skipped],
             "warnings": list(self.warnings),
             "samples": [chunk.to_dict() for chunk in self.samples],

@@ -8,20 +8,22 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
 from context_engine.core.chunking import DEFAULT_STRATEGIES
 from context_engine.core.models import Chunk, Notice, NoticeCode, SourceSpec
-from context_engine.core.protocols import Sink
-from context_engine.errors import InvalidRequest, nearest
+from context_engine.core.protocols import FileTrackingSink, Sink
+from context_engine.errors import InvalidRequest, SourceError, nearest
 from context_engine.ingest.assignment import Assignment, assign
-from context_engine.ingest.documents import PreparedDocument, chunks_of
+from context_engine.ingest.documents import CutBy, PreparedDocument, chunks_of
 from context_engine.ingest.file_names import shown_name
 from context_engine.ingest.folder import files_of, names_of
 from context_engine.ingest.loaded_document import Skipped
+from context_engine.ingest.prune import MOST_UNCONFIRMED, FolderScan, plan_prune
 from context_engine.ingest.reading import CutDocument, FileJob, IngestOptions, prepared
-from context_engine.ingest.report import IngestReport, RefusedDocument, documents
+from context_engine.ingest.report import DocumentKey, IngestReport, KeptDocuments, RefusedDocument, documents
 from context_engine.ingest.scan_cache import ScanCache, ScannedDocument, ScannedFile
 from context_engine.ingest.workers import Item, read_all
 
@@ -30,6 +32,7 @@ __all__ = ["IngestOptions", "Progress", "RefusingSink", "ingest"]
 logger = logging.getLogger(__name__)
 
 MOST_SAMPLES: Final = 5
+_GONE: Final = "no longer in the folder: if it holds all of the source, run again with --prune to remove them"
 _NO_RULE: Final = "no rule includes it: add one to a source's documents, or name the source (--source)"
 
 
@@ -55,6 +58,7 @@ def ingest(
     source_id: str | None = None,
     options: IngestOptions | None = None,
     prune: bool = False,
+    allow_empty: bool = False,
     dry_run: bool = False,
     progress: Progress | None = None,
     memory: ScanCache | None = None,
@@ -70,28 +74,37 @@ def ingest(
         sink: where chunks go.
         source_id: put every supported file into this one of the sources, whatever the rules say.
         options: how documents are cut and written.
-        prune: remove a source's documents that the folder no longer holds. A source is left alone when one of its
-            files or any folder could not be read, or when the folder holds none of its documents.
+        prune: remove a source's documents that the folder no longer holds. Kept are those of a file that could not be
+            read and those below a folder that could not be listed; and all of a source, if they are more than a few,
+            where the folder holds nothing of it any more. Without it the report says what it would remove.
+        allow_empty: with `prune`: a source of which the folder holds nothing may lose all of its documents.
         dry_run: write nothing.
         progress: told of each file.
         memory: files that it knows as unchanged are not read.
 
     Raises:
-        InvalidRequest: the path does not exist, `source_id` is not among the sources, or `prune` with a single file.
+        InvalidRequest: the path does not exist, `source_id` is not among the sources, `prune` with a single file, or
+            `allow_empty` without `prune`.
         StoreError: the sink cannot write; what was committed before stays.
     """
     place = Path(path)
     wanted = (specs,) if isinstance(specs, SourceSpec) else tuple(specs)
     _check(place, wanted, source_id, prune)
+    if allow_empty and not prune:
+        raise InvalidRequest("allow_empty says what prune may do (--prune --allow-empty): give both, or neither")
     run = _Run(wanted, sink, options or IngestOptions(), dry_run)
     started = time.monotonic()
     root = place if place.is_dir() else place.resolve().parent
-    files = list(files_of(place, run.unread, run.linked)) if place.is_dir() else [place]
+    files = list(files_of(place, run.unlisted, run.linked)) if place.is_dir() else [place]
     jobs = [_job(file, root, wanted, source_id, alone=not place.is_dir()) for file in files]
+    run.scan.listed.update(job.names[0] for job in jobs)
     _read_files(jobs, run, memory, progress or _no_progress)
     run.commit()
+    of = wanted if source_id is None else [spec for spec in wanted if spec.id == source_id]
     if prune:
-        run.prune(wanted if source_id is None else [spec for spec in wanted if spec.id == source_id])
+        run.prune(of, allow_empty=allow_empty)
+    elif place.is_dir():
+        run.report_gone(of)
     run.commit()
     if memory and not dry_run:
         memory.save(root)
@@ -160,8 +173,10 @@ class _Run:
     skipped: dict[Skipped, None] = field(default_factory=dict)  # in order, each once
     notices: list[Notice] = field(default_factory=list)
     untyped: Counter[tuple[str, NoticeCode, str]] = field(default_factory=Counter)  # of a source: code and reason
+    cut_by: Counter[CutBy] = field(default_factory=Counter)
     samples: list[Chunk] = field(default_factory=list)
-    broken: set[str] = field(default_factory=set)
+    scan: FolderScan = field(default_factory=FolderScan)
+    kept: list[KeptDocuments] = field(default_factory=list)
     before: dict[str, Mapping[tuple[str, str], str]] = field(default_factory=dict)
     seen: dict[str, dict[tuple[str, str], str]] = field(default_factory=dict)
     written: dict[tuple[str, str, str], int] = field(default_factory=dict)  # chunks, where a sink may refuse
@@ -180,6 +195,7 @@ class _Run:
             self.seen.setdefault(one.source_id, {})[one.document_id, one.version] = one.place
         self.documents += len(documents)
         self.unchanged += len(documents)
+        self.cut_by.update(one.cut_by for one in documents)
         self.notices += held.notices
         self.untyped.update({(source_id, code, reason): count for source_id, code, reason, count in held.untyped})
         return True
@@ -194,46 +210,53 @@ class _Run:
             if isinstance(item, CutDocument):
                 made += self._document(item)
             else:
-                self._skip(*item)
+                self._unread(job.names[0], *item)
         if len(self.skipped) > left:
             return None
         more = [(*key, count) for key, count in (self.untyped - untyped).items()]
         return ScannedFile(made, self.notices[noticed:], more)
 
-    def unread(self, error: OSError, root: Path) -> None:
-        """Report a folder that cannot be listed; whose documents it holds is not known, so every source is broken."""
+    def unlisted(self, error: OSError, root: Path) -> None:
+        """Report a folder that cannot be listed: what it holds is not known."""
         folder = Path(error.filename or root)
         shown = shown_name(folder.relative_to(root).as_posix() if folder.is_relative_to(root) else folder)
-        reason = f"the folder cannot be read: {error.strerror or error}"
-        for spec in self.specs:
-            self._skip(spec.id, Skipped(shown, reason))
+        self.scan.closed.add(shown)
+        self._skip(Skipped(shown, f"the folder cannot be read: {error.strerror or error}"))
 
     def linked(self, shown: str) -> None:
         """Report a folder that is a link."""
-        self.skipped[Skipped(shown, "is a link to a folder, which is not followed", error=False)] = None
+        self.scan.closed.add(shown)
+        self._skip(Skipped(shown, "is a link to a folder, which is not followed", error=False))
 
-    def _skip(self, source_id: str, skipped: Skipped) -> None:
+    def _unread(self, file: str, source_id: str, skipped: Skipped) -> None:
+        """Report what of a file gave no document to a source."""
+        if skipped.error:
+            self.scan.unread.setdefault(source_id, set()).add(file)
+        self._skip(skipped)
+
+    def _skip(self, skipped: Skipped) -> None:
         self.skipped[skipped] = None
         if skipped.error:
-            self.broken.add(source_id)
             logger.warning("skipped %s", skipped)
 
     def _document(self, cut: CutDocument) -> list[ScannedDocument]:
         taker, document, chunks = cut
         seen, loaded = self.seen.setdefault(taker.source_id, {}), document.loaded
-        if not document.named and (document.document_id, document.version) in seen:
+        key = (document.document_id, document.version)
+        if not document.named and (key in seen or self._is_unread(taker.source_id, key)):
             document, chunks = prepared(taker, loaded, self.options, loaded.place), None
         key = (document.document_id, document.version)
         if key in seen:
             name = f"{key[0]!r} version {key[1]!r}" if key[1] else repr(key[0])
             reason = f"document {name} is already in {seen[key]}: give it another document_id or version"
-            self._skip(taker.source_id, Skipped(loaded.path, reason, loaded.line))
+            self._skip(Skipped(loaded.path, reason, loaded.line))
             return []
         seen[key] = loaded.place
         self._report_document(taker, document, seen[key])
         self.documents += 1
         self._write(taker.source_id, key, document, chunks)
-        return [ScannedDocument(taker.source_id, *key, document.content_hash, seen[key])]
+        self.cut_by[document.cut_by] += 1
+        return [ScannedDocument(taker.source_id, *key, document.content_hash, seen[key], document.cut_by)]
 
     def _report_document(self, taker: Assignment, document: PreparedDocument, place: str) -> None:
         """Note what is reported of a document: what could not be read of it, and a type that is not known."""
@@ -243,9 +266,11 @@ class _Run:
         doc_type = document.base.doc_type or "default"
         table = DEFAULT_STRATEGIES if self.options.strategies is None else self.options.strategies
         if doc_type not in table:
-            problem = f"doc_type {doc_type!r} is not in the chunking table: cut as 'default'"
+            shown = document.structure if document.cut_by != "windows" else None
+            how = f"as its structure shows ({shown.reason})" if shown else "as 'default'"
+            problem = f"doc_type {doc_type!r} is not in the chunking table: cut {how}"
             self.notices.append(Notice(NoticeCode.DOC_TYPE_UNKNOWN, place, problem, {"doc_type": doc_type}))
-        if taker.rule is None and doc_type == "default":
+        if taker.rule is None and doc_type == "default" and document.cut_by == "windows":
             reason = "no rule gives a type: cut as 'default'"
             self.untyped[taker.source_id, NoticeCode.DOC_TYPE_ASSUMED, reason] += 1
         if taker.rule is not None and taker.rule.otherwise:
@@ -273,21 +298,46 @@ class _Run:
         if self.uncommitted >= self.options.batch:
             self.commit()
 
-    def prune(self, specs: Sequence[SourceSpec]) -> None:
-        """Remove what the sources hold and this run did not see."""
+    def prune(self, specs: Sequence[SourceSpec], *, allow_empty: bool) -> None:
+        """Remove what the sources hold and the folder no longer does."""
         for spec in specs:
-            gone = sorted(set(self.sink.documents(spec.id)) - set(self.seen.get(spec.id, {})))
-            if not gone:
-                continue
-            if spec.id in self.broken or not self.seen.get(spec.id):
-                why = "some files could not be read" if spec.id in self.broken else "the folder holds none of it"
-                kept = f"{documents(len(gone))} not removed, because {why}"
-                self.notices.append(Notice(NoticeCode.NOT_PRUNED, f"source {spec.id}", kept, {"count": len(gone)}))
-                continue
-            self.removed += len(gone)
-            for key in () if self.dry_run else gone:
+            held = self.sink.documents(spec.id)
+            seen = self.seen.get(spec.id, {})
+            few = len(held) <= MOST_UNCONFIRMED and any(self.seen.values())
+            removed, kept = plan_prune(
+                spec.id,
+                held.keys() - seen.keys(),
+                partial(self._file_of, spec.id),
+                self.scan,
+                emptied=not seen,
+                confirmed=allow_empty or few,
+            )
+            self.kept += kept
+            self.removed += len(removed)
+            for key in () if self.dry_run else removed:
                 self.sink.delete(spec.id, *key)
                 self.uncommitted += 1
+
+    def report_gone(self, specs: Sequence[SourceSpec]) -> None:
+        """Note what `prune` would remove."""
+        for spec in specs:
+            try:
+                gone = self.sink.documents(spec.id).keys() - self.seen.get(spec.id, {}).keys()
+            except SourceError as error:  # nothing was to be written to it
+                logger.info("what source %s holds is not known: %s", spec.id, error)
+                continue
+            file_of = partial(self._file_of, spec.id)
+            removable, _ = plan_prune(spec.id, gone, file_of, self.scan, emptied=False, confirmed=True)
+            if removable:
+                self.kept.append(KeptDocuments(spec.id, NoticeCode.DOCUMENTS_GONE, _GONE, removable))
+
+    def _file_of(self, source_id: str, key: DocumentKey) -> str | None:
+        return self.sink.file_of(source_id, *key) if isinstance(self.sink, FileTrackingSink) else None
+
+    def _is_unread(self, source_id: str, key: DocumentKey) -> bool:
+        """Whether a document that is held came from a file that could not be read now; its id is not free."""
+        unread = self.scan.unread.get(source_id)
+        return bool(unread) and key in self.before[source_id] and self._file_of(source_id, key) in unread
 
     def commit(self) -> None:
         """Make durable what was written since the last commit."""
@@ -311,7 +361,9 @@ class _Run:
             removed=self.removed,
             refused=refused,
             skipped=tuple(self.skipped),
-            notices=(*self.notices, *self._untyped()),
+            notices=(*self.notices, *self._untyped(), *(one.notice() for one in self.kept)),
+            kept=tuple(self.kept),
+            cut_by=dict(self.cut_by),
             samples=tuple(self.samples),
             elapsed_s=elapsed_s,
             dry_run=self.dry_run,

@@ -15,7 +15,7 @@ from datetime import date
 from typing import ClassVar
 
 from context_engine.core.models import Chunk, SourceQuery
-from context_engine.core.protocols import Sink, Source
+from context_engine.core.protocols import FileTrackingSink, Sink, Source
 
 __all__ = ["SinkContract"]
 
@@ -50,6 +50,7 @@ class SinkContract:
                 position=number,
                 authority_tier=4,
                 effective_from=date(2025, 6, 30),
+                metadata={"source_file": f"notes/{text.split()[0]}.md"},
             )
             for number, text in enumerate(texts)
         ]
@@ -118,6 +119,15 @@ class SinkContract:
         assert chunk.content == "A1 approval limit of five million"
         assert (chunk.document_id, chunk.title) == ("A1", "Limits")
         assert (chunk.authority_tier, chunk.effective_from) == (4, date(2025, 6, 30)), "a document's claims are kept"
+
+    def test_tells_the_file_of_a_document_if_it_knows_the_files(self) -> None:
+        with self.open_sink() as sink:
+            self.put(sink, "A1", "hash-1", "approval limit of five million", "approval by the committee")
+            sink.commit()
+        with self.open_sink() as sink:
+            if isinstance(sink, FileTrackingSink):
+                assert sink.file_of(self.source_id, "A1", "") == "notes/A1.md"
+                assert sink.file_of(self.source_id, "A1", "2.0") is None, "that version was never there"
 
     def found(self, text: str) -> list[Chunk]:
         """Return what a search finds, by chunk id."""

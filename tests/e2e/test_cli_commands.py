@@ -78,6 +78,26 @@ def test_ingest_again_replaces_what_changed_and_prune_removes_what_is_gone(bank:
     assert "12 hours" in ok("search", "loss event report", "-d", "ORM", "--json")["chunks"][0]["content"]
 
 
+def test_a_deleted_document_is_said_with_the_command_that_removes_it_and_is_not_found_after(bank: Path) -> None:
+    for number in (1, 2):
+        (bank / f"documents/p{number}.md").write_text(f"# Policy {number}\n\nThe pigeonhole rule number {number}.\n")
+    ok("ingest", "documents", "-d", "ORM")
+    (bank / "documents/p1.md").unlink()
+    (bank / "documents/p2.md").write_text("")
+    (bank / "documents/bad.md").write_bytes(b"a\nb\x00")
+    result = run("ingest", "documents", "-d", "ORM")
+    assert "gone, but kept 2" in " ".join(result.stdout.split())
+    command = "context-engine ingest documents --domain ORM --prune"
+    assert f"  {command}\n" in result.stdout
+    assert "pigeonhole" in ok("search", "pigeonhole rule", "-d", "ORM", "--json")["chunks"][0]["content"]
+    result = run(*command.split()[1:], "--json")
+    report = json.loads(result.stdout)
+    assert (result.exit_code, report["removed"], report["kept"], report["commands"]) == (3, 2, [], [])
+    assert [one["path"] for one in report["skipped"] if one["error"]] == ["bad.md"]
+    found = json.loads(run("search", "pigeonhole rule", "-d", "ORM", "--json").stdout)
+    assert not any("pigeonhole" in chunk["content"] for chunk in found["chunks"])
+
+
 def test_a_dry_run_writes_nothing(bank: Path) -> None:
     text = ok("ingest", "documents", "-d", "ORM", "--dry-run")
     assert "documents" in text

@@ -49,7 +49,8 @@ def test_the_demo_is_not_built_for_a_domain_it_does_not_have(tmp_path: Path) -> 
 def test_the_readme_command_gives_a_ranked_table() -> None:
     result = search(QUERY, "--domain", "NPA")
     assert result.exit_code == 0
-    rows = [line.split() for line in result.stdout.splitlines() if re.match(r" *\d+ +[▪·]{3} (strong|fair|weak) ", line)]
+    row = re.compile(r" *\d+ +[▪·]{3} (strong|fair|weak) ")
+    rows = [line.split() for line in result.stdout.splitlines() if row.match(line)]
     assert [int(row[0]) for row in rows] == list(range(1, len(rows) + 1))
     assert 1 <= len(rows) <= 8
     assert rows[0][1:3] == ["▪▪▪", "strong"]

@@ -155,6 +155,37 @@ def test_prune_takes_out_what_the_folder_lost(bank: Path, dify: FakeDify) -> Non
     assert len(dify.documents("procedures")) == 1
 
 
+def test_a_file_that_cannot_be_read_keeps_its_own_document_in_dify_alone(bank: Path, dify: FakeDify) -> None:
+    """Another machine may run it next time: which file a document came from stands in Dify."""
+    run("--to", "dify")
+    (bank / "docs/sops/a.md").unlink()
+    (bank / "docs/sops/b.md").write_bytes(b"a\nb\x00")
+    (bank / "docs/sops/c.md").write_text("# Review\n\n## 1 Scope\n\nEvery product.\n")
+    for memory in bank.glob("data/files-*.json"):
+        memory.unlink()
+    result = run("--to", "dify", "--prune", "--json")
+    report = json.loads(result.stdout)
+    assert (result.exit_code, report["removed"], report["added"]) == (3, 1, 1)
+    assert [(one["reason"], one["documents"]) for one in report["kept"]] == [
+        ("not_pruned", [{"document_id": "b", "version": ""}])
+    ]
+    assert report["commands"] == ["context-engine ingest docs --domain BANK --to dify --prune"]
+    assert sorted(one.name.split(" ")[0] for one in dify.documents("procedures")) == ["Closing", "Review"]
+
+
+def test_a_folder_that_is_not_mounted_empties_no_dataset(bank: Path, dify: FakeDify) -> None:
+    run("--to", "dify")
+    for file in (bank / "docs").rglob("*.md"):
+        file.unlink()
+    result = run("--to", "dify", "--prune", "--json")
+    report = json.loads(result.stdout)
+    assert (result.exit_code, report["removed"], len(dify.documents("procedures"))) == (3, 0, 2)
+    assert report["commands"] == ["context-engine ingest docs --domain BANK --to dify --prune --allow-empty"]
+    result = run("--to", "dify", "--prune", "--allow-empty", "--json")
+    assert (result.exit_code, json.loads(result.stdout)["removed"]) == (0, 2)
+    assert dify.documents("procedures") == []
+
+
 @pytest.mark.wording
 def test_each_target_takes_its_own_sources(bank: Path) -> None:
     report = json.loads(run("--json").stdout)

@@ -18,6 +18,7 @@ from context_engine.apps.cli.calibration import print_calibrations
 from context_engine.apps.cli.console import error_line, note, out, print_json
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
 from context_engine.apps.cli.domain_option import only_domain, with_domain
+from context_engine.apps.cli.ingest_next import next_commands
 from context_engine.apps.cli.ingest_report import print_report
 from context_engine.apps.cli.ingest_target import noting_sleep, target_sources
 from context_engine.apps.cli.progress import progress_bar
@@ -51,10 +52,25 @@ class _Order:
     to: str
     source_id: str | None
     prune: bool
+    allow_empty: bool
     dry_run: bool
     force: bool
     repair: bool
     jobs: int
+    location: ConfigLocation
+
+    def arguments(self) -> list[str]:
+        """Return what was given to the command, but for how it prunes and reports."""
+        at = self.location
+        named = (
+            ("--domain", self.domain),
+            ("--to", self.to if self.to != "local" else None),
+            ("--source", self.source_id),
+            ("--config-dir", at.config_dir),
+            ("--data-dir", at.data_dir),
+            ("--stage", at.stage),
+        )
+        return [str(self.path), *(part for name, value in named if value is not None for part in (name, value))]
 
 
 @click.command(epilog=EPILOG)
@@ -70,6 +86,11 @@ class _Order:
 )
 @click.option("--source", "source_id", metavar="ID", help="Put every file into this source, whatever the rules say.")
 @click.option("--prune", is_flag=True, help="Remove documents that the folder no longer holds.")
+@click.option(
+    "--allow-empty",
+    is_flag=True,
+    help="With --prune: a source of which the folder holds nothing any more may lose all of its documents.",
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be done and show some chunks; write nothing.")
 @click.option("--force", is_flag=True, help="Read every file, also those whose size and time did not change.")
 @click.option(
@@ -94,6 +115,7 @@ def ingest(
     to: str,
     source_id: str | None,
     prune: bool,
+    allow_empty: bool,
     dry_run: bool,
     force: bool,
     repair: bool,
@@ -103,18 +125,20 @@ def ingest(
 ) -> None:
     """Cut the documents of PATH into chunks and write them to the embedded knowledge base, or to Dify.
 
-    Read are Markdown, plain text, RTF, messages (EML), JSON, JSONL and CSV, and with the extra 'documents' DOCX, PPTX,
-    ODT, XLSX, PDF and HTML. Old DOC, XLS and PPT files are read where LibreOffice is installed.
+    Read are Markdown, plain text, templates of both (ERB, TMPL), RTF, messages (EML), JSON, JSONL and CSV, and with
+    the extra 'documents' DOCX, PPTX, ODT, XLSX, PDF and HTML. Old DOC, XLS and PPT files are read where LibreOffice is
+    installed. Each is cut along its structure, unless a type is declared; 'context-engine chunk FILE' shows how.
 
     What did not change is left alone, so a run that was broken off is run again. A file whose size and time of change
     are those of the last run is not even read; --force reads it. Exit code 3: some files or folders could not be read,
-    or some documents do not stand in Dify as they should; the next run goes on with them.
+    a source was not pruned because the folder holds nothing of it any more, or some documents do not stand in Dify as
+    they should; the next run goes on with them.
     """
     context = open_context(location, build_demo=False)
     if context.demo:
         raise ConfigError("there is no domain of your own to ingest for. Write one with 'context-engine init DIR'.")
     domain = only_domain(context.setup.registry, domain)
-    order = _Order(Path(path), domain, to, source_id, prune, dry_run, force, repair, jobs)
+    order = _Order(Path(path), domain, to, source_id, prune, allow_empty, dry_run, force, repair, jobs, location)
     if watch:
         _watch(context, order, as_json=as_json)
         return
@@ -145,18 +169,19 @@ def _once(context: CliContext, order: _Order, *, as_json: bool) -> bool:
     written = report.added + report.replaced
     wrote = sink.report(written) if isinstance(sink, ReportingSink) else SinkReport(order.to)
     use = models.embedder_use()
+    commands = next_commands(report, order.arguments())
     if as_json:
-        shown = {**report.to_dict(), "to": order.to}
+        shown = {**report.to_dict(), "to": order.to, "commands": commands}
         shown |= {order.to: wrote.published} if wrote.published is not None else {}
         shown |= {"embedder": use.to_dict()} if use is not None else {}
         shown |= {"calibrations": [one.to_dict() for one in calibrated]} if calibrated else {}
         print_json(json.dumps(shown, ensure_ascii=False))
     else:
-        print_report(out(), report, wrote)
+        print_report(out(), report, wrote, commands)
         if use is not None:
             note(str(use))
         print_calibrations(calibrated)
-    return not report.errors and not report.refused and not wrote.problems
+    return not report.errors and not report.refused and not wrote.problems and not report.emptied
 
 
 def _calibrated(context: CliContext, models: Models, domain: str) -> list[DomainCalibration]:
@@ -200,8 +225,9 @@ def _run(context: CliContext, order: _Order, specs: Sequence[SourceSpec], sink: 
         with progress_bar("Ingesting …") as progress:
             return run(
                 order.path, specs, sink,
-                source_id=order.source_id, options=options, prune=order.prune, dry_run=order.dry_run,
-                progress=progress, memory=ScanCache(context.data_dir / f"files-{order.to}.json", force=order.force),
+                source_id=order.source_id, options=options, dry_run=order.dry_run, progress=progress,
+                prune=order.prune, allow_empty=order.allow_empty,
+                memory=ScanCache(context.data_dir / f"files-{order.to}.json", force=order.force),
             )  # fmt: skip
     except SourceError:
         note("What was written stays: run the command again to go on.")

@@ -16,7 +16,8 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
 from context_engine.apps.cli.console import clean
-from context_engine.apps.cli.snippet import query_marks, without_markup
+from context_engine.apps.cli.snippet import query_marks
+from context_engine.core.text import without_html
 
 __all__ = ["passage_html"]
 
@@ -30,7 +31,7 @@ def passage_html(content: str, query: str) -> str:
         content: the chunk's text, plain or Markdown.
         query: words match by their stems, as the search itself does.
     """
-    text = clean(without_markup(content))
+    text = clean(without_html(content))
     return str(_markdown().render(text, {"query": query}))
 
 

@@ -5,26 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from html import unescape
 from typing import Final, NamedTuple
 
-from context_engine.core.text import terms
+from context_engine.core.text import terms, without_markup
 
-__all__ = ["Snippet", "query_marks", "readable", "snippet", "without_markup"]
+__all__ = ["Snippet", "query_marks", "readable", "snippet"]
 
 _HEADING: Final = re.compile(r"^[ \t]*#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
 _BULLET: Final = re.compile(r"^[ \t]*[-*+][ \t]+", re.MULTILINE)
 _RULE: Final = re.compile(r"^[ \t]*\|?[ \t]*:?-{2,}[-:| \t]*$", re.MULTILINE)
 _CELLS: Final = re.compile(r"[ \t]*\|[ \t]*")
-_EMPHASIS: Final = re.compile(r"(\*\*|__|`)(?=\S)(.+?)(?<=\S)\1")
-_TEMPLATING: Final = re.compile(r"<%.{0,2000}?%>|\{%.{0,2000}?%\}", re.DOTALL)
-_HTML: Final = re.compile(
-    r"<!--.{0,2000}?-->|</?(?:a|abbr|b|br|center|div|em|figure|font|hr|i|img|p|small|span|strong|sub|sup|u)\b[^<>\n]{0,500}>",
-    re.IGNORECASE | re.DOTALL,
-)
-_TARGET: Final = r"\((?:<[^<>\n]*>|[^()\s]*(?:\([^()\s]*\)[^()\s]*)*)(?:[ \t]+(?:\"[^\"\n]*\"|'[^'\n]*'))?\)"
-_LINK: Final = re.compile(rf"!?\[([^\[\]\n]*)\](?:{_TARGET}|\[[^\[\]\n]*\])")
-_DEFINITION: Final = re.compile(r"^[ \t]{0,3}\[[^\[\]\n]+\]:[ \t]+\S+[^\n]*$", re.MULTILINE)
+_TARGET: Final = re.compile(r"^ {0,3}\[(?!\^)[^\[\]\n]{1,200}\]:[ \t]+\S.*$", re.MULTILINE)
 _CJK: Final = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _UNIT: Final = re.compile(rf"[{_CJK}]|[^\s{_CJK}]+")
 _IS_CJK: Final = re.compile(rf"[{_CJK}]")
@@ -52,24 +43,15 @@ class _Unit(NamedTuple):
 
 
 def readable(content: str) -> str:
-    """Return the text on one line, without the signs of Markdown and the targets of its links.
+    """Return the text on one line as a reader sees it: without Markdown, HTML, templating tags and targets of links.
 
-    >>> readable("# 4 Criteria\\n\\nA **new** product.\\n\\n| a | b |\\n|---|---|\\n| 1 | 2 |")
+    >>> readable("# 4 Criteria\\n\\nA **new** [product](https://b.example/p).\\n\\n| a | b |\\n|---|---|\\n| 1 | 2 |")
     '4 Criteria — A new product. a · b 1 · 2'
     """
-    text = _HEADING.sub(r"\1 —", _LINK.sub(r"\1", _DEFINITION.sub("", without_markup(content))))
+    text = _HEADING.sub(r"\1 —", _TARGET.sub("", content))
     text = _BULLET.sub("• ", _RULE.sub("", text))
     lines = (_CELLS.sub(" · ", line).strip(" ·") for line in text.splitlines())
-    return _EMPHASIS.sub(r"\2", " ".join(" ".join(lines).split())).removesuffix(" —")
-
-
-def without_markup(content: str) -> str:
-    """Return Markdown without the HTML and the templating tags in it; entities become their characters.
-
-    >>> without_markup('# <a name="s5"></a>5 Keys &amp; locks')
-    '# 5 Keys & locks'
-    """
-    return unescape(_HTML.sub("", _TEMPLATING.sub("", content)))
+    return without_markup(" ".join(" ".join(lines).split())).removeprefix("— ").removesuffix(" —")
 
 
 def query_marks(text: str, query: str) -> tuple[tuple[int, int], ...]:

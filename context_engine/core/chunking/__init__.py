@@ -25,12 +25,14 @@ number), `heading` (with its number), `chunk_index` (from 0) and `created_at`. S
 and character span also stand on the chunk itself. BOOKKEEPING_KEYS are those that no search should read as words.
 """
 
+from context_engine.core.chunking.contents import ContentsTable, contents_of, without_contents
 from context_engine.core.chunking.cut import CHUNKER_VERSION, cut
 from context_engine.core.chunking.definitions import defined_terms, is_glossary
 from context_engine.core.chunking.fields import field_pieces, field_spans, record_text
 from context_engine.core.chunking.fixed import fixed_pieces
+from context_engine.core.chunking.heading import Heading
 from context_engine.core.chunking.keys import BOOKKEEPING_KEYS
-from context_engine.core.chunking.outline import OutlineSection, outline, section_title
+from context_engine.core.chunking.outline import OutlineSection, headings, outline, section_title
 from context_engine.core.chunking.piece import Count, Piece
 from context_engine.core.chunking.sections import section_pieces
 from context_engine.core.chunking.strategy import (
@@ -40,17 +42,25 @@ from context_engine.core.chunking.strategy import (
     get_profile,
     get_strategy,
     read_strategies,
+    strategy_for,
 )
+from context_engine.core.chunking.structure import RECORD, StructureKind, TextStructure, structure_of
 
 __all__ = [
     "BOOKKEEPING_KEYS",
     "CHUNKER_VERSION",
     "DEFAULT_STRATEGIES",
     "PROFILES",
+    "RECORD",
     "ChunkingStrategy",
+    "ContentsTable",
     "Count",
+    "Heading",
     "OutlineSection",
     "Piece",
+    "StructureKind",
+    "TextStructure",
+    "contents_of",
     "cut",
     "defined_terms",
     "field_pieces",
@@ -58,10 +68,14 @@ __all__ = [
     "fixed_pieces",
     "get_profile",
     "get_strategy",
+    "headings",
     "is_glossary",
     "outline",
     "read_strategies",
     "record_text",
     "section_pieces",
     "section_title",
+    "strategy_for",
+    "structure_of",
+    "without_contents",
 ]

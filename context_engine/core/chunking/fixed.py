@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from itertools import takewhile
 
+from context_engine.core.chunking.contents import ContentsTable, between, without_contents
 from context_engine.core.chunking.outline import OutlineSection, outline
 from context_engine.core.chunking.pack import fit, pack
 from context_engine.core.chunking.piece import Count, Piece
@@ -13,7 +15,9 @@ from context_engine.core.chunking.spans import atoms
 __all__ = ["fixed_pieces"]
 
 
-def fixed_pieces(text: str, size: int, overlap: int, count: Count) -> list[Piece]:
+def fixed_pieces(
+    text: str, size: int, overlap: int, count: Count, contents: Sequence[ContentsTable] = ()
+) -> list[Piece]:
     """Return windows of at most `size` tokens, each as full as its sentences, rows and items allow.
 
     The section and the heading path of a window are those that hold for all of it.
@@ -23,10 +27,15 @@ def fixed_pieces(text: str, size: int, overlap: int, count: Count) -> list[Piece
         size: most tokens of a piece.
         overlap: most tokens that a window repeats from the one before; whole sentences, items or rows.
         count: counts tokens.
+        contents: tables of contents, which stand in no window and which no window reaches over.
     """
-    sections = outline(text)
+    sections = outline(without_contents(text, contents))
     starts = [section.start for section in sections]
-    spans = pack(text, fit(text, atoms(text, 0, len(text)), size, count), size, overlap, count, keep_blocks=False)
+    spans = [
+        span
+        for start, end in between(contents, 0, len(text))
+        for span in pack(text, fit(text, atoms(text, start, end), size, count), size, overlap, count, keep_blocks=False)
+    ]
     pieces: list[Piece] = []
     for position, (start, end) in enumerate(spans):
         inside = sections[bisect_right(starts, start) - 1 : bisect_left(starts, end)]

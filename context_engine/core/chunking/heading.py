@@ -1,4 +1,8 @@
-"""Lines of a text, and the headings among them that Markdown marks."""
+"""Lines of a text, and the headings among them that Markdown or HTML marks.
+
+A heading is what a reader sees of it: `## <a name="s4"></a>4 Limits &amp; waivers {#limits}` is "4 Limits & waivers".
+One that holds nothing but a placeholder or a templating tag (`# <%= title %>`) says nothing, and is none.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,15 @@ from typing import Final, NamedTuple
 
 from context_engine.core.chunking.labels import label_of
 from context_engine.core.chunking.spans import lines
+from context_engine.core.text.markup import PLACEHOLDER, without_markup
 
 __all__ = ["Heading", "TextLine", "marked_headings", "text_lines"]
 
 _FENCES: Final = ("```", "~~~")
 _ATX: Final = re.compile(r" {0,3}(#{1,6})[ \t]+([^\s#].*)")
+_HTML: Final = re.compile(r"[ \t]{0,8}<h([1-6])\b[^<>]{0,300}>(.{1,800})</h\1>[ \t]*$", re.IGNORECASE)
 _SETEXT: Final = re.compile(r" {0,3}(=+|-{3,})[ \t]*$")
+_CLOSING: Final = re.compile(r"[ \t]+#+[ \t]*$")
 _STOPS: Final = tuple(".!?。！？")
 _NO_TITLE: Final = ("|", "-", ">")
 _MOST_HEADING: Final = 1000  # a longer line is a paragraph; every chunk below a heading carries the heading
@@ -28,6 +35,7 @@ class Heading(NamedTuple):
         rank: smaller stands above larger; comparable within one document.
         label: the section's number ("4.2.1", "Article 5"), None where it has none.
         text: the heading as it reads; the label alone where the line goes on as a paragraph.
+        marked: whether Markdown or HTML says that it is one.
     """
 
     start: int
@@ -35,6 +43,7 @@ class Heading(NamedTuple):
     rank: int
     label: str | None
     text: str
+    marked: bool = False
 
 
 class TextLine(NamedTuple):
@@ -80,16 +89,23 @@ def marked_headings(rows: Sequence[TextLine]) -> dict[int, Heading]:
     for row, below in zip(rows, [*rows[1:], None]):
         if len(row.text) > _MOST_HEADING:
             continue
+        heading = None
         if atx := _ATX.match(row.text):
-            out[row.start] = _marked(row, row.end, len(atx[1]), atx[2])
+            heading = _marked(row, row.end, len(atx[1]), atx[2])
+        elif html := _HTML.match(row.text):
+            heading = _marked(row, row.end, int(html[1]), html[2])
         elif below and row.opens and row.below and not row.text.lstrip().startswith(_NO_TITLE):
             rule = _SETEXT.match(below.text)
-            if rule:
-                out[row.start] = _marked(row, below.end, 1 if rule[1][0] == "=" else 2, row.text)
+            heading = _marked(row, below.end, 1 if rule[1][0] == "=" else 2, row.text) if rule else None
+        if heading:
+            out[row.start] = heading
     return out
 
 
-def _marked(row: TextLine, body: int, rank: int, text: str) -> Heading:
-    bare = text.rstrip("# \t").strip("*_ \t") or text
-    label = label_of(bare)
-    return Heading(row.start, body, rank, label.text if label and label.kind != "letter" else None, bare)
+def _marked(row: TextLine, body: int, rank: int, text: str) -> Heading | None:
+    said = without_markup(_CLOSING.sub("", text)).strip("*_ \t")
+    if not any(map(str.isalnum, PLACEHOLDER.sub("", said))):
+        return None if not said or PLACEHOLDER.search(said) else Heading(row.start, body, rank, None, said, marked=True)
+    label = label_of(said)
+    number = label.text if label and label.kind != "letter" else None
+    return Heading(row.start, body, rank, number, said, marked=True)

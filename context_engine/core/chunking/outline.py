@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from context_engine.core.chunking.heading import Heading, marked_headings, text_lines
 from context_engine.core.chunking.labels import extends, label_of
 from context_engine.core.chunking.unmarked import all_headings
+from context_engine.core.text.markup import has_words
 
 __all__ = ["OutlineSection", "headings", "outline", "section_title"]
 
@@ -28,13 +30,14 @@ class OutlineSection(NamedTuple):
 
 
 def outline(text: str) -> list[OutlineSection]:
-    """Return the sections of a text, in order and without a gap.
+    """Return the sections of a text, in order and without a gap; what stands above the first heading and holds no word
+    (an anchor, a rule) belongs to that section.
 
     A heading belongs below the heading whose number its own continues, else below the last one of higher rank.
     """
     found = headings(text)
     first = found[0].start if found else len(text)
-    out = [OutlineSection(0, first, None, (), 0)] if not found or text[:first].strip() else []
+    out = [OutlineSection(0, first, None, (), 0)] if not found or has_words(text[:first]) else []
     above: list[Heading] = []
     for number, heading in enumerate(found):
         above = [*_parents(above, heading), heading]
@@ -44,7 +47,8 @@ def outline(text: str) -> list[OutlineSection]:
     return out
 
 
-def headings(text: str) -> list[Heading]:
+@lru_cache(maxsize=1)  # asked for by the structure, the title and the cutting of one text
+def headings(text: str) -> tuple[Heading, ...]:
     """Return the headings of a text in order.
 
     Where the text has Markdown headings, a plain line counts as one only if its number continues theirs ("4.1" below
@@ -53,7 +57,7 @@ def headings(text: str) -> list[Heading]:
     rows = list(text_lines(text))
     marked = marked_headings(rows)
     plain = len(marked) < 2 and not any(heading.label for heading in marked.values())
-    return all_headings(rows, marked, weak=plain)
+    return tuple(all_headings(rows, marked, weak=plain))
 
 
 def section_title(path: Sequence[str]) -> str | None:

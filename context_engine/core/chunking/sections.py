@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from typing import Final
 
+from context_engine.core.chunking.contents import ContentsTable, between, without_contents
 from context_engine.core.chunking.outline import OutlineSection, outline
 from context_engine.core.chunking.pack import fit, pack
 from context_engine.core.chunking.piece import Count, Piece
 from context_engine.core.chunking.spans import Span, atoms, stripped
+from context_engine.core.text.markup import has_words
 
 __all__ = ["section_pieces"]
 
@@ -17,7 +19,9 @@ _TINY: Final = 32  # a section of at most 1/32 of a piece is tiny: a rule of one
 _JOINED: Final = 8  # tiny siblings are joined up to 1/8 of a piece
 
 
-def section_pieces(text: str, size: int, overlap: int, count: Count) -> list[Piece]:
+def section_pieces(
+    text: str, size: int, overlap: int, count: Count, contents: Sequence[ContentsTable] = ()
+) -> list[Piece]:
     """Return a document's sections as pieces; a section over the limit is cut at paragraphs, then at sentences.
 
     A heading without text of its own opens the piece of its first subsection. Neighbouring sections of at most
@@ -29,18 +33,34 @@ def section_pieces(text: str, size: int, overlap: int, count: Count) -> list[Pie
         size: most tokens of a piece.
         overlap: most tokens that a part of a section repeats from the part before; whole sentences, items or rows.
         count: counts tokens.
+        contents: tables of contents, which stand in no piece and which no piece reaches over.
     """
     pieces: list[Piece] = []
     tokens = cache(partial(_tokens, text, count))
-    for section in _siblings_joined(text, _openings_joined(text, outline(text)), size, tokens):
+    for section in _joined(text, contents, size, tokens):
         span = stripped(text, section.start, section.end)
         whole = tokens(section.start, section.end) <= size
         for start, end in [span] if whole else _cut(text, span, size, overlap, count):
             if start == end:
                 continue
-            bare = end <= section.body
+            bare = not has_words(text[section.body : end])
             pieces.append(Piece(text[start:end], (start, end), section.label, section.path, len(pieces), bare))
     return pieces
+
+
+def _joined(
+    text: str, contents: Sequence[ContentsTable], size: int, tokens: Callable[[int, int], int]
+) -> Iterator[OutlineSection]:
+    """Yield the sections that pieces are made of; none is joined with one beyond a table of contents."""
+    sections = outline(without_contents(text, contents))
+    for start, end in between(contents, 0, len(text)):
+        inside = [_within(section, start, end) for section in sections if section.start < end and start < section.end]
+        yield from _siblings_joined(text, _openings_joined(text, inside), size, tokens)
+
+
+def _within(section: OutlineSection, start: int, end: int) -> OutlineSection:
+    first, last = max(section.start, start), min(section.end, end)
+    return section._replace(start=first, end=last, body=min(max(section.body, first), last))
 
 
 def _cut(text: str, span: Span, size: int, overlap: int, count: Count) -> list[Span]:
@@ -65,7 +85,7 @@ def _openings_joined(text: str, sections: list[OutlineSection]) -> list[OutlineS
 
 
 def _bare(text: str, section: OutlineSection) -> bool:
-    return not text[section.body : section.end].strip()
+    return not has_words(text[section.body : section.end])
 
 
 def _below(section: OutlineSection, upper: OutlineSection) -> bool:

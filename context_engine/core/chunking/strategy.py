@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal, cast, get_args
 
+from context_engine.core.chunking.structure import TextStructure
 from context_engine.errors import ConfigError, nearest
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "get_profile",
     "get_strategy",
     "read_strategies",
+    "strategy_for",
 ]
 
 Method = Literal["section_aware", "fixed_size", "field_level"]
@@ -115,6 +117,25 @@ def get_strategy(doc_type: str | None, table: Mapping[str, ChunkingStrategy] | N
     """
     rows = DEFAULT_STRATEGIES if table is None else table
     return rows.get(doc_type or "default") or rows.get("default") or DEFAULT_STRATEGIES["default"]
+
+
+def strategy_for(structure: TextStructure, table: Mapping[str, ChunkingStrategy] | None = None) -> ChunkingStrategy:
+    """Return how a text without a declared type is cut: as its structure shows.
+
+    Records are cut as `entity_record` is. Sections are cut with the size and the overlap of the `default` row and carry
+    the fields of `sop_document`; text without sections gets the `default` row, and so does every text where the table
+    gives that row a method of its own.
+
+    >>> strategy_for(TextStructure("sections", 3)).method, strategy_for(TextStructure("windows")).method
+    ('section_aware', 'fixed_size')
+    """
+    default = get_strategy(None, table)
+    if structure.kind == "fields":
+        return get_strategy("entity_record", table)
+    if structure.kind == "windows" or default.method != DEFAULT_STRATEGIES["default"].method:
+        return default
+    fields = (*default.metadata_fields, *get_strategy("sop_document", table).metadata_fields)
+    return replace(default, method="section_aware", metadata_fields=tuple(dict.fromkeys(fields)))
 
 
 def read_strategies(rows: Mapping[str, Any], *, file: str | None = None) -> dict[str, ChunkingStrategy]:

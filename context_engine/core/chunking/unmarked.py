@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from context_engine.core.chunking.heading import Heading, TextLine
 from context_engine.core.chunking.labels import Label, label_of, values
 from context_engine.core.chunking.series import LEAST_LENGTH, follows, lettered, numbering
+from context_engine.core.text.markup import without_markup
 
 __all__ = ["all_headings"]
 
@@ -83,7 +84,7 @@ def _candidates(rows: Sequence[TextLine], marked: Mapping[int, Heading]) -> Iter
     """Yield the lines outside of marked headings that begin with a label."""
     width = _width(rows)
     for row, below in zip(rows, [*rows[1:], None]):
-        text = row.text.strip().strip("*_").strip()
+        text = _said(row.text)
         label = label_of(text) if row.start not in marked else None
         if label is not None:
             yield _Candidate(row, label, _is_title(text, row.below, width), below)
@@ -168,11 +169,17 @@ def _heading(
     return _made(one) if fits and (one.title or _FIRST_ITEM.match(label.rest)) else None
 
 
+def _said(line: str) -> str:
+    """Return a line as it reads, without the anchor before its number and the stars around it."""
+    text = without_markup(line) if "<" in line or "&" in line else line
+    return text.strip().strip("*_").strip()
+
+
 def _made(one: _Candidate) -> Heading:
     row, label = one.row, one.label
     if not one.title and label.rest:
         return Heading(row.start, row.start, label.rank, label.text, label.text)
-    title = row.text.strip().strip("*_").strip()
+    title = _said(row.text)
     below = one.follower
     if not label.rest and below and _is_name(below):
         return Heading(row.start, below.end, label.rank, label.text, f"{title} {below.text.strip()}")

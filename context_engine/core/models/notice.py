@@ -203,7 +203,7 @@ class NoticeCode(StrEnum):
     PAGES_NOT_READ = "pages_not_read", "Pages are pictures without text, or damaged: they were not read.", "pages"
     LETTERS_UNMAPPED = "letters_unmapped", "A font does not say what its letters are: the text may be wrong.", "count"
     SYMBOLS_LEFT_OUT = "symbols_left_out", "Symbols of a font without letters were left out.", "count"
-    CONTENTS_LEFT_OUT = "contents_left_out", "A table of contents was left out.", "lines"
+    CONTENTS_LEFT_OUT = "contents_left_out", "A table of contents was left out.", "lines pages"
     RUNNING_HEADS_LEFT_OUT = "running_heads_left_out", "Running headers and footers were kept once.", "count"
     PAGE_NUMBERS_LEFT_OUT = "page_numbers_left_out", "Page numbers were left out of the text."
     BOILERPLATE_LEFT_OUT = "boilerplate_left_out", "What of a page is not its content was left out.", "kind"
@@ -224,7 +224,13 @@ class NoticeCode(StrEnum):
     DOC_TYPE_UNKNOWN = "doc_type_unknown", "A document's type has no row in the chunking table.", "doc_type"
     DOC_TYPE_ASSUMED = "doc_type_assumed", "No rule gives documents a type: they were cut as 'default'.", "count"
     RULE_OTHERWISE = "rule_otherwise", "Documents were taken by the rule for what no other rule includes.", "count"
-    NOT_PRUNED = "not_pruned", "Documents that the folder does not hold were kept: it may not be whole.", "count"
+    NOT_PRUNED = "not_pruned", "Documents were kept: their file or its folder could not be read.", "count"
+    DOCUMENTS_GONE = "documents_gone", "The folder does not hold documents of the base: --prune removes them.", "count"
+    SOURCE_EMPTIED = (
+        "source_emptied",
+        "The folder holds nothing of a source: its documents were kept until that is confirmed with --allow-empty.",
+        "count",
+    )
 
 
 BESIDE_THE_ANSWER: Final = frozenset(

@@ -20,7 +20,7 @@ from context_engine.errors import MissingExtra
 from context_engine.ingest.file_names import shown_name
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.json_file import load_json, load_jsonl
-from context_engine.ingest.loaders.kinds import mismatch
+from context_engine.ingest.loaders.kinds import EMPTY, mismatch
 from context_engine.ingest.loaders.records import LongLine
 from context_engine.ingest.loaders.source_file import Loader, SourceFile, UnreadableFile
 from context_engine.ingest.loaders.text_file import load_text
@@ -59,6 +59,7 @@ LOADERS: Final[Mapping[str, Loader]] = {
     ".doc": _module("office_file", "load_office"),
     ".docx": _module("docx_file", "load_docx"),
     ".eml": _message,
+    ".erb": _module("template_file", "load_template"),
     ".htm": _module("html_file", "load_html"),
     ".html": _module("html_file", "load_html"),
     ".json": load_json,
@@ -71,6 +72,7 @@ LOADERS: Final[Mapping[str, Loader]] = {
     ".ppt": _module("office_file", "load_office"),
     ".pptx": _module("pptx_file", "load_pptx"),
     ".rtf": _module("rtf_file", "load_rtf"),
+    ".tmpl": _module("template_file", "load_template"),
     ".tsv": _module("csv_file", "load_csv"),
     ".txt": load_text,
     ".xls": _module("office_file", "load_office"),
@@ -109,7 +111,7 @@ def load(
     try:
         refused = _refused(file, root, suffix, most_streamed_bytes if suffix in STREAMED else most_bytes)
         if refused:
-            yield Skipped(file.name, refused)
+            yield Skipped(file.name, refused, error=refused != EMPTY)
             return
         before = _stamp(file)
         yield from loader(file)

@@ -19,6 +19,7 @@ from typing import Final, TextIO
 from context_engine.core.models import Notice, NoticeCode
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice
 from context_engine.ingest.loaders.encoding import open_text
+from context_engine.ingest.loaders.kinds import EMPTY
 from context_engine.ingest.loaders.records import FileNotices, LongLine, bounded
 from context_engine.ingest.loaders.sheet_layout import laid_out
 from context_engine.ingest.loaders.sheet_texts import SheetPlace, SheetTexts
@@ -48,7 +49,7 @@ def load_csv(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
             found = True
             yield one
     if not found:
-        yield Skipped(file.name, "is empty")
+        yield Skipped(file.name, EMPTY, error=False)
 
 
 def separator(lines: Sequence[str], suffix: str = ".csv") -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from context_engine.core.models import Notice, NoticeCode
+from context_engine.ingest.contents_notice import contents_left_out
 from context_engine.ingest.loaded_document import file_notice
 from context_engine.ingest.loaders.docx_body import DocxBody
 from context_engine.ingest.loaders.docx_numbering import Numbering
@@ -16,9 +17,8 @@ from context_engine.ingest.loaders.docx_text import Changes, W
 from context_engine.ingest.loaders.drawing import drawn_text
 from context_engine.ingest.loaders.markdown import MarkdownBlock, joined, one_line
 from context_engine.ingest.loaders.ooxml import REL, OoxmlPackage
-from context_engine.ingest.loaders.text_overlap import missing, quoted
 
-__all__ = ["DocxDocument", "contents_left_out", "damaged", "hidden_words", "is_page_number"]
+__all__ = ["DocxDocument", "damaged", "hidden_words", "is_page_number"]
 
 _NOTES: Final = (("footnotes", "footnote", ""), ("endnotes", "endnote", "e"), ("comments", "comment", "comment "))
 _MARGINS: Final = (("header", "Page header"), ("footer", "Page footer"))
@@ -166,11 +166,3 @@ def _symbols(font: str, count: int) -> Notice:
 def _unread(what: str, names: Iterable[str]) -> Notice:
     given = list(names)
     return file_notice(NoticeCode.EMBEDDED_NOT_READ, f"{what}: {', '.join(given)}", names=given)
-
-
-def contents_left_out(lines: Sequence[str], text: str) -> Notice:
-    """Return that a table of contents is left out; what only it says is quoted."""
-    left = f"a table of contents is left out: {len(lines)} lines"
-    alone = missing(lines, text)
-    message = f"{left}; not in the text: {quoted(alone)}" if alone else left
-    return file_notice(NoticeCode.CONTENTS_LEFT_OUT, message, lines=len(lines))

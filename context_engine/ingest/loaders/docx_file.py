@@ -58,4 +58,4 @@ def _loaded(package: OoxmlPackage, file: SourceFile) -> LoadedDocument | Skipped
         fields["title"] = document.title
     if "version" in header:  # what the text says about itself goes before the properties
         fields.pop("version", None)
-    return LoadedDocument(path=file.name, text=text, fields=fields, header=header, notices=notices)
+    return LoadedDocument(path=file.name, text=text, fields=fields, header=header, notices=notices, properties=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from context_engine.core.models import Notice, NoticeCode
 from context_engine.ingest.loaded_document import file_notice
 from context_engine.ingest.loaders.markdown import one_line
-from context_engine.ingest.loaders.text_overlap import quoted
+from context_engine.ingest.text_overlap import quoted
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode

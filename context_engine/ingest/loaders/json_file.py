@@ -21,6 +21,7 @@ from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_
 from context_engine.ingest.loaders.encoding import open_text
 from context_engine.ingest.loaders.json_stream import BLOCK, Broken, JsonStream, Unread
 from context_engine.ingest.loaders.json_text import JsonReader, TooDeep
+from context_engine.ingest.loaders.kinds import EMPTY
 from context_engine.ingest.loaders.records import MOST_LINE, FileNotices, bounded, record_document, until_hopeless
 from context_engine.ingest.loaders.source_file import SourceFile
 
@@ -58,7 +59,7 @@ def load_json(file: SourceFile, *, most: int = MOST_LINE, block: int = BLOCK) ->
     with stream:
         first = stream.read(MOST_LINE)
         if not first.strip(" \t\r\n\ufeff"):
-            yield Skipped(file.name, "is empty")
+            yield Skipped(file.name, EMPTY, error=False)
             return
         if _is_lines(first):
             yield from load_jsonl(file)
@@ -81,7 +82,7 @@ def _lines(file: SourceFile, found: FileNotices) -> Found:
                 any_line = True
                 yield _line(reader, line.strip(" \t\r\n\ufeff"), file.name, number, found)
     if not any_line:
-        yield Skipped(file.name, "is empty")
+        yield Skipped(file.name, EMPTY, error=False)
 
 
 def _line(reader: JsonReader, line: str, path: str, number: int, notices: FileNotices) -> LoadedDocument | Skipped:
@@ -119,7 +120,7 @@ def _records(text: TextIO, path: str, notices: FileNotices, most: int, block: in
         if stream.sign() == "[":
             yield from records.listed(stream)
             if not records.number:
-                yield Skipped(path, "holds no record")
+                yield Skipped(path, "holds no record", error=False)
         elif stream.sign() == "{":
             shape = _shape(stream)
             yield from records.object(opened(), shape, whole=stream.taken <= most)

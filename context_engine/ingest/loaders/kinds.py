@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["mismatch"]
+__all__ = ["EMPTY", "mismatch"]
+
+EMPTY: Final = "is empty"
+"""Of a file without a byte: it was read, and there is nothing in it."""
+
 
 _ZIP: Final = frozenset((".docx", ".odt", ".pptx", ".xlsx"))
 _OLD: Final = {".doc": ".docx", ".ppt": ".pptx", ".xls": ".xlsx"}
@@ -33,7 +37,7 @@ _PDF: Final = re.compile(rb"\s*%PDF-")
 _HTML: Final = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL
 )
-_TEXT: Final = (".htm", ".html", ".md", ".markdown", ".txt", ".eml")
+_TEXT: Final = (".htm", ".html", ".md", ".markdown", ".txt", ".eml", ".erb", ".tmpl")
 
 
 def mismatch(start: bytes, suffix: str) -> str | None:
@@ -44,7 +48,7 @@ def mismatch(start: bytes, suffix: str) -> str | None:
         suffix: in lower case, with its dot.
     """
     if not start:
-        return "is empty"
+        return EMPTY
     if start.startswith(_OLE):
         return _old_office(suffix)
     if _PDF.match(start):

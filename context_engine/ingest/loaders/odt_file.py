@@ -16,11 +16,11 @@ from typing import Any, Final
 from zipfile import ZipFile
 
 from context_engine.core.models import Notice, NoticeCode, messages
+from context_engine.ingest.contents_notice import contents_left_out
 from context_engine.ingest.header import header_fields
 from context_engine.ingest.loaded_document import NO_TEXT, LoadedDocument, Skipped, file_notice
 from context_engine.ingest.loaders.archive import check_archive
 from context_engine.ingest.loaders.docx_document import (
-    contents_left_out,
     damaged,
     hidden_words,
     is_page_number,
@@ -91,7 +91,7 @@ def _loaded(parts: XmlParts, file: SourceFile) -> LoadedDocument | Skipped:
     if not text.strip():
         return Skipped(file.name, "; ".join((NO_TEXT, *messages(notices))))
     header = {**header_fields("\n".join(label for one in margins for label in labelled(one))), **header_fields(text)}
-    return LoadedDocument(path=file.name, text=text, fields=fields, header=header, notices=notices)
+    return LoadedDocument(path=file.name, text=text, fields=fields, header=header, notices=notices, properties=True)
 
 
 def _margins(styles: Any, body: OdtBody) -> list[str]:

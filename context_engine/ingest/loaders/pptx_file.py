@@ -67,6 +67,7 @@ def _loaded(package: OoxmlPackage, name: str) -> LoadedDocument | Skipped:
         header=header_fields(whole),
         pages=tuple(pages),
         notices=notices,
+        properties=True,
     )
 
 

@@ -39,4 +39,4 @@ def load_rtf(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     header = {**header_fields("\n".join(label for one in margins for label in labelled(one))), **header_fields(whole)}
     fields = real_properties({name: said.strip() for name, said in reader.fields.items()})
     fields |= {"title": reader.title} if reader.title else {}
-    yield LoadedDocument(path=file.name, text=whole, fields=fields, header=header, notices=notices)
+    yield LoadedDocument(path=file.name, text=whole, fields=fields, header=header, notices=notices, properties=True)

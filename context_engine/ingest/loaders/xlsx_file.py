@@ -60,7 +60,7 @@ def load_xlsx(file: SourceFile) -> Found:
                 found = True
                 yield one
             if not found:
-                yield Skipped(file.name, "has no cell with a value")
+                yield Skipped(file.name, "has no cell with a value", error=False)
 
 
 class _Workbook:

@@ -49,8 +49,6 @@ def test_suffixes(read, name):
         (b"a\nb\x00", 2, "NUL bytes"),
         (b"---\na: [\n---\n", 3, "not YAML"),
         (b"---\na: 1\n", 1, "no closing"),
-        (b"---\na: 1\n---\n \n", None, "has no text"),
-        (b"", None, "is empty"),
     ],
 )
 def test_a_file_that_cannot_be_read_gives_one_error_with_its_line(read, content, line, says):
@@ -58,6 +56,13 @@ def test_a_file_that_cannot_be_read_gives_one_error_with_its_line(read, content,
     assert isinstance(skipped, Skipped)
     assert skipped.error
     assert (skipped.path, skipped.line) == ("a.md", line)
+    assert says in skipped.reason
+
+
+@pytest.mark.parametrize(("content", "says"), [(b"---\na: 1\n---\n \n", "has no text"), (b"", "is empty")])
+def test_a_file_with_nothing_in_it_was_read_and_says_so(read, content, says):
+    (skipped,) = read(content)
+    assert (skipped.path, skipped.error) == ("a.md", False)
     assert says in skipped.reason
 
 
@@ -70,8 +75,8 @@ def test_an_unknown_kind_of_file_is_skipped_without_being_an_error(read):
     (skipped,) = read("x", "a.zip")
     assert not skipped.error
     assert skipped.reason == (
-        ".zip cannot be read; supported: .csv, .doc, .docx, .eml, .htm, .html, .json, .jsonl, .markdown, .md, "
-        ".ndjson, .odt, .pdf, .ppt, .pptx, .rtf, .tsv, .txt, .xls, .xlsx"
+        ".zip cannot be read; supported: .csv, .doc, .docx, .eml, .erb, .htm, .html, .json, .jsonl, .markdown, "
+        ".md, .ndjson, .odt, .pdf, .ppt, .pptx, .rtf, .tmpl, .tsv, .txt, .xls, .xlsx"
     )
 
 

@@ -1,13 +1,9 @@
 """Runs over folders."""
 
-import errno
-import os
-
 import pytest
 
 from context_engine.errors import InvalidRequest
 from context_engine.ingest import IngestOptions, ingest
-from context_engine.ingest.loaded_document import Skipped
 
 NO_RULE = "no rule includes it: add one to a source's documents, or name the source (--source)"
 
@@ -149,68 +145,6 @@ def test_files_of_one_name_in_two_folders_are_two_documents(folder, source, sink
     assert set(sink.documents("sops")) == {("readme", ""), ("b/readme.md", "")}
 
 
-def test_prune_removes_what_the_folder_no_longer_holds(folder, source, sink):
-    root = folder(FILES)
-    ingest(root, source(RULES), sink)
-    (root / "sops/b.md").unlink()
-    assert ingest(root, source(RULES), sink).removed == 0
-    report = ingest(root, source(RULES), sink, prune=True)
-    assert (report.removed, report.unchanged) == (1, 3)
-    assert ("b", "") not in sink.documents("sops")
-    assert sink.commits == [4, 3]
-
-
-@pytest.mark.wording
-def test_prune_leaves_a_source_alone_when_a_file_could_not_be_read(folder, source, sink):
-    root = folder(FILES)
-    ingest(root, source(RULES), sink)
-    folder({"sops/b.md": b"\xe9"})
-    report = ingest(root, source(RULES), sink, prune=True)
-    assert report.removed == 0
-    assert report.warnings == ("source sops: 1 document not removed, because some files could not be read",)
-    assert ("b", "") in sink.documents("sops")
-
-
-@pytest.mark.wording
-def test_prune_leaves_every_source_alone_when_a_folder_cannot_be_listed(folder, source, sink, monkeypatch):
-    root = folder(FILES)
-    ingest(root, source(RULES), sink)
-    before = dict(sink.documents("sops"))
-    (root / "sops/b.md").unlink()
-    scandir = os.scandir
-
-    def closed(place):
-        if str(place).endswith("sops"):
-            raise PermissionError(errno.EACCES, "Permission denied", str(place))
-        return scandir(place)
-
-    monkeypatch.setattr(os, "scandir", closed)
-    report = ingest(root, source(RULES), sink, prune=True)
-    assert report.errors == (Skipped("sops", "the folder cannot be read: Permission denied"),)
-    assert report.removed == 0
-    assert "because some files could not be read" in report.warnings[0]
-    assert sink.documents("sops") == before
-
-
-@pytest.mark.wording
-def test_prune_leaves_a_source_alone_when_the_folder_holds_none_of_it(folder, source, sink, tmp_path):
-    ingest(folder(FILES), source(RULES), sink)
-    (tmp_path / "empty").mkdir()
-    report = ingest(tmp_path / "empty", source(RULES), sink, prune=True)
-    assert report.removed == 0
-    assert "the folder holds none of it" in report.warnings[0]
-
-
-def test_prune_touches_no_other_source(folder, source, sink):
-    root = folder({"one/a.md": A, "two/b.md": B})
-    specs = [source({"one/*.md": "default"}, "one"), source({"two/*.md": "default"}, "two")]
-    ingest(root, specs, sink)
-    (root / "two/b.md").unlink()
-    folder({"two/c.md": "Page c."})
-    assert ingest(root, specs[:1], sink, prune=True).removed == 0
-    assert set(sink.documents("two")) == {("b", "")}
-
-
 def test_a_dry_run_counts_and_writes_nothing(folder, source, sink):
     root = folder(FILES)
     report = ingest(root, source(RULES), sink, dry_run=True)
@@ -275,7 +209,9 @@ def test_the_report_as_a_dict(folder, source, sink):
         "replaced": 0,
         "removed": 0,
         "chunks": 2,
+        "cut_by": {"declared": 1, "sections": 0, "fields": 0, "windows": 0},
         "refused": [],
+        "kept": [],
         "skipped": [
             {
                 "path": "x.md",

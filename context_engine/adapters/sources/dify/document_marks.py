@@ -36,6 +36,7 @@ MOST_NAME: Final = 200
 """Characters of a document's name; Dify cuts off what is beyond."""
 
 _MOST_VALUE: Final = 1000
+_FILE: Final = "source_file"
 _TAG: Final = re.compile(r"\[ce-[0-9a-f]{12}(?:\.\d+)?\]$")
 """What names ended in once, and what is left of a run that was broken off then is known by."""
 
@@ -58,6 +59,7 @@ class DatasetDocument(NamedTuple):
             between making a document and saying what it is.
         hidden: disabled or archived in Dify.
         ready: whether its indexing has ended well.
+        file: the path of the file it came from; None where its metadata does not say.
     """
 
     dify_id: str
@@ -71,6 +73,7 @@ class DatasetDocument(NamedTuple):
     empty: bool
     hidden: bool
     ready: bool
+    file: str | None = None
 
     @property
     def as_written(self) -> bool:
@@ -140,6 +143,7 @@ def read_row(row: Any) -> DatasetDocument:
         empty=not fields and not words and row.get("created_from") == "api",
         hidden=row.get("enabled") is False or row.get("archived") is True,
         ready=row.get("indexing_status") in ("completed", None),
+        file=str(fields[_FILE]) if fields.get(_FILE) else None,
     )
 
 

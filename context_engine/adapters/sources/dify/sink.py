@@ -40,7 +40,9 @@ _DAMAGED: Final = "it does not hold the chunks that were written to it"
 
 
 class DifySink:
-    """Writes the documents of Dify sources; a `ReportingSink` for one thread. `settle` ends a run.
+    """Writes the documents of Dify sources, for one thread; a `ReportingSink` and `FileTrackingSink`.
+
+    `settle` ends a run.
 
     Args:
         specs: the sources.
@@ -123,6 +125,12 @@ class DifySink:
         if target.dataset_id is not None and target.dataset_id not in self._listed:
             self._list(target, target.dataset_id)
         return {key[1:]: row.content_hash or "" for key, row in self._held.items() if key[0] == source_id}
+
+    def file_of(self, source_id: str, document_id: str, version: str) -> str | None:
+        """Return the path of the file that a document came from, None where Dify does not hold it."""
+        self.documents(source_id)
+        row = self._held.get((source_id, document_id, version))
+        return None if row is None else row.file
 
     def commit(self) -> None:
         """Write everything taken so far, and wait until it can be found.

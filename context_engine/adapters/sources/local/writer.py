@@ -31,7 +31,8 @@ _log = logging.getLogger(__name__)
 
 
 class BaseWriter:
-    """Writes documents to an embedded base; a `ReportingSink`. For one thread; readers go on reading.
+    """Writes documents to an embedded base; a `ReportingSink` and `FileTrackingSink`. For one thread; readers go
+    on reading.
 
     Opening one first finishes what an interrupted writer left, and rebuilds an index that is missing, damaged or of
     another analyser version. As a context manager it commits at the end, or rolls back on an error.
@@ -122,6 +123,16 @@ class BaseWriter:
             (source_id,),
         )
         return {(document_id, version): content_hash for document_id, version, content_hash in rows}
+
+    def file_of(self, source_id: str, document_id: str, version: str) -> str | None:
+        """Return the path of the file that a document came from, None where its chunks do not say."""
+        found = self._connection.execute(
+            "SELECT CASE WHEN json_valid(fields) THEN json_extract(fields, '$.metadata.source_file') END"
+            " FROM chunks JOIN documents USING (doc_key) JOIN sources USING (source_key)"
+            " WHERE source_id = ? AND document_id = ? AND version = ? AND removed IS NULL LIMIT 1",
+            (source_id, document_id, version),
+        ).fetchone()
+        return None if found is None or found[0] is None else str(found[0])
 
     def commit(self) -> None:
         """Make everything written so far durable and searchable.

@@ -36,6 +36,19 @@ def one(read):
 
 
 @pytest.fixture
+def empty(read):
+    """Read a file that is read and gives nothing: what is said of it."""
+
+    def run(content, name):
+        (skipped,) = read(content, name)
+        assert isinstance(skipped, Skipped), skipped.text
+        assert not skipped.error, "it was read: it is no file that could not be"
+        return skipped.reason
+
+    return run
+
+
+@pytest.fixture
 def refused(read):
     """Read a file that gives one error and nothing else: its reason."""
 

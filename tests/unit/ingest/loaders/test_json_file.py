@@ -160,15 +160,18 @@ def test_the_same_is_said_once_and_very_much_is_counted(read):
         ('{"a": 1,}', "the file is not JSON"),
         ('{"a"', "the file is not JSON"),
         ('{"a": 1', "the file is not JSON"),
-        ("[]", "holds no record"),
         ("{}", "the record is not an object with fields"),
         ("5", "the record is not an object with fields"),
         ("nope", "the file is not JSON: Expecting value (line 1)"),
-        ("   ", "is empty"),
     ],
 )
 def test_what_holds_no_record(refused, content, says):
     assert refused(content, "a.json").startswith(says)
+
+
+@pytest.mark.parametrize(("content", "says"), [("[]", "holds no record"), ("   ", "is empty")])
+def test_a_list_of_nothing_was_read(empty, content, says):
+    assert empty(content, "a.json") == says
 
 
 @pytest.mark.parametrize("start", ["[", '{"as_of": 1, "items": ['])

@@ -4,6 +4,7 @@ import fpdf
 import pytest
 from PIL import Image
 
+from context_engine.core.models import DocumentRule
 from context_engine.ingest import chunks_of, prepare
 from context_engine.ingest.loaded_document import NO_TEXT, page_at
 
@@ -76,7 +77,7 @@ def test_chunks_know_their_pages(one, shipped, counter):
         assert chunk.metadata["page"] == page_at(loaded.pages, chunk.span[0])
         assert chunk.metadata.get("page_end", chunk.metadata["page"]) == page_at(loaded.pages, chunk.span[1] - 1)
     assert {chunk.metadata["page"] for chunk in chunks} >= {1, 2}
-    (whole,) = chunks_of(prepare(loaded, None, counter), counter)
+    (whole,) = chunks_of(prepare(loaded, DocumentRule(include="*", doc_type="default"), counter), counter)
     assert (whole.metadata["page"], whole.metadata["page_end"]) == (1, 3)
 
 

@@ -33,8 +33,8 @@ def test_the_banks_workbook(read, shipped):
     assert cover.text == "Cover\nOwner: Market Risk Control\nReviewed: 2026-01-31"
     assert cover.fields["version"] == "2026-Q1"
     assert first.text == (
-        "CP-001\nCounterparty: Harbour Trading Ltd\nLimit Spot: 25\nLimit Forward: 10.5\nReviewed: 2026-01-15\n"
-        "Utilised: 42%\nsheet: Limits\ntable: Counterparty limits as at 31 January 2026 (USD m)"
+        "CP-001 · Harbour Trading Ltd\nCounterparty: Harbour Trading Ltd\nLimit Spot: 25\nLimit Forward: 10.5\n"
+        "Reviewed: 2026-01-15\nUtilised: 42%\nsheet: Limits\ntable: Counterparty limits as at 31 January 2026 (USD m)"
     )
     assert (first.place, first.stem, first.line) == ("w.xlsx:Limits:5", "w:Limits:5", 5)
     assert second.fields["Utilised"] == "105%"
@@ -132,8 +132,8 @@ def test_a_sheet_that_lies_about_its_size(read, zipped, saved):
     assert loaded.fields == {"name": "A", "x": 1}
 
 
-def test_an_empty_workbook(refused, saved):
-    assert refused(saved(openpyxl.Workbook()), "a.xlsx") == "has no cell with a value"
+def test_an_empty_workbook(empty, saved):
+    assert empty(saved(openpyxl.Workbook()), "a.xlsx") == "has no cell with a value"
 
 
 def test_ten_thousand_columns_are_one_error(rows):

@@ -1,0 +1,109 @@
+"""A line of Markdown as a reader sees it: without its marks, HTML, entities and templating tags."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from html import unescape
+from typing import Final
+
+__all__ = ["PLACEHOLDER", "has_words", "without_html", "without_markup", "without_templating"]
+
+_TAGS: Final = (
+    "a|abbr|article|aside|b|big|blockquote|br|center|cite|code|dd|del|details|div|dl|dt|em|figcaption|figure|font|footer"
+    "|h[1-6]|header|hr|i|img|ins|kbd|li|main|mark|nav|ol|p|pre|q|s|samp|section|small|span|strike|strong|sub|summary|sup"
+    "|table|tbody|td|tfoot|th|thead|time|tr|tt|u|ul|var|wbr"
+)
+_MOST_EMPTY: Final = 2_000  # characters of markup that may hold no word
+PLACEHOLDER: Final = re.compile(r"\{\{[{&]?[^{}#/^!>]{1,200}\}?\}\}")
+"""What a template fills in later, `{{ company }}`: part of the text, though it says nothing yet."""
+_MARKS: Final = re.compile(r"[<&\[{*_`\\~]")
+_CODE: Final = re.compile(r"(?<!`)(`{1,3})(?!`)(.{1,1000}?)(?<!`)\1(?!`)")
+_TEMPLATE: Final = re.compile(r"<%.{0,2000}?%>|\{%.{0,2000}?%\}|\{\{[#/^!>][^{}]{0,200}\}\}", re.DOTALL)
+_COMMENT: Final = re.compile(r"<!--.{0,2000}?-->", re.DOTALL)
+_IMAGE_OR_LINK: Final = re.compile(
+    r"!?\[((?:[^\[\]]|\[[^\[\]]{0,300}\]){0,1000}+)\]"  # its words
+    r"(?:\([ \t]*<?(?:[^()\s<>]|\([^()\s]{0,300}\)){0,4000}+>?(?:\s{1,9}(?:\"[^\"]{0,500}\"|'[^']{0,500}'))?[ \t]*\)"
+    r"|\[[^\[\]]{0,300}\])"
+)
+_ADDRESS: Final = re.compile(r"<((?:https?://|mailto:)[^<>\s]{1,2000})>")
+_TAG: Final = re.compile(rf"</?(?:{_TAGS})(?:\s[^<>]{{0,2000}})?/?>", re.IGNORECASE)
+_ENTITY: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]\w{1,31});")
+_ATTRIBUTES: Final = re.compile(r"[ \t]*(?<!\{)\{:?[ \t]*[#.][\w-][^{}]{0,300}\}(?!\})|[ \t]*(?<!\{)\{:[^{}]{0,300}\}")
+_EMPHASIS: Final = re.compile(r"(?<![\w*\\])(\*{1,3})(?=[^\s*])(.{1,1000}?)(?<=[^\s*\\])\1(?![\w*])")
+_UNDERLINED: Final = re.compile(r"(?<![\w\\])(_{1,3}|~~)(?=[^\s_~])(.{1,1000}?)(?<=[^\s_~\\])\1(?![\w])")
+_ESCAPED: Final = re.compile(r"\\([\\`{}\[\]()#+.!|>-])")
+_ESCAPED_MARK: Final = re.compile(r"\\([*_~])")
+
+
+def without_markup(text: str) -> str:
+    """Return the words of a text: of a link its own and not its target, of a picture what is said for it.
+
+    What is code is kept as it is written, and so is a placeholder such as `{{company}}`.
+
+    >>> without_markup('<a name="sec4"></a>4 **Limits** &amp; [waivers](https://bank.example/w) {#limits}')
+    '4 Limits & waivers'
+    """
+    if not _MARKS.search(text):
+        return " ".join(text.split())
+    return " ".join(_unmarked("".join(_outside_code(text, _plain, fenced=False))).split())
+
+
+def without_html(text: str) -> str:
+    """Return Markdown without the HTML and the templating tags in it; entities become their characters.
+
+    >>> without_html('# <a name="s5"></a>5 Keys &amp; `<kbd>`')
+    '# 5 Keys & `<kbd>`'
+    """
+    return "".join(_outside_code(text, _without_html, fenced=True)) if _MARKS.search(text) else text
+
+
+def without_templating(text: str) -> str:
+    """Return a text without the tags that a program runs or replaces; a placeholder for a value is kept.
+
+    >>> without_templating("<% if open %>{{#desk}}Desk {{name}}{{/desk}}{% include x.md %}")
+    'Desk {{name}}'
+    """
+    return _TEMPLATE.sub("", text)
+
+
+def has_words(text: str) -> bool:
+    """Return whether a reader finds a letter or digit in a text: not in anchors, empty divisions and rules alone.
+
+    >>> has_words('<a name="s4"></a>\\n\\n<div class="breaker"></div>'), has_words("4")
+    (False, True)
+    """
+    if _MARKS.search(text) and len(text) <= _MOST_EMPTY:
+        text = without_markup(text)
+    return any(map(str.isalnum, text))
+
+
+def _outside_code(text: str, change: Callable[[str], str], *, fenced: bool) -> Iterator[str]:
+    """Yield the parts of a text, changed where they are no code; `fenced`: code keeps the marks around it."""
+    start = 0
+    for code in _CODE.finditer(text):
+        yield change(text[start : code.start()])
+        yield code[0] if fenced else code[2]
+        start = code.end()
+    yield change(text[start:])
+
+
+def _plain(text: str) -> str:
+    """Return text that is no code without links, HTML, templating tags and attributes."""
+    for _ in range(2):  # a picture inside a link
+        text = _IMAGE_OR_LINK.sub(r"\1", text)
+    return _ESCAPED.sub(r"\1", _ATTRIBUTES.sub("", _without_html(_ADDRESS.sub(r"\1", text))))
+
+
+def _without_html(text: str) -> str:
+    text = _TAG.sub(_gap, _COMMENT.sub("", without_templating(text)))
+    return _ENTITY.sub(lambda found: unescape(found[0]), text)
+
+
+def _gap(tag: re.Match[str]) -> str:
+    """Return what stands between the words on both sides of a tag: a blank where the tag parts them on a page."""
+    return " " if re.match(r"</?(?:br|td|th|tr|li|p|div|h\d|dd|dt|hr|img)\b", tag[0], re.IGNORECASE) else ""
+
+
+def _unmarked(text: str) -> str:
+    return _ESCAPED_MARK.sub(r"\1", _UNDERLINED.sub(r"\2", _EMPHASIS.sub(r"\2", text)))

@@ -1,0 +1,104 @@
+"""What a base holds that its folder does not: which of these documents may be removed, and why the others are kept.
+
+A document is known to be gone where its file is, or where its file was read and no longer gives it. A file that could
+not be read says nothing of its own documents, a folder that could not be listed nothing of those below it; neither says
+anything of others. A folder that holds nothing of a source any more may be the wrong one, or one that is not mounted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from context_engine.core.models import NoticeCode
+from context_engine.ingest.report import DocumentKey, KeptDocuments
+
+__all__ = ["MOST_UNCONFIRMED", "FolderScan", "PrunePlan", "plan_prune"]
+
+MOST_UNCONFIRMED: Final = 10
+"""A source may lose so many documents, all that it has, without a confirmation."""
+
+_EMPTIED: Final = (
+    "kept: the folder holds nothing of this source any more, so it may be the wrong folder, or not be mounted. If all "
+    "of it is meant to go, run again with --prune --allow-empty"
+)
+
+
+@dataclass(slots=True)
+class FolderScan:
+    """What a run met in its folder, by paths below it, as they are shown.
+
+    Attributes:
+        listed: every file.
+        closed: folders that were not listed: they could not be, or are links; "." is the folder itself.
+        unread: files that could not be read to their end, by source.
+    """
+
+    listed: set[str] = field(default_factory=set)
+    closed: set[str] = field(default_factory=set)
+    unread: dict[str, set[str]] = field(default_factory=dict)
+
+    def closed_above(self, path: str) -> str | None:
+        """Return the folder that was not listed and holds, or held, a file."""
+        return next((one for one in sorted(self.closed) if one == "." or path.startswith(f"{one}/")), None)
+
+
+class PrunePlan(NamedTuple):
+    """The documents of a source to remove, and those to keep."""
+
+    removed: tuple[DocumentKey, ...] = ()
+    kept: tuple[KeptDocuments, ...] = ()
+
+
+def plan_prune(
+    source_id: str,
+    gone: Iterable[DocumentKey],
+    file_of: Callable[[DocumentKey], str | None],
+    scan: FolderScan,
+    *,
+    emptied: bool,
+    confirmed: bool,
+) -> PrunePlan:
+    """Decide which documents of a source may be removed.
+
+    Args:
+        gone: what the source holds and the run did not see.
+        file_of: returns the file that a document came from; None where it is not known.
+        scan: what the run met.
+        emptied: the folder holds nothing of the source any more.
+        confirmed: that is meant.
+    """
+    removed: list[DocumentKey] = []
+    kept: dict[tuple[NoticeCode, str], list[DocumentKey]] = {}
+    for key in sorted(gone):
+        file = file_of(key)
+        cause = _unknown(file, scan, scan.unread.get(source_id, ()))
+        if cause:
+            kept.setdefault((NoticeCode.NOT_PRUNED, cause), []).append(key)
+        elif emptied and not confirmed and file not in scan.listed:
+            kept.setdefault((NoticeCode.SOURCE_EMPTIED, _EMPTIED), []).append(key)
+        else:
+            removed.append(key)
+    return PrunePlan(tuple(removed), tuple(_kept(source_id, kept)))
+
+
+def _unknown(file: str | None, scan: FolderScan, unread: Collection[str]) -> str | None:
+    """Return why it cannot be told whether a document is gone; None where it is."""
+    if file is None:
+        if not unread and not scan.closed:
+            return None
+        where = next(iter(sorted(unread)), None) or next(iter(sorted(scan.closed)))
+        return f"kept: which file they came from is not known, and {where} could not be read. Mend that, and run again"
+    if file in unread:
+        return f"kept: {file} could not be read. Mend it or take it out of the folder, and run again"
+    folder = scan.closed_above(file)
+    if folder is None:
+        return None
+    what = "the folder" if folder == "." else f"folder {folder}"
+    return f"kept: {what} could not be listed. Let this user read it, or take it out, and run again"
+
+
+def _kept(source_id: str, kept: Mapping[tuple[NoticeCode, str], list[DocumentKey]]) -> Iterator[KeptDocuments]:
+    for (reason, cause), keys in kept.items():
+        yield KeptDocuments(source_id, reason, cause, tuple(keys))
