@@ -1,7 +1,15 @@
 """The only place that turns names into adapters: from configuration and manifests to an engine."""
 
 from context_engine.wiring.adapters import RERANKERS, SOURCES, find_adapter, installed, load_source_adapter
-from context_engine.wiring.build import RerankerChoice, Setup, SourceOpener, build_engine, load_setup, source_opener
+from context_engine.wiring.build import (
+    RerankerChoice,
+    Setup,
+    SourceOpener,
+    build_engine,
+    load_setup,
+    source_opener,
+    usable_setup,
+)
 from context_engine.wiring.check import CheckReport, check
 from context_engine.wiring.examine import SourceReport, adapter_advice, examine_source
 from context_engine.wiring.functions import SPEAKS_FOR_ITSELF, FunctionEngines
@@ -40,4 +48,5 @@ __all__ = [
     "show",
     "sink_names",
     "source_opener",
+    "usable_setup",
 ]

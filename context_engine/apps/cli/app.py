@@ -97,7 +97,7 @@ class App(click.Group):
             code = exit_code(error)
             if as_json and code == USAGE:
                 _write_error(error.code, str(error))
-            self._report(ctx, error, str(error))
+            self._report(ctx, error, f"{error}{_others(error)}")
             ctx.exit(code)
         except Exception as error:  # noqa: BLE001  a person gets a line, --debug the rest
             if isinstance(error, OSError) and error.errno in _CANNOT_WRITE:
@@ -112,6 +112,12 @@ class App(click.Group):
             import traceback
 
             sys.stderr.write(hide_in_error("".join(traceback.format_exception(error))))
+
+
+def _others(error: ContextEngineError) -> str:
+    """Return how much else is wrong with the configuration."""
+    count = len(error.others) if isinstance(error, ConfigError) else 0
+    return f" (and {count} more: 'context-engine config check' names all)" if count else ""
 
 
 def _words(error: Exception) -> str:

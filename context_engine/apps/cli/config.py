@@ -116,6 +116,29 @@ def check_command(location: ConfigLocation, as_json: bool) -> None:
     click.get_current_context().exit(0 if report.ok else USAGE)
 
 
+@config.command("personas", epilog="\b\nExample:\n  context-engine config personas")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_location
+def personas_command(location: ConfigLocation, as_json: bool) -> None:
+    """List the personas that a search can name, with what each of them sets."""
+    from context_engine.wiring import load_setup
+
+    found = load_setup(config_dir=location.config_dir, stage=location.stage).config.personas
+    if as_json:
+        rows = {
+            name: {"description": one.description, "settings": {key: value for key, (value, _) in one.layer.items()}}
+            for name, one in sorted(found.items())
+        }
+        print_json(json.dumps({"personas": rows}, ensure_ascii=False, default=str))
+        return
+    console = out()
+    for name, one in sorted(found.items()):
+        show(console, Text(clean(name), "bold").append(f"  {clean(one.description)}" if one.description else "", ""))
+        show(console, Text("  " + ", ".join(f"{key} {_value(value)}" for key, (value, _) in one.layer.items()), "dim"))
+    if not found:
+        show(console, Text("config/personas.json names no persona."))
+
+
 @config.command("diff", epilog="\b\nExamples:\n  context-engine config diff\n  context-engine config diff uat prod")
 @click.argument("stages", nargs=-1, metavar="[STAGE [STAGE]]")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")

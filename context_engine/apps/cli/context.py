@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -17,6 +17,7 @@ from context_engine.apps.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local import LocalBase
+    from context_engine.core.models import Notice
     from context_engine.wiring import Setup
     from context_engine.wiring.models import Models
 
@@ -116,15 +117,16 @@ def open_context(
     paths = find_config(location.config_dir, env=os.environ, cwd=Path.cwd())
     if paths.manifests() or paths.origin in _NAMED:
         setup = load_setup(config_dir=location.config_dir, stage=location.stage)
-        _warn(setup)
+        data_dir = setup.data_dir(location.data_dir)
+        _warn((*setup.config.notices, *setup.orphaned(data_dir)))
         if one_domain:
             only_domain(setup.registry, domain)
-        return CliContext(setup, setup.data_dir(location.data_dir), demo=False)
+        return CliContext(setup, data_dir, demo=False)
     from context_engine import demo
     from context_engine.settings import find_data_dir
 
     setup = load_setup(config_dir=location.config_dir, manifest_dir=demo.MANIFESTS, stage=location.stage)
-    _warn(setup)
+    _warn(setup.config.notices)
     note(DEMO_NOTE)
     if one_domain:
         only_domain(setup.registry, domain)
@@ -137,6 +139,6 @@ def open_context(
         return CliContext(setup, demo.ensure_base(folder, setup.registry, progress), demo=True)
 
 
-def _warn(setup: Setup) -> None:
-    for notice in setup.config.notices:
+def _warn(notices: Iterable[Notice]) -> None:
+    for notice in notices:
         note(f"warning: {notice.message}", style="yellow")

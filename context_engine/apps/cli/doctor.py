@@ -109,10 +109,13 @@ def _reports(context: CliContext, only: str | None, sample: str | None) -> Itera
     from context_engine.wiring import SourceReport, examine_source, source_opener
 
     registry = context.setup.registry
+    for problem in registry.unread if only is None else ():
+        yield SourceReport(domain="", source_id="", adapter="", problem=str(problem))
     opener = source_opener(context.setup, data_dir=context.data_dir)
     for name in [only] if only is not None else registry.names:
         if only is None and name in registry.broken:
-            yield SourceReport(domain=name, source_id="", adapter="", problem=str(registry.broken[name]))
+            for problem in registry.broken[name].each:
+                yield SourceReport(domain=name, source_id="", adapter="", problem=str(problem))
             continue
         domain = registry.domain(name)
         for spec in domain.sources:
@@ -228,7 +231,8 @@ def _cell(value: object) -> Text:
 
 def _problems(one: SourceReport) -> Iterator[Text]:
     if one.problem is not None:
-        yield Text(f"✗ {one.source_id or one.domain}: {clean(one.problem)}", "red")
+        place = one.source_id or one.domain
+        yield Text(f"✗ {place}: {clean(one.problem)}" if place else f"✗ {clean(one.problem)}", "red")
     for part in one.examination.parts if one.examination else ():
         if part.problem is not None:
             yield Text(f"✗ {clean(_part_name(one, part))}: {clean(part.problem)}", "red")

@@ -37,14 +37,17 @@ def domains(location: ConfigLocation, as_json: bool) -> None:
     console = out()
     registry = context.setup.registry
     longest = max((len(source.id) for domain in registry.domains.values() for source in domain.sources), default=0)
-    if not registry.names:
+    for problem in registry.unread:
+        show(console, Text(f"cannot be read: {clean(str(problem))}", "red"))
+    if not registry.names and not registry.unread:
         show(console, Text("No domain is registered. Write one with 'context-engine init DIR'."))
     for number, name in enumerate(registry.names):
         if number:
             console.print()
         if name in registry.broken:
             show(console, _title(name, ""))
-            show(console, Text(f"  cannot be used: {clean(str(registry.broken[name]))}", "red"))
+            for problem in registry.broken[name].each:
+                show(console, Text(f"  cannot be used: {clean(str(problem))}", "red"))
         else:
             domain = registry.domain(name)
             show(console, _title(name, domain.title))
@@ -106,7 +109,8 @@ def _published(context: CliContext, held: Mapping[str, tuple[int, int]] | None) 
                 "sources": [_published_source(source, held) for source in domain.sources],
             }
         )
-    return {"domains": rows, "base": str(context.base), "demo": context.demo}
+    unread = [str(problem) for problem in registry.unread]
+    return {"domains": rows, "problems": unread, "base": str(context.base), "demo": context.demo}
 
 
 def _published_source(source: SourceSpec, held: Mapping[str, tuple[int, int]] | None) -> dict[str, Any]:

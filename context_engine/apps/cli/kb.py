@@ -119,6 +119,23 @@ def _calibrate(location: ConfigLocation, base: LocalBase) -> bool:
     return print_calibrations(found)
 
 
+@kb.command(epilog="\b\nExample:\n  context-engine kb adopt my-bank-1f2e3d4c")
+@click.argument("name", metavar="NAME")
+@with_location
+def adopt(location: ConfigLocation, name: str) -> None:
+    """Take over the knowledge base of a configuration that was moved here.
+
+    A configuration that is moved or renamed finds its base again by itself. Where its folder could not be written to
+    when the base was made, the warning of any other command names the base that was left behind: NAME is its folder's.
+    """
+    from context_engine.settings.data_dir import adopt_data_dir
+    from context_engine.wiring import load_setup
+
+    setup = load_setup(config_dir=location.config_dir, stage=location.stage)
+    path = adopt_data_dir(name, setup.config.paths, setup.registry.names, env=setup.env)
+    show(out(), Text("adopted", "green").append(f": {path}", ""))
+
+
 @contextmanager
 def _base(location: ConfigLocation, *, embedder: bool = False) -> Iterator[LocalBase]:
     """Yield the base of the data folder; the demo's where there is neither a base nor a domain."""

@@ -67,7 +67,8 @@ class ExternalRequest:
 
     Attributes:
         knowledge_id: a domain.
-        score_threshold: [0, 1], compared with relevance.
+        score_threshold: [0, 1], compared with the absolute signal, which means the same for every question; relevance
+            is relative to the other candidates of one search.
     """
 
     knowledge_id: str
@@ -175,7 +176,7 @@ def records_answer(
     records: list[dict[str, Any]] = []
     scores = node_scores(result, most=BELOW_NOTICE if notices else 1.0)
     for chunk, score in zip(result.chunks, scores, strict=True):
-        if chunk.relevance < request.score_threshold or len(records) >= room:
+        if chunk.absolute < request.score_threshold or len(records) >= room:
             continue
         title = chunk.chunk.title or chunk.chunk.document_id or titles.get(chunk.source_id, chunk.source_id)
         metadata = document_metadata(chunk, result.search_id) | {"source_title": titles.get(chunk.source_id)}

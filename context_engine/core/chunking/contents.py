@@ -224,6 +224,8 @@ def _goes_on(before: _Entry, entry: _Entry, rows: Sequence[_Line]) -> bool:
     between = rows[before.place + 1 : entry.place]
     if before.kind != entry.kind and "linked" in (before.kind, entry.kind):
         return False
+    if any(row.heading for row in between):
+        return False
     if entry.kind == "linked":
         return not between
     return len(between) <= _MOST_GAP and all(_may_stand_inside(row) for row in between)

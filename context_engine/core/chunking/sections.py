@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from typing import Final
@@ -16,7 +17,8 @@ from context_engine.core.text.markup import has_words
 __all__ = ["section_pieces"]
 
 _TINY: Final = 32  # a section of at most 1/32 of a piece is tiny: a rule of one full sentence keeps its own number
-_JOINED: Final = 8  # tiny siblings are joined up to 1/8 of a piece
+_JOINED: Final = 8  # tiny siblings are joined up to 1/8 of a piece, and a title page of at most that with what follows
+_SENTENCE: Final = re.compile(r"[^\n]{40,}[.!?。！？:：]\s*$|^\s*\||^[-*]\s", re.MULTILINE)  # or a table, or a list
 
 
 def section_pieces(
@@ -55,7 +57,21 @@ def _joined(
     sections = outline(without_contents(text, contents))
     for start, end in between(contents, 0, len(text)):
         inside = [_within(section, start, end) for section in sections if section.start < end and start < section.end]
-        yield from _siblings_joined(text, _openings_joined(text, inside), size, tokens)
+        joined = _siblings_joined(text, _openings_joined(text, inside), size, tokens)
+        yield from _cover_joined(text, joined, size, tokens)
+
+
+def _cover_joined(
+    text: str, sections: list[OutlineSection], size: int, tokens: Callable[[int, int], int]
+) -> list[OutlineSection]:
+    """Join what a document begins with to the section that follows where it is a title page: few words, no sentence."""
+    if len(sections) < 2 or sections[0].start or sections[0].label:
+        return sections
+    cover, first, *others = sections
+    said = text[cover.body : cover.end]
+    if not said.strip() or _SENTENCE.search(said) or tokens(cover.start, cover.end) * _JOINED > size:
+        return sections
+    return [first._replace(start=cover.start), *others]
 
 
 def _within(section: OutlineSection, start: int, end: int) -> OutlineSection:

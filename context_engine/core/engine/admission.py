@@ -43,10 +43,10 @@ from context_engine.errors import SourceError, SourceProtocolError
 __all__ = ["ValidatedAnswer", "valid_chunk", "validate_answer"]
 
 _MOST_NOTICES: Final = 200
-_MOST_LISTED: Final = 1000
-_MOST_LETTERS: Final = 300
 _MOST_TERMS: Final = 4_096
 """Most terms that a source counts: more than any question and its expansions have."""
+_MOST_LISTED: Final = 1000
+_MOST_LETTERS: Final = 300
 _MOST_WHOLE: Final = 2**1023
 """A larger number is not valid JSON, and Python refuses to write it."""
 
@@ -69,9 +69,9 @@ class ValidatedAnswer(NamedTuple):
     retrieved_at: datetime | None = None
     failures: tuple[SourceError, ...] = ()
     by_keywords: bool = False
+    statistics: TermStatistics | None = None
     unknown_words: tuple[UnknownWord, ...] | None = None
     filter_fields: tuple[str, ...] | None = None
-    statistics: TermStatistics | None = None
     calibration: ScopeCalibration | None = None
 
 
@@ -114,9 +114,9 @@ def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnsw
         detail = {"field": "retrieved_at", "value": value}
         notices.append(Notice(NoticeCode.FIELD_UNUSABLE, source_id, message, detail))
         retrieved_at = None
+    statistics = _statistics(answer, source_id, notices)
     unknown_words = _usable(answer, "unknown_words", _is_unknown_word, notices)
     filter_fields = _usable(answer, "filter_fields", _is_short_text, notices)
-    statistics = _statistics(answer, source_id, notices)
     calibration = _calibration(answer, source_id, notices)
     cut = answer.cut + max(len(chunks) - top_k, 0)
     further = len(notices) - _MOST_NOTICES
@@ -133,9 +133,9 @@ def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnsw
         retrieved_at=retrieved_at,
         failures=failures,
         by_keywords=answer.by_keywords is True,
-        unknown_words=unknown_words,
         statistics=statistics,
         calibration=calibration,
+        unknown_words=unknown_words,
         filter_fields=filter_fields,
     )
 

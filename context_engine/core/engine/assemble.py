@@ -40,7 +40,7 @@ def assemble(plan: SearchPlan, recalled: Recalled, output: StageTwoOutput) -> Se
         sources=statuses,
         stages=(_recall_trace(recalled, len(output.fates)), *output.stages),
         settings=plan.effective,
-        notices=(*(plan.prepared.notices if plan.prepared else ()), *notices),
+        notices=(*(plan.prepared.notices if plan.prepared else ()), *notices, *plan.notices),
         search_id=plan.search_id,
         request_id=request.request_id,
         caller=request.caller,

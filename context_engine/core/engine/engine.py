@@ -96,7 +96,8 @@ class Engine:
             UnknownDomain: the domain is not registered.
             InvalidRequest: a source or option that does not exist, or a threshold no source can be tested on.
             ConfigError: the domain's configuration cannot be used.
-            AllSourcesFailed: no source answered; carries the result with every status.
+            AllSourcesFailed: no source answered; carries the result with every status. Its cause is the first source's
+                error, and the cause of that is what the adapter raised.
             EvidenceIncomplete: `strict`, and required evidence is missing.
         """
         if not isinstance(request, SearchRequest):
@@ -122,6 +123,7 @@ class Engine:
             clock=ClockReading.at(now, ZoneInfo(domain.timezone), request.as_of),
             search_id=self._ids.new(now),
             prepared=prepared_query(request.query, domain.glossary, effective.values, self._timed_refiner),
+            notices=self.registry.notices,
         )
 
     def _pipeline(
@@ -174,7 +176,7 @@ def _answered(result: SearchResult) -> SearchResult:
             f"search {result.search_id}: no source of domain {result.domain!r} answered: {reasons}",
             result=result,
             statuses=result.sources,
-        )
+        ) from next((status.failure for status in result.sources if status.failure is not None), None)
     if result.decision is Decision.INCOMPLETE and result.request is not None and result.request.strict:
         known = [str(status.error["message"]) for status in result.sources if status.error]
         raise EvidenceIncomplete(

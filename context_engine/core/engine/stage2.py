@@ -7,9 +7,10 @@ Pure: the same inputs give the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Sized
 
 from context_engine.core.engine.candidate_table import CandidateTable
+from context_engine.core.engine.limits import Limits, decide_limits, how_to_get
 from context_engine.core.engine.selection import select
 from context_engine.core.engine.stage_two_input import RerankStep, StageTwoInput
 from context_engine.core.engine.stage_two_output import StageTwoOutput
@@ -23,7 +24,7 @@ from context_engine.core.ranking.dedup import deduplicate
 from context_engine.core.ranking.relevance import measure
 from context_engine.core.ranking.rerank import below_reranked, best_of, blended
 from context_engine.core.ranking.scope import scope_threshold
-from context_engine.errors import RerankerError
+from context_engine.errors import InvalidRequest, RerankerError
 
 __all__ = ["rank"]
 
@@ -63,7 +64,7 @@ class _StageTwo:
         self.stages: list[StageTrace] = []
         self.rerank_failed: str | None = None
         self.scope = scope_threshold(self.settings, [answer.calibration for answer in inputs.answers])
-        self.scope_tested, self.in_scope = 0, True
+        self.scope_tested, self.limits = 0, Limits()
 
     def run(self) -> StageTwoOutput:
         """Run all steps."""
@@ -95,7 +96,7 @@ class _StageTwo:
             stages=tuple(self.stages),
             notices=distinct(self.table.notices),
             scope_tested=self.scope_tested,
-            in_scope=self.in_scope,
+            in_scope=self.limits.in_scope,
             scope=self.scope,
             rerank_scores=self.table.rerank_scores,
             rerank_failed=self.rerank_failed,
@@ -192,56 +193,64 @@ class _StageTwo:
         return table.merge(rows, found, limit)
 
     def above_threshold(self, rows: list[int]) -> list[int]:
-        """A threshold applies to candidates that carry its kind of score, a cluster's best; the others pass, marked."""
-        table = self.table
-        limit, kind = self.settings.similarity_threshold, ScoreKind(self.settings.similarity_kind)
-        if limit is None:
-            return rows
-        left, unmeasured = [], 0
+        """A threshold applies to candidates that carry its kind of score, a cluster's best; the others pass, marked.
+
+        The limits of the next step are decided here, as `min_chunks` keeps candidates below either of the two.
+        """
+        table, limit, kind = self.table, self.settings.similarity_threshold, ScoreKind(self.settings.similarity_kind)
+        scores = {} if limit is None else {row: table.best_score(row, kind) for row in rows}
+        below = {row: score for row, score in scores.items() if score is not None and score < (limit or 0.0)}
+        self.scope_tested = len(rows)
+        scopes = {row: self._scope_of(row) for row in rows}
+        self.limits = decide_limits(table.absolute, table.tiers, scopes, below, self.settings)
+        for row in self.limits.kept:
+            table.flag(row, "below_threshold")
+        for row in below.keys() - self.limits.kept:
+            table.drop(row, "threshold", f"below_{kind}_threshold", below[row], limit)
+        self._note_unmeasured([row for row, score in scores.items() if score is None], kind, len(rows))
+        return [row for row in rows if row not in below or row in self.limits.kept]
+
+    def _note_unmeasured(self, rows: list[int], kind: ScoreKind, tested: int) -> None:
+        if self.settings.strict_thresholds and self.settings.similarity_threshold is not None:
+            self._refuse_sources_without(kind)
         for row in rows:
-            value = table.best_score(row, kind)
-            if value is not None and value < limit:
-                table.drop(row, "threshold", f"below_{kind}_threshold", value, limit)
-                continue
-            if value is None:
-                table.flag(row, "threshold_not_applicable")
-                unmeasured += 1
-            left.append(row)
-        if unmeasured:
-            message = f"{unmeasured} candidate(s) have no {kind} score: similarity_threshold did not apply"
-            detail = {"count": unmeasured, "kind": str(kind)}
-            table.notices.append(Notice(NoticeCode.THRESHOLD_NOT_APPLICABLE, "similarity_threshold", message, detail))
-        return left
+            self.table.flag(row, "threshold_not_applicable")
+        if rows:
+            origin = self.plan.effective.origins.get("similarity_threshold", "default")
+            threshold = f"similarity_threshold {self.settings.similarity_threshold:g} of {origin}"
+            message = f"{len(rows)} candidate(s) have no {kind} score: {threshold} did not apply to them"
+            if len(rows) == tested:
+                message += f", and min_relevance_score alone did: {how_to_get(kind, self.settings)}"
+            detail = {"count": len(rows), "tested": tested, "kind": str(kind), "origin": origin}
+            notice = Notice(NoticeCode.THRESHOLD_NOT_APPLICABLE, "similarity_threshold", message, detail)
+            self.table.notices.append(notice)
+
+    def _refuse_sources_without(self, kind: ScoreKind) -> None:
+        """Refuse the search where a source gave chunks and none of them has a score of the threshold's kind."""
+        scored = {key[0]: False for key in self.table.keys}
+        for key, chunk in zip(self.table.keys, self.table.chunks):
+            scored[key[0]] = scored[key[0]] or chunk.score(kind) is not None
+        without = [source_id for source_id, has_score in scored.items() if not has_score]
+        if without:
+            raise InvalidRequest(
+                f"similarity_threshold is a {kind} threshold, strict_thresholds is set, and no chunk of source(s) "
+                f"{', '.join(without)} has a {kind} score: {how_to_get(kind, self.settings)}"
+            )
 
     def within_scope(self, rows: list[int]) -> list[int]:
-        """All where an absolute signal reaches the scope threshold; else those that min_chunks brings back."""
-        least, absolute = self.settings.min_relevance_score, self.table.absolute
-        self.scope_tested, self.in_scope = len(rows), any(absolute[row] >= self._scope_of(row) for row in rows)
-        if self.in_scope:
-            return rows
-        limits = {row: max(self._scope_of(row), least) for row in rows}
-        return self._at_least(limits, rows, "scope", "out_of_scope")
+        """All where the best absolute signal reaches the scope threshold; else those that `min_chunks` keeps."""
+        return rows if self.limits.in_scope else self._reaching(rows, "scope", "out_of_scope")
 
     def relevant_enough(self, rows: list[int]) -> list[int]:
-        """Those in scope that reach min_relevance_score, and those that min_chunks brings back."""
-        if not self.in_scope:
-            return rows
-        limits = dict.fromkeys(rows, self.settings.min_relevance_score)
-        return self._at_least(limits, rows, "relevance", "below_min_relevance")
+        """Those in scope that reach min_relevance_score, and those that `min_chunks` keeps."""
+        return self._reaching(rows, "relevance", "below_min_relevance") if self.limits.in_scope else rows
 
-    def _at_least(self, limits: Mapping[int, float], rows: list[int], stage: str, reason: str) -> list[int]:
-        """Those whose absolute signal reaches a limit; of fewer than min_chunks also the best below it, marked."""
-        table, absolute = self.table, self.table.absolute
-        below = sorted(
-            [row for row in rows if absolute[row] < limits[row]],
-            key=lambda row: (-absolute[row], table.tiers[row], row),
-        )
-        wanted = max(self.settings.min_chunks - (len(rows) - len(below)), 0)
-        for row in below[:wanted]:
-            table.flag(row, "below_threshold")
-        dropped = set(below[wanted:])
-        for row in below[wanted:]:
-            table.drop(row, stage, reason, absolute[row], limits[row])
+    def _reaching(self, rows: list[int], stage: str, reason: str) -> list[int]:
+        """Those that reach the least absolute signal, and those that `min_chunks` keeps."""
+        absolute, least = self.table.absolute, self.limits.least_absolute
+        dropped = {row for row in rows if absolute[row] < least[row]} - self.limits.kept
+        for row in dropped:
+            self.table.drop(row, stage, reason, absolute[row], least[row])
         return [row for row in rows if row not in dropped]
 
     def _scope_of(self, row: int) -> float:

@@ -13,7 +13,8 @@ from context_engine.core.models.chunk import (
     usable_score,
     utc_text,
 )
-from context_engine.core.models.chunk_dict import chunk_from_dict, to_date, to_moment
+from context_engine.core.models.chunk_dict import CHUNK_KEYS, chunk_from_dict, to_date, to_moment
+from context_engine.core.models.chunk_dict_advice import advice_on_dicts
 from context_engine.core.models.effective_settings import EffectiveSettings
 from context_engine.core.models.enums import (
     TIER_OF,
@@ -75,7 +76,7 @@ from context_engine.core.models.settings import (
 from context_engine.core.models.statistics import TermStatistics
 
 __all__ = [
-    "BESIDE_THE_ANSWER",
+    "CHUNK_KEYS",
     "GROUPS",
     "LINK_FIELDS",
     "MAX_QUERY_CHARS",
@@ -143,6 +144,7 @@ __all__ = [
     "TrustClass",
     "UnknownWord",
     "about",
+    "advice_on_dicts",
     "canonical_json",
     "checked_link_template",
     "checked_query",

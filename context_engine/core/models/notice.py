@@ -60,6 +60,12 @@ class NoticeCode(StrEnum):
         "chunk_id field metadata value problem",
     )
     SCORE_UNUSABLE = "score_unusable", "A score is no number of its kind and counts as absent.", "chunk_id kind value"
+    SCORE_KIND_MISSING = (
+        "score_kind_missing",
+        "Scores came without their kind and do not rank: the engine's own lexical score does.",
+        "count",
+    )
+    KEY_MISSPELT = "key_misspelt", "An unknown key of chunk dicts is close to a known one.", "key meant count"
     TEXT_REPAIRED = "text_repaired", "Text of a chunk was not valid Unicode, or too long: repaired.", "chunk_id fields"
     METADATA_REPAIRED = (
         "metadata_repaired",
@@ -146,7 +152,7 @@ class NoticeCode(StrEnum):
     THRESHOLD_NOT_APPLICABLE = (
         "threshold_not_applicable",
         "Candidates without a score of the threshold's kind passed untested.",
-        "count kind",
+        "count tested kind origin",
     )
     RERANK_FAILED = "rerank_failed", "The model reranker failed: the order is that without it.", "problem"
     REQUIRED_TIER_MISSING = "required_tier_missing", "A required tier gave nothing that is returned.", "tier"
@@ -172,6 +178,16 @@ class NoticeCode(StrEnum):
     CONNECTION_UNUSED = "connection_unused", "A connection is used by no source and no model."
     NO_DOMAIN = "no_domain", "No domain is registered."
     SOURCE_SHARED = "source_shared", "Domains have a source of one id, and share its documents.", "domains"
+    MANIFEST_UNUSABLE = (
+        "manifest_unusable",
+        "A manifest cannot be used: its domain cannot be searched, all others can.",
+        "domain",
+    )
+    DATA_LEFT_BEHIND = (
+        "data_left_behind",
+        "Nothing was ingested yet, but there is data of the same domains, whose configuration is gone: it was moved.",
+        "path manifest_dir domains",
+    )
     FILE_PASSED_OVER = "file_passed_over", "A file cannot be used and may be another program's.", "problem"
 
     # A plugin package; the subject is the key that names a file, or the platform
@@ -204,7 +220,9 @@ class NoticeCode(StrEnum):
     LETTERS_UNMAPPED = "letters_unmapped", "A font does not say what its letters are: the text may be wrong.", "count"
     SYMBOLS_LEFT_OUT = "symbols_left_out", "Symbols of a font without letters were left out.", "count"
     CONTENTS_LEFT_OUT = "contents_left_out", "A table of contents was left out.", "lines pages"
-    RUNNING_HEADS_LEFT_OUT = "running_heads_left_out", "Running headers and footers were kept once.", "count"
+    TABLES_READ = "tables_read", "Tables of a PDF were read as rows below the names of their columns.", "count pages"
+    TABLES_AS_TEXT = "tables_as_text", "Tables of a PDF, if there are any, were read as text.", "pages"
+    RUNNING_HEADS_LEFT_OUT = "running_heads_left_out", "Running headers and footers were kept once.", "count pages"
     PAGE_NUMBERS_LEFT_OUT = "page_numbers_left_out", "Page numbers were left out of the text."
     BOILERPLATE_LEFT_OUT = "boilerplate_left_out", "What of a page is not its content was left out.", "kind"
     CELLS_NOT_READ = "cells_not_read", "Cells beyond the last column were not read.", "count"
@@ -243,6 +261,8 @@ BESIDE_THE_ANSWER: Final = frozenset(
         NoticeCode.DATES_UNKNOWN,
         NoticeCode.REQUIRED_TIER_MISSING,
         NoticeCode.REQUIRED_SOURCE_MISSING,
+        NoticeCode.THRESHOLD_NOT_APPLICABLE,
+        NoticeCode.MANIFEST_UNUSABLE,
     }
 )
 """What changes how an answer is to be read: every output says it. The other notices stand among the warnings."""

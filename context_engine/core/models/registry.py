@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from context_engine.core.models.enums import TIER_OF, Classification, SourceType, TrustClass, default_trust
 from context_engine.core.models.links import LINK_FIELDS, checked_link_template
+from context_engine.core.models.notice import Notice
 from context_engine.errors import UnknownDomain
 
 __all__ = ["DocumentRule", "DomainSpec", "Registry", "SourceSpec"]
@@ -158,6 +159,11 @@ class Registry(_FrozenModel):
     def names(self) -> tuple[str, ...]:
         """The domain names, sorted."""
         return tuple(sorted(self.domains))
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """What the reader of any answer should know of the registry."""
+        return ()
 
     def domain(self, name: str) -> DomainSpec:
         """Return a domain's specification.

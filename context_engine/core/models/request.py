@@ -165,11 +165,11 @@ class SourceAnswer:
         cut: chunks past top_k that the source itself left out.
         failures: what a source of several parts could not get, one error a part; the chunks are what the others gave.
         by_keywords: it was found by a few keywords of each chunk alone: that nothing relevant came says little.
+        statistics: how common the question's terms are in the collection searched; None where that is not known: the
+            engine counts in the candidates instead.
         unknown_words: the words of the query that nothing of the source that may be found holds, each with what may be
             meant (`query.spelling.words_to_check` says which words are looked up); None where it does not look.
         filter_fields: the fields that a filter can name, where the query has one; None where they are not known.
-        statistics: how common the question's terms are in the collection searched; None where that is not known: the
-            engine counts in the candidates instead.
         calibration: of the base that answers, for this domain; None where there is none.
     """
 
@@ -179,9 +179,9 @@ class SourceAnswer:
     cut: int = 0
     failures: tuple[SourceError, ...] = ()
     by_keywords: bool = False
+    statistics: TermStatistics | None = None
     unknown_words: tuple[UnknownWord, ...] | None = None
     filter_fields: tuple[str, ...] | None = None
-    statistics: TermStatistics | None = None
     calibration: ScopeCalibration | None = None
 
     @property

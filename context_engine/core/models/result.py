@@ -18,6 +18,7 @@ from context_engine.core.models.query import PreparedQuery, UnknownWord
 from context_engine.core.models.registry import SourceSpec
 from context_engine.core.models.request import Caller, SearchRequest
 from context_engine.core.models.statistics import TermStatistics
+from context_engine.errors import SourceError
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -93,6 +94,7 @@ class SourceStatus:
         rejected: chunks that failed validation (no content, not a chunk).
         error: {"code", "message", "retryable", "retry_after_s"} where state is failed or partial.
         problem: the error's message without the name of the source.
+        failure: the error itself, its `__cause__` what the adapter raised; neither compared nor published.
     """
 
     source_id: str
@@ -107,6 +109,7 @@ class SourceStatus:
     elapsed_ms: float = 0.0
     error: Mapping[str, Any] | None = None
     problem: str = ""
+    failure: SourceError | None = field(default=None, compare=False, repr=False)
     notices: tuple[Notice, ...] = ()
 
     @property
@@ -116,8 +119,8 @@ class SourceStatus:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the published form: the notices as sentences, `notes`."""
-        published = ("notes" if one.name == "notices" else one.name for one in fields(self) if one.name != "problem")
-        return {name: getattr(self, name) for name in published}
+        published = ("notes" if one.name == "notices" else one.name for one in fields(self))
+        return {name: getattr(self, name) for name in published if name not in ("problem", "failure")}
 
 
 class StageTrace(NamedTuple):
@@ -138,16 +141,16 @@ class RawAnswer:
     """A source's answer as it entered stage 1, kept so that stage 2 can be computed again.
 
     Attributes:
-    by_keywords, statistics, calibration, unknown_words, filter_fields: as in `SourceAnswer`.
+        by_keywords, statistics, calibration, unknown_words, filter_fields: as in `SourceAnswer`.
     """
 
     source_id: str
     chunks: tuple[Chunk, ...]
     retrieved_at: datetime
     by_keywords: bool = False
+    statistics: TermStatistics | None = None
     unknown_words: tuple[UnknownWord, ...] | None = None
     filter_fields: tuple[str, ...] | None = None
-    statistics: TermStatistics | None = None
     calibration: ScopeCalibration | None = None
 
 

@@ -27,11 +27,14 @@ from context_engine.core.models import Notice, NoticeCode
 from context_engine.errors import MissingExtra
 from context_engine.ingest.header import header_fields
 from context_engine.ingest.loaded_document import NO_TEXT, LoadedDocument, Skipped, file_notice
+from context_engine.ingest.loaders.pdf_contents import without_contents
 from context_engine.ingest.loaders.pdf_guard import is_bomb
 from context_engine.ingest.loaders.pdf_layout import laid_out
+from context_engine.ingest.loaders.pdf_line import PdfLine
 from context_engine.ingest.loaders.pdf_notes import opened_form
 from context_engine.ingest.loaders.pdf_page import PdfPage, read_page
 from context_engine.ingest.loaders.pdf_running_heads import without_running_heads
+from context_engine.ingest.loaders.pdf_tables import joined_tables, without_margin_tables
 from context_engine.ingest.loaders.properties import labelled, real_properties
 from context_engine.ingest.loaders.source_file import SourceFile
 
@@ -99,16 +102,20 @@ def _read(document: Any) -> _PdfContent | str:
 
 def _document(found: _PdfContent, name: str) -> LoadedDocument | Skipped:
     pages, fields, bookmarks = found
-    edges = without_running_heads([page.lines for page in pages])
-    text, starts = laid_out(edges.pages, [page.notes for page in pages], bookmarks)
+    edges = without_running_heads(without_margin_tables([page.lines for page in pages]))
+    contents = without_contents(edges.pages)
+    lines = joined_tables(contents.pages)
+    text, starts = laid_out(lines, [page.notes for page in pages], bookmarks)
     if not text.strip():
         return Skipped(name, _why_empty(pages))
     labels = header_fields("\n".join(label for line in edges.running for label in labelled(line)))
     header = {**labels, **header_fields(text)}
     if "version" in header:
         fields.pop("version", None)
-    notices = (*_unread(pages), *edges.notices)
-    return LoadedDocument(path=name, text=text, fields=fields, header=header, pages=starts, notices=notices)
+    notices = (*_unread(pages), *edges.notices, *contents.notices(text), *_tables_read(pages, lines))
+    return LoadedDocument(
+        path=name, text=text, fields=fields, header=header, pages=starts, notices=notices, properties=True
+    )
 
 
 def _why_empty(pages: Sequence[PdfPage]) -> str:
@@ -137,6 +144,20 @@ def _unread(pages: Sequence[PdfPage]) -> Iterator[Notice]:
     if hidden := [note for page in pages for note in page.hidden]:
         left = f"hidden fields and notes left out: {_quoted(hidden)}"
         yield file_notice(NoticeCode.HIDDEN_LEFT_OUT, left, count=len(hidden))
+
+
+def _tables_read(pages: Sequence[PdfPage], lines: Sequence[Sequence[PdfLine]]) -> Iterator[Notice]:
+    """Yield how many tables were read as rows and what it took, and where tables were not looked for."""
+    if count := sum(line.table is not None for page in lines for line in page):
+        found = [number for number, page in enumerate(pages, start=1) if any(line.table for line in page.lines)]
+        sought = [page.table_s for page in pages if page.table_s]
+        tables = "1 table" if count == 1 else f"{count:,} tables"
+        read = f"{tables} read as rows, on {_listed(found)}; {sum(sought) / len(sought):.2f} s a page"
+        yield file_notice(NoticeCode.TABLES_READ, read, count=count, pages=found)
+    for why in dict.fromkeys(page.unsought for page in pages if page.unsought):
+        left = [number for number, page in enumerate(pages, start=1) if page.unsought == why]
+        problem = f"{_listed(left)}: tables, if any, are read as text: {why}"
+        yield file_notice(NoticeCode.TABLES_AS_TEXT, problem, pages=left)
 
 
 def _listed(numbers: Sequence[int]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 from typing import Final, NamedTuple
@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from context_engine.ingest.header import header_fields
 from context_engine.ingest.loaders.markdown import plain
 from context_engine.ingest.loaders.pdf_line import PdfLine
+from context_engine.ingest.loaders.pdf_tables import table_text
 
 __all__ = ["laid_out"]
 
@@ -68,7 +69,12 @@ def laid_out(
     begun = length = 0  # where the last paragraph begins and ends
     before: _Paragraph | None = None
     for paragraph in _paragraphs(pages, notes, body, levels, bookmarks):
-        text = plain(paragraph.note) if paragraph.note else _text(paragraph, words)
+        table = paragraph.lines[0].table if paragraph.lines else None
+        breaks: list[tuple[int, int]] = []
+        if table:
+            text, breaks = table_text(table, lambda lines: _unbroken(lines, words))
+        else:
+            text = plain(paragraph.note) if paragraph.note else _text(paragraph, words)
         gap = "" if before is None else "\n\n"
         if before and _goes_on(before, paragraph, text):
             gap = _joint(out, text, words)
@@ -77,6 +83,7 @@ def laid_out(
             starts.append((length + len(gap), paragraph.page + 1))
         out += [gap, text]
         begun = length + len(gap)
+        starts += ((begun + offset, page + 1) for offset, page in breaks)
         length = begun + len(text)
         before = paragraph
     return "".join(out), tuple(starts)
@@ -103,7 +110,12 @@ def _levels(pages: Sequence[Sequence[PdfLine]], body: float) -> dict[float, int]
 
 
 def _is_large(line: PdfLine, body: float) -> bool:
-    return line.size >= body * _LARGER > 0 and len(line.text) <= _MOST_HEADING and any(map(str.isalpha, line.text))
+    return (
+        not line.table
+        and line.size >= body * _LARGER > 0
+        and len(line.text) <= _MOST_HEADING
+        and any(map(str.isalpha, line.text))
+    )
 
 
 def _paragraphs(
@@ -136,12 +148,17 @@ def _usual_distance(pages: Sequence[Sequence[PdfLine]], body: float) -> float:
         above.bottom - below.bottom
         for lines in pages
         for above, below in pairwise(lines)
-        if above.size == below.size == body and 0 < above.bottom - below.bottom < 4 * body
+        if above.size == below.size == body
+        and not above.table
+        and not below.table
+        and 0 < above.bottom - below.bottom < 4 * body
     ]
     return median(gaps) if gaps else body * 1.2
 
 
 def _heading_level(line: PdfLine, body: float, levels: Mapping[float, int], marks: Mapping[str, int]) -> int | None:
+    if line.table:
+        return None
     marked = marks.get(" ".join(line.text.split()).lower())
     if marked is not None:
         return min(marked + 1, _MOST_LEVELS + 1)
@@ -156,7 +173,7 @@ def _heading_level(line: PdfLine, body: float, levels: Mapping[float, int], mark
 
 def _opens(above: PdfLine, line: PdfLine, usual: float, level: int | None) -> bool:
     """Whether a line opens a paragraph, by its place or by the label it begins with."""
-    if line.edge or above.edge or line.turn != above.turn:
+    if line.edge or above.edge or line.table or above.table or line.turn != above.turn:
         return True
     distance = above.bottom - line.bottom
     wide = max(usual, line.size * 1.1 if level is not None else 0.0) * _WIDER
@@ -176,6 +193,8 @@ def _goes_on(before: _Paragraph, paragraph: _Paragraph, text: str) -> bool:
     if before.note or paragraph.note or before.heading or paragraph.heading:
         return False
     above, line = before.lines[-1], paragraph.lines[0]
+    if above.table or line.table:
+        return False
     another_column = line.bottom > above.bottom and line.left > above.right and line.turn == above.turn
     if before.page == paragraph.page and not another_column:
         return False
@@ -194,11 +213,15 @@ def _joint(out: list[str], text: str, words: Counter[str]) -> str:
     return " " if whole.endswith(" " + rest[0]) else ""
 
 
-def _text(paragraph: _Paragraph, words: Counter[str]) -> str:
-    text = " ".join(_HYPHEN.sub("\u00ad", line.text) for line in paragraph.lines)  # PDFium marks most of them itself
+def _unbroken(lines: Iterable[str], words: Counter[str]) -> str:
+    """Return lines as one text, the words put together that a line's end cuts."""
+    text = " ".join(_HYPHEN.sub("\u00ad", line) for line in lines)  # PDFium marks most of them itself
     text = _CUT.sub(lambda match: _whole(match[1], match[2], words), text)
-    text = _AT_END.sub("-", text).replace("\u00ad", "")
-    text = " ".join(text.split())
+    return " ".join(_AT_END.sub("-", text).replace("\u00ad", "").split())
+
+
+def _text(paragraph: _Paragraph, words: Counter[str]) -> str:
+    text = _unbroken((line.text for line in paragraph.lines), words)
     if paragraph.heading:
         return f"{'#' * paragraph.heading} {text}"
     return _BULLET.sub("- ", text, count=1) if _BULLET.match(text) else plain(text)

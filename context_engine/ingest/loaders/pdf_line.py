@@ -1,10 +1,10 @@
-"""A line of a PDF page: its text, the type it is set in and where it stands."""
+"""A line of a PDF page: its text, the type it is set in and where it stands; and a table that takes its place."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["PART_GAP", "LinePart", "PdfLine"]
+__all__ = ["PART_GAP", "LinePart", "PdfLine", "PdfTable"]
 
 PART_GAP: Final = 0.8  # times the type: a wider gap than between words
 
@@ -27,6 +27,7 @@ class PdfLine(NamedTuple):
         turn: quarter turns against the clock that it is set in.
         edge: whether it stands where a page has its head or foot.
         parts: what stands between wide gaps, from left to right; empty where there are none.
+        table: what is read of a table that stands here; `text` is then all of its words.
     """
 
     text: str
@@ -39,3 +40,22 @@ class PdfLine(NamedTuple):
     turn: int = 0
     edge: bool = False
     parts: tuple[LinePart, ...] = ()
+    table: PdfTable | None = None
+
+
+class PdfTable(NamedTuple):
+    """A table with rulings around its cells.
+
+    Attributes:
+        rows: of cells, each as the lines that stand in it; all rows have as many cells.
+        edges: where its columns begin, and where the last one ends, in points.
+        titles: lines that stand above its head, over all columns.
+        lines: what stands there where it is not read as a table.
+        breaks: (row, page index) where it goes on on another page.
+    """
+
+    rows: tuple[tuple[tuple[str, ...], ...], ...]
+    edges: tuple[float, ...]
+    titles: tuple[str, ...] = ()
+    lines: tuple[PdfLine, ...] = ()
+    breaks: tuple[tuple[int, int], ...] = ()

@@ -19,13 +19,15 @@ _ENOUGH: Final = 3  # pages
 _MOST_LISTED: Final = 100
 _MOST_WORDINGS: Final = 10
 _OF: Final = r"(?:\s*(?:/|of|von|de|di|sur|van|из)\s*\d{1,5})?"
+_ROMAN: Final = r"(?=[ivxlc])(?:xc|xl|l?x{0,3})(?:ix|iv|v?i{0,3})"
 _WORDED: Final = re.compile(
-    rf"(?i)(?<!\w)(?:page|seite|blatt|pagina|página|pág\.|pag\.|s\.|p\.)\s*[-–]?\s*(\d{{1,5}}){_OF}(?!\w)"
+    rf"(?i)(?<!\w)(?:page|seite|blatt|pagina|página|pág\.|pag\.|s\.|p\.)\s*[-–]?\s*(\d{{1,5}}|{_ROMAN}){_OF}(?!\w)"
     r"|第\s*(\d{1,5})\s*页(?:\s*[,，/]?\s*共\s*\d{1,5}\s*页)?"
 )
-_BARE: Final = re.compile(rf"(?i)[-–—(\[]?\s*(\d{{1,5}}){_OF}\s*[-–—)\]]?")
-_DIGIT: Final = re.compile(r"\d")
+_BARE: Final = re.compile(rf"[-–—(\[]?\s*(\d{{1,5}}|{_ROMAN}){_OF}\s*[-–—)\]]?")
+_DIGIT: Final = re.compile(rf"\d|(?i:(?<!\w){_ROMAN}(?!\w))")
 _PIECE: Final = re.compile(r"[^|•·–—\s](?:[^|•·–—]*[^|•·–—\s])?")  # between separators
+_LETTERS: Final = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
 _LOOSE: Final = " \t|•·–—-,;/"
 
 
@@ -127,7 +129,19 @@ def _number(match: re.Match[str], offset: int, *, alone: bool) -> _Number:
     group = match.lastindex or 0
     begin, end = match.start(group) - match.start(), match.end(group) - match.start()
     wording = f"{match[0][:begin]}#{match[0][end:]}"
-    return _Number(offset + match.start(), offset + match.end(), wording, int(match[group]), alone)
+    return _Number(offset + match.start(), offset + match.end(), wording, _value(match[group]), alone)
+
+
+def _value(number: str) -> int:
+    """Return the number that digits or Roman numerals write.
+
+    >>> _value("12"), _value("xiv")
+    (12, 14)
+    """
+    if number.isdecimal():
+        return int(number)
+    values = [_LETTERS[letter] for letter in number.lower()]
+    return sum(-one if one < after else one for one, after in pairwise([*values, 0]))
 
 
 def _cut(text: str, numbers: Sequence[_Number]) -> str:
@@ -144,12 +158,12 @@ def _cut(text: str, numbers: Sequence[_Number]) -> str:
 def _notices(numbers: Mapping[str, Sequence[int]], dropped: Sequence[int], running: int) -> Iterator[Notice]:
     if total := sum(dropped):
         lines, times = ("line" if running == 1 else "lines"), ("time" if total == 1 else "times")
-        where = sum(map(bool, dropped))
+        where = [page for page, count in enumerate(dropped, start=1) if count]
         left = (
             f"{running} {lines} at the top or bottom of pages kept where first seen; left out {total} {times} on "
-            f"{where} later page{'s' if where != 1 else ''}"
+            f"page{'s' if len(where) != 1 else ''} {_listed(where)}"
         )
-        yield file_notice(NoticeCode.RUNNING_HEADS_LEFT_OUT, left, count=total)
+        yield file_notice(NoticeCode.RUNNING_HEADS_LEFT_OUT, left, count=total, pages=where)
     if numbers:
         said = (f'"{wording}" ({_listed(found)})' for wording, found in islice(numbers.items(), _MOST_WORDINGS))
         more = f"; and {len(numbers) - _MOST_WORDINGS} more forms" if len(numbers) > _MOST_WORDINGS else ""

@@ -79,14 +79,6 @@ def answer(view: View, question: LocalQuery, top_k: int, scope: Scope) -> Source
     )
 
 
-def _fields_of(view: View, source: tuple[Occur, Query]) -> Iterator[str]:
-    """Yield the fields that chunks of the source have."""
-    for number, name in fields_held(view.connection):
-        having = Query.boolean_query([source, (Occur.Must, Query.term_query(indexing.SCHEMA, "attr", number))])
-        if view.searcher.search(having, limit=1, count=False).hits:
-            yield name
-
-
 def _calibration(view: View, question: LocalQuery, scope: Scope) -> ScopeCalibration | None:
     """Return the calibration of the domain that is asked for, under the embedder that the search uses."""
     model_id = view.vectors.model_id if question.vector is not None and view.vectors is not None else ""
@@ -105,6 +97,14 @@ def _statistics(view: View, question: LocalQuery) -> TermStatistics:
         for term in (question.query.terms if question.query else ())
     }
     return TermStatistics(collection=f"local:{view.state.base_id}", chunks=chunks, document_frequency=frequency)
+
+
+def _fields_of(view: View, source: tuple[Occur, Query]) -> Iterator[str]:
+    """Yield the fields that chunks of the source have."""
+    for number, name in fields_held(view.connection):
+        having = Query.boolean_query([source, (Occur.Must, Query.term_query(indexing.SCHEMA, "attr", number))])
+        if view.searcher.search(having, limit=1, count=False).hits:
+            yield name
 
 
 def _nothing(notices: Sequence[Notice], why: NoticeCode, scope: Scope) -> SourceAnswer:

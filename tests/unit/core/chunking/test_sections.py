@@ -41,9 +41,35 @@ def test_a_heading_without_text_opens_its_first_subsection():
 
 def test_tiny_siblings_are_joined_under_the_number_of_the_first_and_the_path_of_the_parent():
     # tiny is at most 128 / 32 = 4 tokens, joined up to 128 / 8 = 16
-    text = "# Terms\n\nx y z v w\n\n## 1 A\n\none\n\n## 2 B\n\ntwo\n\n## 3 C\n\nthree"
-    assert cut(text, 128) == [(7, None, ("Terms",)), (12, "1", ("Terms",))]
+    text = "# Terms\n\nThese terms are used in every other policy.\n\n## 1 A\n\none\n\n## 2 B\n\ntwo\n\n## 3 C\n\nthree"
+    assert cut(text, 128) == [(10, None, ("Terms",)), (12, "1", ("Terms",))]
     assert [section for _, section, _ in cut(text, 127)] == [None, "1", "2", "3"]
+
+
+def test_a_title_page_stays_in_the_first_piece():
+    cover = "# Travel policy\n\nFinal\n\nOctober 2026\n\n"
+    first = "# Preface\n\nThis policy says who may travel, and who pays for it."
+    rest = "\n\n# 1 Scope\n\nIt is for all who work at the bank, wherever they do."
+    pieces = section_pieces(cover + first + rest, 128, 0, count)
+    assert [(piece.content, piece.heading_path) for piece in pieces] == [
+        (cover + first, ("Preface",)),
+        (rest.strip(), ("1 Scope",)),
+    ]
+
+
+@pytest.mark.parametrize(
+    "lead",
+    [
+        "This policy says who may travel, and who pays for it.",
+        "| Desk | Limit |\n| --- | --- |\n| Rates | 10 |",
+        "- all desks\n- all branches",
+        f"{words(20)}",
+    ],
+    ids=["a sentence", "a table", "a list", "many words"],
+)
+def test_an_opening_that_says_something_is_a_piece_of_its_own(lead):
+    text = f"# Travel policy\n\n{lead}\n\n# 1 Scope\n\nIt is for all who work at the bank, wherever they do."
+    assert [piece.heading_path for piece in section_pieces(text, 128, 0, count)] == [("Travel policy",), ("1 Scope",)]
 
 
 def test_joining_tiny_siblings_stops_at_an_eighth_of_a_piece():
@@ -55,7 +81,7 @@ def test_headings_joined_with_nothing_below_any_of_them_are_only_headings():
     def only(text):
         return [(piece.section, piece.heading_only) for piece in section_pieces(text, 256, 0, count)]
 
-    bare = "# T\n\nx y z v w\n\n## 3 E\n\n### 3.1 A\n\n### 3.2 B\n\n### 3.3 C\n\n"
+    bare = "# T\n\nThese terms are used in every other policy.\n\n## 3 E\n\n### 3.1 A\n\n### 3.2 B\n\n### 3.3 C\n\n"
     assert only(bare) == [(None, False), ("3.1", True)]
     assert only(bare + "one") == [(None, False), ("3.1", False)]
     assert only(bare.replace("A\n", "A\n\none\n")) == [(None, False), ("3.1", False)]

@@ -30,6 +30,7 @@ def test_a_perfect_hit_and_a_poor_one_that_rank_alike_are_told_apart(
             [(1, [Chunk(content=text, chunk_id="a"), Chunk(content="The cafeteria opens at noon.", chunk_id="b")])],
             query,
             scope_threshold=0.0,
+            min_relevance_score=0.0,
         )
         for query, text in (
             ("approval rule", "The approval rule."),

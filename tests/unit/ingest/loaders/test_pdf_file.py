@@ -65,7 +65,7 @@ def test_the_banks_notice(one, shipped):
     starts = [0, *(loaded.text.index(heading) for heading in ("## 2", "## 3"))]
     assert loaded.pages == tuple(zip(starts, (1, 2, 3)))
     assert loaded.warnings == (
-        "1 line at the top or bottom of pages kept where first seen; left out 2 times on 2 later pages",
+        "1 line at the top or bottom of pages kept where first seen; left out 2 times on pages 2–3",
         'page numbers left out: "Page # of 3" (1–3)',
     )
 
@@ -100,7 +100,7 @@ def test_heads_and_feet_of_pages_stay_once(one, made):
     assert loaded.text == "\n\n".join(["Meridian Harbour Bank", *sentences])
     assert loaded.pages == tuple(zip([0, *(loaded.text.index(sentence) for sentence in sentences[1:])], (1, 2, 3, 4)))
     assert loaded.warnings == (
-        "1 line at the top or bottom of pages kept where first seen; left out 3 times on 3 later pages",
+        "1 line at the top or bottom of pages kept where first seen; left out 3 times on pages 2–4",
         'page numbers left out: "Page # of 4" (1–4)',
     )
 
@@ -118,7 +118,7 @@ def test_the_lines_of_a_letter_that_come_back_on_its_second_page_are_kept(one, m
     loaded = one(made(fill), "a.pdf")
     assert loaded.text.split("\n\n") == [*block, "The bank grants the facility.", "The facility ends in 2027."]
     assert loaded.warnings == (
-        "3 lines at the top or bottom of pages kept where first seen; left out 3 times on 1 later page",
+        "3 lines at the top or bottom of pages kept where first seen; left out 3 times on page 2",
     )
 
 

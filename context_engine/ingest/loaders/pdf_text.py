@@ -1,0 +1,273 @@
+"""The text of a PDF page as lines, each with the place and the type it is set in."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import re
+from bisect import bisect
+from collections.abc import Sequence
+from itertools import groupby, islice, pairwise
+from typing import Any, Final, NamedTuple
+
+from context_engine.ingest.loaders.pdf_line import PART_GAP, LinePart, PdfLine
+
+__all__ = ["Box", "PageText", "PlacedText", "clean", "from_the_top", "turned", "units"]
+
+_BOLD: Final = re.compile(r"(?i)bold|black|heavy|semibold|demi")
+_WORD: Final = re.compile(r"\S+")
+_LINE: Final = re.compile(r"[^\n\x02\ufffe]*[\n\x02\ufffe]|[^\n\x02\ufffe]+")  # a hyphen at a line's end is U+FFFE
+_MOST_NAME: Final = 128
+_MOST_RECTS: Final = 1_000  # of a line
+_SHORT: Final = 16  # characters of a line that is not looked at for columns
+_MARGIN: Final = 0.12  # of a page's height: where heads and feet stand
+_MOST_GLUED: Final = 4  # characters of lines that PDFium runs together
+_FAR: Final = 3  # times a character's height
+
+Box = tuple[float, float, float, float]
+"""Left, bottom, right and top in points."""
+
+
+class PlacedText(NamedTuple):
+    """A line with its text as PDFium gives it, and the UTF-16 offset at which that stands in the text of the page."""
+
+    bare: str
+    unit: int
+    line: PdfLine
+
+
+def _text_of(page: Any) -> str:
+    """Return the text of a page; PDFium wants a range that neither begins nor ends with a character it leaves out."""
+    from pypdfium2 import raw
+
+    first, last = 0, raw.FPDFText_CountChars(page) - 1
+    while first <= last and (start := raw.FPDFText_GetTextIndexFromCharIndex(page, first)) < 0:
+        first += 1
+    while first <= last and (end := raw.FPDFText_GetTextIndexFromCharIndex(page, last)) < 0:
+        last -= 1
+    if first > last:
+        return ""
+    buffer = (ctypes.c_ushort * (end - start + 2))()
+    written = raw.FPDFText_GetText(page, first, last - first + 1, buffer)
+    return bytes(buffer)[: max(0, written - 1) * 2].decode("utf-16-le", "surrogatepass")
+
+
+def units(text: str) -> int:
+    """Return the length of a text as PDFium counts it, in UTF-16."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def clean(text: str) -> str:
+    """Return a line without what is no character; a hyphen that PDFium marks as one that cuts a word is U+00AD."""
+    if text.isascii() and text.isprintable():
+        return text.strip()
+    marked = text.replace("\x02", "\u00ad").replace("\ufffe", "\u00ad")
+    whole = marked.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return (whole if whole.isprintable() else "".join(map(_kept, whole))).strip()
+
+
+def _kept(char: str) -> str:
+    """Return a character; a space for any kind of space, nothing for a control."""
+    if char.isprintable() or char == "\u00ad":
+        return char
+    return " " if char.isspace() else ""
+
+
+def turned(box: Box, turn: int) -> Box:
+    """Return a box (left, bottom, right, top) as it stands when the page is turned so that a line lies level.
+
+    Args:
+        turn: quarter turns against the clock that the line is set in.
+    """
+    left, bottom, right, top = box
+    if turn == 0:
+        return box
+    if turn == 1:
+        return bottom, -right, top, -left
+    if turn == 2:
+        return -right, -top, -left, -bottom
+    return -top, left, -bottom, right
+
+
+class PageText:
+    """Reads the lines of one page; the buffers that PDFium fills are made once.
+
+    Attributes:
+        text: all of it, as PDFium gives it.
+    """
+
+    def __init__(self, page: Any, text_page: Any) -> None:
+        from pypdfium2 import raw
+
+        self._raw = raw
+        self._page = text_page.raw
+        self.text = _text_of(text_page.raw)
+        self._box = page.get_bbox()
+        self._upright = page.get_rotation() // 90
+        last = units(self.text) - 1  # where the last character has the last number, all have those of their offsets
+        even = last == raw.FPDFText_CountChars(self._page) - 1
+        self._even = even and raw.FPDFText_GetCharIndexFromTextIndex(self._page, last) == last
+        self._char, self._matrix = raw.FS_RECTF(), raw.FS_MATRIX()
+        self._at_char, self._at_matrix = ctypes.byref(self._char), ctypes.byref(self._matrix)
+        self._sides = [ctypes.c_double() for _ in range(4)]
+        self._at_sides = [ctypes.byref(side) for side in self._sides]
+        self._at_flags = ctypes.byref(ctypes.c_int())
+        self._name = ctypes.create_string_buffer(_MOST_NAME)
+        self._bold: dict[bytes, bool] = {}
+
+    def lines(self) -> tuple[list[PlacedText], int]:
+        """Return the lines as PDFium orders them, and how many of their characters have no letter."""
+        out: list[PlacedText] = []
+        unmapped = 0
+        at = 0  # PDFium counts UTF-16
+        for raw_line in _LINE.findall(self.text):
+            whole = raw_line.replace("\r", "").replace("\n", "")
+            for bare, unit in self._apart(whole.strip(), at + len(whole) - len(whole.lstrip())):
+                index = self._middle(bare, unit)
+                line = self._placed(bare, unit, index)
+                if self._raw.FPDFText_HasUnicodeMapError(self._page, index) == 1:
+                    unmapped += self._unmapped(bare, unit)
+                if line.text:
+                    out.append(PlacedText(bare, unit, line))
+            at += units(raw_line)
+        return out, unmapped
+
+    def line_at(self, bare: str, unit: int) -> PdfLine:
+        """Return the line that a text makes; `unit` is its UTF-16 offset in the text of the page."""
+        return self._placed(bare, unit, self._middle(bare, unit))
+
+    def box_at(self, unit: int, turn: int) -> Box:
+        """Return the box of the character at a UTF-16 offset, as it stands when the page is turned."""
+        self._raw.FPDFText_GetLooseCharBox(self._page, self._index(unit), self._at_char)
+        return turned(self._box_of_char(), turn)
+
+    def _middle(self, bare: str, unit: int) -> int:
+        """Return the number of a character in the middle of a text: PDFium makes up spaces, and they have no type."""
+        middle = len(bare) // 2
+        while bare[middle].isspace():
+            middle += 1
+        return self._index(unit + units(bare[:middle]))
+
+    def _apart(self, bare: str, unit: int) -> list[tuple[str, int]]:
+        """Return a line as (text, offset): PDFium runs lines of a single character together, however far apart."""
+        if not 1 < len(bare) <= _MOST_GLUED or not bare.isascii():
+            return [(bare, unit)] if bare else []
+        boxes = [self.box_at(unit + at, 0) for at in range(len(bare))]
+        cuts = [
+            at
+            for at, (before, box) in enumerate(pairwise(boxes), start=1)
+            if max(box[1] - before[3], before[1] - box[3]) > _FAR * (before[3] - before[1]) > 0
+        ]
+        edges = [0, *cuts, len(bare)]
+        return [(part.strip(), unit + at) for at, end in pairwise(edges) if (part := bare[at:end]).strip()]
+
+    def _index(self, unit: int) -> int:
+        """Return the number of the character at a UTF-16 offset of the text."""
+        return unit if self._even else int(self._raw.FPDFText_GetCharIndexFromTextIndex(self._page, unit))
+
+    def _placed(self, bare: str, unit: int, index: int) -> PdfLine:
+        """Return a line with the place of its text objects, and the type of a character in its middle."""
+        raw, page, matrix = self._raw, self._page, self._matrix
+        placed = index >= 0 and raw.FPDFText_GetLooseCharBox(page, index, self._at_char)
+        if not placed or not raw.FPDFText_GetMatrix(page, index, self._at_matrix):
+            return PdfLine(clean(bare), 0.0, False, 0.0, 0.0)
+        turn = round(math.atan2(matrix.b, matrix.a) / (math.pi / 2)) % 4 if matrix.b or matrix.a < 0 else 0
+        size = round(raw.FPDFText_GetFontSize(page, index) * math.hypot(matrix.c, matrix.d), 1)
+        _, bottom, _, top = turned(self._box_of_char(), turn)
+        _, floor, _, ceiling = turned(self._box, turn)
+        margin = (ceiling - floor) * _MARGIN
+        edge = bottom > ceiling - margin or top < floor + margin
+        if edge:  # a page number may stand far off in the same object
+            spans = self._word_spans(bare, unit, turn)
+        elif len(bare) < _SHORT:
+            spans = [(self.box_at(unit, turn)[0], self.box_at(unit + units(bare) - 1, turn)[2])]
+        else:
+            spans = self._spans(self._index(unit), self._index(unit + units(bare) - 1), turn)
+        blocks = _blocks(spans, size * PART_GAP)
+        texts = self._cut(bare, unit, turn, blocks) if len(blocks) > 1 else None
+        parts = tuple(LinePart(clean(text), *block) for text, block in zip(texts, blocks)) if texts else ()
+        text = " ".join(part.text for part in parts if part.text) if parts else clean(bare)
+        left, right = blocks[0][0], blocks[-1][1]
+        return PdfLine(text, size, self._is_bold(index), top, bottom, left, right, turn, edge, parts)
+
+    def _box_of_char(self) -> Box:
+        char = self._char
+        return char.left, char.bottom, char.right, char.top
+
+    def _is_bold(self, index: int) -> bool:
+        self._raw.FPDFText_GetFontInfo(self._page, index, self._name, _MOST_NAME, self._at_flags)
+        name = self._name.value
+        if name not in self._bold:
+            self._bold[name] = _BOLD.search(name.decode("latin-1")) is not None
+        return self._bold[name]
+
+    def _word_spans(self, bare: str, unit: int, turn: int) -> list[tuple[float, float]]:
+        """Return (left, right) of each word of a line."""
+        out = []
+        for word in islice(_WORD.finditer(bare), _MOST_RECTS):
+            first, last = unit + units(bare[: word.start()]), unit + units(bare[: word.end()]) - 1
+            out.append((self.box_at(first, turn)[0], self.box_at(last, turn)[2]))
+        return out
+
+    def _spans(self, first: int, last: int, turn: int) -> list[tuple[float, float]]:
+        """Return (left, right) of each text object among some characters."""
+        raw, page = self._raw, self._page
+        if not 0 <= first <= last:
+            return []
+        left, top, right, bottom = self._sides
+        out = []
+        read, at_left, at_top, at_right, at_bottom = raw.FPDFText_GetRect, *self._at_sides
+        for number in range(min(raw.FPDFText_CountRects(page, first, last - first + 1), _MOST_RECTS)):
+            if not read(page, number, at_left, at_top, at_right, at_bottom):
+                continue
+            if turn == 0:
+                out.append((left.value, right.value))
+            else:
+                box = turned((left.value, bottom.value, right.value, top.value), turn)
+                out.append((box[0], box[2]))
+        return out
+
+    def _cut(self, bare: str, unit: int, turn: int, blocks: Sequence[tuple[float, float]]) -> list[str] | None:
+        """Return the texts of blocks side by side; None where words do not follow one another from left to right."""
+        middles = [(before[1] + after[0]) / 2 for before, after in pairwise(blocks)]
+        words = []
+        at, offset = unit, 0
+        for word in _WORD.finditer(bare):
+            at, offset = at + units(bare[offset : word.start()]), word.start()
+            words.append((bisect(middles, self.box_at(at, turn)[0]), word))
+        if [number for number, _ in groupby(words, key=lambda word: word[0])] != list(range(len(blocks))):
+            return None
+        starts = [next(word.start() for number, word in words if number == block) for block in range(len(blocks))]
+        return [bare[start:end] for start, end in zip(starts, [*starts[1:], len(bare)])]
+
+    def _unmapped(self, bare: str, unit: int) -> int:
+        """Return how many characters of a line have no letter."""
+        first, last = self._index(unit), self._index(unit + units(bare) - 1)
+        error = self._raw.FPDFText_HasUnicodeMapError
+        return sum(error(self._page, index) == 1 for index in range(first, last + 1))
+
+
+def _blocks(spans: Sequence[tuple[float, float]], least: float) -> list[tuple[float, float]]:
+    """Return (left, right) of what stands between gaps of at least some width."""
+    first, *others = sorted(spans) or [(0.0, 0.0)]
+    blocks = [first]
+    for left, right in others:
+        if left - blocks[-1][1] > least:
+            blocks.append((left, right))
+        else:
+            blocks[-1] = blocks[-1][0], max(right, blocks[-1][1])
+    return blocks
+
+
+def from_the_top(lines: Sequence[PdfLine], upright: int) -> list[PdfLine]:
+    """Return lines with each run of those that do not stand upright from its top: PDFium begins some at the foot.
+
+    Args:
+        upright: quarter turns of what is upright when the page is shown.
+    """
+    out: list[PdfLine] = []
+    for turn, group in groupby(lines, key=lambda line: line.turn):
+        run = list(group)
+        rising = sum(below.bottom > above.bottom for above, below in pairwise(run))
+        out += reversed(run) if turn != upright and rising > len(run) / 2 else run
+    return out
