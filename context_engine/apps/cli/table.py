@@ -116,10 +116,10 @@ def _failure(sources: Sequence[SourceStatus]) -> Text:
 
 
 def _table(result: SearchResult, width: int, places: Places | None) -> Table:
-    columns = (
-        ("#", "confidence", "tier", "document", "text") if width >= _WIDE else ("#", "confidence", "tier", "document")
-    )
-    if width < _NARROW:
+    columns: tuple[str, ...] = ("#", "confidence", "tier", "document")
+    if width >= _WIDE:
+        columns = (*columns, "text")
+    elif width < _NARROW:
         columns = ("#", "document")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", expand=width >= _WIDE)
     for name in columns:
