@@ -31,6 +31,7 @@ from context_engine.core.models import (
     SourceAnswer,
     SourceQuery,
     Status,
+    TermStatistics,
 )
 from context_engine.errors import AllSourcesFailed, ConfigError, ContextEngineError, InvalidRequest, SourceError
 from context_engine.wiring import build_engine
@@ -60,6 +61,7 @@ __all__ = [
     "SourceError",
     "SourceQuery",
     "Status",
+    "TermStatistics",
     "build_context_block",
     "build_engine",
     "from_result",

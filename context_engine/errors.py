@@ -130,12 +130,16 @@ class UnknownDomain(InvalidRequest):
 
     code = "unknown_domain"
 
-    def __init__(self, domain: str, known: Sequence[str]) -> None:
+    def __init__(self, domain: str, known: Sequence[str], unread: Sequence[ConfigError] = ()) -> None:
         self.domain = domain
         self.known = tuple(known)
-        have = f"Registered: {', '.join(self.known)}." if self.known else "No domain is registered."
-        hint = did_you_mean(domain, self.known) if self.known else " Write one with 'context-engine init DIR'."
-        super().__init__(f"unknown domain {domain!r}. {have}{hint}")
+        have = f" Registered: {', '.join(self.known)}." if self.known else ""
+        hint = did_you_mean(domain, self.known)
+        if unread:
+            hint += f" A manifest that cannot be read may hold it: {'; '.join(map(str, unread))}"
+        elif not self.known:
+            have, hint = " No domain is registered.", " Write one with 'context-engine init DIR'."
+        super().__init__(f"unknown domain {domain!r}.{have}{hint}")
 
 
 class InvalidFilter(InvalidRequest):
@@ -151,14 +155,30 @@ class ConfigError(ContextEngineError):
         problem: what is wrong and how to fix it, one sentence or two.
         file: the file it stands in, if any.
         key: the dotted key inside the file, if any.
+
+    Attributes:
+        others: what else was found wrong in the same reading.
     """
 
     code = "config_error"
+    others: tuple[ConfigError, ...] = ()
 
     def __init__(self, problem: str, *, file: str | None = None, key: str | None = None) -> None:
         self.problem, self.file, self.key = hide_in_error(problem), file, None if key is None else hide_in_error(key)
         where = ": ".join(part for part in (file, self.key) if part)
         super().__init__(f"{where}: {problem}" if where else problem)
+
+    @property
+    def each(self) -> tuple[ConfigError, ...]:
+        """This problem and the others."""
+        return (self, *self.others)
+
+    @classmethod
+    def together(cls, problems: Sequence[ConfigError]) -> ConfigError:
+        """Return several problems, at least one, as the first of them with the others."""
+        first, *others = dict.fromkeys(one for problem in problems for one in problem.each)
+        first.others = tuple(others)
+        return first
 
     def to_dict(self) -> dict[str, Any]:
         """Return the message with the file and the key it is about."""
@@ -178,9 +198,8 @@ class MissingExtra(ConfigError):
 
     def __init__(self, what: str, extra: str) -> None:
         self.extra = extra
-        super().__init__(
-            f"{what} needs an optional dependency. Install it with: pip install 'dify-context-engine[{extra}]'"
-        )
+        install = f"pip install 'dify-context-engine[{extra}]'"
+        super().__init__(f"{what} needs an optional dependency. Install it with: {install}")
 
 
 class SourceError(ContextEngineError):
@@ -266,14 +285,17 @@ class SourceProtocolError(SourceError):
 def source_error_from(error: BaseException, source_id: str = "") -> SourceError:
     """Return a source's error as it is, and for any other exception one that shows its type alone.
 
-    The text of an exception that is not ours may hold secrets: it goes to the debug log.
+    The text of an exception that is not ours may hold secrets: it goes to the debug log. The exception itself is the
+    cause of the error that is returned.
     """
     if isinstance(error, SourceError):
         error.source_id = error.source_id or source_id
         return error
     logger.debug("source %s raised", source_id, exc_info=error)
     name = type(error).__name__
-    return SourceUnavailable(f"failed with {name} (its text is in the debug log)", source_id=source_id)
+    failure = SourceUnavailable(f"failed with {name} (its text is in the debug log)", source_id=source_id)
+    failure.__cause__ = error
+    return failure
 
 
 class RetrievalFailed(ContextEngineError):

@@ -13,21 +13,21 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from context_engine.core.chunking import ChunkingStrategy, get_strategy, read_strategies
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.engine import Engine, SystemClock, rank_chunks
 from context_engine.core.models import (
     Caller,
-    Notice,
+    NoticeCode,
     SearchRequest,
     SearchResult,
     Status,
+    advice_on_dicts,
     checked_top_k,
     chunk_from_dict,
     to_date,
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ChunkList",
+    "RagPipeline",
     "create_rag_pipeline",
     "dify_kb_adapter",
     "filter_by_similarity",
@@ -59,14 +60,23 @@ _REQUEST_OPTIONS: Final = frozenset(
 )
 
 
+_MISTAKES_OF_ADAPTERS: Final = (NoticeCode.CHUNK_UNREADABLE, NoticeCode.KEY_MISSPELT, NoticeCode.SCORE_KIND_MISSING)
+"""What the author of an adapter should correct: a Python warning as well as a notice."""
+
+
 class ChunkList(list[dict[str, Any]]):
     """The ranked chunk dicts; `result` is the whole SearchResult, None where the domain is not registered."""
 
     result: SearchResult | None = None
 
 
-def create_rag_pipeline(config: Mapping[str, Any] | None = None) -> Mapping[str, Callable[..., Any]]:
+def create_rag_pipeline(config: Mapping[str, Any] | None = None) -> RagPipeline:
     """Return {"retrieve", "rerank", "get_config", "get_chunking_strategy"} with overrides of their own.
+
+        with create_rag_pipeline({"stage2_top_k": 10}) as pipeline:
+            chunks = pipeline["retrieve"]("NPA classification criteria", domain="NPA")
+
+    `rerank` takes the pipeline's `stage2_top_k` where it is called without a `top_k`.
 
     Args:
         config: keys of `rag-pipeline.json`; they win over files and environment and belong to this pipeline alone.
@@ -74,15 +84,7 @@ def create_rag_pipeline(config: Mapping[str, Any] | None = None) -> Mapping[str,
     Raises:
         ConfigError: an unknown key or a value out of range.
     """
-    pipeline = _Pipeline(_mapping(config, "config"))
-    return MappingProxyType(
-        {
-            "retrieve": pipeline.retrieve,
-            "rerank": pipeline.rerank,
-            "get_config": pipeline.get_config,
-            "get_chunking_strategy": pipeline.get_chunking_strategy,
-        }
-    )
+    return RagPipeline(_mapping(config, "config"))
 
 
 def retrieve(query: str, domain: str = "NPA", options: Mapping[str, Any] | None = None) -> ChunkList:
@@ -91,10 +93,11 @@ def retrieve(query: str, domain: str = "NPA", options: Mapping[str, Any] | None 
     Args:
         query: 1 to 10 000 characters.
         domain: a registered domain; any name where an adapter is given.
-        options: `adapter` (a function of query, domain, top_k that returns chunk dicts, asked instead of the domain's
-            sources), `stage1_top_k`, `stage2_top_k`, `min_relevance`, `out_of_scope` (True: nothing is returned unless
-            something reaches the scope threshold), `filters`, `as_of`, `persona`, `require_tiers`, `require_sources`,
-            `strict`, `caller`, `request_id` and every key of the configuration that `config show` lists under "search".
+        options: `adapter` (a function of query, domain, top_k that returns chunk dicts, an object with such a method
+            `search`, or `dify_kb_adapter`; asked instead of the domain's sources), `stage1_top_k`, `stage2_top_k`,
+            `min_relevance`, `out_of_scope` (True: nothing is returned unless something reaches the scope threshold),
+            `filters`, `as_of`, `persona`, `require_tiers`, `require_sources`, `strict`, `caller`, `request_id` and
+            every key of the configuration that `config show` lists under "search".
 
     Returns:
         The chunks, best first, with `.result`. An unregistered domain gives an empty list and a warning.
@@ -104,7 +107,7 @@ def retrieve(query: str, domain: str = "NPA", options: Mapping[str, Any] | None 
         ConfigError: a configuration that cannot be used.
         AllSourcesFailed: no source answered.
     """
-    with _Pipeline({}) as pipeline:
+    with RagPipeline({}) as pipeline:
         return pipeline.retrieve(query, domain, options)
 
 
@@ -119,8 +122,8 @@ def rerank(query: str, chunks: Iterable[Mapping[str, Any]], top_k: int = 8) -> C
     Raises:
         InvalidRequest: a query, chunk or top_k that cannot be used.
     """
-    with _Pipeline({}) as pipeline:
-        return pipeline.rerank(query, chunks, top_k)
+    with RagPipeline({}) as pipeline:
+        return pipeline.rerank(query, chunks, checked_top_k(top_k, "top_k"))
 
 
 def dify_kb_adapter(
@@ -138,26 +141,32 @@ def dify_kb_adapter(
     Raises:
         ConfigError: a configuration that cannot be used.
     """
+    return _over_dify(load_setup(config_dir=config_dir, stage=stage), timeout_s)
+
+
+def _over_dify(setup: Setup, timeout_s: float) -> DifyAdapter:
     from context_engine.adapters.sources.dify.adapter import dify_kb_adapter as make
 
-    setup = load_setup(config_dir=config_dir, stage=stage)
     return make(setup.registry, setup.config.connections.get, SystemClock(), timeout_s=timeout_s)
 
 
 def get_rag_config() -> dict[str, Any]:
     """Return the pipeline configuration in force: every key with its value, and the chunking strategies."""
-    with _Pipeline({}) as pipeline:
+    with RagPipeline({}) as pipeline:
         return pipeline.get_config()
 
 
 def get_chunking_strategy(doc_type: str) -> dict[str, Any]:
     """Return how a document type is cut; an unknown type gets the `default` row."""
-    with _Pipeline({}) as pipeline:
+    with RagPipeline({}) as pipeline:
         return pipeline.get_chunking_strategy(doc_type)
 
 
-class _Pipeline:
-    """One configuration: the files are read once and kept; nothing is shared with another pipeline."""
+class RagPipeline(Mapping[str, Callable[..., Any]]):
+    """Four callables under one configuration: its files are read once, and nothing is shared with another pipeline.
+
+    A mapping and a context manager. `close` closes the sources that were opened; another call opens them again.
+    """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         config = dict(config)
@@ -168,20 +177,46 @@ class _Pipeline:
         self._setup: Setup | None = None
         self._engine: Engine | None = None
         self._engines: FunctionEngines | None = None
+        self._dify_adapter: DifyAdapter | None = None
+        self._callables: Mapping[str, Callable[..., Any]] = {
+            "retrieve": self.retrieve,
+            "rerank": self.rerank,
+            "get_config": self.get_config,
+            "get_chunking_strategy": self.get_chunking_strategy,
+        }
         self._loaded().resolver.base()
         self._table()
 
-    def __enter__(self) -> _Pipeline:
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        return self._callables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._callables)
+
+    def __len__(self) -> int:
+        return len(self._callables)
+
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._engine is not None:
-            self._engine.close()
+        self.close()
+
+    def close(self) -> None:
+        """Close the sources that were opened; may be called twice."""
+        with self._lock:
+            engine, self._engine = self._engine, None
+            dify, self._dify_adapter = self._dify_adapter, None
+        for opened in (engine, dify):
+            if opened is not None:
+                opened.close()
 
     def retrieve(self, query: str, domain: str = "NPA", options: Mapping[str, Any] | None = None) -> ChunkList:
         """See `context_engine.rag.retrieve`."""
         given = _mapping(options, "options")
         adapter = given.pop("adapter", None)
+        if adapter is dify_kb_adapter:
+            adapter = self._dify()
         request = self._request(query, domain, given)
         if adapter is not None:
             return _listed(self._functions().engine(adapter, request.domain).search(request))
@@ -191,13 +226,13 @@ class _Pipeline:
             warnings.warn(str(error), UserWarning, stacklevel=3)
             return ChunkList()
 
-    def rerank(self, query: str, chunks: Iterable[Mapping[str, Any]], top_k: int = 8) -> ChunkList:
-        """See `context_engine.rag.rerank`."""
-        checked_top_k(top_k, "top_k")
-        notices: list[Notice] = []
-        read = [chunk_from_dict(chunk, notices) for chunk in _several(chunks, "chunks")]
+    def rerank(self, query: str, chunks: Iterable[Mapping[str, Any]], top_k: int | None = None) -> ChunkList:
+        """See `context_engine.rag.rerank`; without a top_k the pipeline's own `stage2_top_k` holds."""
+        given = _several(chunks, "chunks")
+        notices = advice_on_dicts(given)
+        read = [chunk_from_dict(chunk, notices) for chunk in given]
         domain = next((str(chunk.extra["domain"]) for chunk in read if chunk.extra.get("domain")), "NPA")
-        request = self._request(query, domain, {"stage2_top_k": top_k})
+        request = self._request(query, domain, {} if top_k is None else {"stage2_top_k": checked_top_k(top_k, "top_k")})
         own, choice = SPEAKS_FOR_ITSELF, self._functions().choice
         settings = choice.resolve(None, request)
         return _listed(rank_chunks(request, own, read, settings=settings, notices=notices, reranker=choice.reranker))
@@ -229,6 +264,14 @@ class _Pipeline:
             if self._engine is None:
                 self._engine = build_engine(setup)
             return self._engine
+
+    def _dify(self) -> DifyAdapter:
+        """Return the function over the Dify sources of this pipeline's configuration."""
+        setup = self._loaded()
+        with self._lock:
+            if self._dify_adapter is None:
+                self._dify_adapter = _over_dify(setup, setup.resolver.base().values.source_timeout_s)
+            return self._dify_adapter
 
     def _functions(self) -> FunctionEngines:
         setup = self._loaded()
@@ -300,6 +343,9 @@ def _listed(result: SearchResult) -> ChunkList:
         failed = "; ".join(str(source.error["message"]) for source in result.sources if source.error)
         text = failed or "; ".join(result.warnings)
         warnings.warn(f"search {result.search_id}: {text}", DegradedRetrieval, stacklevel=4)
+    for notice in result.notices:
+        if notice.code in _MISTAKES_OF_ADAPTERS:
+            warnings.warn(f"search {result.search_id}: {notice.message}", UserWarning, stacklevel=4)
     chunks = ChunkList(chunk.to_dict() for chunk in result.chunks)
     chunks.result = result
     return chunks

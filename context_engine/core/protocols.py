@@ -43,7 +43,7 @@ class Source(Protocol):
 
     Attributes:
         source_id: the id of the manifest's source.
-        score_kinds: the kinds of score its chunks may carry; a threshold on another kind is refused.
+        score_kinds: the kinds of score its chunks may carry; a call with a threshold on another is refused.
     """
 
     source_id: str

@@ -12,9 +12,12 @@ from typing import Final
 from context_engine import __version__
 from context_engine.adapters.sources.factory import base_path
 from context_engine.adapters.sources.local.base import LocalBase
+from context_engine.adapters.sources.local.calibrate import calibrate
+from context_engine.adapters.sources.local.folders import IngestedFolders
 from context_engine.adapters.sources.local.lock import WriterLock
 from context_engine.adapters.sources.local.schema import SCHEMA_VERSION
 from context_engine.core.models import Registry
+from context_engine.core.ranking.scope import SIGNAL_VERSION
 from context_engine.core.text import ANALYSER_VERSION
 from context_engine.errors import ConfigError, StoreLocked
 from context_engine.ingest import Progress, ingest
@@ -27,7 +30,13 @@ MANIFESTS: Final = _HERE / "manifests"
 QUESTIONS: Final = _HERE / "questions.jsonl"
 _CUTTING: Final = tuple(
     (_HERE.parent / folder, pattern)
-    for folder, pattern in (("core/chunking", "*.py"), ("ingest", "*.py"), ("core/context", "tokens.py"))
+    for folder, pattern in (
+        ("core/chunking", "*.py"),
+        ("ingest", "*.py"),
+        ("core/context", "tokens.py"),
+        ("core/ranking", "calibration.py"),
+        ("adapters/sources/local", "calibrate.py"),
+    )
 )
 
 _READY: Final = "ready.json"
@@ -39,10 +48,10 @@ _PAUSE_S: Final = 0.1
 def fingerprint() -> str:
     """Return what a base of this bank depends on, in 12 hex digits.
 
-    That is documents, manifests, analyser, schema, and the code that reads and cuts documents: a number that somebody
-    has to raise when chunks come out otherwise would be forgotten.
+    That is documents, manifests, analyser, schema, signal, and the code that reads and cuts documents and calibrates: a
+    number that somebody has to raise when chunks come out otherwise would be forgotten.
     """
-    digest = hashlib.sha256(f"{ANALYSER_VERSION}\n{SCHEMA_VERSION}\n".encode())
+    digest = hashlib.sha256(f"{ANALYSER_VERSION}\n{SCHEMA_VERSION}\n{SIGNAL_VERSION}\n".encode())
     for folder, pattern in ((BANK, "*"), (MANIFESTS, "*.yaml"), *_CUTTING):
         for file in sorted(folder.rglob(pattern)):
             if file.is_file():
@@ -108,8 +117,12 @@ def _locked(place: Path, ready: Path) -> WriterLock | None:
 
 def _build(place: Path, registry: Registry, progress: Progress | None) -> None:
     specs = [source for name in registry.names for source in registry.domain(name).sources]
-    with LocalBase.open(base_path(place), create=True) as base, base.writer() as writer:
-        report = ingest(BANK, specs, writer, progress=progress)
+    with LocalBase.open(base_path(place), create=True) as base:
+        with base.writer() as writer:
+            report = ingest(BANK, specs, writer, progress=progress)
+        IngestedFolders(base.path).add([spec.id for spec in specs], BANK)
+        for name in registry.names:
+            calibrate(base, registry.domain(name))
     ready = place / _READY
     part = ready.with_suffix(".part")
     part.write_text(json.dumps({"documents": report.documents, "chunks": report.chunks}), "utf-8")

@@ -1,4 +1,4 @@
-"""A report as one page that needs nothing else: style, drawings and the sorting of its tables stand in it."""
+"""Pages that need nothing else, and a report as one: style, drawings and the sorting of its tables stand in it."""
 
 from __future__ import annotations
 
@@ -10,25 +10,43 @@ from typing import Final
 
 from context_engine.evaluation.blocks import Block, Figure, ReportDocument, ReportSection, Table, Text, Tile
 
-__all__ = ["to_html"]
+__all__ = ["html_page", "to_html"]
 
 _HERE: Final = Path(__file__).resolve().parent
-_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+_SCRIPT_POLICY: Final = "; script-src 'unsafe-inline'"
 
 
 def to_html(report: ReportDocument) -> str:
     """Return a report as a page; it loads nothing."""
     style, script = ((_HERE / "page" / name).read_text("utf-8") for name in ("report.css", "report.js"))
     notes = "".join(f"<p class=note>{escape(note)}</p>" for note in report.notes)
+    body = (
+        f"<header>\n<h1>{escape(report.title)}</h1>\n<p class=lead>{escape(report.lead)}</p>\n{notes}</header>\n"
+        f"<div class=tiles>{''.join(map(_tile, report.tiles))}</div>\n<main>\n{_columns(report.sections)}</main>\n"
+    )
+    return html_page(report.title, body, style=style, script=script)
+
+
+def html_page(title: str, body: str, *, style: str, script: str = "") -> str:
+    """Return a whole page; it loads nothing, and says so to the browser.
+
+    Args:
+        title: plain text.
+        body: HTML, escaped already.
+        style: CSS of this page, after what all pages share.
+        script: "" for none: then no script runs, whatever the body holds.
+    """
+    common = (_HERE / "page" / "page.css").read_text("utf-8")
+    policy = _POLICY + (_SCRIPT_POLICY if script else "")
     return (
         "<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n"
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-        '<meta name=viewport content="width=device-width, initial-scale=1">\n'
-        f"<meta name=color-scheme content='light dark'>\n<title>{escape(report.title)}</title>\n"
-        f"<style>\n{style}</style>\n</head>\n<body>\n<header>\n<h1>{escape(report.title)}</h1>\n"
-        f"<p class=lead>{escape(report.lead)}</p>\n{notes}</header>\n"
-        f"<div class=tiles>{''.join(map(_tile, report.tiles))}</div>\n"
-        f"<main>\n{_columns(report.sections)}</main>\n<script>\n{script}</script>\n</body>\n</html>\n"
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name=viewport content="width=device-width, initial-scale=1">\n<meta name=referrer content=no-referrer>\n'
+        f"<meta name=color-scheme content='light dark'>\n<title>{escape(title)}</title>\n"
+        f"<style>\n{common}{style}</style>\n</head>\n<body>\n{body}"
+        + (f"<script>\n{script}</script>\n" if script else "")
+        + "</body>\n</html>\n"
     )
 
 

@@ -166,7 +166,7 @@ def run_questions(
         else:
             kept = answer_of(result, question, depth=depth, counter=counter, authority=authority)
             answers.append(replace(kept, elapsed_ms=elapsed, failed=failed))
-            settings.setdefault(domain, result.settings.to_dict())
+            settings.setdefault(domain, result.settings_in_force())
         if progress is not None:
             progress(number, len(questions), question.id)
     return Run(name=name, depth=depth, answers=tuple(answers), settings=settings)

@@ -18,7 +18,10 @@ __all__ = ["NOT_FOUND", "RETURNED", "GoldFate", "Scored", "gold_fates", "ranking
 
 RETURNED: Final = "returned"
 NOT_FOUND: Final = "recall"
-_STAGES: Final = ("filter", "as_of", "expiry", "relevance", "dedup", "threshold", "scope", "rerank", "select")
+_STAGES: Final = (
+    *("filter", "as_of", "expiry", "measure", "dedup", "threshold"),
+    *("scope", "relevance", "rerank", "select"),
+)
 _STAGE_ORDER: Final = {name: place for place, name in enumerate(_STAGES)}
 
 

@@ -7,13 +7,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from context_engine.core.chunking import (
     CHUNKER_VERSION,
     ChunkingStrategy,
     ContentsTable,
     Piece,
+    StructureKind,
     TextStructure,
     cut,
     without_contents,
@@ -39,7 +40,10 @@ from context_engine.ingest.document_title import document_title
 from context_engine.ingest.loaded_document import LoadedDocument, file_notice
 from context_engine.ingest.shared_metadata import piece_fields, shared_metadata
 
-__all__ = ["PreparedDocument", "chunks_of", "prepare"]
+__all__ = ["CutBy", "PreparedDocument", "chunks_of", "prepare"]
+
+CutBy = StructureKind | Literal["declared"]
+"""What decided how a document is cut: what it shows, or its declared type or a profile."""
 
 _MOST_TITLE: Final = 300
 _ANY: Final = sys.maxsize
@@ -73,6 +77,11 @@ class PreparedDocument:
     base: Chunk
     fields: Mapping[str, Any]
     notices: tuple[Notice, ...]
+
+    @property
+    def cut_by(self) -> CutBy:
+        """What decided how it is cut."""
+        return self.structure.kind if self.structure else "declared"
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from context_engine.core.models import Chunk, Notice, NoticeCode
+from context_engine.ingest.documents import CutBy
 from context_engine.ingest.loaded_document import Skipped
 
 __all__ = ["DocumentKey", "IngestReport", "KeptDocuments", "RefusedDocument", "documents"]
@@ -83,6 +85,8 @@ class IngestReport:
         skipped: files and lines that gave no document, and why.
         kept: documents that the folder does not hold and that were not removed, with the reason.
         notices: what was guessed or left out, each about its file, its record or its source.
+        cut_by: documents by what decided how they are cut: "declared" (a type or a profile), "sections", "fields" or
+            "windows" (what they show).
         samples: of a dry run, the first chunks that would be written.
         elapsed_s: seconds.
     """
@@ -98,6 +102,7 @@ class IngestReport:
     elapsed_s: float
     refused: tuple[RefusedDocument, ...] = ()
     kept: tuple[KeptDocuments, ...] = ()
+    cut_by: Mapping[CutBy, int] = field(default_factory=dict)
     samples: tuple[Chunk, ...] = ()
     dry_run: bool = False
 
@@ -131,6 +136,7 @@ class IngestReport:
             "replaced": self.replaced,
             "removed": self.removed,
             "chunks": self.chunks,
+            "cut_by": {kind: self.cut_by.get(kind, 0) for kind in ("declared", "sections", "fields", "windows")},
             "refused": [one._asdict() for one in self.refused],
             "kept": [one.to_dict() for one in self.kept],
             "skipped": [one._asdict() for one in self.skipped],

@@ -17,7 +17,7 @@ from context_engine.core.models import Chunk, Notice, NoticeCode, SourceSpec
 from context_engine.core.protocols import FileTrackingSink, Sink
 from context_engine.errors import InvalidRequest, SourceError, nearest
 from context_engine.ingest.assignment import Assignment, assign
-from context_engine.ingest.documents import PreparedDocument, chunks_of
+from context_engine.ingest.documents import CutBy, PreparedDocument, chunks_of
 from context_engine.ingest.file_names import shown_name
 from context_engine.ingest.folder import files_of, names_of
 from context_engine.ingest.loaded_document import Skipped
@@ -173,6 +173,7 @@ class _Run:
     skipped: dict[Skipped, None] = field(default_factory=dict)  # in order, each once
     notices: list[Notice] = field(default_factory=list)
     untyped: Counter[tuple[str, NoticeCode, str]] = field(default_factory=Counter)  # of a source: code and reason
+    cut_by: Counter[CutBy] = field(default_factory=Counter)
     samples: list[Chunk] = field(default_factory=list)
     scan: FolderScan = field(default_factory=FolderScan)
     kept: list[KeptDocuments] = field(default_factory=list)
@@ -194,6 +195,7 @@ class _Run:
             self.seen.setdefault(one.source_id, {})[one.document_id, one.version] = one.place
         self.documents += len(documents)
         self.unchanged += len(documents)
+        self.cut_by.update(one.cut_by for one in documents)
         self.notices += held.notices
         self.untyped.update({(source_id, code, reason): count for source_id, code, reason, count in held.untyped})
         return True
@@ -253,7 +255,8 @@ class _Run:
         self._report_document(taker, document, seen[key])
         self.documents += 1
         self._write(taker.source_id, key, document, chunks)
-        return [ScannedDocument(taker.source_id, *key, document.content_hash, seen[key])]
+        self.cut_by[document.cut_by] += 1
+        return [ScannedDocument(taker.source_id, *key, document.content_hash, seen[key], document.cut_by)]
 
     def _report_document(self, taker: Assignment, document: PreparedDocument, place: str) -> None:
         """Note what is reported of a document: what could not be read of it, and a type that is not known."""
@@ -263,9 +266,11 @@ class _Run:
         doc_type = document.base.doc_type or "default"
         table = DEFAULT_STRATEGIES if self.options.strategies is None else self.options.strategies
         if doc_type not in table:
-            problem = f"doc_type {doc_type!r} is not in the chunking table: cut as 'default'"
+            shown = document.structure if document.cut_by != "windows" else None
+            how = f"as its structure shows ({shown.reason})" if shown else "as 'default'"
+            problem = f"doc_type {doc_type!r} is not in the chunking table: cut {how}"
             self.notices.append(Notice(NoticeCode.DOC_TYPE_UNKNOWN, place, problem, {"doc_type": doc_type}))
-        if taker.rule is None and doc_type == "default":
+        if taker.rule is None and doc_type == "default" and document.cut_by == "windows":
             reason = "no rule gives a type: cut as 'default'"
             self.untyped[taker.source_id, NoticeCode.DOC_TYPE_ASSUMED, reason] += 1
         if taker.rule is not None and taker.rule.otherwise:
@@ -358,6 +363,7 @@ class _Run:
             skipped=tuple(self.skipped),
             notices=(*self.notices, *self._untyped(), *(one.notice() for one in self.kept)),
             kept=tuple(self.kept),
+            cut_by=dict(self.cut_by),
             samples=tuple(self.samples),
             elapsed_s=elapsed_s,
             dry_run=self.dry_run,

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.core.chunking import CHUNKER_VERSION, DEFAULT_STRATEGIES
 from context_engine.core.models import Notice, NoticeCode, canonical_json
+from context_engine.ingest.documents import CutBy
 from context_engine.ingest.file_names import shown_name
 from context_engine.ingest.reading import FileJob, IngestOptions, Known
 
@@ -25,20 +26,21 @@ __all__ = ["ScanCache", "ScannedDocument", "ScannedFile"]
 
 logger = logging.getLogger(__name__)
 
-_FORM: Final = 2
+_FORM: Final = 3
 _CODES: Final = {str(code): code for code in NoticeCode}
 _YOUNG_S: Final = 3.0
 """A file changed so shortly before it was read may change again within the same tick of its clock."""
 
 
 class ScannedDocument(NamedTuple):
-    """A document that a file gave."""
+    """A document that a file gave; `cut_by` is what decided how it is cut, as `PreparedDocument.cut_by` says it."""
 
     source_id: str
     document_id: str
     version: str
     content_hash: str
     place: str
+    cut_by: CutBy
 
 
 class ScannedFile(NamedTuple):

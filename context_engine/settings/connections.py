@@ -154,7 +154,7 @@ class Connections:
             connection = Connection.model_validate(values)
         except ValidationError as error:
             found = config_error(error, values, Connection, file="", show_values=False)
-            raise ConfigError(found.problem, file=self._file_of(name, found.key), key=_below(name, found.key)) from None
+            raise ConfigError.together([self._placed(name, one) for one in found.each]) from None
         if isinstance(url := values.get("base_url"), FromVariable):
             connection._url_as_written = url.written
         return self._with_files(name, connection)
@@ -171,7 +171,7 @@ class Connections:
             try:
                 self.get(name)
             except ConfigError as error:
-                found.append(error)
+                found.extend(error.each)
         return found
 
     def notices(self) -> tuple[Notice, ...]:
@@ -203,6 +203,10 @@ class Connections:
         filler = fields[key][0] if key is not None and key in fields else next(iter(fields.values()), (None,))[0]
         return filler.file if filler else self._file
 
+    def _placed(self, name: str, problem: ConfigError) -> ConfigError:
+        """Return a problem of one connection with its file and its whole key."""
+        return ConfigError(problem.problem, file=self._file_of(name, problem.key), key=_below(name, problem.key))
+
     def _with_files(self, name: str, connection: Connection) -> Connection:
         """Check that certificate files are there; relative names start at the folder of the file that names them."""
         found: dict[str, Path] = {}
@@ -224,15 +228,19 @@ def read_fields(rows: Mapping[str, Any], filler: Interpolator, *, below: str = "
         ConfigError: a connection that is not a mapping, or a key that is not known.
     """
     out: dict[str, Mapping[str, tuple[Interpolator, Any]]] = {}
+    problems: list[ConfigError] = []
     for name, row in rows.items():
         where = _below(below, name)
         if not isinstance(row, dict):
-            raise ConfigError("must be a mapping with at least base_url", file=filler.file, key=where)
+            problems.append(ConfigError("must be a mapping with at least base_url", file=filler.file, key=where))
+            continue
         for key in row:
             if key not in Connection.model_fields:
                 problem = unknown_key(key, list(Connection.model_fields))
-                raise ConfigError(problem, file=filler.file, key=_below(where, key))
+                problems.append(ConfigError(problem, file=filler.file, key=_below(where, key)))
         out[name] = {key: (filler, value) for key, value in row.items()}
+    if problems:
+        raise ConfigError.together(problems)
     return out
 
 
@@ -244,8 +252,8 @@ def read_connections(path: Path, label: str, env: Mapping[str, str]) -> Connecti
     """
     rows = read_yaml(path, label, may_be_empty=True)
     connections = Connections(read_fields(rows, Interpolator(env, path.parent, label, files=True)), label)
-    for problem in unusable(connections.problems()):
-        raise problem
+    if problems := unusable(connections.problems()):
+        raise ConfigError.together(problems)
     return connections
 
 

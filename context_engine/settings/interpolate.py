@@ -17,7 +17,7 @@ from context_engine.errors import ConfigError, MissingVariable
 from context_engine.secrecy import looks_like_key
 from context_engine.settings.files import Location, dotted
 
-__all__ = ["FromVariable", "Interpolator", "Unparsed", "plain"]
+__all__ = ["FromVariable", "Interpolator", "Unfilled", "Unparsed", "plain"]
 
 _FORM: Final = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
 _VARIABLE: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
@@ -52,6 +52,12 @@ class FromVariable(Unparsed):
         made = super().__new__(cls, text)
         made.written = written
         return made
+
+
+class Unfilled(str):
+    """Text whose `${...}` could not be filled in, as it is written; it stands for a value that is not known."""
+
+    __slots__ = ()
 
 
 def plain(value: Any) -> Any:
@@ -95,20 +101,33 @@ class Interpolator:
             below: where `data` is in its file, for messages.
 
         Raises:
-            MissingVariable: a variable is not set, or a file cannot be read.
+            MissingVariable: a variable is not set, or a file cannot be read; with all others of the data.
             ConfigError: a form that cannot be read, or one where none may stand.
         """
-        return self._walk(data, (), data, below)
+        filled, problems = self.fill_known(data, below=below)
+        if problems:
+            raise ConfigError.together(problems)
+        return filled
 
-    def _walk(self, value: Any, location: Location, top: Any, below: Location) -> Any:
-        if isinstance(value, dict):
-            return {key: self._walk(child, (*location, key), top, below) for key, child in value.items()}
-        if isinstance(value, list):
-            return [self._walk(child, (*location, index), top, below) for index, child in enumerate(value)]
-        if isinstance(value, str) and "${" in value:
-            key = ".".join(part for part in (*map(str, below), dotted(location, top)) if part)
-            return self._text(value, key, fixed=self.fixed(location))
-        return value
+    def fill_known(self, data: Any, *, below: Location = ()) -> tuple[Any, list[ConfigError]]:
+        """Return what `fill` does, with what cannot be filled in as `Unfilled` text, and why it cannot be."""
+        problems: list[ConfigError] = []
+
+        def walk(value: Any, location: Location) -> Any:
+            if isinstance(value, dict):
+                return {key: walk(child, (*location, key)) for key, child in value.items()}
+            if isinstance(value, list):
+                return [walk(child, (*location, index)) for index, child in enumerate(value)]
+            if not isinstance(value, str) or "${" not in value:
+                return value
+            key = ".".join(part for part in (*map(str, below), dotted(location, data)) if part)
+            try:
+                return self._text(value, key, fixed=self.fixed(location))
+            except ConfigError as error:
+                problems.append(error)
+                return Unfilled(value)
+
+        return walk(data, ()), problems
 
     def _text(self, text: str, key: str, *, fixed: bool) -> str:
         parts: list[str] = []

@@ -5,7 +5,7 @@ call > pipeline config > persona > domain > CONTEXT_ENGINE_* > the seeds' names 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -147,15 +147,20 @@ def environment_layer(env: Mapping[str, str], model: type[BaseModel] = Settings)
     """
     found = {name.removeprefix(PREFIX): text for name, text in env.items() if name.startswith(PREFIX) and text}
     known = {key.upper() for key in FIELDS}
+    problems: list[ContextEngineError] = []
     for name in sorted(found.keys() - known - _RESERVED):
         close = closest(name, known | _RESERVED)
         if close is not None:
-            raise ConfigError(f"unknown setting. Did you mean {PREFIX + close!r}?", key=PREFIX + name)
-    return {
-        name.lower(): Setting(_parsed(name.lower(), text, PREFIX + name), PREFIX + name)
-        for name, text in found.items()
-        if name.lower() in model.model_fields
-    }
+            problems.append(ConfigError(f"unknown setting. Did you mean {PREFIX + close!r}?", key=PREFIX + name))
+    layer: dict[str, Setting] = {}
+    for name, text in found.items():
+        if name.lower() in model.model_fields:
+            try:
+                layer[name.lower()] = Setting(_parsed(name.lower(), text, PREFIX + name), PREFIX + name)
+            except ConfigError as error:
+                problems.append(error)
+    _refuse(problems)
+    return layer
 
 
 def seed_layer(env: Mapping[str, str]) -> Layer:
@@ -250,22 +255,33 @@ def _layer(
     """Return a layer whose keys are those of a model; `Settings` may stand in groups."""
     out: dict[str, Setting] = {}
     names: dict[str, str] = {}
-    for name, written, value, group in _entries(values, model, fail):
+    problems: list[ContextEngineError] = []
+    for name, written, value, group in _entries(values, model, fail, problems):
         key = aliases.get(written, written)
         if key not in group.model_fields:
             known = [*group.model_fields, *aliases, *(GROUPS if group is Settings else ())]
-            raise fail(name, misplaced(key, group, in_group=group is not model) or unknown_key(key, known))
-        if key in out:
-            raise fail(name, f"sets the same as {names[key]!r}: keep one of the two")
-        try:
-            out[key], names[key] = Setting(read(key, value), origin), name
-        except ValueError as error:
-            raise fail(name, str(error)) from None
+            problem = misplaced(key, group, in_group=group is not model) or unknown_key(key, known)
+            problems.append(fail(name, problem))
+        elif key in out:
+            problems.append(fail(name, f"sets the same as {names[key]!r}: keep one of the two"))
+        else:
+            try:
+                out[key], names[key] = Setting(read(key, value), origin), name
+            except ValueError as error:
+                problems.append(fail(name, str(error)))
+    _refuse(problems)
     return out
 
 
+def _refuse(problems: Sequence[ContextEngineError]) -> None:
+    """Raise what was found: the first problem, which carries the others where they are of a configuration."""
+    of_configuration = [one for one in problems if isinstance(one, ConfigError)]
+    if problems:
+        raise ConfigError.together(of_configuration) if of_configuration else problems[0]
+
+
 def _entries(
-    values: Mapping[str, Any], model: type[BaseModel], fail: Fail
+    values: Mapping[str, Any], model: type[BaseModel], fail: Fail, problems: list[ContextEngineError]
 ) -> Iterator[tuple[str, str, Any, type[BaseModel]]]:
     """Yield (name in messages, key, value, model that must have the key); in a group the name is `search.expired`."""
     for name, value in values.items():
@@ -273,6 +289,7 @@ def _entries(
             yield str(name), str(name), value, model
             continue
         if not isinstance(value, Mapping):
-            raise fail(name, f"must be a mapping of keys to values{got(value)}")
+            problems.append(fail(name, f"must be a mapping of keys to values{got(value)}"))
+            continue
         for key, one in value.items():
             yield f"{name}.{key}", str(key), one, GROUPS[name]

@@ -23,7 +23,7 @@ from context_engine.settings.layers import (
 )
 from context_engine.settings.messages import unknown_key
 from context_engine.settings.paths import ConfigPaths
-from context_engine.settings.personas import persona_layers
+from context_engine.settings.personas import BUILT_IN, Persona, built_in_personas, read_personas
 from context_engine.settings.resolver import SettingsResolver
 from context_engine.settings.stage_overlay import NO_OVERLAY, StageOverlay, load_overlay
 
@@ -40,7 +40,7 @@ class Config:
     Attributes:
         paths: where it was found.
         files, seeds, environment: layers of settings.
-        personas: a layer for each.
+        personas: those of the file, else the built-in ones.
         chunking: the table of document types.
         ingest_layer: settings of reading files, of `ingest.json` and the environment.
         connections: with the stage's overlay.
@@ -52,7 +52,7 @@ class Config:
     files: Layer = field(default_factory=dict)
     seeds: Layer = field(default_factory=dict)
     environment: Layer = field(default_factory=dict)
-    personas: Mapping[str, Layer] = field(default_factory=dict)
+    personas: Mapping[str, Persona] = field(default_factory=dict)
     chunking: Mapping[str, ChunkingStrategy] = field(default_factory=lambda: DEFAULT_STRATEGIES)
     ingest_layer: Layer = field(default_factory=dict)
     connections: Connections = field(default_factory=Connections)
@@ -70,7 +70,7 @@ class Config:
             environment=self.environment,
             seeds=self.seeds,
             files=self.files,
-            personas=self.personas,
+            personas={name: persona.layer for name, persona in self.personas.items()},
             domain_files=domain_files,
         )
 
@@ -82,22 +82,22 @@ def load_config(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None
         ConfigError: the first thing in it that cannot be used.
     """
     config, problems = read_config(paths, env=env, stage=stage)
-    for problem in problems:
-        raise problem
+    if problems:
+        raise ConfigError.together(problems)
     return config
 
 
 def read_config(
     paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = None
 ) -> tuple[Config, list[ConfigError]]:
-    """Return what of the configuration can be used, and the first problem of each file and variable group."""
+    """Return what of the configuration can be used, and all problems that were found."""
     problems: list[ConfigError] = []
 
     def attempt(read: Callable[[], T], otherwise: T) -> T:
         try:
             return read()
         except ConfigError as error:
-            problems.append(error)
+            problems.extend(error.each)
             return otherwise
 
     pipeline = attempt(lambda: _json(paths, "rag-pipeline.json", env), _EMPTY)
@@ -155,17 +155,14 @@ def _authority(paths: ConfigPaths, env: Mapping[str, str]) -> Layer:
     """Return the layer of `authority.json`: relevance_weight, authority_weight, boosts by tier "1" to "5"."""
     values, file = dict(_json(paths, "authority.json", env)), _name(paths, "authority.json")
     known = ["relevance_weight", "authority_weight", "boosts"]
-    for key in values:
-        if key not in known:
-            raise ConfigError(unknown_key(key, known), file=file, key=key)
+    if unknown := [ConfigError(unknown_key(key, known), file=file, key=key) for key in values if key not in known]:
+        raise ConfigError.together(unknown)
     if "boosts" in values:
         values["authority_boosts"] = _boosts(plain(values.pop("boosts")), file)
     try:
         return config_layer(values, file, file=file)
     except ConfigError as error:
-        raise ConfigError(
-            error.problem, file=file, key=(error.key or "").replace("authority_boosts", "boosts")
-        ) from None
+        raise _under(error, file, lambda key: key.replace("authority_boosts", "boosts")) from None
 
 
 def _boosts(boosts: Any, file: str) -> dict[str, Any]:
@@ -177,8 +174,11 @@ def _boosts(boosts: Any, file: str) -> dict[str, Any]:
     return {f"tier_{tier}": boost for tier, boost in boosts.items()}
 
 
-def _personas(paths: ConfigPaths, env: Mapping[str, str]) -> Mapping[str, Layer]:
-    return persona_layers(_json(paths, "personas.json", env), _name(paths, "personas.json"))
+def _personas(paths: ConfigPaths, env: Mapping[str, str]) -> Mapping[str, Persona]:
+    """Return the personas of `personas.json`; the built-in ones where there is no such file."""
+    if paths.config_file("personas.json") is None:
+        return read_personas(built_in_personas(), BUILT_IN)
+    return read_personas(_json(paths, "personas.json", env), _name(paths, "personas.json"))
 
 
 def _chunking(paths: ConfigPaths, in_pipeline: Any, env: Mapping[str, str]) -> Mapping[str, ChunkingStrategy]:
@@ -193,15 +193,18 @@ def _chunking(paths: ConfigPaths, in_pipeline: Any, env: Mapping[str, str]) -> M
     try:
         return read_strategies(table, file=file)
     except ConfigError as error:
-        raise ConfigError(
-            error.problem, file=file, key=(error.key or "").removeprefix("chunking_strategies.")
-        ) from None
+        raise _under(error, file, lambda key: key.removeprefix("chunking_strategies.")) from None
+
+
+def _under(error: ConfigError, file: str, key: Callable[[str], str]) -> ConfigError:
+    """Return the problems with their keys as they stand in a file of its own."""
+    return ConfigError.together([ConfigError(one.problem, file=file, key=key(one.key or "")) for one in error.each])
 
 
 def _connections(paths: ConfigPaths, env: Mapping[str, str], stage: StageOverlay) -> Connections:
     path = paths.config_file("connections.yaml")
     below = Connections() if path is None else read_connections(path, paths.label(path), env)
     connections = below.over(stage.connections)
-    for problem in unusable(connections.problems()):
-        raise problem
+    if problems := unusable(connections.problems()):
+        raise ConfigError.together(problems)
     return connections

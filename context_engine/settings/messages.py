@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
@@ -10,9 +10,9 @@ from pydantic_core import ErrorDetails
 
 from context_engine.errors import ConfigError, did_you_mean, nearest
 from context_engine.settings.files import Location, dotted
-from context_engine.settings.interpolate import FromVariable
+from context_engine.settings.interpolate import FromVariable, Unfilled
 
-__all__ = ["allowed_values", "config_error", "got", "unknown_key"]
+__all__ = ["allowed_values", "config_error", "config_problems", "got", "unknown_key"]
 
 _NOT_ENFORCED: Final = frozenset(
     [
@@ -70,7 +70,7 @@ _HIDDEN: Final = object()
 def config_error(
     error: ValidationError, data: Any, model: type[BaseModel], *, file: str, show_values: bool = True
 ) -> ConfigError:
-    """Return the first problem of a validation as a ConfigError that names file, key and the nearest valid choice.
+    """Return the problems of a validation together; each names file, key and the nearest valid choice.
 
     Args:
         error: what pydantic found.
@@ -79,11 +79,24 @@ def config_error(
         file: the file's name in messages.
         show_values: False where a value may be a secret.
     """
-    details = min(error.errors(include_url=False), key=_urgency)
-    location: Location = tuple(details["loc"])
-    if not show_values:
-        details["input"] = _HIDDEN
-    return ConfigError(_sentence(details, location, model), file=file, key=dotted(location, data) or None)
+    return ConfigError.together(config_problems(error, data, model, file=file, show_values=show_values))
+
+
+def config_problems(
+    error: ValidationError, data: Any, model: type[BaseModel], *, file: str, show_values: bool = True
+) -> list[ConfigError]:
+    """Return what `config_error` holds, but for values that are not known (`Unfilled`)."""
+    found: dict[str, ConfigError] = {}
+    errors = error.errors(include_url=False)
+    for details in sorted(errors, key=_urgency):
+        location: Location = tuple(details["loc"])
+        if isinstance(details["input"], Unfilled) or _follows(details, errors):
+            continue
+        if not show_values:
+            details["input"] = _HIDDEN
+        key = dotted(location, data)
+        found.setdefault(key, ConfigError(_sentence(details, location, model), file=file, key=key or None))
+    return list(found.values())
 
 
 def unknown_key(key: str, known: Mapping[str, Any] | list[str]) -> str:
@@ -137,6 +150,13 @@ def _range(schema: Mapping[str, Any]) -> str:
 
 def _n(number: float) -> str:
     return str(number) if isinstance(number, int) else f"{number:g}"
+
+
+def _follows(details: ErrorDetails, errors: Sequence[ErrorDetails]) -> bool:
+    """Whether a list is called too short because what it holds cannot be used, which is said already."""
+    place = details["loc"]
+    inside = (one["loc"] for one in errors if len(one["loc"]) > len(place))
+    return details["type"] == "too_short" and any(one[: len(place)] == place for one in inside)
 
 
 def _urgency(details: ErrorDetails) -> int:

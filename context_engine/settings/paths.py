@@ -1,4 +1,4 @@
-"""Where the configuration and the embedded base are found.
+"""Where the configuration is found.
 
 The first place that holds anything wins, whole; places are never mixed:
 
@@ -14,8 +14,6 @@ samples and never loaded, nor are hidden ones.
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,17 +23,15 @@ from typing import Final
 from context_engine.errors import ConfigError
 from context_engine.settings.files import unreadable
 
-__all__ = ["CONFIG_FILES", "ConfigPaths", "find_config", "find_data_dir"]
+__all__ = ["CONFIG_FILES", "ConfigPaths", "find_config", "named_folder", "user_folder"]
 
 CONFIG_FILES: Final = (
     *("rag-pipeline.json", "chunking.json", "authority.json", "personas.json", "ingest.json"),
     "connections.yaml",
 )
 CONFIG_DIR_VARIABLE: Final = "CONTEXT_ENGINE_CONFIG_DIR"
-DATA_DIR_VARIABLE: Final = "CONTEXT_ENGINE_DATA_DIR"
 _APP: Final = "context-engine"
-_MOST_NAME: Final = 40
-_DOMAIN_LINE: Final = re.compile(r"^domain\s*:", re.MULTILINE)
+_MANIFEST_LINE: Final = re.compile(r"^(?:domain|sources)\s*:", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,47 +82,16 @@ def find_config(config_dir: str | Path | None = None, *, env: Mapping[str, str],
     named = ((config_dir, "--config-dir"), (env.get(CONFIG_DIR_VARIABLE), CONFIG_DIR_VARIABLE))
     for folder, origin in named:
         if folder:
-            return _named(_absolute(folder, env, cwd), origin, cwd)
+            return _named(named_folder(folder, env, cwd), origin, cwd)
     found = _in_current_directory(cwd)
     if any(found):
         return ConfigPaths(origin="current directory", config_dir=found[0], manifest_dir=found[1], cwd=cwd)
-    home = _user_folder(env, "XDG_CONFIG_HOME", "APPDATA", ".config")
+    home = user_folder(env, "XDG_CONFIG_HOME", "APPDATA", ".config")
     if home and _is_folder(home):
         config, manifests = _layout(home)
         if config or manifests:
             return ConfigPaths(origin="user's folder", config_dir=config, manifest_dir=manifests, cwd=cwd)
     return ConfigPaths(origin="built-in", config_dir=None, manifest_dir=None, cwd=cwd)
-
-
-def find_data_dir(
-    data_dir: str | Path | None = None, *, env: Mapping[str, str], cwd: Path, paths: ConfigPaths | None = None
-) -> Path:
-    """Return the folder of the embedded base: `--data-dir`, `CONTEXT_ENGINE_DATA_DIR`, else in the user's data folder.
-
-    Args:
-        data_dir: what `--data-dir` named, relative to `cwd` or absolute.
-        env: the environment.
-        cwd: the current directory.
-        paths: the configuration; each manifest folder has a folder of its own below the user's data folder. None: the
-            user's data folder itself.
-
-    Raises:
-        ConfigError: none is named and the environment names no home.
-    """
-    named = data_dir or env.get(DATA_DIR_VARIABLE)
-    if named:
-        return _absolute(named, env, cwd)
-    home = _user_folder(env, "XDG_DATA_HOME", "LOCALAPPDATA", ".local/share")
-    if home is None:
-        raise ConfigError(f"there is no home folder to keep data in: set {DATA_DIR_VARIABLE} or pass --data-dir")
-    return home / _own_name(paths.manifest_dir) if paths and paths.manifest_dir else home
-
-
-def _own_name(manifest_dir: Path) -> str:
-    """Return a name for one configuration: of the folder above its manifests, and a hash of the manifests' path."""
-    place = manifest_dir.resolve()
-    digest = hashlib.sha256(os.fsencode(place)).hexdigest()
-    return f"{place.parent.name[:_MOST_NAME] or 'root'}-{digest[:8]}"
 
 
 def _named(folder: Path, origin: str, cwd: Path) -> ConfigPaths:
@@ -182,13 +147,13 @@ def _exists(path: Path) -> bool:
 
 
 def _holds_manifest(folder: Path) -> bool:
-    return any(map(_names_domain, _yaml_files(folder)))
+    return any(map(_may_be_manifest, _yaml_files(folder)))
 
 
-def _names_domain(path: Path) -> bool:
+def _may_be_manifest(path: Path) -> bool:
     """Whether a file may be a manifest; of one that cannot be read, its reading says so later."""
     try:
-        return _DOMAIN_LINE.search(path.read_text("utf-8", errors="replace")) is not None
+        return _MANIFEST_LINE.search(path.read_text("utf-8", errors="replace")) is not None
     except OSError:
         return True
 
@@ -203,7 +168,8 @@ def _yaml_files(folder: Path) -> tuple[Path, ...]:
     return tuple(sorted(path for path in found if not path.stem.endswith(".example") and path.name[0] != "."))
 
 
-def _absolute(folder: str | Path, env: Mapping[str, str], cwd: Path) -> Path:
+def named_folder(folder: str | Path, env: Mapping[str, str], cwd: Path) -> Path:
+    """Return a folder that somebody named, relative to the current directory or to the home folder ("~/")."""
     text, home = str(folder), _home(env)
     return home / text[2:] if text.startswith("~/") and home else cwd / text
 
@@ -213,7 +179,14 @@ def _home(env: Mapping[str, str]) -> Path | None:
     return Path(home) if home else None
 
 
-def _user_folder(env: Mapping[str, str], xdg: str, windows: str, below_home: str) -> Path | None:
+def user_folder(env: Mapping[str, str], xdg: str, windows: str, below_home: str) -> Path | None:
+    """Return our folder below one of the user's, None where the environment names none.
+
+    Args:
+        env: the environment.
+        xdg, windows: variables that may name the user's folder.
+        below_home: the user's folder where none does.
+    """
     for name in (xdg, windows):
         base = env.get(name)
         if base and Path(base).is_absolute():

@@ -1,9 +1,11 @@
-"""Personas: named profiles of settings in `personas.json`."""
+"""Personas: named profiles of settings, those of `personas.json` or, without that file, four built-in ones."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from typing import Any, Final
+from importlib.resources import files
+from typing import Any, Final, NamedTuple
 
 from context_engine.core.models import SearchSettings
 from context_engine.errors import ConfigError
@@ -11,7 +13,10 @@ from context_engine.settings.layers import Layer, config_layer
 from context_engine.settings.messages import unknown_key
 from context_engine.settings.placement import misplaced
 
-__all__ = ["PERSONA_KEYS", "persona_layers"]
+__all__ = ["BUILT_IN", "PERSONA_KEYS", "Persona", "built_in_personas", "persona_layers", "read_personas"]
+
+BUILT_IN: Final = "built-in"
+"""What stands for the file in the origin of a built-in persona's settings."""
 
 PERSONA_KEYS: Final[Mapping[str, str]] = {
     "max_results": "stage2_top_k",
@@ -22,6 +27,25 @@ PERSONA_KEYS: Final[Mapping[str, str]] = {
 """A persona's own names of some keys of `SearchSettings`; the keys themselves may be used too."""
 
 
+def built_in_personas() -> dict[str, Any]:
+    """Return the rows of the personas that `init` writes: they hold wherever there is no `personas.json`."""
+    text = (files("context_engine.settings") / "templates/config/personas.json").read_bytes()
+    return {name: row for name, row in json.loads(text).items() if not name.startswith("//")}
+
+
+class Persona(NamedTuple):
+    """A persona: its settings, and what it is for ("" where that is not written down)."""
+
+    layer: Layer
+    description: str
+
+
+def read_personas(rows: Mapping[str, Any], file: str) -> Mapping[str, Persona]:
+    """Return each persona with its description; see `persona_layers`."""
+    layers = persona_layers(rows, file)
+    return {name: Persona(layer, str(rows[name].get("description", ""))) for name, layer in layers.items()}
+
+
 def persona_layers(rows: Mapping[str, Any], file: str) -> Mapping[str, Layer]:
     """Return a layer for each persona. A similarity_threshold is one on cosine unless similarity_kind says otherwise.
 
@@ -29,22 +53,45 @@ def persona_layers(rows: Mapping[str, Any], file: str) -> Mapping[str, Layer]:
         ConfigError: a persona that is not a mapping, a key that is not known, belongs elsewhere or is there twice, or a
             value out of range.
     """
-    return {name: _layer(name, row, file) for name, row in rows.items()}
+    layers: dict[str, Layer] = {}
+    problems: list[ConfigError] = []
+    for name, row in rows.items():
+        try:
+            layers[name] = _layer(name, row, file)
+        except ConfigError as error:
+            problems.append(error)
+    if problems:
+        raise ConfigError.together(problems)
+    return layers
 
 
 def _layer(name: str, row: Any, file: str) -> Layer:
     if not isinstance(row, Mapping):
         raise ConfigError("must be a mapping of keys to values", file=file, key=name)
     values: dict[str, Any] = {}
+    problems: list[ConfigError] = []
     for key, value in row.items():
+        if key == "description":
+            if not isinstance(value, str):
+                problem = "must be text that says what the persona is for"
+                problems.append(ConfigError(problem, file=file, key=f"{name}.{key}"))
+            continue
         target = PERSONA_KEYS.get(key, key)
         if target not in SearchSettings.model_fields:
             problem = misplaced(key, SearchSettings)
-            problem = problem or unknown_key(key, [*PERSONA_KEYS, *SearchSettings.model_fields])
-            raise ConfigError(problem, file=file, key=f"{name}.{key}")
-        if target in values:
-            raise ConfigError("sets the same as another key of this persona: keep one", file=file, key=f"{name}.{key}")
-        values[target] = value
+            problem = problem or unknown_key(key, ["description", *PERSONA_KEYS, *SearchSettings.model_fields])
+            problems.append(ConfigError(problem, file=file, key=f"{name}.{key}"))
+        elif target in values:
+            problem = "sets the same as another key of this persona: keep one"
+            problems.append(ConfigError(problem, file=file, key=f"{name}.{key}"))
+        else:
+            values[target] = value
     if "similarity_threshold" in values:
         values.setdefault("similarity_kind", "cosine")
-    return config_layer(values, f"persona {name} ({file})", file=file, key=name, model=SearchSettings)
+    try:
+        layer = config_layer(values, f"persona {name} ({file})", file=file, key=name, model=SearchSettings)
+    except ConfigError as error:
+        raise ConfigError.together([*problems, error]) from None
+    if problems:
+        raise ConfigError.together(problems)
+    return layer

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from context_engine.core.models import DomainSettings, DomainSpec, Registry, SourceSpec
-from context_engine.errors import ConfigError, MissingVariable, nearest
+from context_engine.core.models import DomainSettings, DomainSpec, Notice, NoticeCode, Registry, SourceSpec
+from context_engine.errors import ConfigError, MissingVariable, UnknownDomain, nearest
 from context_engine.settings.files import Location, dotted, read_yaml
 from context_engine.settings.interpolate import FromVariable, Interpolator
 from context_engine.settings.layers import config_layer
-from context_engine.settings.messages import config_error
+from context_engine.settings.messages import config_problems
 from context_engine.settings.paths import ConfigPaths
 from context_engine.settings.stage_overlay import NO_OVERLAY, StageOverlay
 
@@ -22,36 +24,69 @@ __all__ = ["LITERAL_KEYS", "LoadedRegistry", "load_registry", "read_registry"]
 
 _NUMBERS: Final = ("tier", "ttl_seconds", "timeout_s")
 LITERAL_KEYS: Final = frozenset(
-    ("domain", "title", "description", "glossary", "adapter", "include", "doc_type", "profile")
+    ("domain", "title", "description", "glossary", "adapter", "include", "doc_type", "profile", "url")
 )
 """Keys whose values are text or names that everybody is shown: they take no variable."""
 _SHORTEST_HIDDEN: Final = 4
+_DOMAIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_DOMAIN_LINE: Final = re.compile(r"^domain[ \t]*:[ \t]*[\"']?([^\s\"'#]+)", re.MULTILINE)
 
 
 class LoadedRegistry(Registry):
-    """The registered domains, those among them that lack a variable, and the file each comes from."""
+    """The domains of the manifests, and those whose manifest cannot be used; these do not hold up the others.
+
+    Attributes:
+        broken: the domains that cannot be searched, each with what is wrong.
+        unread: what is wrong with manifests whose domain is not known.
+        files: the file that each domain comes from.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
-    broken: Mapping[str, MissingVariable] = Field(default_factory=dict)
+    broken: Mapping[str, ConfigError] = Field(default_factory=dict)
+    unread: tuple[ConfigError, ...] = ()
     files: Mapping[str, str] = Field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The domain names, sorted; a domain that lacks a variable is registered all the same."""
+        """The domain names, sorted; a domain whose manifest cannot be used is registered all the same."""
         return tuple(sorted({*self.domains, *self.broken}))
+
+    @property
+    def problems(self) -> tuple[ConfigError, ...]:
+        """All that is wrong with the manifests."""
+        return (*self.unread, *(one for _, problem in sorted(self.broken.items()) for one in problem.each))
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """A notice for every manifest that cannot be used; what is wrong with it is told to who runs `config check`."""
+        domains = {(one.file or "", name): None for name, problem in self.broken.items() for one in problem.each}
+        files = [*((one.file or "", "") for one in self.unread), *sorted(domains)]
+        return tuple(_unusable(file, domain) for file, domain in files)
 
     def domain(self, name: str) -> DomainSpec:
         """Return a domain's specification.
 
         Raises:
-            UnknownDomain: it is not registered; the error lists those that are.
-            MissingVariable: its manifest needs a variable that is not set.
+            UnknownDomain: it is not registered; the error lists those that are, and manifests that cannot be read.
+            ConfigError: its manifest cannot be used.
         """
         if name in self.broken:
-            missing = self.broken[name]
-            raise MissingVariable(missing.problem, file=missing.file, key=missing.key)
+            raise copy(self.broken[name])
+        if name not in self.domains and self.unread:
+            raise UnknownDomain(name, self.names, self.unread)
         return super().domain(name)
+
+    def without(self, problems: Mapping[str, ConfigError]) -> LoadedRegistry:
+        """Return the registry with some domains set aside as broken."""
+        domains = {name: spec for name, spec in self.domains.items() if name not in problems}
+        return self.model_copy(update={"domains": domains, "broken": {**self.broken, **problems}})
+
+
+def _unusable(file: str, domain: str) -> Notice:
+    what = f"so domain {domain!r} cannot be searched" if domain else "and which domain it holds is not known"
+    said = f"{file} cannot be used, {what}: 'context-engine config check' says why"
+    return Notice(NoticeCode.MANIFEST_UNUSABLE, file, said, {"domain": domain or None})
 
 
 @dataclass(slots=True)
@@ -62,10 +97,19 @@ class _Reading:
     connections: Iterable[str]
     stage: StageOverlay
     domains: dict[str, DomainSpec] = field(default_factory=dict)
-    broken: dict[str, MissingVariable] = field(default_factory=dict)
+    broken: dict[str, ConfigError] = field(default_factory=dict)
+    unread: list[ConfigError] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
     sources: dict[str, tuple[SourceSpec, str]] = field(default_factory=dict)
     source_ids: set[str] = field(default_factory=set)
+
+    def refuse(self, name: str | None, problem: ConfigError) -> None:
+        """Set a domain aside; None: its name is not known."""
+        if name is None:
+            self.unread += problem.each
+            return
+        self.domains.pop(name, None)
+        self.broken[name] = ConfigError.together([*([self.broken[name]] if name in self.broken else []), problem])
 
 
 def load_registry(
@@ -79,11 +123,11 @@ def load_registry(
     """Return the registry of all manifests. See `read_registry`.
 
     Raises:
-        ConfigError: the first thing in them that cannot be used, with file, key and the nearest valid choice.
+        ConfigError: the stage names a source that there is not.
     """
     registry, problems = read_registry(paths, env=env, stage=stage, connections=connections, doc_types=doc_types)
-    for problem in problems:
-        raise problem
+    if problems:
+        raise ConfigError.together(problems)
     return registry
 
 
@@ -95,7 +139,7 @@ def read_registry(
     connections: Iterable[str] = (),
     doc_types: Iterable[str] = (),
 ) -> tuple[LoadedRegistry, list[ConfigError]]:
-    """Return the domains that can be used and the first problem of each file that cannot.
+    """Return the registry, which holds the problems of the manifests, and the problems of the stage.
 
     Args:
         paths: where the manifests are.
@@ -105,51 +149,87 @@ def read_registry(
         doc_types: rows of the chunking table a document rule may use; empty: not checked.
     """
     reading = _Reading(tuple(doc_types), tuple(connections), stage)
-    problems: list[ConfigError] = []
     for path in paths.manifests():
-        try:
-            _read(reading, path, paths.label(path), env)
-        except ConfigError as error:
-            problems.append(error)
-    unknown = sorted(set(stage.dataset_ids) - reading.source_ids)
-    if unknown and not problems:
-        hint = nearest(unknown[0], reading.source_ids)
-        problems.append(ConfigError(f"unknown source.{hint}", file=stage.file, key=f"dataset_ids.{unknown[0]}"))
-    registry = LoadedRegistry(domains=reading.domains, broken=reading.broken, files=reading.files)
-    return registry, problems
+        _read(reading, path, paths.label(path), env)
+    registry = LoadedRegistry(
+        domains=reading.domains, broken=reading.broken, unread=tuple(reading.unread), files=reading.files
+    )
+    certain = all(isinstance(one, MissingVariable) for one in registry.problems)  # else a file may name it
+    unknown = [] if not certain else sorted(set(stage.dataset_ids) - reading.source_ids)
+    return registry, [
+        ConfigError(f"unknown source.{nearest(one, reading.source_ids)}", file=stage.file, key=f"dataset_ids.{one}")
+        for one in unknown
+    ]
 
 
 def _read(reading: _Reading, path: Path, file: str, env: Mapping[str, str]) -> None:
-    raw = read_yaml(path, file)
-    name = raw.get("domain")
-    if isinstance(name, str) and "${" in name:
-        raise ConfigError("must be written out, not taken from a variable", file=file, key="domain")
-    if isinstance(name, str) and name in reading.files:
-        raise ConfigError(f"domain {name!r} is in {reading.files[name]} too: keep one", file=file, key="domain")
-    _refuse_flags(raw, file)
-    reading.source_ids.update(_ids(raw))
+    """Read one manifest into a domain, or into what is wrong with it."""
+    name: str | None = None
     try:
-        filled = _filled(raw, Interpolator(env, path.parent, file, fixed=_is_fixed), reading.stage)
-    except MissingVariable as missing:
-        if not isinstance(name, str):
-            raise
-        reading.broken[name], reading.files[name] = missing, file
+        raw = read_yaml(path, file)
+        name = _domain_name(raw.get("domain"))
+        if name in reading.files:
+            _refuse_twice(reading, name, file)
+            return
+        if name is not None:
+            reading.files[name] = file
+        reading.source_ids.update(_ids(raw))
+        spec = _filled_spec(reading, raw, path, file, env)
+    except ConfigError as problem:
+        name = name or _written_name(path)
+        if name is not None and name in reading.files and reading.files[name] != file:
+            _refuse_twice(reading, name, file)
+        elif name is not None:
+            reading.files[name] = file
+        reading.refuse(name, problem)
         return
-    try:
-        spec = _checked(reading, filled, file)
-    except ConfigError as error:
-        raise ConfigError(_as_written(error.problem, filled), file=error.file, key=error.key) from None
-    reading.domains[spec.domain], reading.files[spec.domain] = spec, file
+    reading.domains[spec.domain] = spec
     reading.sources.update({source.id: (source, file) for source in spec.sources})
 
 
-def _checked(reading: _Reading, filled: Mapping[str, Any], file: str) -> DomainSpec:
+def _refuse_twice(reading: _Reading, name: str, file: str) -> None:
+    """Set a domain aside that two files declare: which of them is meant is not known."""
+    first = reading.files[name]
+    for one, other in ((first, file), (file, first)):
+        problem = f"domain {name!r} is in {other} too: keep one of the two, or give one another name"
+        reading.refuse(name, ConfigError(problem, file=one, key="domain"))
+
+
+def _domain_name(value: Any) -> str | None:
+    return value if isinstance(value, str) and _DOMAIN_NAME.fullmatch(value) else None
+
+
+def _written_name(path: Path) -> str | None:
+    """Return the domain of a file that is no YAML, if a line of it names one."""
+    try:
+        found = _DOMAIN_LINE.findall(path.read_text("utf-8", errors="replace"))
+    except OSError:
+        return None
+    return _domain_name(found[0]) if len(found) == 1 else None
+
+
+def _filled_spec(
+    reading: _Reading, raw: Mapping[str, Any], path: Path, file: str, env: Mapping[str, str]
+) -> DomainSpec:
+    """Return the domain of a manifest.
+
+    Raises:
+        ConfigError: all that is wrong with it.
+    """
+    name = raw.get("domain")
+    if isinstance(name, str) and "${" in name:
+        raise ConfigError("must be written out, not taken from a variable", file=file, key="domain")
+    filled, problems = _filled(raw, Interpolator(env, path.parent, file, fixed=_is_fixed), reading.stage)
+    problems += _flags(raw, file)
+    keys = {one.key for one in problems}
     try:
         spec = DomainSpec.model_validate(filled)
     except ValidationError as error:
-        raise config_error(error, filled, DomainSpec, file=file) from None
-    _check_sources(reading, spec, file)
-    _check_settings(spec, file)
+        problems += [one for one in config_problems(error, filled, DomainSpec, file=file) if one.key not in keys]
+    else:
+        problems = problems or [*_source_problems(reading, spec, file), *_setting_problems(spec, file)]
+    if problems:
+        raise ConfigError.together([_as_written(one, filled) for one in problems])
     return spec
 
 
@@ -159,12 +239,13 @@ def _is_fixed(location: Location) -> bool:
     return "settings" not in names and not LITERAL_KEYS.isdisjoint(names)
 
 
-def _as_written(problem: str, filled: Any) -> str:
-    """Return a message with the expression in place of whatever came out of a variable."""
+def _as_written(problem: ConfigError, filled: Any) -> ConfigError:
+    """Return a problem with the expression in place of whatever came out of a variable."""
+    said = problem.problem
     for value in _from_variables(filled):
         if len(value) >= _SHORTEST_HIDDEN:
-            problem = problem.replace(str(value), value.written)
-    return problem
+            said = said.replace(str(value), value.written)
+    return problem if said == problem.problem else ConfigError(said, file=problem.file, key=problem.key)
 
 
 def _from_variables(value: Any) -> Iterator[FromVariable]:
@@ -184,49 +265,63 @@ def _ids(raw: Mapping[str, Any]) -> set[str]:
     return {row["id"] for _, row in _raw_sources(raw) if isinstance(row.get("id"), str)}
 
 
-def _refuse_flags(raw: Mapping[str, Any], file: str) -> None:
-    """Refuse what would pass for a number: true for 1, and tier 0, which means "not set"."""
+def _flags(raw: Mapping[str, Any], file: str) -> list[ConfigError]:
+    """Return what would pass for a number and is none: true for 1, and tier 0, which means "not set"."""
+    found = []
     for index, row in _raw_sources(raw):
         for key in _NUMBERS:
             if isinstance(row.get(key), bool) or (key == "tier" and key in row and row[key] in (0, None)):
                 problem = f"must be a {'tier from 1 to 5' if key == 'tier' else 'number'}, got {row[key]!r}"
-                raise ConfigError(problem, file=file, key=dotted(("sources", index, key), raw))
+                found.append(ConfigError(problem, file=file, key=dotted(("sources", index, key), raw)))
+    return found
 
 
-def _filled(raw: Mapping[str, Any], filler: Interpolator, stage: StageOverlay) -> dict[str, Any]:
+def _filled(
+    raw: Mapping[str, Any], filler: Interpolator, stage: StageOverlay
+) -> tuple[dict[str, Any], list[ConfigError]]:
     """Return the manifest with its variables filled in and the stage's dataset ids in place of its own."""
     rows = list(raw["sources"]) if _raw_sources(raw) else None
     staged: dict[int, Any] = {}
+    problems: list[ConfigError] = []
     for index, row in _raw_sources(raw):
         ids = stage.dataset_ids.get(str(row.get("id")))
         if rows is not None and ids is not None and stage.filler is not None:
-            staged[index] = stage.filler.fill(ids, below=("dataset_ids", row["id"]))
+            staged[index], missing = stage.filler.fill_known(ids, below=("dataset_ids", row["id"]))
+            problems += missing
             rows[index] = {key: value for key, value in row.items() if key != "dataset_ids"}
-    filled: dict[str, Any] = filler.fill(dict(raw) if rows is None else {**raw, "sources": rows})
+    filled, missing = filler.fill_known(dict(raw) if rows is None else {**raw, "sources": rows})
     for index, ids in staged.items():
         filled["sources"][index]["dataset_ids"] = ids
-    return filled
+    return filled, [*problems, *missing]
 
 
-def _check_sources(reading: _Reading, spec: DomainSpec, file: str) -> None:
+def _source_problems(reading: _Reading, spec: DomainSpec, file: str) -> list[ConfigError]:
+    found = []
     for source in spec.sources:
+        place = f"sources.{source.id}"
         other = reading.sources.get(source.id)
         if other is not None and other[0] != source:
             problem = f"is in {other[1]} too, with other values: give it another id, or make both alike to share it"
-            raise ConfigError(problem, file=file, key=f"sources.{source.id}")
+            found.append(ConfigError(problem, file=file, key=place))
         if source.connection is not None and source.connection not in reading.connections:
             hint = nearest(source.connection, reading.connections) or " connections.yaml names none."
             problem = f"unknown connection {source.connection!r}.{hint}"
-            raise ConfigError(problem, file=file, key=f"sources.{source.id}.connection")
+            found.append(ConfigError(problem, file=file, key=f"{place}.connection"))
         for index, rule in enumerate(source.documents):
             if reading.doc_types and rule.doc_type not in reading.doc_types:
                 problem = f"unknown document type {rule.doc_type!r}.{nearest(rule.doc_type, reading.doc_types)}"
-                raise ConfigError(problem, file=file, key=f"sources.{source.id}.documents.{index}.doc_type")
+                found.append(ConfigError(problem, file=file, key=f"{place}.documents.{index}.doc_type"))
+    return found
 
 
-def _check_settings(spec: DomainSpec, file: str) -> None:
-    layer = config_layer(spec.settings, file, file=file, key="settings", model=DomainSettings)
+def _setting_problems(spec: DomainSpec, file: str) -> list[ConfigError]:
+    try:
+        layer = config_layer(spec.settings, file, file=file, key="settings", model=DomainSettings)
+    except ConfigError as error:
+        return list(error.each)
     known = [source.id for source in spec.sources]
-    for name in layer["sources"].value or () if "sources" in layer else ():
-        if name not in known:
-            raise ConfigError(f"unknown source {name!r}.{nearest(name, known)}", file=file, key="settings.sources")
+    return [
+        ConfigError(f"unknown source {name!r}.{nearest(name, known)}", file=file, key="settings.sources")
+        for name in (layer["sources"].value or () if "sources" in layer else ())
+        if name not in known
+    ]

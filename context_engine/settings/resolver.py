@@ -103,7 +103,7 @@ class SettingsResolver:
         if name is None:
             return _NOTHING
         if name not in self._personas:
-            known = nearest(name, self._personas) or " None is configured: write config/personas.json."
+            known = nearest(name, self._personas) or " config/personas.json names none."
             raise InvalidRequest(f"unknown persona {name!r}.{known}")
         return self._personas[name]
 

@@ -144,7 +144,9 @@ def _ingest() -> Schema:
 def _persona() -> Schema:
     own = _settings(SearchSettings)["properties"]
     words = {word: own[key] for word, key in PERSONA_KEYS.items()}
-    return {"type": "object", "additionalProperties": False, "properties": {**words, **own}}
+    description: Schema = {"type": "string", "description": "What the persona is for, in a sentence."}
+    properties = {"description": description, **words, **own}
+    return {"type": "object", "additionalProperties": False, "properties": properties}
 
 
 def _connections(*, required: bool) -> Schema:

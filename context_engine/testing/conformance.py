@@ -29,9 +29,11 @@ from context_engine.core.models import (
     ScoreKind,
     SourceAnswer,
     SourceQuery,
+    TermStatistics,
     usable_score,
 )
 from context_engine.core.protocols import Examinable, Listable, Source
+from context_engine.core.text import term_weights, terms
 
 __all__ = ["ODD_QUERIES", "SourceContract"]
 
@@ -118,6 +120,21 @@ class SourceContract:
                 usable = usable_score(score.kind, score.value)
                 assert usable is not None, f"{score.kind} score {score.value} is out of range"
         source.close()
+
+    def test_term_statistics_count_the_question(self) -> None:
+        source = self.make_source()
+        answer = self.ask(source)
+        known = answer.statistics
+        source.close()
+        if known is None:
+            raise SkipTest("says nothing of how common the question's terms are")
+        assert isinstance(known, TermStatistics)
+        assert known.collection and known.chunks >= len(answer.chunks)
+        counted = known.document_frequency
+        assert counted.keys() >= term_weights(self.question).keys(), "every term of the question is counted"
+        assert all(0 <= count <= known.chunks for count in counted.values())
+        held = {term for chunk in answer.chunks for term in terms(chunk.content)} & counted.keys()
+        assert all(counted[term] for term in held), "a term that an answer holds is held by a chunk"
 
     def test_best_first(self) -> None:
         source = self.make_source()

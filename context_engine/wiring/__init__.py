@@ -1,12 +1,21 @@
 """The only place that turns names into adapters: from configuration and manifests to an engine."""
 
 from context_engine.wiring.adapters import RERANKERS, SOURCES, find_adapter, installed, load_source_adapter
-from context_engine.wiring.build import RerankerChoice, Setup, SourceOpener, build_engine, load_setup, source_opener
+from context_engine.wiring.build import (
+    RerankerChoice,
+    Setup,
+    SourceOpener,
+    build_engine,
+    load_setup,
+    source_opener,
+    usable_setup,
+)
 from context_engine.wiring.check import CheckReport, check
 from context_engine.wiring.examine import SourceReport, adapter_advice, examine_source
 from context_engine.wiring.functions import SPEAKS_FOR_ITSELF, FunctionEngines
 from context_engine.wiring.listing import listed_chunks
 from context_engine.wiring.report import Shown, StageDifference, changed, diff_stages, show
+from context_engine.wiring.scope import DomainCalibration, calibrate_domains, scope_in_force
 from context_engine.wiring.sinks import open_sink, sink_names
 
 __all__ = [
@@ -14,6 +23,7 @@ __all__ = [
     "SOURCES",
     "SPEAKS_FOR_ITSELF",
     "CheckReport",
+    "DomainCalibration",
     "FunctionEngines",
     "RerankerChoice",
     "Setup",
@@ -23,6 +33,7 @@ __all__ = [
     "StageDifference",
     "adapter_advice",
     "build_engine",
+    "calibrate_domains",
     "changed",
     "check",
     "diff_stages",
@@ -33,7 +44,9 @@ __all__ = [
     "load_setup",
     "load_source_adapter",
     "open_sink",
+    "scope_in_force",
     "show",
     "sink_names",
     "source_opener",
+    "usable_setup",
 ]

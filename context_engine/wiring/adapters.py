@@ -10,9 +10,11 @@ from typing import Any, Final
 from context_engine.adapters.sources.adapter import SourceAdapter
 from context_engine.core.protocols import Source
 from context_engine.errors import ConfigError, ContextEngineError, did_you_mean
+from context_engine.settings.registry import LoadedRegistry
 
 __all__ = [
     "EMBEDDERS", "REFINERS", "RERANKERS", "SOURCES", "find_adapter", "installed", "load_adapter", "load_source_adapter",
+    "with_installed_adapters",
 ]  # fmt: skip
 
 SOURCES: Final = "context_engine.sources"
@@ -70,6 +72,18 @@ def find_adapter(group: str, name: str, *, file: str | None = None, key: str | N
         problem = f"{what} {name!r} is claimed by {' and '.join(packages)}: uninstall one"
         raise ConfigError(problem, file=file, key=key)
     return next(iter(found.values()))
+
+
+def with_installed_adapters(registry: LoadedRegistry) -> LoadedRegistry:
+    """Return the registry; a domain that names an adapter which is not installed is set aside as broken."""
+    problems: dict[str, list[ConfigError]] = {}
+    for name, domain in registry.domains.items():
+        for source in domain.sources:
+            try:
+                find_adapter(SOURCES, source.adapter, file=registry.files[name], key=f"sources.{source.id}.adapter")
+            except ConfigError as error:
+                problems.setdefault(name, []).append(error)
+    return registry.without({name: ConfigError.together(found) for name, found in problems.items()})
 
 
 def _points(group: str) -> list[EntryPoint]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -26,13 +26,14 @@ from context_engine.settings import (
     load_config,
     read_config,
 )
+from context_engine.settings.data_dir import DataFolder, claim_data_dir, orphaned_data_dirs
 from context_engine.settings.layers import with_layer
 from context_engine.settings.registry import LoadedRegistry, load_registry
-from context_engine.wiring.adapters import SOURCES, find_adapter, load_adapter
+from context_engine.wiring.adapters import SOURCES, find_adapter, load_adapter, with_installed_adapters
 from context_engine.wiring.hybrid import hybrid
 from context_engine.wiring.models import Models
 
-__all__ = ["RerankerChoice", "Setup", "SourceOpener", "build_engine", "load_setup", "source_opener"]
+__all__ = ["RerankerChoice", "Setup", "SourceOpener", "build_engine", "load_setup", "source_opener", "usable_setup"]
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +61,15 @@ class Setup:
         """Return the folder of the embedded base; see `find_data_dir`."""
         return find_data_dir(data_dir, env=self.env, cwd=self.cwd, paths=self.config.paths)
 
+    def claim(self, folder: Path) -> None:
+        """Note that a folder of data is this configuration's; see `claim_data_dir`."""
+        claim_data_dir(folder, self.config.paths, self.registry.names, env=self.env)
+
+    def orphaned(self, folder: Path) -> tuple[Notice, ...]:
+        """Return a notice for every folder of data that was left behind, where there is none in `folder`."""
+        found = orphaned_data_dirs(folder, self.config.paths, self.registry.names, env=self.env)
+        return tuple(map(_left_behind, found))
+
     def models(self, data_dir: str | Path | None = None, clock: Clock | None = None) -> Models:
         """Return the embedder and the reranker that the settings name, to be opened when they are asked for."""
         return Models(
@@ -76,6 +86,16 @@ class Setup:
             ConfigError: a key that is not known, or a value out of range.
         """
         return replace(self, resolver=self.resolver.with_pipeline(pipeline))
+
+
+def _left_behind(held: DataFolder) -> Notice:
+    was, names = held.manifest_dir.parent, ", ".join(held.domains)
+    said = (
+        f"nothing was ingested for this configuration yet, but {held.path} holds data of {names}, and their "
+        f"configuration in {was} is gone. If it was moved here, run 'context-engine kb adopt {held.path.name}'"
+    )
+    detail = {"path": str(held.path), "manifest_dir": str(held.manifest_dir), "domains": list(held.domains)}
+    return Notice(NoticeCode.DATA_LEFT_BEHIND, held.path.name, said, detail)
 
 
 def load_setup(
@@ -96,7 +116,8 @@ def load_setup(
         env, cwd: the process's own if None.
 
     Raises:
-        ConfigError: the first thing in them that cannot be used.
+        ConfigError: the configuration cannot be used; what is wrong with a manifest is raised when its domain is
+            searched.
     """
     env, cwd = dict(os.environ if env is None else env), cwd or Path.cwd()
     paths: ConfigPaths = find_config(config_dir, env=env, cwd=cwd)
@@ -107,16 +128,29 @@ def load_setup(
         config = _beside_others(paths, env, stage)
     for notice in config.notices:
         logger.warning("%s", notice.message)
+    return usable_setup(config, env, cwd)
+
+
+def usable_setup(config: Config, env: Mapping[str, str], cwd: Path) -> Setup:
+    """Return a configuration with its domains; one whose manifest or adapter cannot be used is set aside in them.
+
+    Raises:
+        ConfigError: the stage names a source that there is not.
+    """
+    paths = config.paths
     registry = load_registry(
         paths, env=env, stage=config.stage, connections=config.connections.names, doc_types=config.chunking
     )
+    registry = with_installed_adapters(registry)
+    for notice in registry.notices:
+        logger.warning("%s", notice.message)
     return Setup(config=config, registry=registry, resolver=config.resolver(registry.files), env=env, cwd=cwd)
 
 
 def _beside_others(paths: ConfigPaths, env: Mapping[str, str], stage: str | None) -> Config:
     config, problems = read_config(paths, env=env, stage=stage)
     passed_over = []
-    for problem in problems:
+    for problem in {one.file: one for one in reversed(problems)}.values():
         if paths.origin != "current directory" or Path(problem.file or "").name not in _NAMES_OF_OTHERS:
             raise problem
         said = f"{problem} (the file may be another program's: it is passed over)"
@@ -152,11 +186,11 @@ def build_engine(
         clock, ids, recorder: see `Engine`.
 
     Raises:
-        ConfigError: a configuration that cannot be used, or an adapter or reranker that is not installed.
+        ConfigError: a configuration that cannot be used, or a reranker that is not installed.
     """
     loaded = setup or load_setup(config_dir=config_dir, stage=stage, env=env, cwd=cwd)
     loaded = loaded.with_pipeline(pipeline) if pipeline else loaded
-    factories = _factories(loaded.registry)
+    factories = _factories(loaded.registry.domains.values())
     clock = clock or SystemClock()
     models = models or loaded.models(data_dir, clock)
     choice = RerankerChoice.of(loaded.resolver, reranker, models=models)
@@ -184,24 +218,16 @@ def source_opener(
     Args:
         data_dir, clock: see `build_engine`.
         embedder: returns the embedder of the sources; None: the one that the settings name.
-
-    Raises:
-        ConfigError: an adapter that is not installed.
     """
     clock = clock or SystemClock()
     embedder = embedder or setup.models(data_dir, clock).embedder
-    return SourceOpener(setup, _factories(setup.registry), clock, data_dir, embedder)
+    return SourceOpener(setup, _factories(setup.registry.domains.values()), clock, data_dir, embedder)
 
 
-def _factories(registry: LoadedRegistry) -> dict[str, Callable[[], SourceFactory]]:
-    """Return what loads each adapter that a domain names; that all are installed is known before the first search."""
-    found: dict[str, Callable[[], SourceFactory]] = {}
-    for name, domain in registry.domains.items():
-        for source in domain.sources:
-            key = f"sources.{source.id}.adapter"
-            point = find_adapter(SOURCES, source.adapter, file=registry.files.get(name), key=key)
-            found[source.adapter] = lambda point=point: load_adapter(point)  # type: ignore[misc]
-    return found
+def _factories(domains: Iterable[DomainSpec]) -> dict[str, Callable[[], SourceFactory]]:
+    """Return what loads each adapter that the domains name."""
+    names = {source.adapter for domain in domains for source in domain.sources}
+    return {name: partial(load_adapter, find_adapter(SOURCES, name)) for name in sorted(names)}
 
 
 @dataclass(slots=True)
@@ -235,7 +261,7 @@ class SourceOpener:
         """Return what the adapters of a domain may use."""
         return SourceContext(
             domain=domain.domain,
-            data_dir=partial(self.setup.data_dir, self.data_dir),
+            data_dir=self._data_folder,
             connection=self.setup.config.connections.get,
             clock=self.clock,
             shared=self.shared,
@@ -243,6 +269,12 @@ class SourceOpener:
             settings=self.setup.resolver.base().values,
             embedder=self.embedder,
         )
+
+    def _data_folder(self) -> Path:
+        folder = self.setup.data_dir(self.data_dir)
+        for notice in self.shared(("orphaned", folder), lambda: self.setup.orphaned(folder)):
+            logger.warning("%s", notice.message)
+        return folder
 
     def shared(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """Return what `make` returned for a key the first time."""

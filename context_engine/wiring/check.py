@@ -15,7 +15,7 @@ from context_engine.errors import ConfigError
 from context_engine.settings import Config, ConfigPaths, read_config
 from context_engine.settings.paths import CONFIG_FILES
 from context_engine.settings.registry import LoadedRegistry, read_registry
-from context_engine.wiring.adapters import load_source_adapter
+from context_engine.wiring.adapters import load_source_adapter, with_installed_adapters
 from context_engine.wiring.models import Models
 
 __all__ = ["CheckReport", "check"]
@@ -30,7 +30,7 @@ class CheckReport:
         files: the files that were read, as they are called in messages.
         domains: the domains that can be searched.
         unusable: the domains that cannot, as far as their names can be read.
-        problems: what must be fixed, the first of each file.
+        problems: what must be fixed, all that was found in all files.
         notices: what is set and changes nothing, and what is set unwisely.
     """
 
@@ -55,7 +55,7 @@ class _Found(NamedTuple):
 
 
 def check(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = None) -> CheckReport:
-    """Read everything and return all that is wrong: the first problem of each file, and each missing variable.
+    """Read everything and return all that is wrong, in all files.
 
     Args:
         paths: from `find_config`.
@@ -63,11 +63,13 @@ def check(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = Non
         stage: name of an overlay; `CONTEXT_ENGINE_STAGE` if None.
     """
     config, in_config = read_config(paths, env=env, stage=stage)
-    registry, in_manifests = read_registry(
+    registry, in_stage = read_registry(
         paths, env=env, stage=config.stage, connections=config.connections.names, doc_types=config.chunking
     )
-    found = [_Found(problem) for problem in (*in_config, *in_manifests)]
-    found += [_Found(problem, [domain]) for domain, problem in registry.broken.items()]
+    registry = with_installed_adapters(registry)
+    found = [_Found(problem) for problem in (*in_config, *in_stage)]
+    found += [_Found(problem, ()) for problem in registry.unread]
+    found += [_Found(one, [domain]) for domain, problem in sorted(registry.broken.items()) for one in problem.each]
     found += _of_sources(registry)
     found += _of_models(config, registry)
     found += _of_settings(config, registry)
@@ -82,7 +84,7 @@ def check(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = Non
         notices=(
             *config.notices,
             *_written_keys(config),
-            *_unused(config, registry, in_manifests),
+            *_unused(config, registry),
             *_shared(registry),
         ),
     )
@@ -116,19 +118,20 @@ def _of_settings(config: Config, registry: LoadedRegistry) -> Iterator[_Found]:
 
 
 def _of_sources(registry: LoadedRegistry) -> Iterator[_Found]:
-    """Yield adapters that are not there, without which no engine can be made, and what an adapter cannot use."""
+    """Yield adapters that cannot be imported, and what an adapter cannot use."""
     for name, source in _sources(registry):
         key = f"sources.{source.id}.adapter"
         try:
             adapter = load_source_adapter(source.adapter, file=registry.files[name], key=key)
         except ConfigError as error:
-            yield _Found(error)
+            yield _Found(error, [name])
             continue
         try:
             if adapter.check is not None:
                 adapter.check(source)
         except ConfigError as error:
-            yield _Found(ConfigError(error.problem, file=registry.files[name], key=error.key), [name])
+            for one in error.each:
+                yield _Found(ConfigError(one.problem, file=registry.files[name], key=one.key), [name])
 
 
 def _of_connections(config: Config, registry: LoadedRegistry) -> Iterator[_Found]:
@@ -162,17 +165,17 @@ def _variable(name: str) -> str:
     return "".join(char if char.isascii() and char.isalnum() else "_" for char in name).upper() + "_API_KEY"
 
 
-def _unused(config: Config, registry: LoadedRegistry, unread: Sequence[ConfigError]) -> Iterator[Notice]:
+def _unused(config: Config, registry: LoadedRegistry) -> Iterator[Notice]:
     """Yield what is set and used by nothing; with manifests that cannot be read that is not known of all."""
     used = {source.connection for domain in registry.domains.values() for source in domain.sources}
     values = _values(config)
     used |= {*_named(values.embedder_options), *_named(values.reranker_options), *_named(values.query_refiner_options)}
-    if not registry.broken and not unread:
+    if not registry.problems:
         for name in config.connections.names:
             if name not in used:
                 said = f"connection {name!r} is used by no source and no model"
                 yield Notice(NoticeCode.CONNECTION_UNUSED, f"connections.{name}", said)
-    if not registry.names and not unread:
+    if not registry.names and not registry.unread:
         said = "no domain is registered: write a manifest, or start with 'context-engine init DIR'"
         yield Notice(NoticeCode.NO_DOMAIN, "", said)
 

@@ -6,11 +6,10 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any, Final
 
-from context_engine.adapters.sources.callable import Adapter, CallableSource
+from context_engine.adapters.sources.adapter_forms import source_of
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.engine import Engine
 from context_engine.core.models import DomainSpec, Registry, SourceSpec, SourceType
-from context_engine.errors import InvalidRequest
 from context_engine.wiring.build import RerankerChoice
 
 __all__ = ["SPEAKS_FOR_ITSELF", "FunctionEngines"]
@@ -37,14 +36,12 @@ class FunctionEngines:
         self._kept: OrderedDict[Hashable, Engine] = OrderedDict()
         self._lock = Lock()
 
-    def engine(self, function: Adapter, domain: str) -> Engine:
-        """Return the engine that asks a function; any name is a domain.
+    def engine(self, function: Any, domain: str) -> Engine:
+        """Return the engine that asks a function, or an adapter in another form; any name is a domain.
 
         Raises:
-            InvalidRequest: it is not a function.
+            InvalidRequest: it is no adapter; see `source_of`.
         """
-        if not callable(function):
-            raise InvalidRequest(f"adapter must be a function (query, domain, top_k), got {type(function).__name__}")
         key = (_named(function), domain)
         with self._lock:
             engine = self._kept.pop(key, None) or self._made(function, domain)
@@ -53,11 +50,11 @@ class FunctionEngines:
                 self._kept.popitem(last=False)
             return engine
 
-    def _made(self, function: Adapter, domain: str) -> Engine:
+    def _made(self, function: Any, domain: str) -> Engine:
         spec = DomainSpec.model_construct(
             version=1, domain=domain, timezone="UTC", sources=(SPEAKS_FOR_ITSELF,), settings={}
         )
-        source = CallableSource(function, SPEAKS_FOR_ITSELF.id)
+        source = source_of(function, SPEAKS_FOR_ITSELF.id)
         return Engine(
             Registry.model_construct(domains={domain: spec}),
             lambda _domain, _spec: source,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from context_engine.core.models import IngestSettings, Settings, group_of
 from context_engine.settings import Config, ConfigPaths, read_config
 from context_engine.settings.registry import LoadedRegistry, read_registry
 from context_engine.wiring.build import Setup
+from context_engine.wiring.scope import scope_in_force
 
 __all__ = ["Shown", "StageDifference", "changed", "diff_stages", "show"]
 
@@ -32,8 +34,13 @@ class StageDifference(NamedTuple):
     right: Any
 
 
-def show(setup: Setup, *, domain: str | None = None, persona: str | None = None) -> tuple[Shown, ...]:
+def show(
+    setup: Setup, *, domain: str | None = None, persona: str | None = None, data_dir: Path | None = None
+) -> tuple[Shown, ...]:
     """Return every setting in force, for a domain and a persona if they are named, those of reading files last.
+
+    Args:
+        data_dir: the folder of the embedded base: the scope threshold of a domain may have been calibrated to it.
 
     Raises:
         UnknownDomain, InvalidRequest: the domain or the persona is not known.
@@ -42,6 +49,10 @@ def show(setup: Setup, *, domain: str | None = None, persona: str | None = None)
     spec = setup.registry.domain(domain) if domain else None
     effective = setup.resolver.base(spec, persona)
     defaults = Settings().model_dump(mode="json")
+    in_force = effective.to_dict()
+    scope = scope_in_force(setup, spec, data_dir, persona=persona) if spec is not None else None
+    if scope is not None and scope.origin:
+        in_force["scope_threshold"] = {"value": scope.value, "origin": scope.origin}
     return (
         *(
             Shown(
@@ -52,7 +63,7 @@ def show(setup: Setup, *, domain: str | None = None, persona: str | None = None)
                 Settings.model_fields[key].description or "",
                 group_of(key),
             )
-            for key, entry in effective.to_dict().items()
+            for key, entry in in_force.items()
         ),
         *_of_ingest(setup.config),
     )

@@ -46,6 +46,8 @@ def open_sink(
     if options.repair and not adapter.repairs:
         names = " or ".join(f"--to {name}" for name in sink_names(installed(SOURCES), repairs=True))
         raise InvalidRequest(f"--repair is not for --to {to}: give {names} (the embedded base has 'kb verify')")
+    if not options.dry_run:
+        setup.claim(data_dir)
     opener = SourceOpener(setup, {}, SystemClock(), data_dir, embedder)
     return adapter.open_sink(specs, opener.context(domain), options)
 

@@ -62,6 +62,7 @@ CHUNK_KEYS = {
     "domain",
     "metadata",
     "rank",
+    "confidence",
     "_rag_score",
     "_relevance_score",
     "_authority_boost",
@@ -107,8 +108,9 @@ def rich(ask: Callable[..., SearchResult], chunk_of: Callable[..., Chunk]) -> di
         ),
         chunk_of("c", 0.10, "The cafeteria opens at noon."),
     ]
+    at = {"page": 7, "url": "https://standards.example/approval"}
     web = [
-        chunk_of("d", 0.85, "An approval rule from the web: nobody needs a committee.", span=(0, 20)),
+        chunk_of("d", 0.85, "An approval rule from the web: nobody needs a committee.", span=(0, 20), metadata=at),
         chunk_of("e", 0.80, rule, authority_tier=1, effective_from=date(2020, 1, 1), heading_path=("A", "B")),
     ]
     result = ask(
@@ -154,12 +156,23 @@ def test_the_keys_of_the_object(rich: dict[str, Any]) -> None:
 
 
 def test_version_1_1_only_adds_to_version_1_0(rich: dict[str, Any]) -> None:
-    as_before = {key: value for key, value in rich.items() if key != "notices"} | {"schema_version": "1.0"}
+    searched = {key: value for key, value in rich["searched"].items() if key != "corrected"}
+    as_before = {key: value for key, value in rich.items() if key != "notices"}
+    as_before |= {"schema_version": "1.0", "searched": searched}
     jsonschema.validate(json.loads(json.dumps(as_before)), BEFORE, jsonschema.Draft202012Validator)
     assert set(SCHEMA["properties"]) - set(BEFORE["properties"]) == {"notices"}
-    same = set(BEFORE["properties"]) - {"schema_version", "warnings"}
+    same = set(BEFORE["properties"]) - {"schema_version", "warnings", "searched"}
+    searched_before, searched_now = (schema["properties"]["searched"] for schema in (BEFORE, SCHEMA))
+    assert set(searched_now["properties"]) - set(searched_before["properties"]) == {"corrected"}
+    assert searched_now["required"] == searched_before["required"]
     assert {key: SCHEMA["properties"][key] for key in same} == {key: BEFORE["properties"][key] for key in same}
-    assert {**BEFORE["$defs"], "notice": SCHEMA["$defs"]["notice"]} == SCHEMA["$defs"]
+    assert {**BEFORE["$defs"], "notice": SCHEMA["$defs"]["notice"], "chunk": SCHEMA["$defs"]["chunk"]} == SCHEMA[
+        "$defs"
+    ]
+    before, chunk = BEFORE["$defs"]["chunk"], SCHEMA["$defs"]["chunk"]
+    assert set(chunk["properties"]) - set(before["properties"]) == {"confidence", "page", "url"}
+    assert {key: chunk["properties"][key] for key in before["properties"]} == before["properties"]
+    assert set(chunk["required"]) - set(before["required"]) == {"confidence"}
 
 
 def test_a_warning_is_the_sentence_of_a_notice(rich: dict[str, Any]) -> None:
@@ -174,6 +187,13 @@ def test_the_keys_of_a_chunk(rich: dict[str, Any]) -> None:
     for chunk in rich["chunks"]:
         assert set(chunk) >= CHUNK_KEYS
         assert set(chunk) <= set(described["properties"])
+
+
+def test_confidence_page_and_url_stand_on_the_chunk_and_not_in_its_tag(rich: dict[str, Any]) -> None:
+    (web,) = (chunk for chunk in rich["chunks"] if chunk["chunk_id"] == "d")
+    assert (web["confidence"], web["page"], web["url"]) == ("strong", 7, "https://standards.example/approval")
+    assert not {"confidence", "page", "url"} & {*web["_provenance"], *web["_provenance"]["extra"]}
+    assert all("page" not in chunk and "url" not in chunk for chunk in rich["chunks"] if chunk is not web)
 
 
 def test_every_field_of_a_chunk_is_described() -> None:

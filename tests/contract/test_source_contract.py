@@ -3,7 +3,7 @@
 import pytest
 
 from context_engine.adapters.sources.callable import CallableSource
-from context_engine.core.models import Chunk, Score, ScoreKind, SourceAnswer
+from context_engine.core.models import Chunk, Score, ScoreKind, SourceAnswer, TermStatistics
 from context_engine.testing import ScriptedSource, SourceContract
 
 CHUNKS = [
@@ -49,6 +49,19 @@ def _answering(chunks, kinds=frozenset(ScoreKind)):
     return Odd("odd", score_kinds=kinds)
 
 
+def _counting(chunks=5, **document_frequency):
+    class Counting(ScriptedSource):
+        def search(self, query):
+            known = TermStatistics(collection="c", chunks=chunks, document_frequency=document_frequency)
+            return SourceAnswer(chunks=CHUNKS[:4], statistics=known)
+
+    return Counting("counting")
+
+
+def test_a_source_may_say_how_common_the_terms_are():
+    _Breaking(_counting(approv=5, limit=4)).test_term_statistics_count_the_question()
+
+
 @pytest.mark.parametrize(
     ("check", "source"),
     [
@@ -59,6 +72,10 @@ def _answering(chunks, kinds=frozenset(ScoreKind)):
         ("test_scores_are_what_they_say", _answering([CHUNKS[0]._replace(scores=(Score(ScoreKind.COSINE, 12.4),))])),
         ("test_answers_with_chunks_that_have_text", _answering([CHUNKS[0], CHUNKS[1]._replace(content=" ")])),
         ("test_values_are_well_formed", _answering([CHUNKS[0]._replace(authority_tier=9)])),
+        ("test_term_statistics_count_the_question", _counting(approv=5)),
+        ("test_term_statistics_count_the_question", _counting(approv=5, limit=0)),
+        ("test_term_statistics_count_the_question", _counting(approv=5, limit=6)),
+        ("test_term_statistics_count_the_question", _counting(3, approv=3, limit=3)),
     ],
 )
 def test_a_source_that_breaks_the_contract_is_caught(check, source):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -96,6 +98,86 @@ def test_a_deleted_document_is_said_with_the_command_that_removes_it_and_is_not_
     assert [one["path"] for one in report["skipped"] if one["error"]] == ["bad.md"]
     found = json.loads(run("search", "pigeonhole rule", "-d", "ORM", "--json").stdout)
     assert not any("pigeonhole" in chunk["content"] for chunk in found["chunks"])
+
+
+def test_a_moved_configuration_folder_keeps_its_base_and_a_copy_gets_its_own(
+    bank: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CONTEXT_ENGINE_DATA_DIR", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(bank / "home"))
+    old, new, copy = bank / "old", bank / "new", bank / "copy"
+    old.mkdir()
+    for name in ("manifests", "documents"):
+        (bank / name).rename(old / name)
+    monkeypatch.chdir(old)
+    ok("ingest", "documents", "-d", "ORM", "--dry-run")
+    assert not (old / "manifests/.context-engine-id").exists(), "a dry run writes nothing"
+    ok("ingest", "documents", "-d", "ORM")
+    monkeypatch.chdir(bank)
+    old.rename(new)
+    monkeypatch.chdir(new)
+    assert ok("search", "report a loss event", "-d", "ORM", "--json")["decision"] == "answered"
+    assert ok("config", "check", "--json")["ok"] is True
+    shutil.copytree(new, copy)
+    monkeypatch.chdir(copy)
+    assert run("search", "report a loss event", "-d", "ORM").exit_code == 1, "nothing was ingested for the copy"
+    monkeypatch.chdir(new)
+    (new / "manifests/.context-engine-id").unlink()
+    (copy / "manifests/.context-engine-id").unlink()
+    monkeypatch.chdir(bank)
+    new.rename(bank / "newest")
+    monkeypatch.chdir(bank / "newest")
+    result = run("search", "report a loss event", "-d", "ORM")
+    assert result.exit_code == 1
+    (command,) = re.findall(r"run 'context-engine (kb adopt \S+)'", result.stderr)
+    assert str(new) in result.stderr
+    ok(*command.split())
+    assert ok("search", "report a loss event", "-d", "ORM", "--json")["decision"] == "answered"
+
+
+def test_a_broken_manifest_is_named_by_every_command_and_stops_no_other_domain(bank: Path) -> None:
+    ok("ingest", "documents", "-d", "ORM")
+    (bank / "manifests/npa.yaml").write_text("version: 1\ndomain: NPA\nsources: [\n")
+    (bank / "manifests/lost.yaml").write_text("version: 1\nsources: [\n")
+    bad = ("manifests/lost.yaml", "manifests/npa.yaml")
+    found = ok("search", "report a loss event", "-d", "ORM", "--json")
+    assert found["decision"] == "answered"
+    for command in (("search", "report a loss event", "-d", "ORM"), ("domains",)):
+        words = " ".join(ok(*command).split())
+        assert all(f"{file} cannot be used" in words or f"{file}: is not valid YAML" in words for file in bad)
+    assert [sum(file in one for one in found["warnings"]) for file in bad] == [1, 1]
+    listed = ok("domains", "--json")
+    assert [(one["domain"], one["problem"] is None) for one in listed["domains"]] == [("NPA", False), ("ORM", True)]
+    assert [one.split(":")[0] for one in listed["problems"]] == ["manifests/lost.yaml"]
+    result = run("doctor", "--no-query", "--json")
+    doctor = json.loads(result.stdout)
+    assert (result.exit_code, doctor["ok"]) == (1, False)
+    assert [(one["domain"], one["ok"]) for one in doctor["sources"]][:2] == [("", False), ("NPA", False)]
+    result = run("search", "report a loss event", "-d", "NPA")
+    assert (result.exit_code, "manifests/npa.yaml: is not valid YAML" in result.stderr) == (2, True)
+    result = run("config", "check", "--json")
+    check = json.loads(result.stdout)
+    assert (result.exit_code, check["domains"], check["unusable"]) == (2, ["ORM"], ["NPA"])
+    assert tuple(one["file"] for one in check["problems"]) == bad
+
+
+def test_where_the_only_manifest_is_broken_nobody_says_that_there_is_no_domain(bank: Path) -> None:
+    for file in (bank / "manifests").glob("*.yaml"):
+        file.write_text("version: 1\ndomian: ORM\nsources: [\n")
+    for command in (("domains",), ("doctor",), ("config", "check"), ("search", "loss", "-d", "ORM")):
+        result = run(*command)
+        said = " ".join((result.stdout + result.stderr).split())
+        assert "is not valid YAML" in said
+        assert "o domain is registered" not in said
+        assert "demo" not in said
+
+
+def test_all_that_is_wrong_with_the_configuration_is_counted_where_it_stops_a_command(bank: Path) -> None:
+    (bank / "config").mkdir(exist_ok=True)
+    (bank / "config/rag-pipeline.json").write_text('{"stage1_top_k": 0, "min_chunk": 1}')
+    result = run("search", "loss", "-d", "ORM")
+    assert (result.exit_code, "(and 1 more: 'context-engine config check' names all)" in result.stderr) == (2, True)
+    assert run("config", "check").stdout.count("error: config/rag-pipeline.json: ") == 2
 
 
 def test_a_dry_run_writes_nothing(bank: Path) -> None:
@@ -203,7 +285,7 @@ def test_a_domain_that_lacks_a_variable_is_listed_with_the_reason(bank: Path) ->
 def test_a_broken_file_is_named_by_search_and_by_check(bank: Path, file: str, text: str, said: str) -> None:
     (bank / file).parent.mkdir(exist_ok=True)
     (bank / file).write_text(text)
-    for args in (("search", "x", "-d", "ORM"), ("config", "check")):
+    for args in (("search", "x", "-d", "DCE" if "dce" in file else "ORM"), ("config", "check")):
         result = run(*args)
         assert result.exit_code == 2, args
         assert file in result.output
@@ -224,16 +306,20 @@ def test_config_check_calls_no_domain_searchable_that_is_not(bank: Path) -> None
     assert result.exit_code == 2
     assert "1 domain can be searched: ORM\ncannot be searched: DCE\n" in result.stdout
     (bank / "manifests/dce.yaml").write_text("domain: [")
-    assert "no domain can be searched\ncannot be searched: ORM\n" in run("config", "check").stdout
+    assert "1 domain can be searched: ORM\n" in run("config", "check").stdout
     found = json.loads(run("config", "check", "--json").stdout)
-    assert (found["ok"], found["domains"], found["unusable"]) == (False, [], ["ORM"])
+    assert (found["ok"], found["domains"], found["unusable"]) == (False, ["ORM"], [])
+    (bank / "manifests/dce.yaml").write_text("domain: DCE\nsources: [")
+    assert "1 domain can be searched: ORM\ncannot be searched: DCE\n" in run("config", "check").stdout
 
 
-@pytest.mark.parametrize("args", [("search", "x", "-d", "ORM"), ("config", "check"), ("domains",)])
-def test_a_folder_named_like_a_manifest_is_a_configuration_error(bank: Path, args: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("args", "code"), [(("search", "x", "-d", "NPA"), 2), (("config", "check"), 2), (("domains",), 0)]
+)
+def test_a_folder_named_like_a_manifest_is_said(bank: Path, args: tuple[str, ...], code: int) -> None:
     (bank / "manifests/npa.yaml").mkdir()
     result = run(*args)
-    assert result.exit_code == 2
+    assert result.exit_code == code
     assert "manifests/npa.yaml: is a folder where a file is expected: rename it or move it away" in result.output
 
 

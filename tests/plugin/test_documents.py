@@ -100,7 +100,7 @@ def test_what_a_search_gives_is_what_is_declared(tool: str, ask: Any, chunk_of: 
 def test_the_endpoints_settings_are_the_credentials_and_its_own() -> None:
     settings = {one["name"]: one for one in read(PLUGIN / "group/context_engine.yaml")["settings"]}
     credentials = read(PLUGIN / "provider/context_engine.yaml")["credentials_for_provider"]
-    assert set(settings) == {*credentials, "access_token", "notice_records"}
+    assert set(settings) == {*credentials, "access_token", "notice_records", "persona"}
     assert settings["access_token"]["required"] is True and settings["access_token"]["type"] == "secret-input"
     for name, credential in credentials.items():
         assert {"name": name, **credential} == settings[name]

@@ -94,7 +94,10 @@ def test_an_error_can_be_sent_to_another_process(kind):
         (MissingVariable("set KEY", file="c.yaml", key="dify.api_key"), "c.yaml: dify.api_key: set KEY"),
         (
             MissingExtra("exact vector search", "vectors"),
-            "exact vector search needs an optional dependency. Install it with: pip install 'dify-context-engine[vectors]'",
+            (
+                "exact vector search needs an optional dependency. "
+                "Install it with: pip install 'dify-context-engine[vectors]'"
+            ),
         ),
         (SourceError("HTTP 503"), "HTTP 503"),
         (SourceError("HTTP 503", source_id="sops"), "source 'sops': HTTP 503"),

@@ -6,8 +6,16 @@ from collections.abc import Callable, Iterable, Mapping, Sized
 from itertools import islice
 from typing import Any
 
-from context_engine.core.models import Chunk, Notice, NoticeCode, ScoreKind, SourceAnswer, SourceQuery
-from context_engine.core.models.chunk_dict import chunk_from_dict
+from context_engine.core.models import (
+    Chunk,
+    Notice,
+    NoticeCode,
+    ScoreKind,
+    SourceAnswer,
+    SourceQuery,
+    advice_on_dicts,
+    chunk_from_dict,
+)
 from context_engine.errors import InvalidRequest, SourceError, SourceProtocolError
 
 __all__ = ["Adapter", "CallableSource", "ChunkDicts"]
@@ -50,20 +58,37 @@ class CallableSource:
         """
         given: Any = self._adapter(query.text, query.domain, query.top_k)
         if given is None or isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
-            raise SourceProtocolError(
-                f"the adapter returned {type(given).__name__} instead of a list of chunks", source_id=self.source_id
+            problem = (
+                f"the adapter returned {type(given).__name__} instead of a list of chunks{_where_the_list_is(given)}"
             )
+            raise SourceProtocolError(problem, source_id=self.source_id)
+        taken = list(islice(given, query.top_k))
         chunks: list[Chunk] = []
-        notices: list[Notice] = []
-        for one in islice(given, query.top_k):
+        notices = advice_on_dicts(taken)
+        unreadable: list[str] = []
+        for one in taken:
             try:
                 chunks.append(one if isinstance(one, Chunk) else chunk_from_dict(one, notices))
             except InvalidRequest as error:
-                detail = {"problem": str(error)}
-                notices.append(Notice(NoticeCode.CHUNK_UNREADABLE, self.source_id, f"left out: {error}", detail))
+                unreadable.append(str(error))
+        if unreadable and not chunks:
+            raise SourceProtocolError(
+                f"none of the {len(unreadable)} chunk(s) that the adapter returned can be read: {unreadable[0]}",
+                source_id=self.source_id,
+            )
+        notices += [
+            Notice(NoticeCode.CHUNK_UNREADABLE, self.source_id, f"left out: {problem}", {"problem": problem})
+            for problem in unreadable
+        ]
         more = len(given) - query.top_k if isinstance(given, Sized) else 0
         failures = given.failures if isinstance(given, ChunkDicts) else ()
         return SourceAnswer(chunks=chunks, notes=tuple(notices), cut=max(more, 0), failures=failures)
 
     def close(self) -> None:
         """Nothing to release: the function belongs to its maker."""
+
+
+def _where_the_list_is(value: Any) -> str:
+    """Return which key of a mapping holds a list, as a clause; "" where none does."""
+    keys = [key for key, one in value.items() if isinstance(one, list)] if isinstance(value, Mapping) else []
+    return f": return the list that is in its {str(keys[0])[:40]!r}" if keys else ""

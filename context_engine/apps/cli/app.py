@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from context_engine.apps.cli.console import error_line, print_json_line
+from context_engine.apps.cli.console import error_line, print_json
 from context_engine.errors import (
     ConfigError,
     ContextEngineError,
@@ -97,7 +97,7 @@ class App(click.Group):
             code = exit_code(error)
             if as_json and code == USAGE:
                 _write_error(error.code, str(error))
-            self._report(ctx, error, str(error))
+            self._report(ctx, error, f"{error}{_others(error)}")
             ctx.exit(code)
         except Exception as error:  # noqa: BLE001  a person gets a line, --debug the rest
             if isinstance(error, OSError) and error.errno in _CANNOT_WRITE:
@@ -114,6 +114,12 @@ class App(click.Group):
             sys.stderr.write(hide_in_error("".join(traceback.format_exception(error))))
 
 
+def _others(error: ContextEngineError) -> str:
+    """Return how much else is wrong with the configuration."""
+    count = len(error.others) if isinstance(error, ConfigError) else 0
+    return f" (and {count} more: 'context-engine config check' names all)" if count else ""
+
+
 def _words(error: Exception) -> str:
     """Return one line for an error that nobody foresaw, or for an output that cannot be written."""
     if isinstance(error, OSError) and error.errno in _CANNOT_WRITE:
@@ -124,7 +130,7 @@ def _words(error: Exception) -> str:
 
 def _write_error(code: str, message: str) -> None:
     """Write what was called wrongly as the one JSON object that was asked for."""
-    print_json_line(json.dumps({"error": {"code": code, "message": message}}, ensure_ascii=False))
+    print_json(json.dumps({"error": {"code": code, "message": message}}, ensure_ascii=False))
 
 
 def _open_streams() -> None:

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED, FAILURE
-from context_engine.apps.cli.console import clean, note, out, print_json_line, show
+from context_engine.apps.cli.console import clean, note, out, print_json, show
 from context_engine.apps.cli.context import ConfigLocation, with_location
 from context_engine.apps.cli.snippet import readable
 from context_engine.apps.cli.words import counted
@@ -32,7 +32,7 @@ __all__ = ["chunk"]
 
 SCHEMA_VERSION: Final = 1
 _MOST_SHOWN: Final = 20
-_FIRST_WORDS: Final = 200
+_FIRST_WORDS: Final = 2_000  # characters in which they are looked for
 _OTHER_COLUMNS: Final = 44
 _LEAST_WORDS: Final = 24
 EPILOG: Final = """\b
@@ -54,7 +54,9 @@ class _Cut:
 
 @click.command(epilog=EPILOG)
 @click.argument("path", metavar="FILE")
-@click.option("--doc-type", metavar="TYPE", help="Cut as this row of the chunking table; else as the document says.")
+@click.option(
+    "--doc-type", metavar="TYPE", help="Cut as this row of the chunking table; else as the document says or shows."
+)
 @click.option("--profile", metavar="NAME", help="Cut by this profile, whatever the type; e.g. funnel.")
 @click.option("--counter", "counter_name", metavar="NAME", help="What counts tokens; else as the settings say.")
 @click.option(
@@ -73,6 +75,9 @@ def chunk(
 ) -> None:
     """Show how FILE is cut; nothing is stored.
 
+    Without --doc-type, --profile or a type of its own a file is cut as its structure shows: by sections where it has
+    headings, records by fields, other text in windows. What was found is said.
+
     Exit codes: 1 the file gives no document, 3 some of it cannot be read.
     """
     from context_engine.adapters.token_counters import open_counter
@@ -84,14 +89,15 @@ def chunk(
     counter = open_counter(counter_name or setup.resolver.base().values.token_counter, env=setup.env)
     cuts, skipped, more = _cut(file, setup, counter, _rule(setup, file, doc_type, profile), limit)
     if as_json:
-        print_json_line(json.dumps(_as_dict(shown_name(path), counter, cuts, skipped, more=more), ensure_ascii=False))
+        print_json(json.dumps(_as_dict(shown_name(path), counter, cuts, skipped, more=more), ensure_ascii=False))
     else:
         _print(out(), cuts)
     for one in skipped:
-        note(f"could not be read: {one}", style="red")
+        note(f"could not be read: {one}" if one.error else f"no passage: {one}", style="red" if one.error else "dim")
     if more:
         note(f"Only the first {counted(limit, 'document')} of the file; --limit 0 cuts all.")
-    click.get_current_context().exit((DEGRADED if cuts else FAILURE) if skipped else 0)
+    unread = DEGRADED if any(one.error for one in skipped) else 0
+    click.get_current_context().exit(FAILURE if skipped and not cuts else unread)
 
 
 def _file(path: str) -> Path:
@@ -154,6 +160,7 @@ def _as_dict(
             "document_id": one.document.document_id,
             "title": one.document.base.title,
             "doc_type": one.document.base.doc_type,
+            "structure": one.document.structure.to_dict() if one.document.structure else None,
             "strategy": one.document.strategy.to_dict(),
             "warnings": list(one.document.warnings),
             "chunks": [chunk.to_dict() for chunk in one.chunks],
@@ -185,7 +192,8 @@ def _print_document(console: Console, one: _Cut) -> None:
     document, strategy = one.document, one.document.strategy
     show(console, Text(clean(f"{document.base.title} ({document.document_id})"), "bold"))
     how = f"{strategy.method}, at most {strategy.chunk_size} tokens, overlap {strategy.overlap}"
-    show(console, Text(f"{document.base.doc_type}: {how}", "dim"))
+    shown = document.structure
+    show(console, Text(clean(f"{shown.reason} ({how})" if shown else f"{document.base.doc_type}: {how}"), "dim"))
     show(console, _table(one.chunks, max(_LEAST_WORDS, console.width - _OTHER_COLUMNS)))
     tokens = sorted(chunk.metadata["token_count"] for chunk in one.chunks)
     if tokens:

@@ -13,12 +13,13 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.app import USAGE
-from context_engine.apps.cli.console import clean, note, out, print_json_line, show
+from context_engine.apps.cli.console import clean, note, out, print_json, show
 from context_engine.apps.cli.context import ConfigLocation, with_location
 from context_engine.apps.cli.words import counted
 from context_engine.errors import ConfigError
 
 if TYPE_CHECKING:
+    from context_engine.core.models import ScopeThreshold
     from context_engine.settings import ConfigPaths
     from context_engine.wiring import Setup, Shown
 
@@ -49,9 +50,10 @@ def show_command(location: ConfigLocation, domain: str | None, persona: str | No
     from context_engine.wiring import show as settings_in_force
 
     setup = load_setup(config_dir=location.config_dir, stage=location.stage)
-    shown = settings_in_force(setup, domain=domain, persona=persona)
     paths = setup.config.paths
     data = _data_dir(setup, location)
+    shown = settings_in_force(setup, domain=domain, persona=persona, data_dir=data)
+    scope = {} if domain else _scope_of_domains(setup, data)
     if as_json:
         settings = {one.key: {"value": one.value, "origin": one.origin, "default": one.default} for one in shown}
         found = {
@@ -61,7 +63,9 @@ def show_command(location: ConfigLocation, domain: str | None, persona: str | No
             "data_dir": _text(data),
         }
         connections = {name: setup.config.connections.shown(name) for name in setup.config.connections.names}
-        print_json_line(json.dumps({"found": found, "settings": settings, "connections": connections}, default=str))
+        shown_scope = {"scope": {name: one._asdict() for name, one in scope.items()}} if scope else {}
+        whole = {"found": found, "settings": settings, **shown_scope, "connections": connections}
+        print_json(json.dumps(whole, default=str))
         return
     console = out()
     show(console, _where(paths))
@@ -69,6 +73,10 @@ def show_command(location: ConfigLocation, domain: str | None, persona: str | No
         show(console, Text("data: ", "dim").append(clean(str(data)), ""))
     console.print()
     show(console, _settings(shown, console.width))
+    if scope:
+        console.print()
+        show(console, Text("scope_threshold auto is", "bold"))
+        show(console, _pairs({name: f"{one.value:.2f} ({one.origin})" for name, one in scope.items()}))
     for name in setup.config.connections.names:
         console.print()
         show(console, Text(f"connection {name}", "bold"))
@@ -89,7 +97,7 @@ def check_command(location: ConfigLocation, as_json: bool) -> None:
         problems = [problem.to_dict() for problem in report.problems]
         warnings = [notice.message for notice in report.notices]
         found = {"ok": report.ok, "files": report.files, "domains": report.domains, "unusable": report.unusable}
-        print_json_line(json.dumps({**found, "problems": problems, "warnings": warnings}, ensure_ascii=False))
+        print_json(json.dumps({**found, "problems": problems, "warnings": warnings}, ensure_ascii=False))
     else:
         console = out()
         show(console, _where(paths))
@@ -108,6 +116,29 @@ def check_command(location: ConfigLocation, as_json: bool) -> None:
     click.get_current_context().exit(0 if report.ok else USAGE)
 
 
+@config.command("personas", epilog="\b\nExample:\n  context-engine config personas")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_location
+def personas_command(location: ConfigLocation, as_json: bool) -> None:
+    """List the personas that a search can name, with what each of them sets."""
+    from context_engine.wiring import load_setup
+
+    found = load_setup(config_dir=location.config_dir, stage=location.stage).config.personas
+    if as_json:
+        rows = {
+            name: {"description": one.description, "settings": {key: value for key, (value, _) in one.layer.items()}}
+            for name, one in sorted(found.items())
+        }
+        print_json(json.dumps({"personas": rows}, ensure_ascii=False, default=str))
+        return
+    console = out()
+    for name, one in sorted(found.items()):
+        show(console, Text(clean(name), "bold").append(f"  {clean(one.description)}" if one.description else "", ""))
+        show(console, Text("  " + ", ".join(f"{key} {_value(value)}" for key, (value, _) in one.layer.items()), "dim"))
+    if not found:
+        show(console, Text("config/personas.json names no persona."))
+
+
 @config.command("diff", epilog="\b\nExamples:\n  context-engine config diff\n  context-engine config diff uat prod")
 @click.argument("stages", nargs=-1, metavar="[STAGE [STAGE]]")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
@@ -122,7 +153,7 @@ def diff_command(location: ConfigLocation, stages: tuple[str, ...], as_json: boo
     rows = _stage_rows(location, stages) if stages else _changed_rows(location)
     names = ("key", "default", "in force", "origin") if not stages else ("key", *_sides(stages))
     if as_json:
-        print_json_line(json.dumps([dict(zip(names, row)) for row in rows], ensure_ascii=False, default=str))
+        print_json(json.dumps([dict(zip(names, row)) for row in rows], ensure_ascii=False, default=str))
         return
     console = out()
     if not rows:
@@ -180,6 +211,14 @@ def _where(paths: ConfigPaths) -> Text:
     if not folders:
         return Text("No configuration found: built-in values, no domain. 'context-engine init DIR' writes a first one.")
     return Text(f"{paths.origin}: ", "dim").append(clean(" and ".join(folders)), "")
+
+
+def _scope_of_domains(setup: Setup, data_dir: Path | None) -> dict[str, ScopeThreshold]:
+    """Return the scope threshold of each domain that leaves it to calibration."""
+    from context_engine.wiring import scope_in_force
+
+    found = {name: scope_in_force(setup, spec, data_dir) for name, spec in sorted(setup.registry.domains.items())}
+    return {name: one for name, one in found.items() if one.origin}
 
 
 def _data_dir(setup: Setup, location: ConfigLocation) -> Path | None:

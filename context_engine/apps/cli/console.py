@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import codecs
+import json
 import os
 import re
 import sys
 import unicodedata
+from pathlib import Path
 from typing import Any, Final, TextIO
 
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from context_engine.errors import ConfigError
 from context_engine.secrecy import hide
 
 __all__ = [
@@ -20,10 +23,12 @@ __all__ = [
     "error_line",
     "note",
     "out",
+    "print_json",
     "print_json_line",
     "progress_console",
     "show",
     "write_text",
+    "written",
 ]
 
 PIPE_WIDTH: Final = 140
@@ -74,13 +79,20 @@ def progress_console() -> Console:
 
 def note(message: str, *, style: str = "dim") -> None:
     """Write a notice to stderr."""
-    progress_console().print(Text(clean(message), style), soft_wrap=True)
+    _print_text(progress_console(), Text(clean(message), style))
 
 
 def error_line(message: str) -> None:
     """Write `error: message` to stderr, one line."""
     line = Text("error: ", "bold red").append(" ".join(clean(message).split()), "red")
-    progress_console().print(line, soft_wrap=True)
+    _print_text(progress_console(), line)
+
+
+def print_json(text: str) -> None:
+    """Write one JSON object to stdout: in one line, at a terminal indented."""
+    if sys.stdout.isatty():
+        text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    print_json_line(text)
 
 
 def print_json_line(text: str) -> None:
@@ -95,9 +107,9 @@ def print_json_line(text: str) -> None:
 
 
 def show(console: Console, part: RenderableType) -> None:
-    """Print a text unwrapped, a table within the width; in a pipe without the blanks that fill its lines."""
+    """Print a text or a table within the width; in a pipe a text is one line, and no blanks fill a table's lines."""
     if isinstance(part, Text):
-        console.print(part, soft_wrap=True)
+        _print_text(console, part)
     elif console.is_terminal:
         console.print(part)
     else:
@@ -106,11 +118,31 @@ def show(console: Console, part: RenderableType) -> None:
         console.file.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
+def _print_text(console: Console, text: Text) -> None:
+    """Print a text, at a terminal broken between words; what reads a pipe gets its lines whole."""
+    isatty = getattr(console.file, "isatty", None)
+    console.print(text, soft_wrap=not (isatty and isatty()))
+
+
 def write_text(text: str) -> None:
     """Write a text to stdout as it is, made harmless where a terminal shows it."""
     _forgiving(sys.stdout)
     text = clean(text) if sys.stdout.isatty() else hide(text)
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+
+def written(path: Path, text: str) -> None:
+    """Write a text to a file, and say so.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot be written: {error.strerror}", file=str(path)) from None
+    note(f"written: {path}")
 
 
 def _escaped(char: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -12,10 +12,12 @@ import click
 
 from context_engine.apps.cli.app import with_debug
 from context_engine.apps.cli.console import note
+from context_engine.apps.cli.domain_option import only_domain
 from context_engine.apps.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local import LocalBase
+    from context_engine.core.models import Notice
     from context_engine.wiring import Setup
     from context_engine.wiring.models import Models
 
@@ -93,15 +95,19 @@ def with_location(command: F) -> F:
     return with_debug(gather)  # type: ignore[return-value]
 
 
-def open_context(location: ConfigLocation, *, domain: str | None = None, build_demo: bool = True) -> CliContext:
+def open_context(
+    location: ConfigLocation, *, domain: str | None = None, build_demo: bool = True, one_domain: bool = False
+) -> CliContext:
     """Load the configuration; without any domain, and with no folder named, take the demo bank.
 
     Args:
         location: what the user said.
         domain: that will be asked; the demo's base is not built for one that is not known.
         build_demo: have the demo's base built if it is not there.
+        one_domain: the command works on one domain: that which is named, else the only one.
 
     Raises:
+        UsageError: `one_domain`, none is named, and there is none or several.
         ConfigError: the configuration or the data folder cannot be used.
         UnknownDomain: the demo bank has no such domain.
     """
@@ -111,14 +117,19 @@ def open_context(location: ConfigLocation, *, domain: str | None = None, build_d
     paths = find_config(location.config_dir, env=os.environ, cwd=Path.cwd())
     if paths.manifests() or paths.origin in _NAMED:
         setup = load_setup(config_dir=location.config_dir, stage=location.stage)
-        _warn(setup)
-        return CliContext(setup, setup.data_dir(location.data_dir), demo=False)
+        data_dir = setup.data_dir(location.data_dir)
+        _warn((*setup.config.notices, *setup.orphaned(data_dir)))
+        if one_domain:
+            only_domain(setup.registry, domain)
+        return CliContext(setup, data_dir, demo=False)
     from context_engine import demo
     from context_engine.settings import find_data_dir
 
     setup = load_setup(config_dir=location.config_dir, manifest_dir=demo.MANIFESTS, stage=location.stage)
-    _warn(setup)
+    _warn(setup.config.notices)
     note(DEMO_NOTE)
+    if one_domain:
+        only_domain(setup.registry, domain)
     if domain is not None:
         setup.registry.domain(domain)
     folder = find_data_dir(location.data_dir, env=setup.env, cwd=setup.cwd)
@@ -128,6 +139,6 @@ def open_context(location: ConfigLocation, *, domain: str | None = None, build_d
         return CliContext(setup, demo.ensure_base(folder, setup.registry, progress), demo=True)
 
 
-def _warn(setup: Setup) -> None:
-    for notice in setup.config.notices:
+def _warn(notices: Iterable[Notice]) -> None:
+    for notice in notices:
         note(f"warning: {notice.message}", style="yellow")

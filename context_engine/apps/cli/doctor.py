@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
-from context_engine.apps.cli.console import clean, out, print_json_line, show
+from context_engine.apps.cli.console import clean, out, print_json, show
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
 from context_engine.apps.cli.doctor_external import external_is_good
 from context_engine.apps.cli.doctor_models import ModelReport, model_reports
@@ -19,6 +19,7 @@ from context_engine.core.models import Examination, Notice
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
+    from context_engine.core.models import ScopeThreshold
     from context_engine.wiring import SourceReport
 
 __all__ = ["doctor"]
@@ -80,6 +81,7 @@ def doctor(
     reports = list(_reports(context, domain, None if no_query else query))
     setup = context.setup
     models = [] if no_query else list(model_reports(setup, setup.models(context.data_dir)))
+    scope = _scope(context, domain)
     notes, ok = _notes(reports), all(one.ok for one in reports) and all(one.ok for one in models)
     if as_json:
         found = {
@@ -87,11 +89,13 @@ def doctor(
             "sources": [_published(one) for one in reports],
             "models": [one.to_dict() for one in models],
             "notes": notes,
+            "scope": {name: one._asdict() for name, one in scope.items()},
         }
-        print_json_line(json.dumps(found, ensure_ascii=False))
+        print_json(json.dumps(found, ensure_ascii=False))
     else:
         _show(reports, notes)
         _show_models(models)
+        _show_scope(scope)
     click.get_current_context().exit(0 if ok else FAILURE)
 
 
@@ -105,10 +109,13 @@ def _reports(context: CliContext, only: str | None, sample: str | None) -> Itera
     from context_engine.wiring import SourceReport, examine_source, source_opener
 
     registry = context.setup.registry
+    for problem in registry.unread if only is None else ():
+        yield SourceReport(domain="", source_id="", adapter="", problem=str(problem))
     opener = source_opener(context.setup, data_dir=context.data_dir)
     for name in [only] if only is not None else registry.names:
         if only is None and name in registry.broken:
-            yield SourceReport(domain=name, source_id="", adapter="", problem=str(registry.broken[name]))
+            for problem in registry.broken[name].each:
+                yield SourceReport(domain=name, source_id="", adapter="", problem=str(problem))
             continue
         domain = registry.domain(name)
         for spec in domain.sources:
@@ -184,6 +191,24 @@ def _show_models(models: list[ModelReport]) -> None:
         show(out(), good if one.problem is None else Text(f"✗ {about}: {clean(one.problem)}", "red"))
 
 
+def _scope(context: CliContext, only: str | None) -> dict[str, ScopeThreshold]:
+    """Return the scope threshold of each domain in force."""
+    from context_engine.wiring import scope_in_force
+
+    domains = context.setup.registry.domains
+    return {
+        name: scope_in_force(context.setup, domains[name], context.data_dir)
+        for name in sorted(domains)
+        if only in (None, name)
+    }
+
+
+def _show_scope(scope: dict[str, ScopeThreshold]) -> None:
+    for name, one in scope.items():
+        text = f"scope threshold of {clean(name)}: {one.value:.2f}"
+        show(out(), Text(f"{text}, {one.origin}" if one.origin else f"{text}, as set", "dim"))
+
+
 def _rows(one: SourceReport) -> Iterator[list[Text]]:
     head = [_cell(one.domain), _cell(one.source_id)]
     found = one.examination or Examination()
@@ -206,7 +231,8 @@ def _cell(value: object) -> Text:
 
 def _problems(one: SourceReport) -> Iterator[Text]:
     if one.problem is not None:
-        yield Text(f"✗ {one.source_id or one.domain}: {clean(one.problem)}", "red")
+        place = one.source_id or one.domain
+        yield Text(f"✗ {place}: {clean(one.problem)}" if place else f"✗ {clean(one.problem)}", "red")
     for part in one.examination.parts if one.examination else ():
         if part.problem is not None:
             yield Text(f"✗ {clean(_part_name(one, part))}: {clean(part.problem)}", "red")

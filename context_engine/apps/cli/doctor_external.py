@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from rich.text import Text
 
-from context_engine.apps.cli.console import clean, out, print_json_line, show
+from context_engine.apps.cli.console import clean, out, print_json, show
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def external_is_good(
     ok = all(one.ok for one in steps)
     if as_json:
         found = {"ok": ok, "external": {"steps": [one._asdict() for one in steps], "notes": notes}}
-        print_json_line(json.dumps(found, ensure_ascii=False))
+        print_json(json.dumps(found, ensure_ascii=False))
     else:
         _show(steps, notes)
     return ok

@@ -11,7 +11,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from context_engine.apps.cli.console import clean, note, out, print_json_line, show
+from context_engine.apps.cli.console import clean, note, out, print_json, show
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
 from context_engine.apps.cli.words import tier_text
 from context_engine.core.models import DomainSpec, SourceSpec
@@ -32,19 +32,22 @@ def domains(location: ConfigLocation, as_json: bool) -> None:
     context = open_context(location)
     held = _held(context.base)
     if as_json:
-        print_json_line(json.dumps(_published(context, held), ensure_ascii=False))
+        print_json(json.dumps(_published(context, held), ensure_ascii=False))
         return
     console = out()
     registry = context.setup.registry
     longest = max((len(source.id) for domain in registry.domains.values() for source in domain.sources), default=0)
-    if not registry.names:
+    for problem in registry.unread:
+        show(console, Text(f"cannot be read: {clean(str(problem))}", "red"))
+    if not registry.names and not registry.unread:
         show(console, Text("No domain is registered. Write one with 'context-engine init DIR'."))
     for number, name in enumerate(registry.names):
         if number:
             console.print()
         if name in registry.broken:
             show(console, _title(name, ""))
-            show(console, Text(f"  cannot be used: {clean(str(registry.broken[name]))}", "red"))
+            for problem in registry.broken[name].each:
+                show(console, Text(f"  cannot be used: {clean(str(problem))}", "red"))
         else:
             domain = registry.domain(name)
             show(console, _title(name, domain.title))
@@ -106,7 +109,8 @@ def _published(context: CliContext, held: Mapping[str, tuple[int, int]] | None) 
                 "sources": [_published_source(source, held) for source in domain.sources],
             }
         )
-    return {"domains": rows, "base": str(context.base), "demo": context.demo}
+    unread = [str(problem) for problem in registry.unread]
+    return {"domains": rows, "problems": unread, "base": str(context.base), "demo": context.demo}
 
 
 def _published_source(source: SourceSpec, held: Mapping[str, tuple[int, int]] | None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from context_engine.apps.cli.console import clean, note, progress_console, show
 from context_engine.apps.cli.context import ConfigLocation, open_context, with_location
+from context_engine.apps.cli.domain_option import only_domain, with_domain
 from context_engine.apps.cli.eval_options import PATH, check_writable
 from context_engine.apps.cli.search import Day
 from context_engine.apps.cli.words import chunk_name, counted, heading, tier_text
@@ -35,7 +36,7 @@ _ASKED: Final = "0 no answer, 1 helps, 2 answers, s skip, q quit"
 
 @click.command(epilog=JUDGE)
 @click.argument("query")
-@click.option("--domain", "-d", required=True, metavar="NAME", help="Domain to search.")
+@with_domain("Domain to search")
 @click.option("--qrels", type=PATH, required=True, metavar="FILE", help="Judgements are added at its end (.jsonl).")
 @click.option("--top-k", "-k", type=click.IntRange(1, 1000), default=10, show_default=True, help="Chunks shown.")
 @click.option("--as-of", type=Day(), metavar="DAY", help="Answer as of this day [default: today].")
@@ -59,11 +60,12 @@ def judge(query: str, location: ConfigLocation, **options: Any) -> None:
     check_judgements(path)
     check_writable(path)
     query = checked_query(query)
-    question = question_id(path, query, options["domain"], as_of, options["name"])
-    context = open_context(location)
+    context = open_context(location, domain=options["domain"], one_domain=True)
+    domain = only_domain(context.setup.registry, options["domain"])
+    question = question_id(path, query, domain, as_of, options["name"])
     overrides = {"stage2_top_k": options["top_k"]}
     with build_engine(context.setup, data_dir=context.data_dir) as engine:
-        request = SearchRequest(query=query, domain=options["domain"], as_of=as_of, overrides=overrides)
+        request = SearchRequest(query=query, domain=domain, as_of=as_of, overrides=overrides)
         result = engine.search(request)
     waiting = to_judge(path, question, result)
     note(f"question {question}: {counted(len(waiting), 'chunk')} to judge, {len(result.chunks) - len(waiting)} judged")

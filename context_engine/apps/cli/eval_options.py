@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from context_engine.apps.cli.console import note, print_json_line
+from context_engine.apps.cli.console import note, print_json, written
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.apps.cli.search import Day
@@ -157,20 +157,6 @@ def answers_of(text: str) -> Sequence[str]:
     return [value.strip() for value in [*values, text[start:]]]
 
 
-def written(path: Path, text: str) -> None:
-    """Write a text to a file, and say so.
-
-    Raises:
-        ConfigError: it cannot be written.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot be written: {error.strerror}", file=str(path)) from None
-    note(f"written: {path}")
-
-
 def write_reports(report: ReportDocument, options: dict[str, Any]) -> None:
     """Write a report in the forms asked for."""
     from context_engine.evaluation.html import to_html
@@ -184,4 +170,4 @@ def write_reports(report: ReportDocument, options: dict[str, Any]) -> None:
 
 def write_json(value: dict[str, Any], *, demo: bool) -> None:
     """Write one JSON object to stdout."""
-    print_json_line(json.dumps({**value, "demo": demo}, ensure_ascii=False, allow_nan=False, default=str))
+    print_json(json.dumps({**value, "demo": demo}, ensure_ascii=False, allow_nan=False, default=str))

@@ -214,8 +214,10 @@ def _questions(
 
 def _in_force(context: CliContext, domains: Sequence[str]) -> tuple[float, list[Notice]]:
     """Return the threshold in force, and what to say where domains differ in it: then it is that of the first."""
-    resolver, registry = context.setup.resolver, context.setup.registry
-    held = {name: resolver.base(registry.domain(name)).values.scope for name in domains}
+    from context_engine.wiring import scope_in_force
+
+    setup = context.setup
+    held = {name: scope_in_force(setup, setup.registry.domain(name), context.data_dir).value for name in domains}
     current = held[domains[0]]
     if len(set(held.values())) == 1:
         return current, []

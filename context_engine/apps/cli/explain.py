@@ -15,17 +15,11 @@ from context_engine.apps.cli.question import question_table
 from context_engine.apps.cli.words import candidate_names, chunk_name, ms, tier_text
 from context_engine.core.models import Fate, Key, Outcome, SearchResult, Settings, SourceStatus
 
-__all__ = ["print_explanation"]
+__all__ = ["print_explanation", "reason_words"]
 
 _BAR: Final = 24
 _TOP: Final = 5
 _STATE_STYLES: Final = {"ok": "green", "empty": "dim", "partial": "yellow", "failed": "red"}
-_STEPS: Final = {"relevance": "measure", "scope": "relevance"}
-"""What a reader sees for a step of the funnel: the first only measures, the second drops what is not relevant."""
-
-_DROPPED_AT: Final = {"scope": "relevance"}
-"""What a reader sees for the step of a fate: "relevance" and "scope" are two reasons of one step."""
-
 _REASONS: Final = {
     "below_min_relevance": "below the relevance limit",
     "beyond_top_k": "beyond the number asked for",
@@ -75,16 +69,19 @@ def _funnel(result: SearchResult) -> Table:
     for stage in result.stages:
         bar = "▪" * (max(round(stage.left / most * _BAR), 1) if stage.left and most else 0)
         counts = (Text(str(stage.entered), "dim"), Text(str(stage.left)))
-        table.add_row(_STEPS.get(stage.name, stage.name), *counts, Text(ms(stage.elapsed_ms), "dim"), Text(bar, "cyan"))
+        table.add_row(stage.name, *counts, Text(ms(stage.elapsed_ms), "dim"), Text(bar, "cyan"))
     return table
 
 
 def _sources(result: SearchResult) -> Table:
     table = _grid()
+    asked_first = result.settings.values.stage1_top_k
+    first = {source.source_id: group[0].source_id for group in result.failed_alike for source in group[1:]}
     for source in result.sources:
         state = Text(source.state, _STATE_STYLES.get(source.state, ""))
         took = Text(ms(source.elapsed_ms), "dim")
-        outcome = Text(clean(_outcome(source, result.settings.values.stage1_top_k)), "" if source.error else "dim")
+        told = f"as {first[source.source_id]}" if source.source_id in first else _outcome(source, asked_first)
+        outcome = Text(clean(told), "" if source.error else "dim")
         table.add_row(Text(source.source_id), tier_text(source.authority_tier), state, took, outcome)
     return table
 
@@ -114,17 +111,21 @@ def _scores(result: SearchResult) -> Table:
     return table
 
 
+def reason_words(reason: str) -> str:
+    """Return why a candidate is not in the answer, as people read it."""
+    return _REASONS.get(reason, reason.replace("_", " "))
+
+
 def _fates(console: Console, result: SearchResult, names: Mapping[Key, str]) -> None:
     groups: dict[tuple[str, str, str], list[Fate]] = defaultdict(list)
     for fate in result.fates:
         if fate.outcome is not Outcome.RETURNED:
-            step = _DROPPED_AT.get(fate.stage, fate.stage)
-            groups[(str(fate.outcome), step, fate.reason)].append(fate)
+            groups[(str(fate.outcome), fate.stage, fate.reason)].append(fate)
     if not groups:
         return
     lines: list[Text] = []
     for (outcome, stage, reason), fates in sorted(groups.items(), key=lambda item: -len(item[1])):
-        words = _REASONS.get(reason, reason.replace("_", " "))
+        words = reason_words(reason)
         lines.append(Text(f"  {len(fates)} {outcome}").append(f" at {stage}: {words}", "dim"))
         lines += [_fate_line(fate, names) for fate in _nearest_miss(fates)[:_TOP]]
         if len(fates) > _TOP:
@@ -177,7 +178,7 @@ def _swaps(console: Console, result: SearchResult, names: Mapping[Key, str]) -> 
 def _changed_settings(result: SearchResult) -> Table:
     table = _grid()
     defaults = Settings().model_dump(mode="json")
-    for key, row in result.settings.to_dict().items():
+    for key, row in result.settings_in_force().items():
         if row["value"] != defaults[key]:
             table.add_row(key, Text(clean(str(row["value"]))), Text(clean(row["origin"]), "dim"))
     return table

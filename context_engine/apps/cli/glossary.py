@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from context_engine.apps.cli.console import clean, note
+from context_engine.apps.cli.console import clean, note, print_json
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
+from context_engine.apps.cli.domain_option import only_domain, with_domain
 from context_engine.apps.cli.words import counted
 
 if TYPE_CHECKING:
@@ -19,10 +20,10 @@ __all__ = ["glossary"]
 
 
 @click.command(epilog="\b\nExample:\n  context-engine kb glossary --domain NPA")
-@click.option("-d", "--domain", required=True, metavar="NAME", help="The domain whose sources are read.")
+@with_domain("The domain whose sources are read")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_location
-def glossary(location: ConfigLocation, domain: str, as_json: bool) -> None:
+def glossary(location: ConfigLocation, domain: str | None, as_json: bool) -> None:
     """Print a draft `glossary:` for a manifest: the acronyms that the domain's trusted texts define.
 
     Read are the trusted sources whose documents can be listed: those of the embedded base, and of every adapter that
@@ -31,14 +32,14 @@ def glossary(location: ConfigLocation, domain: str, as_json: bool) -> None:
     """
     from context_engine.core.query import glossary_of
 
-    context = open_context(location)
-    spec = context.setup.registry.domain(domain)
+    context = open_context(location, domain=domain, one_domain=True)
+    spec = context.setup.registry.domain(only_domain(context.setup.registry, domain))
     texts = _texts(context, spec)
     known = {term.casefold() for term in spec.glossary}
     found = glossary_of(text for some in texts.values() for text in some)
     draft = {term: names for term, names in found.items() if term.casefold() not in known}
     if as_json:
-        click.echo(json.dumps({"domain": spec.domain, "glossary": draft}, ensure_ascii=False))
+        print_json(json.dumps({"domain": spec.domain, "glossary": draft}, ensure_ascii=False))
     else:
         by = {source_id: glossary_of(some) for source_id, some in texts.items()}
         click.echo("\n".join(_yaml(draft, by)))

@@ -14,18 +14,22 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from context_engine.apps.cli.app import DEGRADED
-from context_engine.apps.cli.console import error_line, note, out, print_json_line
+from context_engine.apps.cli.calibration import print_calibrations
+from context_engine.apps.cli.console import error_line, note, out, print_json
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
+from context_engine.apps.cli.domain_option import only_domain, with_domain
 from context_engine.apps.cli.ingest_next import next_commands
 from context_engine.apps.cli.ingest_report import print_report
 from context_engine.apps.cli.ingest_target import noting_sleep, target_sources
 from context_engine.apps.cli.progress import progress_bar
-from context_engine.errors import ConfigError, InvalidRequest, SourceError
+from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, SourceError
 
 if TYPE_CHECKING:
     from context_engine.core.models import SourceSpec
     from context_engine.core.protocols import Sink
     from context_engine.ingest import IngestReport
+    from context_engine.wiring import DomainCalibration
+    from context_engine.wiring.models import Models
 
 __all__ = ["ingest"]
 
@@ -71,7 +75,7 @@ class _Order:
 
 @click.command(epilog=EPILOG)
 @click.argument("path")
-@click.option("--domain", "-d", required=True, metavar="NAME", help="The domain whose sources take the documents.")
+@with_domain("The domain whose sources take the documents")
 @click.option(
     "--to",
     metavar="ADAPTER",
@@ -107,7 +111,7 @@ class _Order:
 def ingest(
     path: str,
     location: ConfigLocation,
-    domain: str,
+    domain: str | None,
     to: str,
     source_id: str | None,
     prune: bool,
@@ -121,8 +125,9 @@ def ingest(
 ) -> None:
     """Cut the documents of PATH into chunks and write them to the embedded knowledge base, or to Dify.
 
-    Read are Markdown, plain text, RTF, messages (EML), JSON, JSONL and CSV, and with the extra 'documents' DOCX, PPTX,
-    ODT, XLSX, PDF and HTML. Old DOC, XLS and PPT files are read where LibreOffice is installed.
+    Read are Markdown, plain text, templates of both (ERB, TMPL), RTF, messages (EML), JSON, JSONL and CSV, and with
+    the extra 'documents' DOCX, PPTX, ODT, XLSX, PDF and HTML. Old DOC, XLS and PPT files are read where LibreOffice is
+    installed. Each is cut along its structure, unless a type is declared; 'context-engine chunk FILE' shows how.
 
     What did not change is left alone, so a run that was broken off is run again. A file whose size and time of change
     are those of the last run is not even read; --force reads it. Exit code 3: some files or folders could not be read,
@@ -132,6 +137,7 @@ def ingest(
     context = open_context(location, build_demo=False)
     if context.demo:
         raise ConfigError("there is no domain of your own to ingest for. Write one with 'context-engine init DIR'.")
+    domain = only_domain(context.setup.registry, domain)
     order = _Order(Path(path), domain, to, source_id, prune, allow_empty, dry_run, force, repair, jobs, location)
     if watch:
         _watch(context, order, as_json=as_json)
@@ -156,6 +162,10 @@ def _once(context: CliContext, order: _Order, *, as_json: bool) -> bool:
         context.setup, domain, specs, order.to, options, data_dir=context.data_dir, embedder=models.embedder
     ) as sink:
         report = _run(context, order, specs, sink)
+    calibrated: list[DomainCalibration] = []
+    if order.to == "local" and not order.dry_run:
+        _remember(context.base, order, specs)
+        calibrated = _calibrated(context, models, order.domain)
     written = report.added + report.replaced
     wrote = sink.report(written) if isinstance(sink, ReportingSink) else SinkReport(order.to)
     use = models.embedder_use()
@@ -164,12 +174,38 @@ def _once(context: CliContext, order: _Order, *, as_json: bool) -> bool:
         shown = {**report.to_dict(), "to": order.to, "commands": commands}
         shown |= {order.to: wrote.published} if wrote.published is not None else {}
         shown |= {"embedder": use.to_dict()} if use is not None else {}
-        print_json_line(json.dumps(shown, ensure_ascii=False))
+        shown |= {"calibrations": [one.to_dict() for one in calibrated]} if calibrated else {}
+        print_json(json.dumps(shown, ensure_ascii=False))
     else:
         print_report(out(), report, wrote, commands)
         if use is not None:
             note(str(use))
+        print_calibrations(calibrated)
     return not report.errors and not report.refused and not wrote.problems and not report.emptied
+
+
+def _calibrated(context: CliContext, models: Models, domain: str) -> list[DomainCalibration]:
+    """Calibrate every domain that has changed enough; return what came of this one, and what failed: the documents are
+    where they should be all the same."""
+    from context_engine.wiring import DomainCalibration, calibrate_domains
+
+    try:
+        with context.open_base(models) as base:
+            found = list(calibrate_domains(context.setup, base)) if base.exists() else []
+    except ContextEngineError as error:
+        return [DomainCalibration(domain, (), str(error))]
+    return [one for one in found if one.domain == domain or one.problem is not None]
+
+
+def _remember(base: Path, order: _Order, specs: Sequence[SourceSpec]) -> None:
+    """Keep where the files are, for `search --open`; without it they are as well found."""
+    from context_engine.adapters.sources.local import IngestedFolders
+
+    taken = [spec.id for spec in specs if order.source_id in (None, spec.id)]
+    try:
+        IngestedFolders(base).add(taken, order.path)
+    except OSError as error:
+        note(f"'search --open' will not find these files: {error.strerror or error}", style="yellow")
 
 
 def _run(context: CliContext, order: _Order, specs: Sequence[SourceSpec], sink: Sink) -> IngestReport:

@@ -17,12 +17,19 @@ if TYPE_CHECKING:
     from context_engine.core.models import Notice
     from context_engine.core.protocols import SinkReport
     from context_engine.ingest import IngestReport, Skipped
+    from context_engine.ingest.documents import CutBy
 
 __all__ = ["print_report"]
 
 _MOST_SHOWN: Final = 10
 _MOST_TEXT: Final = 160
 _MOST_LINE: Final = 400
+_CUT_BY: Final[Sequence[tuple[CutBy, str]]] = (
+    ("declared", "as their type or profile says"),
+    ("sections", "by sections (headings found)"),
+    ("fields", "by fields (records)"),
+    ("windows", "in windows (no sections found)"),
+)
 _OFTEN: Final = 4  # warnings of one kind that are shown as one line
 
 
@@ -41,6 +48,8 @@ def print_report(console: Console, report: IngestReport, sink: SinkReport, comma
     for name, count in _rows(report):
         table.add_row(name, Text(str(count), "" if count else "dim"))
     show(console, table)
+    if cut := _cut_by(report):
+        show(console, Text(cut, "dim"))
     _skipped(console, report)
     _listed(console, [f"refused: {one}" for one in report.refused], "red")
     _listed(console, [f"warning: {one}" for one in _grouped(report.notices)], "yellow")
@@ -71,6 +80,12 @@ def _rows(report: IngestReport) -> Sequence[tuple[str, int]]:
     if report.kept:
         rows.append(("gone, but kept", sum(len(one.documents) for one in report.kept)))
     return [*rows, (written, report.chunks), ("skipped", len(report.skipped))]
+
+
+def _cut_by(report: IngestReport) -> str:
+    """Return how many documents were cut in which way, and why, in words."""
+    counts = [f"{report.cut_by[kind]:,} {words}" for kind, words in _CUT_BY if report.cut_by.get(kind)]
+    return f"cut: {', '.join(counts)}" if counts else ""
 
 
 def _skipped(console: Console, report: IngestReport) -> None:

@@ -14,7 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
-from context_engine.apps.cli.console import clean, note, out, print_json_line, progress_console, show
+from context_engine.apps.cli.calibration import calibration_text, print_calibrations
+from context_engine.apps.cli.console import clean, note, out, print_json, progress_console, show
 from context_engine.apps.cli.context import ConfigLocation, open_context, with_location
 from context_engine.apps.cli.glossary import glossary
 from context_engine.apps.cli.words import counted
@@ -42,7 +43,8 @@ def stats(location: ConfigLocation, as_json: bool) -> None:
         found = base.stats()
     if as_json:
         sources = {name: one._asdict() for name, one in found.sources.items()}
-        print_json_line(json.dumps({**asdict(found), "sources": sources}, ensure_ascii=False))
+        scope = [{"domain": domain, **asdict(one)} for domain, one in found.calibrations]
+        print_json(json.dumps({**asdict(found), "sources": sources, "calibrations": scope}, ensure_ascii=False))
         return
     console = out()
     show(console, _facts(found))
@@ -64,7 +66,7 @@ def verify(location: ConfigLocation, as_json: bool) -> None:
     with _base(location) as base, _busy("Verifying …"):
         report = base.verify()
     if as_json:
-        print_json_line(json.dumps({"ok": report.ok, **asdict(report)}, ensure_ascii=False))
+        print_json(json.dumps({"ok": report.ok, **asdict(report)}, ensure_ascii=False))
     else:
         console = out()
         for problem in report.problems:
@@ -77,17 +79,61 @@ def verify(location: ConfigLocation, as_json: bool) -> None:
     click.get_current_context().exit(0 if report.ok else FAILURE)
 
 
+@kb.command(epilog="\b\nExample:\n  context-engine kb calibrate")
+@with_location
+def calibrate(location: ConfigLocation) -> None:
+    """Calibrate the scope threshold of every domain to what the base holds now.
+
+    'ingest' does it by itself whenever a fifth of the base has changed. Sentences of the base and off-topic questions
+    are asked; below the threshold that tells them apart a question is out of scope.
+    """
+    with _base(location, embedder=True) as base:
+        good = _calibrate(location, base)
+    click.get_current_context().exit(0 if good else FAILURE)
+
+
 @kb.command(epilog="\b\nExample:\n  context-engine kb rebuild")
 @with_location
 def rebuild(location: ConfigLocation) -> None:
-    """Build the index anew from the rows, and vectors that another embedder made; searches go on meanwhile."""
+    """Build the index anew from the rows, and vectors that another embedder made; searches go on meanwhile.
+
+    The scope threshold of each domain is calibrated anew.
+    """
     with _base(location, embedder=True) as base:
         with _busy("Rebuilding the index …"):
             damaged = base.rebuild()
         found = base.stats()
+        _calibrate(location, base)
     show(out(), Text("rebuilt", "green").append(f": {found.documents} documents, {found.chunks} chunks", ""))
     if damaged:
         note(f"{counted(damaged, 'document')} with damaged rows: run 'context-engine ingest' now to write them again.")
+
+
+def _calibrate(location: ConfigLocation, base: LocalBase) -> bool:
+    """Calibrate every domain anew; return whether all could be."""
+    from context_engine.wiring import calibrate_domains
+
+    setup = open_context(location, build_demo=False).setup
+    with _busy("Calibrating …"):
+        found = list(calibrate_domains(setup, base, anew=True))
+    return print_calibrations(found)
+
+
+@kb.command(epilog="\b\nExample:\n  context-engine kb adopt my-bank-1f2e3d4c")
+@click.argument("name", metavar="NAME")
+@with_location
+def adopt(location: ConfigLocation, name: str) -> None:
+    """Take over the knowledge base of a configuration that was moved here.
+
+    A configuration that is moved or renamed finds its base again by itself. Where its folder could not be written to
+    when the base was made, the warning of any other command names the base that was left behind: NAME is its folder's.
+    """
+    from context_engine.settings.data_dir import adopt_data_dir
+    from context_engine.wiring import load_setup
+
+    setup = load_setup(config_dir=location.config_dir, stage=location.stage)
+    path = adopt_data_dir(name, setup.config.paths, setup.registry.names, env=setup.env)
+    show(out(), Text("adopted", "green").append(f": {path}", ""))
 
 
 @contextmanager
@@ -155,10 +201,19 @@ def _facts(found: BaseStats) -> Table:
         ("index", behind),
         ("vectors", _vectors(found)),
         ("schema, analyser", f"{found.schema_version}, {found.analyser_version}"),
+        *_calibrations(found),
     )
     for name, value in rows:
         table.add_row(name, Text(clean(value)))
     return table
+
+
+def _calibrations(found: BaseStats) -> Iterator[tuple[str, str]]:
+    """Yield what each domain was calibrated to: for the text alone, and with an embedder for both."""
+    if not found.calibrations:
+        yield "scope threshold", "not calibrated: run 'kb calibrate'"
+    for domain, one in found.calibrations:
+        yield f"scope threshold of {domain}", calibration_text(one)
 
 
 def _vectors(found: BaseStats) -> str:

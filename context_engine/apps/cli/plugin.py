@@ -11,7 +11,7 @@ import click
 from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE, USAGE, with_debug
-from context_engine.apps.cli.console import clean, note, out, print_json_line, show, write_text
+from context_engine.apps.cli.console import clean, note, out, print_json, show, write_text
 from context_engine.apps.cli.words import counted
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def check_command(place: str, sdk_python: str | None, as_json: bool) -> None:
     if as_json:
         run = result.sdk.to_dict() if result.sdk else {"status": "not run"}
         findings = [one.to_dict() for one in result.findings]
-        print_json_line(json.dumps({"ok": result.ok, "findings": findings, "sdk": run}, ensure_ascii=False))
+        print_json(json.dumps({"ok": result.ok, "findings": findings, "sdk": run}, ensure_ascii=False))
     else:
         _show_findings(result.findings)
         console = out()

@@ -35,6 +35,6 @@ def _lines(query: PreparedQuery) -> Iterator[tuple[str, str]]:
     for part in query.sub_queries:
         yield "beside it", part
     for written, known in query.suggestions:
-        yield "did you mean", f"{known} (for {written})"
+        yield ("corrected" if query.corrected else "did you mean"), f"{known} (for {written})"
     if query.concepts:
         yield "concepts", ", ".join(query.concepts)

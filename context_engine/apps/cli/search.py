@@ -6,14 +6,19 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from datetime import date
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from context_engine.apps.cli.app import DEGRADED, NOT_ANSWERED
-from context_engine.apps.cli.console import note, out, print_json_line, write_text
+from context_engine.apps.cli.console import note, out, print_json, print_json_line, write_text, written
 from context_engine.apps.cli.context import ConfigLocation, open_context, with_location
+from context_engine.apps.cli.domain_option import only_domain, with_domain
+from context_engine.apps.cli.places import Places
 from context_engine.core.models import And, Caller, Decision, Filter, SearchRequest, SearchResult, Status
+from context_engine.core.models.request import checked_query
 from context_engine.errors import InvalidFilter, InvalidRequest, RetrievalFailed
 
 if TYPE_CHECKING:
@@ -57,7 +62,7 @@ class Day(_DayType):
 
 @click.command(epilog=EPILOG)
 @click.argument("query")
-@click.option("--domain", "-d", required=True, metavar="NAME", help="Domain to search; 'domains' lists them.")
+@with_domain("Domain to search; 'domains' lists them")
 @click.option("--top-k", "-k", type=click.IntRange(1, 1000), metavar="N", help="Chunks returned [default: 8].")
 @click.option("--filter", "-f", "filters", multiple=True, metavar="FILTER", help='e.g. "version=3.2; year>=2024".')
 @click.option("--as-of", type=Day(), metavar="DAY", help="Answer as of this day, e.g. 2025-06-30 [default: today].")
@@ -73,6 +78,14 @@ class Day(_DayType):
 @click.option("--form", type=click.Choice(["markdown", "text"]), default="markdown", help="Of the context.")
 @click.option("--json", "as_json", is_flag=True, help="Write the whole result as one JSON object.")
 @click.option("--jsonl", is_flag=True, help="Write one chunk a line as JSON.")
+@click.option("--open", "opened", type=click.IntRange(min=1), metavar="RANK", help="Open the passage of this rank.")
+@click.option(
+    "--html",
+    "page",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the answer as a page.",
+)
 @click.option("--principal", metavar="ID", help="Who asks; kept for the record, never interpreted.")
 @click.option("--request-id", metavar="ID", help="Your own id of this call; returned in the result.")
 @with_location
@@ -84,8 +97,9 @@ def search(query: str, location: ConfigLocation, **options: Any) -> None:
     2 usage or configuration, 1 failure.
     """
     _check_forms(options)
-    request = _request(_from_stdin() if query == "-" else query, options)
-    context = open_context(location, domain=request.domain)
+    request_to = _request(_from_stdin() if query == "-" else query, options)
+    context = open_context(location, domain=options["domain"], one_domain=True)
+    request = request_to(domain=only_domain(context.setup.registry, options["domain"]))
     from context_engine.wiring import build_engine
 
     with build_engine(context.setup, data_dir=context.data_dir) as engine:
@@ -95,7 +109,14 @@ def search(query: str, location: ConfigLocation, **options: Any) -> None:
             if options["as_json"] and error.result is not None:
                 _write_json(error.result, demo=context.demo)
             raise
-    _writer(options, demo=context.demo)(result)
+    places = Places(result, context.base)
+    _writer(options, places, demo=context.demo)(result)
+    if options["page"] is not None:
+        _write_page(result, options["page"], demo=context.demo)
+    if options["opened"] is not None:
+        from context_engine.apps.cli.opening import open_place
+
+        open_place(result, options["opened"], places)
     click.get_current_context().exit(outcome_code(result))
 
 
@@ -123,10 +144,11 @@ def _from_stdin() -> str:
         raise InvalidRequest("stdin is not UTF-8 text: send the query as UTF-8") from None
 
 
-def _request(query: str, options: dict[str, Any]) -> SearchRequest:
-    return SearchRequest(
-        query=query,
-        domain=options["domain"],
+def _request(query: str, options: dict[str, Any]) -> Callable[..., SearchRequest]:
+    """Return the request to a domain that is known later: what cannot be read is said before anything is opened."""
+    return partial(
+        SearchRequest,
+        query=checked_query(query),
         caller=Caller(principal=options["principal"]),
         request_id=options["request_id"],
         as_of=options["as_of"],
@@ -172,43 +194,57 @@ def _overrides(options: dict[str, Any]) -> dict[str, Any]:
     return overrides
 
 
-def _writer(options: dict[str, Any], *, demo: bool) -> Callable[[SearchResult], None]:
+def _writer(options: dict[str, Any], places: Places, *, demo: bool) -> Callable[[SearchResult], None]:
     if options["as_json"]:
         return lambda result: _write_json(result, demo=demo)
     if options["jsonl"]:
         return _write_lines
     if options["context"]:
         return lambda result: _write_context(result, options)
-    return lambda result: _write_table(result, explain=options["explain"])
+    return lambda result: _write_table(result, places, explain=options["explain"])
 
 
 def _write_json(result: SearchResult, *, demo: bool) -> None:
-    print_json_line(json.dumps(result.to_dict(demo=demo), ensure_ascii=False, allow_nan=False, default=str))
+    print_json(json.dumps(result.to_dict(demo=demo), ensure_ascii=False, allow_nan=False, default=str))
 
 
 def _write_lines(result: SearchResult) -> None:
     for chunk in result.chunks:
         print_json_line(json.dumps(chunk.to_dict(), ensure_ascii=False, allow_nan=False, default=str))
+    _note_beside(result)
 
 
-def _write_table(result: SearchResult, *, explain: bool) -> None:
+def _note_beside(result: SearchResult) -> None:
+    """Write what changes how an answer is to be read to stderr: stdout holds the chunks alone."""
+    from context_engine.apps.cli.table import beside_the_answer
+
+    for line in beside_the_answer(result):
+        note(line.plain, style="yellow")
+
+
+def _write_table(result: SearchResult, places: Places, *, explain: bool) -> None:
     from context_engine.apps.cli.explain import print_explanation
     from context_engine.apps.cli.table import print_result
 
     console = out()
-    print_result(console, result)
+    print_result(console, result, places)
     if explain:
         print_explanation(console, result)
 
 
+def _write_page(result: SearchResult, file: Path, *, demo: bool) -> None:
+    from context_engine.apps.cli.answer_page import answer_page
+
+    written(file, answer_page(result, demo=demo))
+
+
 def _write_context(result: SearchResult, options: dict[str, Any]) -> None:
-    from context_engine.apps.cli.table import failures, summary
+    from context_engine.apps.cli.table import summary
     from context_engine.core.context import ApproxTokenCounter, from_result
 
     context = from_result(result, counter=ApproxTokenCounter(), budget=options["budget"], form=options["form"])
     write_text(context.text)
-    for line in failures(result):
-        note(line.plain, style="yellow")
+    _note_beside(result)
     used = (
         f"{context.tokens} of {context.budget} tokens, {context.chunk_count} chunks, {len(context.left_out)} left out"
     )

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from context_engine.core.text import terms
+from context_engine.core.text import terms, without_markup
 
-__all__ = ["Snippet", "readable", "snippet"]
+__all__ = ["Snippet", "query_marks", "readable", "snippet"]
 
 _HEADING: Final = re.compile(r"^[ \t]*#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
 _BULLET: Final = re.compile(r"^[ \t]*[-*+][ \t]+", re.MULTILINE)
 _RULE: Final = re.compile(r"^[ \t]*\|?[ \t]*:?-{2,}[-:| \t]*$", re.MULTILINE)
 _CELLS: Final = re.compile(r"[ \t]*\|[ \t]*")
-_EMPHASIS: Final = re.compile(r"(\*\*|__|`)(?=\S)(.+?)(?<=\S)\1")
+_TARGET: Final = re.compile(r"^ {0,3}\[(?!\^)[^\[\]\n]{1,200}\]:[ \t]+\S.*$", re.MULTILINE)
 _CJK: Final = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _UNIT: Final = re.compile(rf"[{_CJK}]|[^\s{_CJK}]+")
 _IS_CJK: Final = re.compile(rf"[{_CJK}]")
@@ -43,15 +43,22 @@ class _Unit(NamedTuple):
 
 
 def readable(content: str) -> str:
-    """Return the text on one line, without the signs of Markdown.
+    """Return the text on one line as a reader sees it: without Markdown, HTML, templating tags and targets of links.
 
-    >>> readable("# 4 Criteria\\n\\nA **new** product.\\n\\n| a | b |\\n|---|---|\\n| 1 | 2 |")
+    >>> readable("# 4 Criteria\\n\\nA **new** [product](https://b.example/p).\\n\\n| a | b |\\n|---|---|\\n| 1 | 2 |")
     '4 Criteria — A new product. a · b 1 · 2'
     """
-    text = _HEADING.sub(r"\1 —", content)
+    text = _HEADING.sub(r"\1 —", _TARGET.sub("", content))
     text = _BULLET.sub("• ", _RULE.sub("", text))
     lines = (_CELLS.sub(" · ", line).strip(" ·") for line in text.splitlines())
-    return _EMPHASIS.sub(r"\2", " ".join(" ".join(lines).split())).removesuffix(" —")
+    return without_markup(" ".join(" ".join(lines).split())).removeprefix("— ").removesuffix(" —")
+
+
+def query_marks(text: str, query: str) -> tuple[tuple[int, int], ...]:
+    """Return the character offsets [start, end) of the query's words in a text."""
+    units = _units(text, frozenset(terms(query)))
+    found = [_core(text, unit) for unit in units if unit.found]
+    return tuple((low, high) for low, high in found if high > low)
 
 
 def snippet(content: str, query: str, width: int, known: str = "") -> Snippet:

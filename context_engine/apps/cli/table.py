@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from rich.console import Console, RenderableType
+from rich.cells import cell_len
+from rich.console import Console, JustifyMethod, RenderableType
+from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.console import clean, show
+from context_engine.apps.cli.places import Places
 from context_engine.apps.cli.snippet import snippet
-from context_engine.apps.cli.words import also_in, chunk_name, counted, heading, joined, marks, ms, tier_text
+from context_engine.apps.cli.words import (
+    also_in,
+    confidence_text,
+    counted,
+    document_name,
+    heading,
+    joined,
+    location,
+    marks,
+    ms,
+    tier_text,
+)
 from context_engine.core.models import Decision, NoticeCode, RankedChunk, SearchResult, SourceStatus, Status
 
-__all__ = ["failures", "print_result", "summary"]
+__all__ = ["beside_the_answer", "print_result", "summary"]
 
 _WIDE: Final = 116
+_NARROW: Final = 72
 _LINES: Final = 3
-_NUMBERS: Final = 24
-_BESIDE_THE_TABLE: Final = (
-    NoticeCode.REQUIRED_TIER_MISSING,
-    NoticeCode.REQUIRED_SOURCE_MISSING,
-    NoticeCode.FILTER_LEFT_NOTHING,
-    NoticeCode.DATES_UNKNOWN,
-)
-"""What changes how an answer is to be read; `--explain` shows all notices."""
+_NUMBERS: Final = 30
+"""Columns before the document: rank, confidence and tier."""
+
+_RANK: Final = 4
+_SAMPLE: Final = 500
 _DECISION_STYLES: Final = {Decision.ANSWERED: "green", Decision.INCOMPLETE: "red"}
 _NOTHING: Final = {
     Decision.OUT_OF_SCOPE: "No relevant information found",
@@ -33,18 +46,34 @@ _NOTHING: Final = {
 }
 
 
-def print_result(console: Console, result: SearchResult) -> None:
-    """Print the chunks of a result, what failed, and one line about the whole."""
+def print_result(console: Console, result: SearchResult, places: Places | None = None) -> None:
+    """Print the chunks of a result, what failed, and one line about the whole.
+
+    Args:
+        console: where to.
+        result: the answer.
+        places: of the passages, to be opened from a terminal; None: nothing can be.
+    """
     if result.chunks:
-        show(console, _table(result, console.width))
+        show(console, _table(result, console.width, places))
     elif result.decision in _NOTHING:
         console.print(Text(_NOTHING[result.decision], "bold"))
     if result.chunks and result.decision is Decision.OUT_OF_SCOPE:
         console.print(Text(_NOTHING[result.decision], "bold"))
+    for line in _addresses(console, result):
+        show(console, line)
     console.print()
-    for line in (*failures(result), *_sentences(result, *_BESIDE_THE_TABLE)):
-        console.print(line, soft_wrap=True)
-    console.print(summary(result), soft_wrap=True)
+    for line in beside_the_answer(result):
+        show(console, line)
+    show(console, summary(result))
+
+
+def _addresses(console: Console, result: SearchResult) -> list[Text]:
+    """Return the addresses of the passages, each on a line, where no terminal opens them from the table."""
+    if console.is_terminal and console.color_system is not None and not console.legacy_windows:
+        return []
+    found = [(chunk.rank, chunk.url) for chunk in result.chunks if chunk.url is not None]
+    return [Text(), *(Text(f"{rank}  {url}") for rank, url in found)] if found else []
 
 
 def summary(result: SearchResult) -> Text:
@@ -62,52 +91,85 @@ def summary(result: SearchResult) -> Text:
     return joined(parts)
 
 
-def failures(result: SearchResult) -> list[Text]:
-    """Return a line for each source that did not answer, and for a reranker that did not."""
-    lines = [_failure(source) for source in result.sources if source.error is not None]
-    return lines + _sentences(result, NoticeCode.RERANK_FAILED)
+def beside_the_answer(result: SearchResult) -> list[Text]:
+    """Return what changes how an answer is to be read, a line each: who did not answer, another spelling, narrowing."""
+    reranker = (notice.message for notice in result.notices if notice.code is NoticeCode.RERANK_FAILED)
+    sentences = [Text(clean(sentence), "yellow") for sentence in (*reranker, *result.beside_the_answer)]
+    return [*map(_failure, result.failed_alike), *sentences]
 
 
-def _failure(source: SourceStatus) -> Text:
-    error = source.error or {}
-    what = "failed" if source.state == "failed" else "failed in part"
-    line = Text(f"source {source.source_id} {what}", "yellow")
-    return line.append(f" (tier {source.authority_tier}, {error.get('code', 'error')}): {clean(source.problem)}", "")
+def _failure(sources: Sequence[SourceStatus]) -> Text:
+    """Return the line for sources that failed in the same way."""
+    error = sources[0].error or {}
+    names = ", ".join(f"{source.source_id} (tier {source.authority_tier})" for source in sources)
+    who = f"source {names}" if len(sources) == 1 else f"{len(sources)} sources"
+    what = "failed" if sources[0].state == "failed" else "failed in part"
+    line = Text(f"{who} {what}", "yellow").append(f": {error.get('code', 'error')}: {clean(sources[0].problem)}", "")
+    return line if len(sources) == 1 else line.append(f" — {names}", "")
 
 
-def _sentences(result: SearchResult, *codes: NoticeCode) -> list[Text]:
-    return [Text(clean(notice.message), "yellow") for notice in result.notices if notice.code in codes]
-
-
-def _table(result: SearchResult, width: int) -> Table:
-    wide = width >= _WIDE
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", expand=wide)
-    table.add_column("#", justify="right", no_wrap=True)
-    table.add_column("score", justify="right", no_wrap=True)
-    table.add_column("tier", no_wrap=True)
-    if wide:
-        table.add_column("document", overflow="fold", ratio=2)
-        table.add_column("text", overflow="fold", ratio=3)
-    else:
-        table.add_column("document", overflow="fold")
+def _table(result: SearchResult, width: int, places: Places | None) -> Table:
+    columns = (
+        ("#", "confidence", "tier", "document", "text") if width >= _WIDE else ("#", "confidence", "tier", "document")
+    )
+    if width < _NARROW:
+        columns = ("#", "document")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", expand=width >= _WIDE)
+    for name in columns:
+        ratio = {"document": 2, "text": 3}.get(name) if width >= _WIDE else None
+        folds = name in ("document", "text")
+        justify: JustifyMethod = "right" if name == "#" else "default"
+        table.add_column(name, justify=justify, no_wrap=not folds, overflow="fold", ratio=ratio)
     for chunk in result.chunks:
-        table.add_row(*_row(chunk, result.query, width, wide))
+        table.add_row(*_row(chunk, result.answered_query, width, None if places is None else places.link(chunk)))
         if chunk is not result.chunks[-1]:
             table.add_row()
     return table
 
 
-def _row(chunk: RankedChunk, query: str, width: int, wide: bool) -> list[RenderableType]:
-    name = Text(chunk_name(chunk.chunk, chunk.chunk_id), "bold")
+def _row(chunk: RankedChunk, query: str, width: int, link: str | None) -> list[RenderableType]:
+    name, title = document_name(chunk.chunk, chunk.chunk_id)
+    bold = Text(name, _linked("bold", link))
+    under = joined([Text(one) for one in dict.fromkeys((title, heading(chunk.chunk))) if one != name])
     about = joined([Text(clean(chunk.source_id), "dim"), *marks(chunk)])
     also = Text(clean(also_in(chunk)), "dim")
-    numbers: list[RenderableType] = [Text(str(chunk.rank)), Text(f"{chunk.final:.3f}"), tier_text(chunk.authority_tier)]
-    if wide:
-        room = (width - _NUMBERS) * 3 // 5
-        document = _lines(name, Text(heading(chunk.chunk)), about)
-        return [*numbers, document, _lines(_snippet(chunk, query, room), also)]
-    title = joined([name, Text(heading(chunk.chunk))])
-    return [*numbers, _lines(title, _snippet(chunk, query, width - _NUMBERS), about, also)]
+    numbers = [Text(str(chunk.rank)), confidence_text(chunk.confidence), tier_text(chunk.authority_tier)]
+    if width >= _WIDE:
+        left, right = (width - _NUMBERS) * 2 // 5, (width - _NUMBERS) * 3 // 5
+        document = _lines(bold, under, _place(chunk, left, link), about)
+        return [*numbers, document, _lines(_snippet(chunk, query, right), also)]
+    if width < _NARROW:
+        room = width - _RANK
+        first = joined([*numbers[1:], bold])
+        return [numbers[0], _lines(first, under, _snippet(chunk, query, room), _place(chunk, room, link), about, also)]
+    room = width - _NUMBERS
+    first = joined([bold, under])
+    return [*numbers, _lines(first, _snippet(chunk, query, room), _place(chunk, room, link), about, also)]
+
+
+def _linked(style: str, link: str | None) -> Style:
+    """Return a style whose text a terminal opens, where it can."""
+    return Style.parse(style) + Style(link=link) if link else Style.parse(style)
+
+
+def _place(chunk: RankedChunk, room: int, link: str | None) -> Text:
+    """Return the file with page or line."""
+    path = _shortened(clean(chunk.chunk.path or ""), room - cell_len(location(chunk.chunk)) - 3)
+    style = _linked("dim", link)
+    return joined([Text(path, style), Text(location(chunk.chunk), style)])
+
+
+def _shortened(path: str, room: int) -> str:
+    """Return a path that fits, its first folders left out; the file's name is kept whole.
+
+    >>> _shortened("policies/engineering/incidents/recovery.md", 30)
+    '…/incidents/recovery.md'
+    """
+    parts = path.split("/")
+    while len(parts) > 1 and cell_len(path) > room:
+        parts = parts[1:]
+        path = "/".join(("…", *parts))
+    return path
 
 
 def _lines(*lines: Text) -> Text:
@@ -115,7 +177,10 @@ def _lines(*lines: Text) -> Text:
 
 
 def _snippet(chunk: RankedChunk, query: str, room: int) -> Text:
-    found = snippet(clean(chunk.content), query, max(room, 30) * _LINES - 10, heading(chunk.chunk))
+    content = clean(chunk.content)
+    sample = content[:_SAMPLE]
+    letters = max(room, 30) * len(sample) // max(cell_len(sample), 1)
+    found = snippet(content, query, letters * _LINES - 10, heading(chunk.chunk))
     text = Text(found.text)
     for start, end in found.marks:
         text.stylize("bold yellow", start, end)

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.app import NOT_ANSWERED, with_debug
-from context_engine.apps.cli.console import clean, note, out, print_json_line, show
+from context_engine.apps.cli.console import clean, note, out, print_json, show
 from context_engine.core.models import to_moment, utc_text
 from context_engine.core.policy.tag_check import CHECKS, CheckedText, CheckState, check_tags
 from context_engine.core.policy.tag_forms import TagReading, read_tagged
@@ -136,7 +136,7 @@ def _write_json(checked: Sequence[CheckedText], reading: TagReading, moment: dat
         "authority_weight": settings.authority_weight,
         "chunks": [one.to_dict() for one in checked],
     }
-    print_json_line(json.dumps(found, ensure_ascii=False, default=str))
+    print_json(json.dumps(found, ensure_ascii=False, default=str))
 
 
 def _write_table(checked: Sequence[CheckedText], moment: datetime) -> None:

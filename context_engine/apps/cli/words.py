@@ -9,11 +9,26 @@ from typing import Final
 from rich.text import Text
 
 from context_engine.apps.cli.console import clean
-from context_engine.core.models import Chunk, Key, Member, RankedChunk, SearchResult, TrustClass
+from context_engine.core.models import Chunk, Confidence, Key, Member, RankedChunk, SearchResult, TrustClass
 from context_engine.core.ranking.candidates import pool
 
-__all__ = ["also_in", "candidate_names", "chunk_name", "counted", "heading", "joined", "marks", "ms", "tier_text"]
+__all__ = [
+    "also_in",
+    "candidate_names",
+    "chunk_name",
+    "confidence_text",
+    "counted",
+    "document_name",
+    "heading",
+    "joined",
+    "location",
+    "marks",
+    "ms",
+    "tier_text",
+]
 
+_FILLED: Final = {Confidence.WEAK: 1, Confidence.FAIR: 2, Confidence.STRONG: 3}
+_CONFIDENCE_STYLES: Final = {Confidence.STRONG: "green", Confidence.FAIR: "cyan", Confidence.WEAK: "yellow"}
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _TIER_WORDS: Final = {1: "record", 2: "SOP", 3: "standard", 4: "official", 5: "web"}
 _TIER_STYLES: Final = {1: "bold green", 2: "green", 3: "cyan", 4: "cyan", 5: "yellow"}
@@ -28,6 +43,13 @@ _SAID_ELSEWHERE: Final = frozenset({"expired", "effective_unknown"})
 def tier_text(tier: int) -> Text:
     """Return the tier as number and word, e.g. "2 SOP"."""
     return Text(f"{tier} {_TIER_WORDS.get(tier, '?')}", _TIER_STYLES.get(tier, ""))
+
+
+def confidence_text(confidence: Confidence) -> Text:
+    """Return the confidence as a bar and a word, e.g. "▪▪· fair"."""
+    filled = _FILLED[confidence]
+    bar = Text("▪" * filled, _CONFIDENCE_STYLES[confidence]).append("·" * (len(_FILLED) - filled), "dim")
+    return bar.append(f" {confidence}", _CONFIDENCE_STYLES[confidence])
 
 
 def counted(count: int, noun: str) -> str:
@@ -56,7 +78,7 @@ def chunk_name(chunk: Chunk | Member, chunk_id: str) -> str:
     Where the document's id is a number of a machine's it is the title, and without a section the place in the document,
     e.g. "Notice 12 #3".
     """
-    document = chunk.title if _named_by_title(chunk) else chunk.document_id
+    document = " ".join(((chunk.title if _named_by_title(chunk) else chunk.document_id) or "").split())
     if not document:
         return clean(chunk_id)
     version = f" v{chunk.document_version.removeprefix('v')}" if chunk.document_version else ""
@@ -68,6 +90,34 @@ def chunk_name(chunk: Chunk | Member, chunk_id: str) -> str:
 
 def _named_by_title(chunk: Chunk | Member) -> bool:
     return bool(chunk.title) and (not chunk.document_id or _UUID.fullmatch(chunk.document_id) is not None)
+
+
+def document_name(chunk: Chunk, chunk_id: str) -> tuple[str, str]:
+    """Return what heads a passage, and the document's title where that does not say it, else "".
+
+    A document that is known by its file's name alone is called by its title: the file stands below it.
+    """
+    stem = (chunk.path or "").rsplit("/", 1)[-1].rsplit(".", 1)[0]
+    title = clean(" ".join((chunk.title or "").split()))
+    if title and chunk.document_id and chunk.document_id in (stem, chunk.path):
+        chunk = chunk._replace(document_id=None, position=None if location(chunk) else chunk.position)
+    name = chunk_name(chunk, chunk_id)
+    return name, "" if _named_by_title(chunk) or title == chunk.document_id else title
+
+
+def location(chunk: Chunk) -> str:
+    """Return where in its file a passage stands, "" where that is not known.
+
+    >>> location(Chunk(content="x", metadata={"page": 7, "page_end": 9}))
+    'pages 7-9'
+    """
+    sheet, row = chunk.metadata.get("sheet"), chunk.metadata.get("row")
+    if chunk.page is not None:
+        last = chunk.last_page or chunk.page
+        return f"page {chunk.page}" if last <= chunk.page else f"pages {chunk.page}-{last}"
+    if isinstance(row, int):
+        return clean(f"sheet {sheet}, row {row}" if sheet else f"row {row}")
+    return f"line {chunk.line}" if chunk.line is not None else ""
 
 
 def heading(chunk: Chunk) -> str:

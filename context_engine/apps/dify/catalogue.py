@@ -13,6 +13,7 @@ from context_engine.apps.dify.plain import plain
 from context_engine.apps.dify.plugin_settings import PluginSetup
 from context_engine.apps.dify.size import fitted
 from context_engine.core.models import Caller, DomainSpec, SourceSpec
+from context_engine.errors import ConfigError
 
 __all__ = ["catalogue", "domain_titles"]
 
@@ -31,7 +32,7 @@ def domain_titles(plugin: PluginSetup) -> list[tuple[str, str]]:
 def catalogue(
     opened: OpenEngine, domain: str | None = None, *, check: bool = True, caller: Caller | None = None
 ) -> ToolOutput:
-    """Return the domains with their sources: tier, how long their content is fresh, and health.
+    """Return the domains with their sources: tier, how long their content is fresh, and health; and the personas.
 
     Args:
         domain: this one alone; all if None.
@@ -47,16 +48,22 @@ def catalogue(
     names = [domain] if domain else list(registry.names)
     found = health(opened, names, timeout_s=_HEALTH_S) if check else []
     rows = [
-        {"domain": name, "title": "", "description": "", "problem": str(registry.broken[name]), "sources": []}
+        {"domain": name, "title": "", "description": "", "problem": _joined(registry.broken[name].each), "sources": []}
         if name in registry.broken
         else _domain(registry.domain(name), [one for one in found if one.domain == name])
         for name in names
     ]
-    whole = {"demo": opened.plugin.demo, "caller": asdict(caller or Caller()), "domains": rows}
+    personas = [
+        {"name": name, "description": one.description}
+        for name, one in sorted(opened.plugin.setup.config.personas.items())
+    ]
+    whole = {"demo": opened.plugin.demo, "caller": asdict(caller or Caller()), "domains": rows, "personas": personas}
     fit = fitted("domains", plain(whole))
-    healthy = not any(one.state == "failed" for one in found) and not any(row["problem"] for row in rows)
-    text = fitted("text", plain(_text(rows, demo=opened.plugin.demo))).value
-    warnings = [one for one in ([DEMO_LABEL] if opened.plugin.demo else []) + [fit.cut] if one]
+    failed = any(one.state == "failed" for one in found)
+    healthy = not (failed or any(row["problem"] for row in rows) or registry.unread)
+    unread = [str(problem) for problem in registry.unread]
+    text = fitted("text", plain(_text(rows, personas, unread, demo=opened.plugin.demo))).value
+    warnings = [one for one in ([DEMO_LABEL] if opened.plugin.demo else []) + unread + [fit.cut] if one]
     return ToolOutput(
         text=text,
         json=fit.value or {},
@@ -64,12 +71,18 @@ def catalogue(
             "domains": (fit.value or {}).get("domains", []),
             "names": names,
             "names_text": ", ".join(names),
+            "personas": (fit.value or {}).get("personas", []),
+            "personas_text": ", ".join(one["name"] for one in personas),
             "healthy": healthy,
             "healthy_text": "yes" if healthy else "no",
             "warnings": warnings,
             "warnings_text": lines("warnings_text", warnings),
         },
     )
+
+
+def _joined(problems: Sequence[ConfigError]) -> str:
+    return "; ".join(map(str, problems))
 
 
 def _domain(spec: DomainSpec, found: Sequence[Health]) -> dict[str, Any]:
@@ -125,8 +138,11 @@ def _duration(seconds: int) -> str:
     return "no time"
 
 
-def _text(rows: Sequence[Mapping[str, Any]], *, demo: bool) -> str:
+def _text(
+    rows: Sequence[Mapping[str, Any]], personas: Sequence[Mapping[str, str]], unread: Sequence[str], *, demo: bool
+) -> str:
     lines = [DEMO_LABEL, ""] if demo else []
+    lines += [f"Cannot be read: {problem}" for problem in unread]
     for row in rows:
         lines.append(f"## {row['domain']}" + (f" – {row['title']}" if row["title"] else ""))
         if row["problem"]:
@@ -135,7 +151,12 @@ def _text(rows: Sequence[Mapping[str, Any]], *, demo: bool) -> str:
         lines += ["", "| source | tier | type | fresh for | health |", "|---|---|---|---|---|"]
         lines += [_line(source) for source in row["sources"]]
         lines.append("")
-    return "\n".join(lines).strip() or "No domain is configured."
+    if not rows:
+        return "No domain is configured."
+    if personas:
+        lines.append("Personas, for the field Persona of a search:")
+        lines += [f"- {one['name']}" + (f": {one['description']}" if one["description"] else "") for one in personas]
+    return "\n".join(lines).strip()
 
 
 def _line(source: Mapping[str, Any]) -> str:

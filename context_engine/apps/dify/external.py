@@ -25,7 +25,7 @@ from context_engine.apps.dify.node_output import (
 )
 from context_engine.apps.dify.plain import plain, plain_text, unusable
 from context_engine.apps.dify.size import fitted
-from context_engine.core.models import Decision, Filter, SearchResult, SourceStatus
+from context_engine.core.models import Decision, Filter, NoticeCode, SearchResult, SourceStatus
 from context_engine.errors import InvalidRequest
 
 __all__ = [
@@ -67,7 +67,8 @@ class ExternalRequest:
 
     Attributes:
         knowledge_id: a domain.
-        score_threshold: [0, 1], compared with relevance.
+        score_threshold: [0, 1], compared with the absolute signal, which means the same for every question; relevance
+            is relative to the other candidates of one search.
     """
 
     knowledge_id: str
@@ -161,18 +162,21 @@ def records_answer(
     """Return a result as records.
 
     Args:
-        notice_records: put a record first that names the sources that did not answer.
+        notice_records: put a record first that names the sources that did not answer; a single one says that the
+            filter left nothing.
     """
     missing = missing_sources(result) if notice_records else []
     notices = [notice_record(missing, result.search_id)] if missing else []
     room = request.top_k - len(notices)
+    beside = plain(list(result.beside_the_answer))
+    said = {"warnings": beside} if beside else {}
     if result.decision is Decision.OUT_OF_SCOPE:
-        return ExternalAnswer(200, {"records": notices})
+        return ExternalAnswer(200, {"records": notices, **said})
     titles = {source.source_id: source.title or source.source_id for source in result.sources}
     records: list[dict[str, Any]] = []
     scores = node_scores(result, most=BELOW_NOTICE if notices else 1.0)
     for chunk, score in zip(result.chunks, scores, strict=True):
-        if chunk.relevance < request.score_threshold or len(records) >= room:
+        if chunk.absolute < request.score_threshold or len(records) >= room:
             continue
         title = chunk.chunk.title or chunk.chunk.document_id or titles.get(chunk.source_id, chunk.source_id)
         metadata = document_metadata(chunk, result.search_id) | {"source_title": titles.get(chunk.source_id)}
@@ -184,10 +188,18 @@ def records_answer(
                 "metadata": {**metadata, "demo": True} if demo else metadata,
             }
         )
+    if notice_records and not notices and _is_filtered_to_nothing(result):
+        told = failed_answer("Filter left nothing", " ".join(beside), search_id=result.search_id)
+        return ExternalAnswer(200, {**told.body, **said})
     fit = fitted("records", plain([*notices, *records]))
     if fit.cut is None:
-        return ExternalAnswer(200, {"records": fit.value})
-    return ExternalAnswer(200, {"records": fit.value or notices, "cut": fit.cut})
+        return ExternalAnswer(200, {"records": fit.value, **said})
+    return ExternalAnswer(200, {"records": fit.value or notices, "cut": fit.cut, **said})
+
+
+def _is_filtered_to_nothing(result: SearchResult) -> bool:
+    """Whether the conditions on metadata left no candidate: Dify would show that as "nothing found"."""
+    return any(notice.code is NoticeCode.FILTER_LEFT_NOTHING for notice in result.notices)
 
 
 def notice_record(missing: Sequence[SourceStatus], search_id: str) -> dict[str, Any]:

@@ -75,6 +75,7 @@ def read_search_form(fields: Mapping[str, Any], registry: Registry, caller: Call
         caller=_on_behalf(caller, text_field(fields, "on_behalf_of")),
         as_of=_day(text_field(fields, "as_of")),
         filters=_narrowed(_filter(text_field(fields, "filter")), tier),
+        persona=text_field(fields, "persona"),
         overrides=overrides,
     )
     return SearchForm(

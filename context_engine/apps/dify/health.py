@@ -47,7 +47,7 @@ def refuse_unhealthy(opened: OpenEngine) -> None:
         ConfigError: something cannot be searched; lists what, with the reason and how to fix it.
     """
     setup = opened.plugin.setup
-    broken = [f"domain {name}: {problem}" for name, problem in sorted(setup.registry.broken.items())]
+    broken = [str(problem) for problem in setup.registry.problems]
     found = [] if broken else health(opened)
     failed = [one for one in found if one.state == "failed"]
     if not (broken or failed):

@@ -44,8 +44,9 @@ def without_register(result: SearchResult) -> SearchResult:
 
 
 def missing_sources_warnings(result: SearchResult) -> list[str]:
-    """Return one sentence for each source that is missing."""
-    return [_sentence(one) for one in missing_sources(result)]
+    """Return one sentence for each source that is missing, and one for all that failed in the same way."""
+    alone = [_sentence([one]) for one in missing_sources(result) if one.error is None]
+    return alone + [_sentence(group) for group in result.failed_alike]
 
 
 def missing_knowledge(result: SearchResult) -> MissingKnowledge | None:
@@ -72,7 +73,9 @@ def of_missing_sources(missing: Sequence[SourceStatus], where: str) -> MissingKn
     return MissingKnowledge(title, f"{title}. What it holds is missing from {where}: tell the reader so.")
 
 
-def _sentence(one: SourceStatus) -> str:
-    did = "did not answer" if one.state == "failed" else "answered only in part"
-    message = str(one.error["message"]) if one.error else "no reason is known"
-    return f"{one.title or one.source_id} (tier {one.authority_tier}) {did}: {message}"
+def _sentence(sources: Sequence[SourceStatus]) -> str:
+    first = sources[0]
+    did = "did not answer" if first.state == "failed" else "answered only in part"
+    names = ", ".join(f"{one.title or one.source_id} (tier {one.authority_tier})" for one in sources)
+    message = str(first.error["message"]) if first.error else "no reason is known"
+    return f"{names} {did}: {message if len(sources) == 1 else first.problem}"

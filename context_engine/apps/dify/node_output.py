@@ -80,11 +80,16 @@ def document_metadata(chunk: RankedChunk, search_id: str) -> dict[str, Any]:
         "authority_tier": chunk.authority_tier,
         "trust_class": str(chunk.trust_class),
         "classification": str(chunk.classification),
+        "confidence": str(chunk.confidence),
         "relevance": round(chunk.relevance, 6),
+        "absolute_relevance": round(chunk.absolute, 6),
         "final": round(chunk.final, 6),
         "document_id": chunk.chunk.document_id,
         "document_version": chunk.chunk.document_version,
         "section": chunk.chunk.section,
+        "path": chunk.chunk.path,
+        "page": own.get("page") if chunk.page is None else chunk.page,
+        "url": chunk.url,
         "effective_from": _iso(chunk.chunk.effective_from),
         "effective_to": _iso(chunk.chunk.effective_to),
         "superseded_by": chunk.chunk.superseded_by,
@@ -177,7 +182,14 @@ def _notice_record(notice: MissingKnowledge, result: SearchResult) -> dict[str, 
 
 def notice_metadata(source_ids: list[str], search_id: str) -> dict[str, Any]:
     """Return what a notice carries: which sources are missing, for programs."""
-    return {"notice": True, "search_id": search_id, "sources": source_ids, "relevance": None, "final": None}
+    return {
+        "notice": True,
+        "search_id": search_id,
+        "sources": source_ids,
+        "relevance": None,
+        "absolute_relevance": None,
+        "final": None,
+    }
 
 
 def _segment_id(chunk: RankedChunk) -> str:

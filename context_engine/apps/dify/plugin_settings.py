@@ -25,9 +25,8 @@ from context_engine.errors import ConfigError
 from context_engine.settings import Config, ConfigPaths, find_data_dir, load_config
 from context_engine.settings.connections import read_fields
 from context_engine.settings.interpolate import Interpolator
-from context_engine.settings.registry import load_registry
 from context_engine.settings.stage_overlay import STAGE_VARIABLE
-from context_engine.wiring import Setup
+from context_engine.wiring import Setup, usable_setup
 
 __all__ = ["CONNECTION", "PluginSetup", "load_plugin"]
 
@@ -108,10 +107,7 @@ def _loaded(
     paths: ConfigPaths, line: SettingsLine | None, credentials: Credentials, place: Path, env: dict[str, str]
 ) -> Setup:
     config = _connected(load_config(paths, env=env), line, credentials, place, env)
-    registry = load_registry(
-        paths, env=env, stage=config.stage, connections=config.connections.names, doc_types=config.chunking
-    )
-    return Setup(config=config, registry=registry, resolver=config.resolver(registry.files), env=env, cwd=paths.cwd)
+    return usable_setup(config, env, paths.cwd)
 
 
 def _connected(

@@ -20,7 +20,7 @@ from context_engine.apps.dify.external import (
     refused,
 )
 from context_engine.apps.dify.failure import ToolFailure, guarded
-from context_engine.apps.dify.fields import flag_field
+from context_engine.apps.dify.fields import flag_field, text_field
 from context_engine.apps.dify.missing_knowledge import missing_sources, of_missing_sources
 from context_engine.core.models import Caller, SearchRequest, SearchResult
 from context_engine.errors import AllSourcesFailed, InvalidRequest, UnknownDomain
@@ -55,7 +55,7 @@ def answer_retrieval(settings: Mapping[str, Any], header: str | None, body: byte
     one record that says so; without notice records they are a 400 and a 424. Dify asks none of these again.
 
     Args:
-        settings: of the endpoint: the plugin's fields, `access_token`, `notice_records`.
+        settings: of the endpoint: the plugin's fields, `access_token`, `notice_records`, `persona`.
         header: Authorization.
         body: of the request.
         use: opens the engine of the settings.
@@ -72,13 +72,16 @@ def answer_retrieval(settings: Mapping[str, Any], header: str | None, body: byte
         return ExternalAnswer(200, {"records": []})
     try:
         notices = flag_field(settings, "notice_records", True)
+        persona = text_field(settings, "persona")
     except InvalidRequest as error:
         return _failed(str(error), notice_records=True)
     asked = request
 
     def search(credentials: Credentials) -> ExternalAnswer:
         with use(credentials) as opened:
-            return _searched(asked, opened, started, hide=credentials.redactor.hide, notice_records=notices)
+            opened.plugin.setup.resolver.base(persona=persona)  # an unknown one is a mistake in these settings
+            hide = credentials.redactor.hide
+            return _searched(asked, opened, started, persona=persona, hide=hide, notice_records=notices)
 
     try:
         return guarded(settings, search)
@@ -88,10 +91,16 @@ def answer_retrieval(settings: Mapping[str, Any], header: str | None, body: byte
 
 
 def _searched(
-    request: ExternalRequest, opened: OpenEngine, started: float, *, hide: Callable[[str], str], notice_records: bool
+    request: ExternalRequest,
+    opened: OpenEngine,
+    started: float,
+    *,
+    persona: str | None,
+    hide: Callable[[str], str],
+    notice_records: bool,
 ) -> ExternalAnswer:
     try:
-        result = opened.engine.search(_search_request(request, DEADLINE_S - (time.monotonic() - started)))
+        result = opened.engine.search(_search_request(request, persona, DEADLINE_S - (time.monotonic() - started)))
     except UnknownDomain as error:
         logger.warning("external knowledge: the domain %r is not registered", request.knowledge_id)
         if notice_records:
@@ -130,8 +139,8 @@ def _only_notice(result: SearchResult, what: str) -> ExternalAnswer:
     )
 
 
-def _search_request(request: ExternalRequest, left_s: float) -> SearchRequest:
-    """Ask for more than is wanted where a threshold takes some away: our order is not that of relevance."""
+def _search_request(request: ExternalRequest, persona: str | None, left_s: float) -> SearchRequest:
+    """Ask for more than is wanted where a threshold takes some away: our order is not that of the absolute signal."""
     wanted = request.top_k if request.score_threshold <= 0 else max(request.top_k, _WIDER)
     seconds = max(left_s, _LEAST_S)
     return SearchRequest(
@@ -139,5 +148,6 @@ def _search_request(request: ExternalRequest, left_s: float) -> SearchRequest:
         domain=request.knowledge_id,
         caller=Caller(app="external-knowledge"),
         filters=request.filters,
+        persona=persona,
         overrides={"stage2_top_k": wanted, "deadline_s": seconds, "source_timeout_s": seconds},
     )

@@ -44,7 +44,7 @@ from context_engine.core.chunking.strategy import (
     read_strategies,
     strategy_for,
 )
-from context_engine.core.chunking.structure import RECORD, TextStructure, structure_of
+from context_engine.core.chunking.structure import RECORD, StructureKind, TextStructure, structure_of
 
 __all__ = [
     "BOOKKEEPING_KEYS",
@@ -58,6 +58,7 @@ __all__ = [
     "Heading",
     "OutlineSection",
     "Piece",
+    "StructureKind",
     "TextStructure",
     "contents_of",
     "cut",

@@ -48,6 +48,7 @@ _MAYBE: Final = re.compile(
 _LEAST: Final = 3
 _MOST_GAP: Final = 2  # lines between two entries: the beginning of a long title, the head of the next page
 _MOST_GAP_LINE: Final = 160
+_MOST_TITLE: Final = 300
 _LEAST_AGAIN: Final = 0.5
 _LEAST_RISING: Final = 0.8
 _LEAST_WORDS: Final = 8
@@ -78,9 +79,9 @@ class _Line:
 
 
 class _Entry(NamedTuple):
-    """A line that may be one of a table of contents; `index` is its place among the lines that are not blank."""
+    """A line that may be one of a table of contents; `place` is counted among the lines that are not blank."""
 
-    index: int
+    place: int
     kind: _Kind
     title: str
     page: int | None
@@ -138,7 +139,7 @@ def _line(text: str, start: int, end: int) -> _Line:
 
 def _announces(said: str) -> bool:
     """Whether a line says that contents follow: "Contents", "2 Table of contents"."""
-    if len(said) > _MOST_ANNOUNCED:
+    if len(said) > _MOST_ANNOUNCED or not _HEADING.search(said):
         return False
     plain = without_markup(said)
     label = label_of(plain)
@@ -152,7 +153,7 @@ def _entry(index: int, row: _Line) -> _Entry | None:
         found = _LINKED.match(plain)
         rest = plain[found.end() :].strip(" \t.·…*_|") if found else "?"
         return _Entry(index, "linked", found["title"], None) if found and (not rest or rest.isdigit()) else None
-    if not text[-1].isalnum() or len(text) > 300:
+    if not text[-1].isalnum() or len(text) > _MOST_TITLE:
         return None
     if found := _DOTTED.fullmatch(text):
         return _Entry(index, "dotted", found["title"], _number(found["page"]))
@@ -195,7 +196,7 @@ class _Later:
 
 def _wordings(text: str) -> Iterator[str]:
     """Yield a title's letters and digits, with its number and without."""
-    plain = without_markup(text.strip("#*_ \t"))
+    plain = without_markup(text[:_MOST_TITLE].strip("#*_ \t"))
     whole = "".join(filter(str.isalnum, plain)).casefold()
     if any(map(str.isalpha, whole)):
         yield whole
@@ -210,7 +211,7 @@ def _runs(entries: Sequence[_Entry], rows: Sequence[_Line], later: _Later) -> It
     run: list[_Entry] = []
     titles: set[str] = set()
     for entry in entries:
-        again = next(_wordings(rows[entry.index].text), "") in titles  # the heading that was announced
+        again = next(_wordings(rows[entry.place].text), "") in titles  # the heading that was announced
         if run and (again or not _goes_on(run, entry, rows)):
             yield from _contents(run, rows, later)
             run, titles = [], set()
@@ -222,30 +223,30 @@ def _runs(entries: Sequence[_Entry], rows: Sequence[_Line], later: _Later) -> It
 
 def _goes_on(run: Sequence[_Entry], entry: _Entry, rows: Sequence[_Line]) -> bool:
     before = run[-1]
-    between = rows[before.index + 1 : entry.index]
+    between = rows[before.place + 1 : entry.place]
     if before.kind != entry.kind and "linked" in (before.kind, entry.kind):
         return False
     if entry.kind == "linked":
         return not between
-    if any(row.heading for row in between) and _heading_above(run[0].index, rows) is None:
+    if any(row.heading for row in between) and _heading_above(run[0].place, rows) is None:
         return False  # "October 2026" on the title page is no entry of what the heading announces
     return len(between) <= _MOST_GAP and all(row.end - row.start <= _MOST_GAP_LINE for row in between)
 
 
 def _contents(run: Sequence[_Entry], rows: Sequence[_Line], later: _Later) -> Iterator[Span]:
     """Yield the run's lines with the heading above it, if it is a table of contents."""
-    top = _heading_above(run[0].index, rows)
+    top = _heading_above(run[0].place, rows)
     if run[0].kind == "linked":
         if len(run) >= _LEAST or (top is not None and len(run) > 1):
-            yield (run[0].index if top is None else top), run[-1].index
+            yield (run[0].place if top is None else top), run[-1].place
         return
     dotted = [entry for entry in run if entry.kind == "dotted"]
     own = list(run) if top is not None else run[run.index(dotted[0]) : run.index(dotted[-1]) + 1] if dotted else []
     if len(own) < _LEAST or not _rises(own):
         return
-    again = sum(later.has(entry.title, own[-1].index) for entry in own)
+    again = sum(later.has(entry.title, own[-1].place) for entry in own)
     if again >= _LEAST_AGAIN * len(own) or (top is not None and len(dotted) * 2 >= len(own)):
-        yield (own[0].index if top is None else top), own[-1].index
+        yield (own[0].place if top is None else top), own[-1].place
 
 
 def _rises(entries: Sequence[_Entry]) -> bool:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from context_engine.core.chunking.heading import Heading, marked_headings, text_lines
 from context_engine.core.chunking.labels import extends, label_of
 from context_engine.core.chunking.unmarked import all_headings
+from context_engine.core.text.markup import has_words
 
 __all__ = ["OutlineSection", "headings", "outline", "section_title"]
 
@@ -29,13 +30,14 @@ class OutlineSection(NamedTuple):
 
 
 def outline(text: str) -> list[OutlineSection]:
-    """Return the sections of a text, in order and without a gap.
+    """Return the sections of a text, in order and without a gap; what stands above the first heading and holds no word
+    (an anchor, a rule) belongs to that section.
 
     A heading belongs below the heading whose number its own continues, else below the last one of higher rank.
     """
     found = headings(text)
     first = found[0].start if found else len(text)
-    out = [OutlineSection(0, first, None, (), 0)] if not found or text[:first].strip() else []
+    out = [OutlineSection(0, first, None, (), 0)] if not found or has_words(text[:first]) else []
     above: list[Heading] = []
     for number, heading in enumerate(found):
         above = [*_parents(above, heading), heading]

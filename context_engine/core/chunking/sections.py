@@ -12,6 +12,7 @@ from context_engine.core.chunking.outline import OutlineSection, outline
 from context_engine.core.chunking.pack import fit, pack
 from context_engine.core.chunking.piece import Count, Piece
 from context_engine.core.chunking.spans import Span, atoms, stripped
+from context_engine.core.text.markup import has_words
 
 __all__ = ["section_pieces"]
 
@@ -44,7 +45,7 @@ def section_pieces(
         for start, end in [span] if whole else _cut(text, span, size, overlap, count):
             if start == end:
                 continue
-            bare = end <= section.body
+            bare = not has_words(text[section.body : end])
             pieces.append(Piece(text[start:end], (start, end), section.label, section.path, len(pieces), bare))
     return pieces
 
@@ -100,7 +101,7 @@ def _openings_joined(text: str, sections: list[OutlineSection]) -> list[OutlineS
 
 
 def _bare(text: str, section: OutlineSection) -> bool:
-    return not text[section.body : section.end].strip()
+    return not has_words(text[section.body : section.end])
 
 
 def _below(section: OutlineSection, upper: OutlineSection) -> bool:

@@ -152,12 +152,15 @@ def read_strategies(rows: Mapping[str, Any], *, file: str | None = None) -> dict
     if not isinstance(rows, Mapping):
         raise ConfigError(f"expected a table of strategies, got {rows!r}", file=file, key="chunking_strategies")
     table = dict(DEFAULT_STRATEGIES)
+    problems: list[ConfigError] = []
     for doc_type, row in rows.items():
         base = table.get(doc_type) or PROFILES.get(doc_type) or table["default"]
         try:
             table[doc_type] = _overlaid(base, row)
         except ConfigError as error:
-            raise ConfigError(error.problem, file=file, key=f"chunking_strategies.{doc_type}") from None
+            problems.append(ConfigError(error.problem, file=file, key=f"chunking_strategies.{doc_type}"))
+    if problems:
+        raise ConfigError.together(problems)
     return table
 
 

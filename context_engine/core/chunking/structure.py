@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from context_engine.core.chunking.heading import Heading
 from context_engine.core.chunking.outline import headings
+from context_engine.core.text.markup import has_words
 
 __all__ = ["RECORD", "StructureKind", "TextStructure", "structure_of"]
 
@@ -82,4 +83,5 @@ def structure_of(text: str) -> TextStructure:
 def _lengths(text: str, found: Sequence[Heading]) -> list[int]:
     """Return the characters of the text between each heading and the next."""
     ends = [after.start for _, after in pairwise(found)] + [len(text)]
-    return [len(text[heading.body : end].strip()) for heading, end in zip(found, ends)]
+    bodies = (text[heading.body : end].strip() for heading, end in zip(found, ends))
+    return [len(body) if has_words(body) else 0 for body in bodies]

@@ -10,7 +10,7 @@ from context_engine.core.context.page import Frame, page
 from context_engine.core.context.passage import passage_of
 from context_engine.core.context.render import Form
 from context_engine.core.context.values import Context, OmittedPassage
-from context_engine.core.models import Decision, RankedChunk, SearchResult, Status
+from context_engine.core.models import Decision, NoticeCode, RankedChunk, SearchResult, Status
 from context_engine.core.protocols import TokenCounter
 from context_engine.core.text import content_sha256
 from context_engine.errors import InvalidRequest
@@ -20,6 +20,14 @@ __all__ = ["assemble", "checked_frame", "from_result"]
 UNTRUSTED_SHARE: Final = 0.5
 HEADING: Final = "Context"
 _MOST_NAMES: Final = 5
+_FOR_A_MODEL: Final = (
+    NoticeCode.QUERY_CORRECTED,
+    NoticeCode.PHRASE_NOT_FOUND,
+    NoticeCode.FILTER_LEFT_NOTHING,
+    NoticeCode.DATES_UNKNOWN,
+)
+"""What a model must know of an answer beside its decision; none of these sentences holds words of a document but those
+that stand for misspelt ones."""
 
 
 def from_result(
@@ -46,6 +54,7 @@ def from_result(
         missing=[
             source.title or source.source_id for source in result.sources if source.state in ("failed", "partial")
         ],
+        notes=[notice.message for notice in result.notices if notice.code in _FOR_A_MODEL],
         budget=result.settings.values.context_max_tokens if budget is None else budget,
         counter=counter,
         form=form,
@@ -59,6 +68,7 @@ def assemble(
     decision: Decision = Decision.ANSWERED,
     status: Status = Status.COMPLETE,
     missing: Sequence[str] = (),
+    notes: Sequence[str] = (),
     budget: int,
     counter: TokenCounter,
     form: Form = "markdown",
@@ -76,6 +86,7 @@ def assemble(
     Args:
         chunks: in any order; `rank` decides.
         missing: names of the sources that did not answer, for the note.
+        notes: further sentences on how the answer is to be read.
         budget: tokens, at least 1, of the whole text.
         nonce: 6 to 64 letters, digits, "_" or "-" that no document can guess.
         heading: first line, None for none.
@@ -85,7 +96,9 @@ def assemble(
         InvalidRequest: a budget, share, form or nonce that cannot be used.
     """
     frame = checked_frame(Frame(counter, budget, form, nonce, heading, max_untrusted_share))
-    frame = frame._replace(notes=_notes(decision, status, missing))
+    frame = frame._replace(
+        notes=(*_notes(decision, status, missing), *(f"Note: {' '.join(one.split())}." for one in notes))
+    )
     if decision is Decision.OUT_OF_SCOPE:
         return page(
             (), frame, [OmittedPassage(one.source_id, one.chunk_id, one.rank, "out_of_scope") for one in chunks]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import starmap
 from typing import Final, NamedTuple
 
+from context_engine.core.context.attribution import attributions, sections, title
 from context_engine.core.context.choose import ChosenPassages, choose
+from context_engine.core.context.line import one_line
 from context_engine.core.context.merge import JoinedPassage
 from context_engine.core.context.passage import Passage
-from context_engine.core.context.render import Form, attribution, one_line, render, sections, separator, title, url
+from context_engine.core.context.render import Form, render, separator
 from context_engine.core.context.values import Citation, Context, ContextBlock, OmittedPassage
 from context_engine.core.protocols import TokenCounter
 
@@ -43,13 +47,14 @@ def page(passages: Sequence[Passage], frame: Frame, left_out: Sequence[OmittedPa
     """
     selection = _selected(passages, frame)
     blocks = selection.blocks
+    named = attributions(blocks, frame.nonce)
     text = _text(blocks, frame) if blocks else _without_blocks(frame, found=bool(passages))
     return Context(
         text=text,
         tokens=frame.counter.count(text),
         budget=frame.budget,
-        blocks=tuple(_block(block, place, frame) for place, block in enumerate(blocks, start=1)),
-        citations=tuple(_citation(block, place, frame) for place, block in enumerate(blocks, start=1)),
+        blocks=tuple(starmap(partial(_block, frame), _placed(blocks, named))),
+        citations=tuple(starmap(partial(_citation, frame), _placed(blocks, named))),
         left_out=tuple(sorted([*left_out, *selection.left_out], key=lambda one: one.rank)),
         notes=frame.notes,
         form=frame.form,
@@ -59,17 +64,18 @@ def page(passages: Sequence[Passage], frame: Frame, left_out: Sequence[OmittedPa
 
 def _selected(passages: Sequence[Passage], frame: Frame) -> ChosenPassages:
     """Return what fits: blocks are priced one by one, then the whole is counted and the last ones are taken back."""
-    count, label = frame.counter.count, _label(len(passages))
+    tokens, last = frame.counter.count, len(passages)
 
     def price(block: JoinedPassage) -> int:
-        return count(separator(frame.form) + render(block, label, frame.form, frame.nonce))
+        heading = _heading(last, attributions([block], frame.nonce)[0])
+        return tokens(separator(frame.form) + render(block, heading, frame.form, frame.nonce))
 
-    room = frame.budget - count(_head(len(passages), frame))
+    room = frame.budget - tokens(_head(len(passages), frame))
     selection = choose(passages, price, room=room, untrusted_room=frame.untrusted_room)
     while blocks := selection.blocks:
         if _untrusted_tokens(blocks, frame) > frame.untrusted_room:
             selection.take_back(only_untrusted=True)
-        elif count(_text(blocks, frame)) > frame.budget:
+        elif tokens(_text(blocks, frame)) > frame.budget:
             selection.take_back()
         else:
             break
@@ -77,12 +83,21 @@ def _selected(passages: Sequence[Passage], frame: Frame) -> ChosenPassages:
 
 
 def _untrusted_tokens(blocks: Sequence[JoinedPassage], frame: Frame) -> int:
-    placed = enumerate(blocks, start=1)
-    return sum(_block(block, place, frame).tokens for place, block in placed if not block.best.trusted)
+    placed = _placed(blocks, attributions(blocks, frame.nonce))
+    return sum(_block(frame, *one).tokens for one in placed if not one[1].best.trusted)
+
+
+def _placed(blocks: Sequence[JoinedPassage], named: Sequence[str]) -> Iterator[tuple[int, JoinedPassage, str]]:
+    """Yield each block with its place, 1-based, and what it is cited as."""
+    yield from zip(range(1, len(blocks) + 1), blocks, named)
 
 
 def _label(place: int) -> str:
     return f"[{place}]"
+
+
+def _heading(place: int, attribution: str) -> str:
+    return f"{_label(place)} {attribution}"
 
 
 def _head(count: int, frame: Frame) -> str:
@@ -92,7 +107,8 @@ def _head(count: int, frame: Frame) -> str:
 
 
 def _text(blocks: Sequence[JoinedPassage], frame: Frame) -> str:
-    rendered = [render(block, _label(place), frame.form, frame.nonce) for place, block in enumerate(blocks, start=1)]
+    placed = _placed(blocks, attributions(blocks, frame.nonce))
+    rendered = [render(block, _heading(place, name), frame.form, frame.nonce) for place, block, name in placed]
     return f"{_head(len(blocks), frame)}\n\n{separator(frame.form).join(rendered)}"
 
 
@@ -105,16 +121,16 @@ def _without_blocks(frame: Frame, *, found: bool) -> str:
     return ""
 
 
-def _block(block: JoinedPassage, place: int, frame: Frame) -> ContextBlock:
-    best, label = block.best, _label(place)
+def _block(frame: Frame, place: int, block: JoinedPassage, attribution: str) -> ContextBlock:
+    best = block.best
     return ContextBlock(
-        label=label,
+        label=_label(place),
         rank=best.rank,
         source_id=best.source_id,
         chunk_ids=tuple(part.chunk_id for part in block.parts),
         text=block.text,
         span=(block.start, block.start + len(block.text)) if block.parts[0].chunk.span else None,
-        tokens=frame.counter.count(render(block, label, frame.form, frame.nonce)),
+        tokens=frame.counter.count(render(block, _heading(place, attribution), frame.form, frame.nonce)),
         trusted=best.trusted,
         truncated=block.truncated,
         relevance=best.relevance,
@@ -122,8 +138,8 @@ def _block(block: JoinedPassage, place: int, frame: Frame) -> ContextBlock:
     )
 
 
-def _citation(block: JoinedPassage, place: int, frame: Frame) -> Citation:
-    best, where, address = block.best, sections(block), url(block.best)
+def _citation(frame: Frame, place: int, block: JoinedPassage, attribution: str) -> Citation:
+    best, where = block.best, sections(block)
     return Citation(
         label=_label(place),
         source_id=best.source_id,
@@ -132,8 +148,10 @@ def _citation(block: JoinedPassage, place: int, frame: Frame) -> Citation:
         document_version=best.chunk.document_version,
         title=one_line(title(best), frame.nonce),
         section=None if where is None else one_line(where, frame.nonce),
-        attribution=attribution(block, frame.nonce),
-        url=None if address is None else one_line(address, frame.nonce),
+        attribution=attribution,
+        path=best.chunk.path,
+        page=best.chunk.page,
+        url=best.url,
         authority_tier=best.tier,
         source_type=None if best.source_type is None else str(best.source_type),
     )

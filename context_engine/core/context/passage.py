@@ -9,15 +9,17 @@ from context_engine.core.models import (
     TIER_OF,
     Chunk,
     Classification,
+    Confidence,
     Key,
     RankedChunk,
     SourceType,
     TrustClass,
     default_trust,
+    link_of,
 )
 from context_engine.core.models.chunk_dict import chunk_from_dict
 
-__all__ = ["Passage", "passage_from_dict", "passage_of"]
+__all__ = ["Passage", "own_field", "passage_from_dict", "passage_of"]
 
 
 class Passage(NamedTuple):
@@ -25,7 +27,8 @@ class Passage(NamedTuple):
 
     Attributes:
         trusted: False puts the text inside a fence; unknown origin is not trusted.
-        relevance: [0, 1] or None. final: what it was ranked by, or None.
+        confidence: strong, fair, weak or None. relevance: [0, 1] or None. final: what it was ranked by, or None.
+        url: the address of its place, None where it has none.
         also_in: the duplicates that were merged into it, in words ("ORM-SOP-002 §9.1").
         truncated: its text was cut to fit.
     """
@@ -44,6 +47,8 @@ class Passage(NamedTuple):
     basis: str | None
     flags: tuple[str, ...]
     also_in: tuple[str, ...]
+    url: str | None = None
+    confidence: Confidence | None = None
     truncated: bool = False
 
     @property
@@ -76,6 +81,8 @@ def passage_of(ranked: RankedChunk) -> Passage:
         basis=None if basis is None else str(basis),
         flags=ranked.flags,
         also_in=tuple(_also_in(member._asdict()) for member in ranked.also_in),
+        url=ranked.url,
+        confidence=ranked.confidence,
     )
 
 
@@ -115,7 +122,19 @@ def passage_from_dict(given: Mapping[str, Any], rank: int) -> Passage:
         basis=_text(extra.get("fetched_at_basis")),
         flags=tuple(str(flag) for flag in extra.get("flags") or ()),
         also_in=tuple(_also_in(member) for member in members if isinstance(member, Mapping)),
+        url=link_of(chunk, None),
+        confidence=next((word for word in Confidence if word == given.get("confidence")), None),
     )
+
+
+def own_field(chunk: Chunk, *names: str) -> Any:
+    """Return the first of these fields that has a value, in the chunk's metadata, then beside it."""
+    for name in names:
+        for place in (chunk.metadata, chunk.extra):
+            value = place.get(name) if isinstance(place, Mapping) else None
+            if value not in (None, "", [], ()):
+                return value
+    return None
 
 
 def _also_in(member: Mapping[str, Any]) -> str:

@@ -42,8 +42,10 @@ class Citation:
     """What a label stands for.
 
     Attributes:
-        attribution: as in the text: "[Source: <title>, Section <section>]".
-        url: the document's address, as it stands in its metadata.
+        attribution: as in the text: "[Source: <title>, Section <section>, page <page>]"; no two are alike.
+        path: the document's file, relative to the folder it was ingested from.
+        page: the passage begins on, 1-based.
+        url: the address of the passage's place, by the source's template or the document's own.
     """
 
     label: str
@@ -54,6 +56,8 @@ class Citation:
     title: str
     section: str | None
     attribution: str
+    path: str | None
+    page: int | None
     url: str | None
     authority_tier: int | None
     source_type: str | None

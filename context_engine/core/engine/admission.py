@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from itertools import islice
@@ -25,12 +26,16 @@ from context_engine.core.models import (
     FetchedAtBasis,
     Notice,
     NoticeCode,
+    ScopeCalibration,
     Score,
     ScoreKind,
     SourceAnswer,
     SourceType,
+    TermStatistics,
     TrustClass,
+    UnknownWord,
     about,
+    is_valid_text,
     usable_score,
 )
 from context_engine.errors import SourceError, SourceProtocolError
@@ -38,6 +43,10 @@ from context_engine.errors import SourceError, SourceProtocolError
 __all__ = ["ValidatedAnswer", "valid_chunk", "validate_answer"]
 
 _MOST_NOTICES: Final = 200
+_MOST_TERMS: Final = 4_096
+"""Most terms that a source counts: more than any question and its expansions have."""
+_MOST_LISTED: Final = 1000
+_MOST_LETTERS: Final = 300
 _MOST_WHOLE: Final = 2**1023
 """A larger number is not valid JSON, and Python refuses to write it."""
 
@@ -50,7 +59,7 @@ class ValidatedAnswer(NamedTuple):
         rejected: what was refused: not a chunk, or without text.
         retrieved_at: when the source says it answered, aware; None where it does not say.
         failures: what parts of the source could not get.
-        by_keywords: as in `SourceAnswer`.
+        by_keywords, statistics, calibration, unknown_words, filter_fields: as in `SourceAnswer`.
     """
 
     chunks: tuple[Chunk, ...]
@@ -60,6 +69,10 @@ class ValidatedAnswer(NamedTuple):
     retrieved_at: datetime | None = None
     failures: tuple[SourceError, ...] = ()
     by_keywords: bool = False
+    statistics: TermStatistics | None = None
+    unknown_words: tuple[UnknownWord, ...] | None = None
+    filter_fields: tuple[str, ...] | None = None
+    calibration: ScopeCalibration | None = None
 
 
 def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnswer:
@@ -101,6 +114,10 @@ def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnsw
         detail = {"field": "retrieved_at", "value": value}
         notices.append(Notice(NoticeCode.FIELD_UNUSABLE, source_id, message, detail))
         retrieved_at = None
+    statistics = _statistics(answer, source_id, notices)
+    unknown_words = _usable(answer, "unknown_words", _is_unknown_word, notices)
+    filter_fields = _usable(answer, "filter_fields", _is_short_text, notices)
+    calibration = _calibration(answer, source_id, notices)
     cut = answer.cut + max(len(chunks) - top_k, 0)
     further = len(notices) - _MOST_NOTICES
     if further > 0:
@@ -108,7 +125,19 @@ def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnsw
         notices[_MOST_NOTICES:] = [Notice(NoticeCode.NOTICES_LEFT_OUT, source_id, message, {"count": further})]
     failures = _failures(answer, source_id)
     known = about(source_id, notices)
-    return ValidatedAnswer(tuple(kept), cut, rejected, known, retrieved_at, failures, answer.by_keywords is True)
+    return ValidatedAnswer(
+        tuple(kept),
+        cut=cut,
+        rejected=rejected,
+        notices=known,
+        retrieved_at=retrieved_at,
+        failures=failures,
+        by_keywords=answer.by_keywords is True,
+        statistics=statistics,
+        calibration=calibration,
+        unknown_words=unknown_words,
+        filter_fields=filter_fields,
+    )
 
 
 def valid_chunk(chunk: Chunk, notices: list[Notice]) -> Chunk:
@@ -121,6 +150,53 @@ def valid_chunk(chunk: Chunk, notices: list[Notice]) -> Chunk:
     return sanitized_chunk(_with_valid_scores(_with_valid_fields(chunk, notices), notices), notices)
 
 
+def _statistics(answer: SourceAnswer, source_id: str, notices: list[Notice]) -> TermStatistics | None:
+    """Return the term statistics of an answer; what cannot be used counts as not known, and a notice says so."""
+    statistics: Any = answer.statistics
+    if statistics is None:
+        return None
+    if _are_statistics(statistics):
+        return replace(statistics, document_frequency=dict(statistics.document_frequency))
+    notices.append(_unusable("statistics", statistics, source_id))
+    return None
+
+
+def _calibration(answer: SourceAnswer, source_id: str, notices: list[Notice]) -> ScopeCalibration | None:
+    """Return the calibration of an answer; one that cannot be used counts as not known, and a notice says so."""
+    found: Any = answer.calibration
+    if found is None or (
+        isinstance(found, ScopeCalibration) and _is_share(found.threshold) and _is_share(found.strong)
+    ):
+        return found
+    notices.append(_unusable("calibration", found, source_id))
+    return None
+
+
+def _unusable(field: str, value: Any, source_id: str) -> Notice:
+    said = excerpt(value)
+    message = f"{field} {said} cannot be used: it counts as not known"
+    return Notice(NoticeCode.FIELD_UNUSABLE, source_id, message, {"field": field, "value": said})
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, float) and 0.0 <= value <= 1.0
+
+
+def _are_statistics(value: Any) -> bool:
+    return (
+        isinstance(value, TermStatistics)
+        and bool(value.collection)
+        and is_valid_scorer(value.collection)
+        and _is_count(value.chunks)
+        and isinstance(value.document_frequency, Mapping)
+        and len(value.document_frequency) <= _MOST_TERMS
+        and all(
+            _is_text(term) and _is_count(count) and count <= value.chunks
+            for term, count in value.document_frequency.items()
+        )
+    )
+
+
 def _failures(answer: SourceAnswer, source_id: str) -> tuple[SourceError, ...]:
     for error in answer.failures:
         if not isinstance(error, SourceError):
@@ -129,6 +205,27 @@ def _failures(answer: SourceAnswer, source_id: str) -> tuple[SourceError, ...]:
         error.source_id = error.source_id or source_id
         sanitized_error(error)
     return tuple(answer.failures)
+
+
+def _usable(
+    answer: SourceAnswer, field: str, is_usable: Callable[[Any], bool], notices: list[Notice]
+) -> tuple[Any, ...] | None:
+    """Return a tuple of the answer, None where it, or something in it, is not what it should be."""
+    value: Any = getattr(answer, field)
+    if value is None or (isinstance(value, tuple | list) and all(map(is_usable, value))):
+        return None if value is None else tuple(value[:_MOST_LISTED])
+    detail = {"field": field, "value": excerpt(value)}
+    message = f"{field} {detail['value']} is not what it should be and counts as not known"
+    notices.append(Notice(NoticeCode.FIELD_UNUSABLE, "", message, detail))
+    return None
+
+
+def _is_unknown_word(value: Any) -> bool:
+    return isinstance(value, UnknownWord) and all(map(_is_short_text, value))
+
+
+def _is_short_text(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= _MOST_LETTERS and is_valid_text(value)
 
 
 def _is_chunk(value: Any) -> bool:

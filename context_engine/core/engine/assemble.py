@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from context_engine.core.engine.decision import MissingEvidence, conclude
+from context_engine.core.engine.query_notices import about_query
 from context_engine.core.engine.retriever import Recalled
 from context_engine.core.engine.search_plan import SearchPlan
 from context_engine.core.engine.stage_two_output import StageTwoOutput
@@ -24,7 +25,7 @@ def assemble(plan: SearchPlan, recalled: Recalled, output: StageTwoOutput) -> Se
     request, statuses = plan.request, recalled.statuses
     conclusion = conclude(request, recalled, output)
     notices = _notices(statuses, output, conclusion.missing)
-    notices += tuple(_about_narrowing(plan, output))
+    notices += tuple(about_query(plan, recalled.answers, output))
     if conclusion.by_keywords and conclusion.decision is Decision.NO_MATCH:
         notices += (Notice(NoticeCode.KEYWORDS_ONLY, "", _KEYWORDS_ALONE),)
     return SearchResult(
@@ -39,7 +40,7 @@ def assemble(plan: SearchPlan, recalled: Recalled, output: StageTwoOutput) -> Se
         sources=statuses,
         stages=(_recall_trace(recalled, len(output.fates)), *output.stages),
         settings=plan.effective,
-        notices=(*(plan.prepared.notices if plan.prepared else ()), *notices),
+        notices=(*(plan.prepared.notices if plan.prepared else ()), *notices, *plan.notices),
         search_id=plan.search_id,
         request_id=request.request_id,
         caller=request.caller,
@@ -51,6 +52,7 @@ def assemble(plan: SearchPlan, recalled: Recalled, output: StageTwoOutput) -> Se
         specs=plan.specs,
         raw=recalled.answers,
         rerank_scores=output.rerank_scores,
+        scope=output.scope,
     )
 
 
@@ -69,19 +71,6 @@ def _notices(statuses: Sequence[SourceStatus], output: StageTwoOutput, missing: 
         message = f"required source {source!r} gave nothing that is returned"
         found.append(Notice(NoticeCode.REQUIRED_SOURCE_MISSING, source, message))
     return distinct(found)
-
-
-def _about_narrowing(plan: SearchPlan, output: StageTwoOutput) -> Iterator[Notice]:
-    """What a reader must know of an answer that was narrowed: it may be empty, or hold what carries no dates."""
-    request = plan.request
-    if request.filters is not None and not output.scope_tested:
-        message = "no candidate passed the filter: check the names of its fields and its values"
-        yield Notice(NoticeCode.FILTER_LEFT_NOTHING, "filters", message)
-    undated = sum("effective_unknown" in chunk.flags for chunk in output.chunks)
-    if request.as_of is not None and undated:
-        message = f"{undated} of the chunks carry no dates: whether they were in force on {request.as_of} is not known"
-        detail = {"count": undated, "as_of": request.as_of.isoformat()}
-        yield Notice(NoticeCode.DATES_UNKNOWN, "as_of", message, detail)
 
 
 def _of_search(status: SourceStatus, notice: Notice) -> Notice:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 from zoneinfo import ZoneInfo
@@ -24,6 +24,7 @@ from context_engine.core.models import (
     Registry,
     SearchRequest,
     SearchResult,
+    SourceStatus,
     Status,
 )
 from context_engine.core.protocols import Clock, IdSource, QueryRefiner, Recorder, Reranker
@@ -95,7 +96,8 @@ class Engine:
             UnknownDomain: the domain is not registered.
             InvalidRequest: a source or option that does not exist, or a threshold no source can be tested on.
             ConfigError: the domain's configuration cannot be used.
-            AllSourcesFailed: no source answered; carries the result with every status.
+            AllSourcesFailed: no source answered; carries the result with every status. Its cause is the first source's
+                error, and the cause of that is what the adapter raised.
             EvidenceIncomplete: `strict`, and required evidence is missing.
         """
         if not isinstance(request, SearchRequest):
@@ -105,7 +107,7 @@ class Engine:
         effective = self._resolve(domain, request)
         sources = self._pool.sources(domain, effective.values, request)
         plan = self._plan(request, domain, effective, sources)
-        result = self._pipeline(plan, sources, started).run(plan)
+        result = self._pipeline(plan, domain, sources, started).run(plan)
         self._report(result)
         return _answered(result)
 
@@ -121,9 +123,12 @@ class Engine:
             clock=ClockReading.at(now, ZoneInfo(domain.timezone), request.as_of),
             search_id=self._ids.new(now),
             prepared=prepared_query(request.query, domain.glossary, effective.values, self._timed_refiner),
+            notices=self.registry.notices,
         )
 
-    def _pipeline(self, plan: SearchPlan, sources: list[OpenedSource], started: float) -> SearchPipeline:
+    def _pipeline(
+        self, plan: SearchPlan, domain: DomainSpec, sources: list[OpenedSource], started: float
+    ) -> SearchPipeline:
         """Return the pipeline over live sources and the live reranker, all of it due at the search's deadline."""
         clock, settings = self._clock, plan.settings
         due = started + settings.deadline_s
@@ -131,7 +136,13 @@ class Engine:
         seconds = settings.deadline_s if self._timed_refiner is None else due - clock.monotonic()
         calls = SourceCalls(sources, clock, started=started, due=due, seconds=seconds)
         step = rerank_step(self._timed_reranker, settings, lambda: due - clock.monotonic())
-        return SearchPipeline(calls, step, clock.monotonic, self._texts.analysed)
+        return SearchPipeline(
+            calls,
+            step,
+            clock.monotonic,
+            self._texts.analysed,
+            prepare=lambda query: prepared_query(query, domain.glossary, settings, None),
+        )
 
     def _report(self, result: SearchResult) -> None:
         """Log the funnel in one line and hand the result to the recorder."""
@@ -140,7 +151,7 @@ class Engine:
         logger.info(
             "RAG pipeline request_id=%s initial_k=%d filtered_k=%d final_k=%d threshold=%.3f fallback=%s reranker=%s "
             "scores_range=[%.3f,%.3f] search_id=%s domain=%s status=%s decision=%s",
-            result.request_id, len(result.fates), left.get("scope", 0), len(result.chunks),
+            result.request_id, len(result.fates), left.get("relevance", 0), len(result.chunks),
             result.settings.values.min_relevance_score,
             any("below_threshold" in chunk.flags for chunk in result.chunks),
             self._reranker.name if self._reranker and result.settings.values.reranking_enabled else "noop",
@@ -160,12 +171,12 @@ class Engine:
 def _answered(result: SearchResult) -> SearchResult:
     """Return the result unless no source answered, or `strict` evidence is missing."""
     if result.status is Status.FAILED:
-        reasons = "; ".join(str(status.error["message"]) for status in result.sources if status.error)
+        reasons = "; ".join(map(_reason, result.failed_alike))
         raise AllSourcesFailed(
             f"search {result.search_id}: no source of domain {result.domain!r} answered: {reasons}",
             result=result,
             statuses=result.sources,
-        )
+        ) from next((status.failure for status in result.sources if status.failure is not None), None)
     if result.decision is Decision.INCOMPLETE and result.request is not None and result.request.strict:
         known = [str(status.error["message"]) for status in result.sources if status.error]
         raise EvidenceIncomplete(
@@ -174,3 +185,10 @@ def _answered(result: SearchResult) -> SearchResult:
             statuses=result.sources,
         )
     return result
+
+
+def _reason(sources: Sequence[SourceStatus]) -> str:
+    """Return why some sources failed, which failed in the same way."""
+    if len(sources) == 1 and sources[0].error is not None:
+        return str(sources[0].error["message"])
+    return f"sources {', '.join(repr(one.source_id) for one in sources)}: {sources[0].problem}"

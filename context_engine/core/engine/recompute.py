@@ -58,6 +58,7 @@ def _recorded_plan(result: SearchResult) -> SearchPlan:
         prepared=result.prepared,
         clock=ClockReading(result.now, result.as_of, result.today),
         search_id=result.search_id,
+        notices=tuple(one for one in result.notices if one.code is NoticeCode.MANIFEST_UNUSABLE),
     )
 
 

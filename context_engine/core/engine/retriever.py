@@ -64,6 +64,15 @@ class Retriever(Protocol):
         """
         ...
 
+    def recall_again(self, plan: SearchPlan, first: Recalled) -> Recalled | None:
+        """Return what every source answers to another wording; None where no time is left, or no source is called.
+
+        Args:
+            plan: with the other wording.
+            first: what they answered to the first.
+        """
+        ...
+
 
 class FixedAnswers:
     """Answers that are at hand, recorded or retrieved elsewhere: no source is called."""
@@ -77,4 +86,8 @@ class FixedAnswers:
 
     def recall_more(self, plan: SearchPlan, first: Recalled, refill: RefillRequest) -> Recalled | None:
         """Return None: there are no more."""
+        return None
+
+    def recall_again(self, plan: SearchPlan, first: Recalled) -> Recalled | None:
+        """Return None: no source is called."""
         return None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, tzinfo
 from typing import NamedTuple
 
-from context_engine.core.models import EffectiveSettings, PreparedQuery, SearchRequest, Settings, SourceSpec
+from context_engine.core.models import EffectiveSettings, Notice, PreparedQuery, SearchRequest, Settings, SourceSpec
 
 __all__ = ["ClockReading", "SearchPlan"]
 
@@ -47,6 +47,7 @@ class SearchPlan:
         effective: the settings with their origins.
         prepared: how the query was understood; None where nothing was made of it.
         clock: the time of the search.
+        notices: what the reader of any answer should know of the registry.
     """
 
     request: SearchRequest
@@ -55,6 +56,12 @@ class SearchPlan:
     prepared: PreparedQuery | None
     clock: ClockReading
     search_id: str
+    notices: tuple[Notice, ...] = ()
+
+    @property
+    def query(self) -> str:
+        """The words that rank: the user's own, corrected where nothing was found for them."""
+        return self.prepared.text if self.prepared is not None and self.prepared.corrected else self.request.query
 
     @property
     def settings(self) -> Settings:

@@ -9,7 +9,7 @@ from context_engine.core.engine.candidate_table import CandidateTable
 from context_engine.core.engine.exact_match import exact_matches_first
 from context_engine.core.engine.search_plan import SearchPlan
 from context_engine.core.engine.tagging import ranked_chunk
-from context_engine.core.models import TIERS, RankedChunk, Settings, Swap
+from context_engine.core.models import TIERS, RankedChunk, ScopeThreshold, Settings, Swap
 from context_engine.core.ranking.authority import final_scores
 from context_engine.core.ranking.diversity import Choice, Passed, choose
 from context_engine.core.ranking.select import Contenders, order, swaps
@@ -25,7 +25,7 @@ class RankedList(NamedTuple):
     swap_count: int
 
 
-def select(table: CandidateTable, rows: Sequence[int], plan: SearchPlan) -> RankedList:
+def select(table: CandidateTable, rows: Sequence[int], plan: SearchPlan, scope: ScopeThreshold) -> RankedList:
     """Return the best of the rows; every row has its fate then."""
     rows, settings = sorted(rows), plan.settings
     tiers = [table.tiers[row] for row in rows]
@@ -45,7 +45,7 @@ def select(table: CandidateTable, rows: Sequence[int], plan: SearchPlan) -> Rank
     for rank, place in enumerate(chosen, start=1):
         index = ranked[place]
         selected = table.selected(rows[index], boost[index], finals[index])
-        chunks.append(ranked_chunk(selected, rank, plan, table.notices))
+        chunks.append(ranked_chunk(selected, rank, plan, scope, table.notices))
     _drop_passed_over(table, [rows[index] for index in ranked], set(chosen), passed, settings.stage2_top_k)
     return RankedList(tuple(chunks), tuple(turned), count)
 

@@ -54,6 +54,18 @@ class SourceCalls:
         )
         return Recalled(outcomes, first.elapsed_ms + self._ms_since(begun))
 
+    def recall_again(self, plan: SearchPlan, first: Recalled) -> Recalled | None:
+        """Call every source with another wording, in the time that is left; None where none is."""
+        begun = self._clock.monotonic()
+        if begun >= self._due:
+            return None
+        replies = self._replies(plan, self._sources, plan.settings.stage1_top_k, self._due - begun)
+        outcomes = tuple(
+            _with_time_of(source_outcome(spec, reply), outcome)
+            for (spec, _), reply, outcome in zip(self._sources, replies, first.outcomes)
+        )
+        return Recalled(outcomes, first.elapsed_ms + self._ms_since(begun))
+
     def _replies(
         self, plan: SearchPlan, sources: Sequence[OpenedSource], top_k: int, seconds: float
     ) -> list[SourceReply]:
@@ -97,11 +109,17 @@ def _query(plan: SearchPlan, spec: SourceSpec, text: str, words: str, top_k: int
 
 def _refilled(spec: SourceSpec, first: SourceOutcome, second: SourceReply) -> SourceOutcome:
     """The second outcome, with the time of both calls; where the source failed, the first with a notice of that."""
-    outcome = source_outcome(spec, second)
-    elapsed_ms = round(first.status.elapsed_ms + second.elapsed_ms, 3)
+    outcome = _with_time_of(source_outcome(spec, second), first)
     if not second.failures:
-        return outcome._replace(status=replace(outcome.status, elapsed_ms=elapsed_ms))
+        return outcome
     problem = "; ".join(map(str, second.failures))
     message = f"asked for more candidates, it failed: {problem}"
     notice = Notice(NoticeCode.REFILL_FAILED, spec.id, message, {"problem": problem})
-    return first._replace(status=replace(first.status, notices=(*first.status.notices, notice), elapsed_ms=elapsed_ms))
+    notices = (*first.status.notices, notice)
+    return first._replace(status=replace(first.status, notices=notices, elapsed_ms=outcome.status.elapsed_ms))
+
+
+def _with_time_of(outcome: SourceOutcome, first: SourceOutcome) -> SourceOutcome:
+    """Return a second outcome with the time of both calls."""
+    elapsed_ms = round(first.status.elapsed_ms + outcome.status.elapsed_ms, 3)
+    return outcome._replace(status=replace(outcome.status, elapsed_ms=elapsed_ms))

@@ -26,6 +26,10 @@ def _answer(spec: SourceSpec, reply: SourceReply) -> RawAnswer | None:
         chunks=reply.answer.chunks,
         retrieved_at=reply.retrieved_at,
         by_keywords=reply.answer.by_keywords,
+        statistics=reply.answer.statistics,
+        unknown_words=reply.answer.unknown_words,
+        filter_fields=reply.answer.filter_fields,
+        calibration=reply.answer.calibration,
     )
 
 
@@ -44,6 +48,7 @@ def _status(spec: SourceSpec, reply: SourceReply) -> SourceStatus:
         elapsed_ms=round(reply.elapsed_ms, 3),
         error=_error(failures),
         problem="; ".join(dict.fromkeys(failure.problem for failure in failures)),
+        failure=failures[0] if failures else None,
         notices=answer.notices if answer else (),
     )
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from context_engine.core.concurrency.forking import Lock
+from context_engine.core.engine.limits import how_to_get
 from context_engine.core.engine.recall import SourceBulkhead, as_source_error
 from context_engine.core.models import DomainSpec, ScoreKind, SearchRequest, Settings, SourceSpec
 from context_engine.core.protocols import Clock, Source
@@ -43,10 +44,13 @@ class SourcePool:
         Raises:
             ConfigError: the configuration of a source cannot be used.
             ContextEngineError: the pool is closed.
-            InvalidRequest: a source that the domain does not have, or a threshold that no source can be tested on.
+            InvalidRequest: a source that the domain does not have, or a threshold of the call that no source can be
+                tested on.
         """
         sources = [(spec, self._source(domain, spec)) for spec in _chosen(domain, settings, request)]
-        _check_threshold([source for _, source in sources if isinstance(source, SourceBulkhead)], settings)
+        in_call = "similarity_threshold" in request.overrides
+        opened = [source for _, source in sources if isinstance(source, SourceBulkhead)]
+        _check_threshold(opened, settings, in_call=in_call)
         return sources
 
     def close(self) -> None:
@@ -95,16 +99,22 @@ def _chosen(domain: DomainSpec, settings: Settings, request: SearchRequest) -> t
     return tuple(source for source in domain.sources if source.id in settings.sources)
 
 
-def _check_threshold(opened: Sequence[SourceBulkhead], settings: Settings) -> None:
-    """Refuse a threshold that no source (or, strictly, that some source) can be tested on."""
+def _check_threshold(opened: Sequence[SourceBulkhead], settings: Settings, *, in_call: bool) -> None:
+    """Refuse a threshold that no source (or, strictly, that some source) can be tested on.
+
+    Unless strictly, one that is not of the call but of a persona, a domain or a file is not refused: the candidates
+    pass, marked, and a notice says what is missing.
+    """
     if settings.similarity_threshold is None or not opened:
         return
     kind = ScoreKind(settings.similarity_kind)
     without = [source.source_id for source in opened if kind not in source.source.score_kinds]
-    if len(without) == len(opened) or (without and settings.strict_thresholds):
+    if without and (settings.strict_thresholds or (in_call and len(without) == len(opened))):
+        given = sorted({str(one) for source in opened for one in source.source.score_kinds})
+        kinds = f" (they give {', '.join(given)})" if given else ""
         raise InvalidRequest(
-            f"similarity_threshold is a {kind} threshold, and source(s) {', '.join(without)} give no {kind} score: "
-            "set similarity_kind to a kind they give, or leave the threshold out and use min_relevance_score"
+            f"similarity_threshold is a {kind} threshold, and source(s) {', '.join(without)} give no {kind} score"
+            f"{kinds}: {how_to_get(kind, settings)}, or leave the threshold out and use min_relevance_score"
         )
 
 

@@ -1,7 +1,8 @@
 """Stage 2 in reading order: from the sources' answers to a ranked, tagged, accounted-for answer.
 
-identity -> filter re-check -> as-of, supersession, refused expiry -> relevance -> dedup -> thresholds and scope ->
-rerank -> authority -> select -> tag. Every removal is a fate. Pure: the same inputs give the same bytes.
+identity -> filter re-check -> as-of, supersession, refused expiry -> measure -> dedup -> threshold -> scope ->
+relevance -> rerank -> authority -> select -> tag. Every removal is a fate, under the name its stage has in the trace.
+Pure: the same inputs give the same bytes.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sized
 
 from context_engine.core.engine.candidate_table import CandidateTable
+from context_engine.core.engine.limits import Limits, decide_limits, how_to_get
 from context_engine.core.engine.selection import select
 from context_engine.core.engine.stage_two_input import RerankStep, StageTwoInput
 from context_engine.core.engine.stage_two_output import StageTwoOutput
@@ -21,7 +23,8 @@ from context_engine.core.ranking.copies import best_of_lower_copies
 from context_engine.core.ranking.dedup import deduplicate
 from context_engine.core.ranking.relevance import measure
 from context_engine.core.ranking.rerank import below_reranked, best_of, blended
-from context_engine.errors import RerankerError
+from context_engine.core.ranking.scope import scope_threshold
+from context_engine.errors import InvalidRequest, RerankerError
 
 __all__ = ["rank"]
 
@@ -55,10 +58,13 @@ class _StageTwo:
     ) -> None:
         self.plan, self.settings = inputs.plan, inputs.plan.settings
         self.rerank, self.timer = rerank, timer
-        self.table = CandidateTable(inputs.by_source(), analyse)
+        answers = inputs.by_source()
+        self.table = CandidateTable(answers, analyse)
+        self.statistics = {spec.id: answer.statistics for spec, answer in answers if answer.statistics is not None}
         self.stages: list[StageTrace] = []
         self.rerank_failed: str | None = None
-        self.scope_tested, self.in_scope = 0, True
+        self.scope = scope_threshold(self.settings, [answer.calibration for answer in inputs.answers])
+        self.scope_tested, self.limits = 0, Limits()
 
     def run(self) -> StageTwoOutput:
         """Run all steps."""
@@ -67,10 +73,11 @@ class _StageTwo:
             ("filter", self.matching_filters),
             ("as_of", self.in_force),
             ("expiry", self.not_expired),
-            ("relevance", self.with_relevance),
+            ("measure", self.with_relevance),
             ("dedup", self.deduplicated),
             ("threshold", self.above_threshold),
-            ("scope", self.relevant_enough),
+            ("scope", self.within_scope),
+            ("relevance", self.relevant_enough),
             ("rerank", self.reranked),
         )
         for name, step in steps:
@@ -79,7 +86,7 @@ class _StageTwo:
             self._trace(name, rows, left, started)
             rows = left
         started = self.timer()
-        selection = select(self.table, rows, self.plan)
+        selection = select(self.table, rows, self.plan, self.scope)
         self._trace("select", rows, selection.chunks, started)
         return StageTwoOutput(
             chunks=selection.chunks,
@@ -89,7 +96,8 @@ class _StageTwo:
             stages=tuple(self.stages),
             notices=distinct(self.table.notices),
             scope_tested=self.scope_tested,
-            in_scope=self.in_scope,
+            in_scope=self.limits.in_scope,
+            scope=self.scope,
             rerank_scores=self.table.rerank_scores,
             rerank_failed=self.rerank_failed,
         )
@@ -159,9 +167,9 @@ class _StageTwo:
         """Relevance and absolute signal over what is left, by the wording of the question that suits each best."""
         table, prepared = self.table, self.plan.prepared
         candidates = [table.candidates[row] for row in rows]
-        query = prepared.words if prepared and prepared.words else self.plan.request.query
+        query = prepared.words if prepared and prepared.words else self.plan.query
         for wording in (query, *(variants(prepared) if prepared else ())):
-            measured = measure(wording, candidates)
+            measured = measure(wording, candidates, self.statistics)
             for row, relevance, absolute in zip(rows, measured.relevance, measured.absolute):
                 table.relevance[row] = max(table.relevance[row], relevance)
                 table.absolute[row] = max(table.absolute[row], absolute)
@@ -185,45 +193,71 @@ class _StageTwo:
         return table.merge(rows, found, limit)
 
     def above_threshold(self, rows: list[int]) -> list[int]:
-        """A threshold applies to candidates that carry its kind of score, a cluster's best; the others pass, marked."""
-        table = self.table
-        limit, kind = self.settings.similarity_threshold, ScoreKind(self.settings.similarity_kind)
-        if limit is None:
-            return rows
-        left, unmeasured = [], 0
+        """A threshold applies to candidates that carry its kind of score, a cluster's best; the others pass, marked.
+
+        The limits of the next step are decided here, as `min_chunks` keeps candidates below either of the two.
+        """
+        table, limit, kind = self.table, self.settings.similarity_threshold, ScoreKind(self.settings.similarity_kind)
+        scores = {} if limit is None else {row: table.best_score(row, kind) for row in rows}
+        below = {row: score for row, score in scores.items() if score is not None and score < (limit or 0.0)}
+        self.scope_tested = len(rows)
+        scopes = {row: self._scope_of(row) for row in rows}
+        self.limits = decide_limits(table.absolute, table.tiers, scopes, below, self.settings)
+        for row in self.limits.kept:
+            table.flag(row, "below_threshold")
+        for row in below.keys() - self.limits.kept:
+            table.drop(row, "threshold", f"below_{kind}_threshold", below[row], limit)
+        self._note_unmeasured([row for row, score in scores.items() if score is None], kind, len(rows))
+        return [row for row in rows if row not in below or row in self.limits.kept]
+
+    def _note_unmeasured(self, rows: list[int], kind: ScoreKind, tested: int) -> None:
+        if self.settings.strict_thresholds and self.settings.similarity_threshold is not None:
+            self._refuse_sources_without(kind)
         for row in rows:
-            value = table.best_score(row, kind)
-            if value is not None and value < limit:
-                table.drop(row, "threshold", f"below_{kind}_threshold", value, limit)
-                continue
-            if value is None:
-                table.flag(row, "threshold_not_applicable")
-                unmeasured += 1
-            left.append(row)
-        if unmeasured:
-            message = f"{unmeasured} candidate(s) have no {kind} score: similarity_threshold did not apply"
-            detail = {"count": unmeasured, "kind": str(kind)}
-            table.notices.append(Notice(NoticeCode.THRESHOLD_NOT_APPLICABLE, "similarity_threshold", message, detail))
-        return left
+            self.table.flag(row, "threshold_not_applicable")
+        if rows:
+            origin = self.plan.effective.origins.get("similarity_threshold", "default")
+            threshold = f"similarity_threshold {self.settings.similarity_threshold:g} of {origin}"
+            message = f"{len(rows)} candidate(s) have no {kind} score: {threshold} did not apply to them"
+            if len(rows) == tested:
+                message += f", and min_relevance_score alone did: {how_to_get(kind, self.settings)}"
+            detail = {"count": len(rows), "tested": tested, "kind": str(kind), "origin": origin}
+            notice = Notice(NoticeCode.THRESHOLD_NOT_APPLICABLE, "similarity_threshold", message, detail)
+            self.table.notices.append(notice)
+
+    def _refuse_sources_without(self, kind: ScoreKind) -> None:
+        """Refuse the search where a source gave chunks and none of them has a score of the threshold's kind."""
+        scored = {key[0]: False for key in self.table.keys}
+        for key, chunk in zip(self.table.keys, self.table.chunks):
+            scored[key[0]] = scored[key[0]] or chunk.score(kind) is not None
+        without = [source_id for source_id, has_score in scored.items() if not has_score]
+        if without:
+            raise InvalidRequest(
+                f"similarity_threshold is a {kind} threshold, strict_thresholds is set, and no chunk of source(s) "
+                f"{', '.join(without)} has a {kind} score: {how_to_get(kind, self.settings)}"
+            )
+
+    def within_scope(self, rows: list[int]) -> list[int]:
+        """All where the best absolute signal reaches the scope threshold; else those that `min_chunks` keeps."""
+        return rows if self.limits.in_scope else self._reaching(rows, "scope", "out_of_scope")
 
     def relevant_enough(self, rows: list[int]) -> list[int]:
-        """Scope first, from the best absolute signal; then min_relevance; only then may min_chunks bring some back."""
-        table, settings = self.table, self.settings
-        absolute = table.absolute
-        best = max((absolute[row] for row in rows), default=0.0)
-        self.scope_tested, self.in_scope = len(rows), best >= settings.scope
-        limit = settings.min_relevance_score if self.in_scope else max(settings.scope, settings.min_relevance_score)
-        below = sorted(
-            [row for row in rows if absolute[row] < limit], key=lambda row: (-absolute[row], table.tiers[row], row)
-        )
-        wanted = max(settings.min_chunks - (len(rows) - len(below)), 0)
-        for row in below[:wanted]:
-            table.flag(row, "below_threshold")
-        stage, reason = ("relevance", "below_min_relevance") if self.in_scope else ("scope", "out_of_scope")
-        dropped = set(below[wanted:])
-        for row in below[wanted:]:
-            table.drop(row, stage, reason, absolute[row], limit)
+        """Those in scope that reach min_relevance_score, and those that `min_chunks` keeps."""
+        return self._reaching(rows, "relevance", "below_min_relevance") if self.limits.in_scope else rows
+
+    def _reaching(self, rows: list[int], stage: str, reason: str) -> list[int]:
+        """Those that reach the least absolute signal, and those that `min_chunks` keeps."""
+        absolute, least = self.table.absolute, self.limits.least_absolute
+        dropped = {row for row in rows if absolute[row] < least[row]} - self.limits.kept
+        for row in dropped:
+            self.table.drop(row, stage, reason, absolute[row], least[row])
         return [row for row in rows if row not in dropped]
+
+    def _scope_of(self, row: int) -> float:
+        """Return the scope threshold of a row. A calibration is of the engine's own signal: where the source declares
+        relevance, `auto` is min_relevance_score."""
+        declared = self.scope.origin and self.table.chunks[row].score(ScoreKind.RELEVANCE) is not None
+        return self.settings.min_relevance_score if declared else self.scope.value
 
     def reranked(self, rows: list[int]) -> list[int]:
         """Blend: relevance = w * stage 1 + (1 - w) * reranker. A failure leaves stage 1's relevance, with a warning.
@@ -237,7 +271,7 @@ class _StageTwo:
         best = best_of(rows, table.relevance, table.tiers, self.settings.rerank_top_n)
         candidates = [(table.keys[row], _with_relevance(table.chunks[row], table.relevance[row])) for row in best]
         try:
-            scores = self.rerank(self.plan.request.query, candidates)
+            scores = self.rerank(self.plan.query, candidates)
         except RerankerError as error:
             self.rerank_failed = str(error)
             message, detail = f"degraded: rerank: {error}", {"problem": str(error)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from context_engine.core.models import Fate, Key, Notice, RankedChunk, StageTrace, Swap
+from context_engine.core.models import Fate, Key, Notice, RankedChunk, ScopeThreshold, StageTrace, Swap
 
 __all__ = ["StageTwoOutput"]
 
@@ -17,6 +17,7 @@ class StageTwoOutput:
     Attributes:
         scope_tested: candidates that were tested against the scope threshold.
         in_scope: whether the best of them reached it.
+        scope: that threshold.
         rerank_scores: the model reranker's scores by identity.
         rerank_failed: the reranker's failure, None where it ran or was not called.
     """
@@ -29,5 +30,6 @@ class StageTwoOutput:
     notices: tuple[Notice, ...]
     scope_tested: int
     in_scope: bool
+    scope: ScopeThreshold
     rerank_scores: Mapping[Key, float]
     rerank_failed: str | None

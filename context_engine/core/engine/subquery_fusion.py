@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from context_engine.core.engine.admission import ValidatedAnswer
 from context_engine.core.engine.recall import SourceReply
-from context_engine.core.models import Chunk, Notice, NoticeCode, Score, ScoreKind, distinct
+from context_engine.core.models import Chunk, Notice, NoticeCode, Score, ScoreKind, TermStatistics, distinct
 from context_engine.core.ranking.fusion import reciprocal_rank_fusion
 
 __all__ = ["fused_reply"]
@@ -46,6 +47,8 @@ def fused_reply(replies: Sequence[SourceReply], *, source_id: str, top_k: int) -
         rejected=whole.answer.rejected + sum(answer.rejected for answer in answered),
         notices=distinct(notices),
         failures=(*whole.answer.failures, *(failure for answer in answered for failure in answer.failures)),
+        statistics=_statistics(whole.answer, answered),
+        calibration=whole.answer.calibration,
     )
     return whole._replace(answer=answer, elapsed_ms=max(reply.elapsed_ms for reply in replies))
 
@@ -63,6 +66,15 @@ def _fused(lists: Sequence[Sequence[Chunk]], source_id: str, top_k: int) -> tupl
         for identity in best[:top_k]
     )
     return fused, len(best) - len(fused)
+
+
+def _statistics(whole: ValidatedAnswer, parts: Sequence[ValidatedAnswer]) -> TermStatistics | None:
+    """Return how common the terms of the whole query and of its parts are in the collection of the whole."""
+    found = whole.statistics
+    for part in parts:
+        if found is not None and part.statistics is not None and part.statistics.collection == found.collection:
+            found = found.merged(part.statistics)
+    return found
 
 
 def _with_score(chunk: Chunk, score: Score) -> Chunk:

@@ -7,14 +7,26 @@ from typing import Any
 
 from context_engine.core.engine.candidate_table import SelectedCandidate
 from context_engine.core.engine.search_plan import SearchPlan
-from context_engine.core.models import Member, Notice, NoticeCode, ProvenanceTag, RankedChunk, utc_text
+from context_engine.core.models import (
+    Member,
+    Notice,
+    NoticeCode,
+    ProvenanceTag,
+    RankedChunk,
+    ScopeThreshold,
+    link_of,
+    utc_text,
+)
 from context_engine.core.ranking.candidates import Candidate
+from context_engine.core.ranking.confidence import confidence_of
 from context_engine.core.text import content_sha256
 
 __all__ = ["ranked_chunk"]
 
 
-def ranked_chunk(selected: SelectedCandidate, rank: int, plan: SearchPlan, notices: list[Notice]) -> RankedChunk:
+def ranked_chunk(
+    selected: SelectedCandidate, rank: int, plan: SearchPlan, scope: ScopeThreshold, notices: list[Notice]
+) -> RankedChunk:
     """Return a selected candidate as it is returned, with its tag; a refused claim of authority becomes a notice."""
     candidate = selected.candidate
     authority = candidate.authority
@@ -40,7 +52,9 @@ def ranked_chunk(selected: SelectedCandidate, rank: int, plan: SearchPlan, notic
         absolute=selected.absolute,
         boost=selected.boost,
         final=selected.final,
+        confidence=confidence_of(selected.absolute, scope),
         rerank_score=selected.rerank_score,
+        url=link_of(candidate.chunk, candidate.spec.url),
         flags=flags,
         also_in=also_in,
         provenance=_tag(candidate, plan, {**_extra(selected, plan, also_in), "flags": list(flags)}),

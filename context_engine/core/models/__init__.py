@@ -1,5 +1,6 @@
 """Values: frozen, no I/O, no clock. A stage adds to them, it never overwrites."""
 
+from context_engine.core.models.calibration import ScopeCalibration, ScopeThreshold
 from context_engine.core.models.chunk import (
     NOTHING,
     Chunk,
@@ -12,12 +13,14 @@ from context_engine.core.models.chunk import (
     usable_score,
     utc_text,
 )
-from context_engine.core.models.chunk_dict import chunk_from_dict, to_date, to_moment
+from context_engine.core.models.chunk_dict import CHUNK_KEYS, chunk_from_dict, to_date, to_moment
+from context_engine.core.models.chunk_dict_advice import advice_on_dicts
 from context_engine.core.models.effective_settings import EffectiveSettings
 from context_engine.core.models.enums import (
     TIER_OF,
     TIERS,
     Classification,
+    Confidence,
     Decision,
     FetchedAtBasis,
     Outcome,
@@ -30,8 +33,9 @@ from context_engine.core.models.enums import (
 from context_engine.core.models.examination import Examination, ExaminationRequest, notices_about
 from context_engine.core.models.filters import And, Condition, Filter, FilterOp, Not, Or, filter_to_dict
 from context_engine.core.models.ingest_settings import IngestSettings
+from context_engine.core.models.links import LINK_FIELDS, checked_link_template, link_of, web_link
 from context_engine.core.models.notice import Notice, NoticeCode, about, distinct, messages
-from context_engine.core.models.query import Expansion, PreparedQuery, Refinement
+from context_engine.core.models.query import Expansion, PreparedQuery, Refinement, UnknownWord
 from context_engine.core.models.registry import DocumentRule, DomainSpec, Registry, SourceSpec
 from context_engine.core.models.request import (
     MAX_QUERY_CHARS,
@@ -69,9 +73,12 @@ from context_engine.core.models.settings import (
     group_of,
     lifetime,
 )
+from context_engine.core.models.statistics import TermStatistics
 
 __all__ = [
+    "CHUNK_KEYS",
     "GROUPS",
+    "LINK_FIELDS",
     "MAX_QUERY_CHARS",
     "MAX_TOP_K",
     "NOTHING",
@@ -84,6 +91,7 @@ __all__ = [
     "Chunk",
     "Classification",
     "Condition",
+    "Confidence",
     "Decision",
     "DocumentRule",
     "DomainSettings",
@@ -114,6 +122,8 @@ __all__ = [
     "RawAnswer",
     "Refinement",
     "Registry",
+    "ScopeCalibration",
+    "ScopeThreshold",
     "Score",
     "ScoreKind",
     "ScoringSettings",
@@ -130,9 +140,13 @@ __all__ = [
     "StageTrace",
     "Status",
     "Swap",
+    "TermStatistics",
     "TrustClass",
+    "UnknownWord",
     "about",
+    "advice_on_dicts",
     "canonical_json",
+    "checked_link_template",
     "checked_query",
     "checked_top_k",
     "chunk_from_dict",
@@ -143,6 +157,7 @@ __all__ = [
     "is_valid_text",
     "json_value",
     "lifetime",
+    "link_of",
     "messages",
     "notices_about",
     "sanitized_id",
@@ -152,4 +167,5 @@ __all__ = [
     "to_moment",
     "usable_score",
     "utc_text",
+    "web_link",
 ]

@@ -9,7 +9,14 @@ from datetime import UTC, date, datetime
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
-from context_engine.core.models.enums import Classification, FetchedAtBasis, ScoreKind, SourceType, TrustClass
+from context_engine.core.models.enums import (
+    Classification,
+    Confidence,
+    FetchedAtBasis,
+    ScoreKind,
+    SourceType,
+    TrustClass,
+)
 
 __all__ = [
     "NOTHING",
@@ -142,6 +149,39 @@ class Chunk(NamedTuple):
                 return score.value
         return None
 
+    @property
+    def path(self) -> str | None:
+        """The document's file, relative to the folder it was ingested from; None where it has none."""
+        found = self._own("source_file")
+        return found if isinstance(found, str) and found else None
+
+    @property
+    def page(self) -> int | None:
+        """The page the text begins on, 1-based; None where there are no pages."""
+        return self._place("page")
+
+    @property
+    def last_page(self) -> int | None:
+        """The page the text ends on."""
+        return self._place("page_end") or self.page
+
+    @property
+    def line(self) -> int | None:
+        """The line of its file the text begins on, 1-based; None where it is not known."""
+        return self._place("line")
+
+    def _place(self, name: str) -> int | None:
+        value = self._own(name)
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            return None
+        digits = f"{value:g}" if isinstance(value, float) else str(value).strip()
+        return int(digits) if digits.isdecimal() and len(digits) < 10 and int(digits) > 0 else None
+
+    def _own(self, name: str) -> Any:
+        """Return a field of the metadata, else of what stands beside it."""
+        value = self.metadata.get(name)
+        return self.extra.get(name) if value is None else value
+
     def to_dict(self) -> dict[str, Any]:
         """Return the chunk dict: known fields that have a value, `extra` beside them; JSON-ready."""
         out: dict[str, Any] = json_value(self.extra)
@@ -240,7 +280,9 @@ class RankedChunk:
         absolute: [0, 1], the signal `min_relevance_score` was tested on.
         boost: the tier's authority boost, [0, 0.4] by default.
         final: 0.6 * relevance + 0.4 * boost by default.
+        confidence: strong, fair or weak, from the absolute signal and the scope threshold in force.
         rerank_score: [0, 1] from a model reranker, None where none ran.
+        url: the address of the text's place, by the source's template or the document's own; None where it has none.
         flags: below_threshold, threshold_not_applicable, expired, effective_unknown, superseded ...
     """
 
@@ -261,16 +303,39 @@ class RankedChunk:
     flags: tuple[str, ...]
     also_in: tuple[Member, ...]
     provenance: ProvenanceTag
+    confidence: Confidence
+    url: str | None = None
 
     @property
     def content(self) -> str:
         """The chunk's text."""
         return self.chunk.content
 
+    @property
+    def title(self) -> str | None:
+        """The document's title."""
+        return self.chunk.title
+
+    @property
+    def section(self) -> str | None:
+        """The number of the text's section."""
+        return self.chunk.section
+
+    @property
+    def page(self) -> int | None:
+        """The page the text begins on, 1-based."""
+        return self.chunk.page
+
     def to_dict(self) -> dict[str, Any]:
-        """Return the chunk dict of `context_engine.rag`: its keys, `_rag_score` with its parts, `_provenance`."""
+        """Return the chunk dict of `context_engine.rag`: its keys, `_rag_score` with its parts, `_provenance`.
+
+        `page` and `url` are there where they are known.
+        """
+        own = {key: value for key, value in self.chunk.to_dict().items() if key not in ("page", "url")}
         return {
-            **self.chunk.to_dict(),
+            **own,
+            **({} if self.page is None else {"page": self.page}),
+            **({} if self.url is None else {"url": self.url}),
             "rank": self.rank,
             "source_id": self.source_id,
             "chunk_id": self.chunk_id,
@@ -279,6 +344,7 @@ class RankedChunk:
             "trust_class": str(self.trust_class),
             "classification": str(self.classification),
             "domain": self.chunk.extra.get("domain", self.domain),
+            "confidence": str(self.confidence),
             **({} if self.rerank_score is None else {"rerank_score": self.rerank_score}),
             "_rag_score": round(self.final, 4),
             "_relevance_score": round(self.relevance, 4),

@@ -11,9 +11,9 @@ from context_engine.core.models.chunk import NOTHING, Chunk, Score, usable_score
 from context_engine.core.models.enums import TIERS, Classification, FetchedAtBasis, ScoreKind, SourceType, TrustClass
 from context_engine.core.models.notice import Notice, NoticeCode
 from context_engine.core.models.sanitize import sanitized_id, sanitized_mapping
-from context_engine.errors import InvalidRequest, nearest
+from context_engine.errors import InvalidRequest, closest, nearest
 
-__all__ = ["chunk_from_dict", "to_date", "to_moment"]
+__all__ = ["CHUNK_KEYS", "chunk_from_dict", "to_date", "to_moment"]
 
 _KEYS: Final = """
     content chunk_id source_id source_type authority_tier trust_class classification document_id
@@ -28,7 +28,9 @@ _PARSED: Final = (
 )
 _T = TypeVar("_T")
 _Word = TypeVar("_Word", bound=StrEnum)
-_COMPUTED: Final = ("rank", "_rag_score", "_relevance_score", "_authority_boost", "_provenance")
+_COMPUTED: Final = ("rank", "confidence", "_rag_score", "_relevance_score", "_authority_boost", "_provenance")
+CHUNK_KEYS: Final = _READ | {"score", "score_kind", "relevance_score", "rerank_score", "domain", "version", *_COMPUTED}
+"""The keys of a chunk dict that mean something here; any other is kept as it is."""
 
 
 def chunk_from_dict(given: Mapping[str, Any], notices: list[Notice] | None = None) -> Chunk:
@@ -54,7 +56,7 @@ def chunk_from_dict(given: Mapping[str, Any], notices: list[Notice] | None = Non
         {key: _sanitized(key, value) for key, value in given.items() if key != "content"}
     )
     if not isinstance(content, str) or not content.strip():
-        raise InvalidRequest(f"chunk {given.get('chunk_id', '?')!r} has no text in 'content'")
+        raise InvalidRequest(_no_text(given, content))
     for change in changes:
         detail = {"chunk_id": _id(given), "change": change}
         notices.append(Notice(NoticeCode.METADATA_REPAIRED, "", f"chunk {_name(given)} {change}", detail))
@@ -86,6 +88,16 @@ def chunk_from_dict(given: Mapping[str, Any], notices: list[Notice] | None = Non
         metadata=_metadata(given),
     )
     return chunk._replace(extra=_extra(given, chunk, notices))
+
+
+def _no_text(given: Mapping[str, Any], content: Any) -> str:
+    """Return what is wrong with a dict without text, and where its text may be."""
+    named = f"chunk {given.get('chunk_id', '?')!r} has no text in 'content'"
+    if content is not None:
+        return named if isinstance(content, str) else f"{named} but {type(content).__name__}"
+    keys = sorted(key for key, value in given.items() if isinstance(value, str) and key not in CHUNK_KEYS)
+    close = closest("content", keys) or next((key for key in ("text", "page_content", "body") if key in keys), None)
+    return f"{named}. Its text seems to be in {close!r}: name that key 'content'" if close else named
 
 
 def _sanitized(key: str, value: Any) -> Any:

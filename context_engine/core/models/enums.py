@@ -9,6 +9,7 @@ __all__ = [
     "TIERS",
     "TIER_OF",
     "Classification",
+    "Confidence",
     "Decision",
     "FetchedAtBasis",
     "Outcome",
@@ -76,6 +77,14 @@ class Classification(StrEnum):
     def rank(self) -> int:
         """0 for public up to 3 for restricted."""
         return list(Classification).index(self)
+
+
+class Confidence(StrEnum):
+    """How sure a reader may be that a text is about the question; it means the same for every question."""
+
+    STRONG = "strong"
+    FAIR = "fair"
+    WEAK = "weak"
 
 
 class FetchedAtBasis(StrEnum):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from context_engine.core.models.chunk import NOTHING, json_value
 
-__all__ = ["Notice", "NoticeCode", "about", "distinct", "messages"]
+__all__ = ["BESIDE_THE_ANSWER", "Notice", "NoticeCode", "about", "distinct", "messages"]
 
 
 class NoticeCode(StrEnum):
@@ -37,6 +37,18 @@ class NoticeCode(StrEnum):
         "refiner lost",
     )
 
+    QUERY_CORRECTED = (
+        "query_corrected",
+        "Nothing was found for the query as written: it was searched for in the suggested spelling.",
+        "searched words",
+    )
+    SPELLING_SUGGESTED = (
+        "spelling_suggested",
+        "Words of the query are in no text, or misspell a name of the glossary: another spelling is offered.",
+        "suggested words",
+    )
+    PHRASE_NOT_FOUND = "phrase_not_found", "No text that was found holds a quoted phrase of the query.", "phrase"
+
     # A source's answer; the subject is the source
     SOURCE_NOTE = "source_note", "A source's own remark, in its own words."
     NOTICES_LEFT_OUT = "notices_left_out", "A source gave more notices than are kept.", "count"
@@ -48,6 +60,12 @@ class NoticeCode(StrEnum):
         "chunk_id field metadata value problem",
     )
     SCORE_UNUSABLE = "score_unusable", "A score is no number of its kind and counts as absent.", "chunk_id kind value"
+    SCORE_KIND_MISSING = (
+        "score_kind_missing",
+        "Scores came without their kind and do not rank: the engine's own lexical score does.",
+        "count",
+    )
+    KEY_MISSPELT = "key_misspelt", "An unknown key of chunk dicts is close to a known one.", "key meant count"
     TEXT_REPAIRED = "text_repaired", "Text of a chunk was not valid Unicode, or too long: repaired.", "chunk_id fields"
     METADATA_REPAIRED = (
         "metadata_repaired",
@@ -134,12 +152,17 @@ class NoticeCode(StrEnum):
     THRESHOLD_NOT_APPLICABLE = (
         "threshold_not_applicable",
         "Candidates without a score of the threshold's kind passed untested.",
-        "count kind",
+        "count tested kind origin",
     )
     RERANK_FAILED = "rerank_failed", "The model reranker failed: the order is that without it.", "problem"
     REQUIRED_TIER_MISSING = "required_tier_missing", "A required tier gave nothing that is returned.", "tier"
     REQUIRED_SOURCE_MISSING = "required_source_missing", "A required source gave nothing that is returned."
     FILTER_LEFT_NOTHING = "filter_left_nothing", "No candidate passed the filter of the request."
+    FILTER_FIELD_UNKNOWN = (
+        "filter_field_unknown",
+        "The filter names a field that no source is known to have.",
+        "field fields",
+    )
     DATES_UNKNOWN = (
         "dates_unknown",
         "Returned chunks carry no dates: whether they were in force on the day asked about is not known.",
@@ -155,6 +178,16 @@ class NoticeCode(StrEnum):
     CONNECTION_UNUSED = "connection_unused", "A connection is used by no source and no model."
     NO_DOMAIN = "no_domain", "No domain is registered."
     SOURCE_SHARED = "source_shared", "Domains have a source of one id, and share its documents.", "domains"
+    MANIFEST_UNUSABLE = (
+        "manifest_unusable",
+        "A manifest cannot be used: its domain cannot be searched, all others can.",
+        "domain",
+    )
+    DATA_LEFT_BEHIND = (
+        "data_left_behind",
+        "Nothing was ingested yet, but there is data of the same domains, whose configuration is gone: it was moved.",
+        "path manifest_dir domains",
+    )
     FILE_PASSED_OVER = "file_passed_over", "A file cannot be used and may be another program's.", "problem"
 
     # A plugin package; the subject is the key that names a file, or the platform
@@ -216,6 +249,23 @@ class NoticeCode(StrEnum):
         "The folder holds nothing of a source: its documents were kept until that is confirmed with --allow-empty.",
         "count",
     )
+
+
+BESIDE_THE_ANSWER: Final = frozenset(
+    {
+        NoticeCode.QUERY_CORRECTED,
+        NoticeCode.SPELLING_SUGGESTED,
+        NoticeCode.PHRASE_NOT_FOUND,
+        NoticeCode.FILTER_FIELD_UNKNOWN,
+        NoticeCode.FILTER_LEFT_NOTHING,
+        NoticeCode.DATES_UNKNOWN,
+        NoticeCode.REQUIRED_TIER_MISSING,
+        NoticeCode.REQUIRED_SOURCE_MISSING,
+        NoticeCode.THRESHOLD_NOT_APPLICABLE,
+        NoticeCode.MANIFEST_UNUSABLE,
+    }
+)
+"""What changes how an answer is to be read: every output says it. The other notices stand among the warnings."""
 
 
 class Notice(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from context_engine.core.models.notice import Notice, messages
 
-__all__ = ["Expansion", "PreparedQuery", "Refinement"]
+__all__ = ["Expansion", "PreparedQuery", "Refinement", "UnknownWord"]
 
 
 class Expansion(NamedTuple):
@@ -38,9 +38,23 @@ class Refinement(NamedTuple):
     concepts: tuple[str, ...] = ()
 
 
+class UnknownWord(NamedTuple):
+    """A word of a query that a source holds nowhere.
+
+    Attributes:
+        word: as it stands in the query.
+        suggestion: the nearest word that the source holds; "" where none is near.
+    """
+
+    word: str
+    suggestion: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedQuery:
-    """What was asked and what is searched for. It only adds: `text` holds every word and code of `original`.
+    """What was asked and what is searched for.
+
+    It only adds: `text` holds every word and code of `original`, but for misspelt words where it is `corrected`.
 
     Attributes:
         original: as the user wrote it.
@@ -54,7 +68,9 @@ class PreparedQuery:
         expansions: other words, which count less than the user's own.
         sub_queries: parts or other wordings of the question that are searched for beside it.
         concepts: what the question is about, as a refiner says.
-        suggestions: likely spellings, (as written, as the glossary has it); offered, never put in its place.
+        suggestions: likely spellings, (as written, as the glossary or the texts have it).
+        corrected: the suggestions stand in `text` instead of what was written, for which nothing was found; else they
+            are offered only.
         notices: what was done, or could not be, for a reader.
         refiner: name of the refiner that was asked, None for none.
     """
@@ -70,6 +86,7 @@ class PreparedQuery:
     sub_queries: tuple[str, ...] = ()
     concepts: tuple[str, ...] = ()
     suggestions: tuple[tuple[str, str], ...] = ()
+    corrected: bool = False
     notices: tuple[Notice, ...] = ()
     refiner: str | None = None
 

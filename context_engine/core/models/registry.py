@@ -9,6 +9,8 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from context_engine.core.models.enums import TIER_OF, Classification, SourceType, TrustClass, default_trust
+from context_engine.core.models.links import LINK_FIELDS, checked_link_template
+from context_engine.core.models.notice import Notice
 from context_engine.errors import UnknownDomain
 
 __all__ = ["DocumentRule", "DomainSpec", "Registry", "SourceSpec"]
@@ -30,6 +32,9 @@ def _names(value: Any) -> Any:
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 Listed = Annotated[tuple[Name, ...], Field(min_length=1)]
 Names = Annotated[Listed, BeforeValidator(_names, json_schema_input_type=Name | Listed)]
+LinkTemplate = Annotated[
+    str, StringConstraints(strip_whitespace=True, max_length=1000), AfterValidator(checked_link_template)
+]
 SourceId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$")]
 
 
@@ -41,7 +46,9 @@ class DocumentRule(_FrozenModel):
     """Which files belong to a source, and how they are cut."""
 
     include: str = Field(description="Glob relative to the folder that is ingested, e.g. 'sops/**/*.md'.")
-    doc_type: str = Field("default", description="Row of the chunking table.")
+    doc_type: str = Field(
+        "default", description="Row of the chunking table; left out, a document is cut by its own type or as it shows."
+    )
     profile: str | None = Field(None, description="Cut by this profile, not by the row of doc_type; e.g. 'funnel'.")
     classification: Classification | None = Field(None, description="May raise the source's, never lower it.")
     tier: Annotated[int, Field(ge=1, le=5)] | None = Field(
@@ -77,6 +84,11 @@ class SourceSpec(_FrozenModel):
     connection: str | None = Field(None, description="Name of a connection in connections.yaml.")
     dataset_ids: tuple[str, ...] = ()
     documents: tuple[DocumentRule, ...] = ()
+    url: LinkTemplate | None = Field(
+        None,
+        description="Template of a link to a passage, e.g. 'https://policies.example/{path}#page={page}'; fields: "
+        f"{', '.join(LINK_FIELDS)}.",
+    )
     trust_document_metadata: bool = Field(
         False, description="Let a document raise its own authority or lower its classification."
     )
@@ -147,6 +159,11 @@ class Registry(_FrozenModel):
     def names(self) -> tuple[str, ...]:
         """The domain names, sorted."""
         return tuple(sorted(self.domains))
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """What the reader of any answer should know of the registry."""
+        return ()
 
     def domain(self, name: str) -> DomainSpec:
         """Return a domain's specification.

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, Final
 
+from context_engine.core.models.calibration import ScopeCalibration
 from context_engine.core.models.chunk import Chunk
 from context_engine.core.models.enums import TIERS
 from context_engine.core.models.filters import And, Condition, Filter, Not, Or
 from context_engine.core.models.notice import Notice, NoticeCode
-from context_engine.core.models.query import Expansion
+from context_engine.core.models.query import Expansion, UnknownWord
+from context_engine.core.models.statistics import TermStatistics
 from context_engine.errors import InvalidFilter, InvalidRequest, SourceError
 
 __all__ = [
@@ -163,6 +165,12 @@ class SourceAnswer:
         cut: chunks past top_k that the source itself left out.
         failures: what a source of several parts could not get, one error a part; the chunks are what the others gave.
         by_keywords: it was found by a few keywords of each chunk alone: that nothing relevant came says little.
+        statistics: how common the question's terms are in the collection searched; None where that is not known: the
+            engine counts in the candidates instead.
+        unknown_words: the words of the query that nothing of the source that may be found holds, each with what may be
+            meant (`query.spelling.words_to_check` says which words are looked up); None where it does not look.
+        filter_fields: the fields that a filter can name, where the query has one; None where they are not known.
+        calibration: of the base that answers, for this domain; None where there is none.
     """
 
     chunks: Sequence[Chunk] = ()
@@ -171,6 +179,10 @@ class SourceAnswer:
     cut: int = 0
     failures: tuple[SourceError, ...] = ()
     by_keywords: bool = False
+    statistics: TermStatistics | None = None
+    unknown_words: tuple[UnknownWord, ...] | None = None
+    filter_fields: tuple[str, ...] | None = None
+    calibration: ScopeCalibration | None = None
 
     @property
     def notices(self) -> tuple[Notice, ...]:

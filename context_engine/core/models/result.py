@@ -8,14 +8,17 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import date, datetime
 from typing import Any, Final, NamedTuple
 
+from context_engine.core.models.calibration import ScopeCalibration, ScopeThreshold
 from context_engine.core.models.chunk import Chunk, Key, RankedChunk, utc_text
 from context_engine.core.models.effective_settings import EffectiveSettings
 from context_engine.core.models.enums import Decision, Outcome, Status
 from context_engine.core.models.filters import filter_to_dict
-from context_engine.core.models.notice import Notice, messages
-from context_engine.core.models.query import PreparedQuery
+from context_engine.core.models.notice import BESIDE_THE_ANSWER, Notice, messages
+from context_engine.core.models.query import PreparedQuery, UnknownWord
 from context_engine.core.models.registry import SourceSpec
 from context_engine.core.models.request import Caller, SearchRequest
+from context_engine.core.models.statistics import TermStatistics
+from context_engine.errors import SourceError
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -35,7 +38,7 @@ class Fate(NamedTuple):
     """The end of one candidate.
 
     Attributes:
-        stage: filter, as_of, expiry, dedup, threshold, scope, relevance, select.
+        stage: filter, as_of, expiry, dedup, threshold, scope, relevance, select: the stage of that name in `stages`.
         value, limit: the number that was tested and what it was tested against, where there is one.
         into: the survivor it was merged into.
     """
@@ -91,6 +94,7 @@ class SourceStatus:
         rejected: chunks that failed validation (no content, not a chunk).
         error: {"code", "message", "retryable", "retry_after_s"} where state is failed or partial.
         problem: the error's message without the name of the source.
+        failure: the error itself, its `__cause__` what the adapter raised; neither compared nor published.
     """
 
     source_id: str
@@ -105,6 +109,7 @@ class SourceStatus:
     elapsed_ms: float = 0.0
     error: Mapping[str, Any] | None = None
     problem: str = ""
+    failure: SourceError | None = field(default=None, compare=False, repr=False)
     notices: tuple[Notice, ...] = ()
 
     @property
@@ -114,12 +119,16 @@ class SourceStatus:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the published form: the notices as sentences, `notes`."""
-        published = ("notes" if one.name == "notices" else one.name for one in fields(self) if one.name != "problem")
-        return {name: getattr(self, name) for name in published}
+        published = ("notes" if one.name == "notices" else one.name for one in fields(self))
+        return {name: getattr(self, name) for name in published if name not in ("problem", "failure")}
 
 
 class StageTrace(NamedTuple):
-    """One stage: how many candidates went in and came out, and how long it took."""
+    """One stage: how many candidates went in and came out, and how long it took.
+
+    Attributes:
+        name: recall, filter, as_of, expiry, measure, dedup, threshold, scope, relevance, rerank, select.
+    """
 
     name: str
     entered: int
@@ -132,13 +141,17 @@ class RawAnswer:
     """A source's answer as it entered stage 1, kept so that stage 2 can be computed again.
 
     Attributes:
-        by_keywords: as in `SourceAnswer`.
+        by_keywords, statistics, calibration, unknown_words, filter_fields: as in `SourceAnswer`.
     """
 
     source_id: str
     chunks: tuple[Chunk, ...]
     retrieved_at: datetime
     by_keywords: bool = False
+    statistics: TermStatistics | None = None
+    unknown_words: tuple[UnknownWord, ...] | None = None
+    filter_fields: tuple[str, ...] | None = None
+    calibration: ScopeCalibration | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +163,8 @@ class SearchResult:
         fates: one per stage-1 candidate.
         swaps: pairs with a returned chunk that the tier turned round, at most 200; `swap_count` is the true number.
         stages: stage 1 and every step of stage 2 with counts and times.
-        settings: what the search ran with.
+        settings: what the search was given; `settings_in_force` has the scope threshold that `auto` became.
+        scope: the scope threshold in force; None where the result was not ranked.
         notices: what a reader should know: of the query, of each source, of the ranking.
         now, as_of: the clock reading and the day used; `today`: that day is not past in the domain's time zone.
         prepared: how the query was understood and what was searched for.
@@ -182,11 +196,39 @@ class SearchResult:
     specs: tuple[SourceSpec, ...] = ()
     raw: tuple[RawAnswer, ...] = ()
     rerank_scores: Mapping[Key, float] = field(default_factory=dict)
+    scope: ScopeThreshold | None = None
+
+    @property
+    def answered_query(self) -> str:
+        """The words that were ranked by: the user's own, corrected where nothing was found for them."""
+        return self.prepared.text if self.prepared is not None and self.prepared.corrected else self.query
+
+    @property
+    def beside_the_answer(self) -> tuple[str, ...]:
+        """The sentences of the notices that change how the answer is to be read: every output says them."""
+        return messages(notice for notice in self.notices if notice.code in BESIDE_THE_ANSWER)
+
+    @property
+    def failed_alike(self) -> list[tuple[SourceStatus, ...]]:
+        """The sources that failed, wholly or in part; those that failed in the same way are one group."""
+        groups: dict[tuple[str, str, str], list[SourceStatus]] = {}
+        for status in self.sources:
+            if status.error is not None:
+                how = (status.state, str(status.error.get("code")), status.problem)
+                groups.setdefault(how, []).append(status)
+        return [tuple(group) for group in groups.values()]
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """The sentences of the notices."""
         return messages(self.notices)
+
+    def settings_in_force(self) -> dict[str, Any]:
+        """Return {key: {"value", "origin"}} of the settings, the scope threshold as the number it was tested on."""
+        settings = self.settings.to_dict()
+        if self.scope is not None and self.scope.origin:
+            settings["scope_threshold"] = {"value": self.scope.value, "origin": self.scope.origin}
+        return settings
 
     def to_dict(self, *, demo: bool = False) -> dict[str, Any]:
         """Return the published form: what `search --json` writes; schema version 1.1."""
@@ -209,7 +251,7 @@ class SearchResult:
             "swap_count": self.swap_count,
             "sources": [source.to_dict() for source in self.sources],
             "stages": [stage._asdict() for stage in self.stages],
-            "settings": self.settings.to_dict(),
+            "settings": self.settings_in_force(),
             "warnings": list(self.warnings),
             "notices": [notice.to_dict() for notice in self.notices],
             "demo": demo,

@@ -84,9 +84,10 @@ class RankingSettings(SettingsGroup):
     min_chunks: Annotated[int, Field(strict=True, ge=0, le=1000)] = Field(
         0, description="Return at least this many, if need be the best below the threshold, marked below_threshold."
     )
-    scope_threshold: Unit | None = Field(
-        None,
-        description="Best absolute relevance below which a question is out of scope; null: min_relevance_score.",
+    scope_threshold: Unit | Literal["auto"] | None = Field(
+        "auto",
+        description="Best absolute relevance below which a question is out of scope; auto: calibrated for each "
+        "knowledge base when it is written, a measured default for other sources; null: min_relevance_score.",
     )
     similarity_threshold: Annotated[float, Field(strict=True, ge=-1.0, le=1.0, allow_inf_nan=False)] | None = Field(
         None,
@@ -140,11 +141,6 @@ class RankingSettings(SettingsGroup):
         taken = sum(weights[key] for key in weights if key not in others)
         remedy = f"set {others[0]} to {1.0 - taken:g} or less too" if len(others) == 1 else "lower one of them"
         return f"{both} add up to more than 1: {remedy}"
-
-    @property
-    def scope(self) -> float:
-        """The scope threshold in force."""
-        return self.min_relevance_score if self.scope_threshold is None else self.scope_threshold
 
 
 class SearchSettings(RankingSettings):

@@ -27,13 +27,14 @@ from context_engine.core.models import (
     Condition,
     Filter,
     FilterOp,
+    Not,
     Or,
     SourceType,
     to_moment,
 )
 from context_engine.core.policy.filter_forms import parse_filter
 
-__all__ = ["chunk_fields", "matches", "own_fields", "parse_filter"]
+__all__ = ["ALWAYS_KNOWN", "chunk_fields", "matches", "named_fields", "own_fields", "parse_filter"]
 
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].+)?")
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE)
@@ -42,6 +43,10 @@ _OWN: Final = (
     *("chunk_id", "document_id", "document_version", "dataset_id", "title", "section", "heading_path", "doc_type"),
     *("position", "fetched_at", "ttl_seconds", "effective_from", "effective_to", "superseded_by"),
 )
+ALWAYS_KNOWN: Final = frozenset(
+    (*_OWN, "version", "source_id", "source", "source_type", "tier", "authority_tier", "classification", "domain")
+)
+"""Fields that a filter may name whatever the documents carry: those of a chunk, and what is known of its source."""
 _ORDERS: Final[dict[FilterOp, Callable[[Any, Any], bool]]] = {
     FilterOp.GT: operator.gt,
     FilterOp.GTE: operator.ge,
@@ -94,6 +99,14 @@ def chunk_fields(
     if domain is not None:
         fields["domain"] = domain
     return fields
+
+
+def named_fields(filter: Filter) -> tuple[str, ...]:
+    """Return the fields that a filter names, each once, in its order."""
+    if isinstance(filter, Condition):
+        return (filter.field,)
+    parts = (filter.part,) if isinstance(filter, Not) else filter.parts
+    return tuple(dict.fromkeys(name for part in parts for name in named_fields(part)))
 
 
 def matches(filter: Filter | None, fields: Mapping[str, Any]) -> bool:

@@ -2,7 +2,7 @@
 
 from context_engine.core.query.acronyms import acronyms, glossary_of
 from context_engine.core.query.clean import clean
-from context_engine.core.query.exact import exact_first
+from context_engine.core.query.exact import exact_first, phrases_held
 from context_engine.core.query.glossary import Glossary, Mention
 from context_engine.core.query.language import language
 from context_engine.core.query.prepare import prepare, variants
@@ -19,6 +19,7 @@ __all__ = [
     "glossary_of",
     "language",
     "phrases",
+    "phrases_held",
     "prepare",
     "references",
     "sub_questions",

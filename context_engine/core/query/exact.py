@@ -10,7 +10,7 @@ from context_engine.core.models import PreparedQuery
 from context_engine.core.query.references import names_sections_only, spellings, words_beside
 from context_engine.core.text import tokens
 
-__all__ = ["REFERENCE_SHARE", "exact_first"]
+__all__ = ["REFERENCE_SHARE", "exact_first", "phrases_held"]
 
 REFERENCE_SHARE: Final = 0.2
 """Share of relevance that the section numbers of a question decide. Many books have a section 3.5, and texts cite each
@@ -78,6 +78,17 @@ def _lifted(relevance: Sequence[float], held: Sequence[float], weight: float) ->
     if best == min(held, default=0.0):
         return list(relevance)
     return [(1.0 - weight) * value + weight * share / best for value, share in zip(relevance, held, strict=True)]
+
+
+def phrases_held(phrases: Sequence[str], texts: Sequence[str], labels: Sequence[str]) -> frozenset[str]:
+    """Return the quoted phrases that some text or its label holds, their words side by side.
+
+    Args:
+        phrases: without their quotes.
+        texts, labels: as in `exact_first`.
+    """
+    pool = [_Text(text, label) for text, label in zip(texts, labels, strict=True)] if phrases else []
+    return frozenset(one.written for one in _names(phrases, True) if any(text.held([one]) for text in pool))
 
 
 class _ExactName(NamedTuple):

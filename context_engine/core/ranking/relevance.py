@@ -6,15 +6,16 @@ candidates: a score they share (one index, one model), else the engine's own lex
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import sqrt
 from typing import Final, NamedTuple
 
-from context_engine.core.models import Score, ScoreKind
+from context_engine.core.models import NOTHING, Score, ScoreKind, TermStatistics
 from context_engine.core.ranking.candidates import Candidate, label_of
 from context_engine.core.ranking.lexical import LexicalScores, lexical_scores
 from context_engine.core.ranking.logistic import logistic
 
-__all__ = ["Measured", "label_of", "measure", "normalise_pool"]
+__all__ = ["Measured", "label_of", "measure", "normalise_pool", "with_cosine"]
 
 _SHARED_KINDS: Final = (
     ScoreKind.RERANK,
@@ -26,6 +27,10 @@ _SHARED_KINDS: Final = (
     ScoreKind.LEXICAL,
 )
 """Kinds that can be the common measure, the most telling first. `unknown` never is: it may be a distance."""
+
+_SHIFT: Final = 0.25
+"""Of the geometric mean of coverage and cosine: without it a text in other words than the question's would have no
+signal, however close its meaning."""
 
 
 class Measured(NamedTuple):
@@ -44,18 +49,24 @@ class Measured(NamedTuple):
     lexical: list[float]
 
 
-def measure(query: str, candidates: Sequence[Candidate]) -> Measured:
+def measure(
+    query: str, candidates: Sequence[Candidate], statistics: Mapping[str, TermStatistics] = NOTHING
+) -> Measured:
     """Return relevance and absolute signal of each candidate.
 
     A source that declares its score to be relevance is taken at its word, in both. The others are measured by the
     first of rerank, weighted, cosine, rrf, bm25, fulltext that all of them carry from one scorer (or from the one
     source there is), else by the engine's lexical score, and normalised over their pool by `normalise_pool`. Over
     several sources the cosine of one model counts half, the engine's lexical score over its best the other half.
-    Their absolute signal is the idf-weighted share of the query they hold; with a cosine the mean of the two, which
-    tells questions of another subject from those in other words better than either, or the higher of them; a rerank
-    score, or a weighted one without its cosine, where that is higher. A reranker whose scores leave [0, 1] gives
-    logits, read through the logistic function.
+    Their absolute signal is how much of the query's information they hold (`lexical_scores`); with a cosine the two
+    together (`with_cosine`); a rerank score, or a weighted one without its cosine, where that is higher. A reranker
+    whose scores leave [0, 1] gives logits, read through the logistic function.
     A pool of one keeps its absolute signal as relevance.
+
+    Args:
+        query: the question.
+        candidates: the pool.
+        statistics: how common the question's terms are where a source searched, by the source's id.
     """
     declared = [candidate.chunk.score(ScoreKind.RELEVANCE) for candidate in candidates]
     open_ = [index for index, value in enumerate(declared) if value is None]
@@ -64,7 +75,8 @@ def measure(query: str, candidates: Sequence[Candidate]) -> Measured:
     if not open_:
         return Measured(relevance, absolute, "declared", [])
     pool = [candidates[index] for index in open_]
-    lexical = lexical_scores(query, [one.text for one in pool], [one.label for one in pool])
+    known = [statistics.get(one.spec.id) for one in pool]
+    lexical = lexical_scores(query, [one.text for one in pool], [one.label for one in pool], known)
     kind = _common_kind(pool)
     logits = _logit_scorers(pool)
     values = lexical.score if kind is None else [_measured_by(candidate, kind, logits) for candidate in pool]
@@ -90,6 +102,24 @@ def normalise_pool(scores: Sequence[float]) -> list[float]:
         return [0.0] * len(scores)
     low = min(min(scores), 0.5 * high)
     return [(score - low) / (high - low) for score in scores]
+
+
+def with_cosine(coverage: float, cosine: float) -> float:
+    """Return coverage and cosine as one signal, [0, 1]: sqrt((coverage + s) * (cosine + s)) - s, s = 1/4.
+
+    A shifted geometric mean: what both say counts, and a model whose cosines are all high or all low (unrelated texts
+    have .0 to .2 by one model, .6 to .8 by another) moves the signal of every question alike, where in a mean it would
+    drown the words. At least half the coverage: an exact code has next to no cosine.
+
+    Args:
+        coverage: how much of the question's information the text holds, [0, 1].
+        cosine: of question and text, [-1, 1]; a negative one counts as 0.
+
+    >>> [round(with_cosine(*both), 3) for both in ((1.0, 1.0), (0.0, 0.6), (1.0, 0.0), (0.4, 0.5))]
+    [1.0, 0.211, 0.5, 0.448]
+    """
+    closeness = min(max(cosine, 0.0), 1.0)
+    return min(max(sqrt((coverage + _SHIFT) * (closeness + _SHIFT)) - _SHIFT, coverage / 2.0), 1.0)
 
 
 def _common_kind(pool: Sequence[Candidate]) -> ScoreKind | None:
@@ -146,7 +176,7 @@ def _absolute(pool: Sequence[Candidate], lexical: LexicalScores, logits: set[str
 
 def _signal(candidate: Candidate, coverage: float, logits: set[str]) -> float:
     cosine = candidate.chunk.score(ScoreKind.COSINE)
-    signal = coverage if cosine is None else (coverage + min(max(cosine, 0.0), 1.0)) / 2.0
+    signal = coverage if cosine is None else with_cosine(coverage, cosine)
     for score in candidate.chunk.scores:
         if score.kind is ScoreKind.RERANK or (score.kind is ScoreKind.WEIGHTED and cosine is None):
             signal = max(signal, _bounded(candidate, score, logits))

@@ -1,6 +1,6 @@
 """Normalising, tokenising and stemming; pure functions on text."""
 
-from context_engine.core.text.markup import PLACEHOLDER, without_markup
+from context_engine.core.text.markup import PLACEHOLDER, has_words, without_html, without_markup, without_templating
 from context_engine.core.text.normalize import content_sha256, normalize
 from context_engine.core.text.segment import Segmenter, check_segmenter, segmented
 from context_engine.core.text.stem import stems
@@ -31,6 +31,7 @@ __all__ = [
     "check_segmenter",
     "content_sha256",
     "has_cjk",
+    "has_words",
     "normalize",
     "read",
     "segmented",
@@ -40,6 +41,8 @@ __all__ = [
     "terms_of_word",
     "tokens",
     "tokens_of_word",
+    "without_html",
     "without_markup",
+    "without_templating",
     "words",
 ]

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from html import unescape
 from typing import Final
 
-__all__ = ["PLACEHOLDER", "without_markup"]
+__all__ = ["PLACEHOLDER", "has_words", "without_html", "without_markup", "without_templating"]
 
 _TAGS: Final = (
     "a|abbr|article|aside|b|big|blockquote|br|center|cite|code|dd|del|details|div|dl|dt|em|figcaption|figure|font|footer"
     "|h[1-6]|header|hr|i|img|ins|kbd|li|main|mark|nav|ol|p|pre|q|s|samp|section|small|span|strike|strong|sub|summary|sup"
     "|table|tbody|td|tfoot|th|thead|time|tr|tt|u|ul|var|wbr"
 )
+_MOST_EMPTY: Final = 2_000  # characters of markup that may hold no word
+_PLAIN_WORDS: Final = re.compile(r"^[^\S\n]*\w+,?[^\S\n]\w", re.MULTILINE)
 PLACEHOLDER: Final = re.compile(r"\{\{[{&]?[^{}#/^!>]{1,200}\}?\}\}")
 """What a template fills in later, `{{ company }}`: part of the text, though it says nothing yet."""
 _MARKS: Final = re.compile(r"[<&\[{*_`\\~]")
 _CODE: Final = re.compile(r"(?<!`)(`{1,3})(?!`)(.{1,1000}?)(?<!`)\1(?!`)")
 _TEMPLATE: Final = re.compile(r"<%.{0,2000}?%>|\{%.{0,2000}?%\}|\{\{[#/^!>][^{}]{0,200}\}\}", re.DOTALL)
-_COMMENT: Final = re.compile(r"<!--.{0,5000}?-->", re.DOTALL)
+_COMMENT: Final = re.compile(r"<!--.{0,2000}?-->", re.DOTALL)
 _IMAGE_OR_LINK: Final = re.compile(
     r"!?\[((?:[^\[\]]|\[[^\[\]]{0,300}\]){0,1000}+)\]"  # its words
     r"(?:\([ \t]*<?(?:[^()\s<>]|\([^()\s]{0,300}\)){0,4000}+>?(?:\s{1,9}(?:\"[^\"]{0,500}\"|'[^']{0,500}'))?[ \t]*\)"
@@ -37,29 +40,65 @@ _ESCAPED_MARK: Final = re.compile(r"\\([*_~])")
 def without_markup(text: str) -> str:
     """Return the words of a text: of a link its own and not its target, of a picture what is said for it.
 
-    What stands in code is kept as it is written, and so is a placeholder such as `{{company}}`.
+    What is code is kept as it is written, and so is a placeholder such as `{{company}}`.
 
     >>> without_markup('<a name="sec4"></a>4 **Limits** &amp; [waivers](https://bank.example/w) {#limits}')
     '4 Limits & waivers'
     """
     if not _MARKS.search(text):
         return " ".join(text.split())
-    out: list[str] = []
+    return " ".join(_unmarked("".join(_outside_code(text, _plain, fenced=False))).split())
+
+
+def without_html(text: str) -> str:
+    """Return Markdown without the HTML and the templating tags in it; entities become their characters.
+
+    >>> without_html('# <a name="s5"></a>5 Keys &amp; `<kbd>`')
+    '# 5 Keys & `<kbd>`'
+    """
+    return "".join(_outside_code(text, _without_html, fenced=True)) if _MARKS.search(text) else text
+
+
+def without_templating(text: str) -> str:
+    """Return a text without the tags that a program runs or replaces; a placeholder for a value is kept.
+
+    >>> without_templating("<% if open %>{{#desk}}Desk {{name}}{{/desk}}{% include x.md %}")
+    'Desk {{name}}'
+    """
+    return _TEMPLATE.sub("", text)
+
+
+def has_words(text: str) -> bool:
+    """Return whether a reader finds a letter or digit in a text: not in anchors, empty divisions and rules alone.
+
+    >>> has_words('<a name="s4"></a>\\n\\n<div class="breaker"></div>'), has_words("4")
+    (False, True)
+    """
+    if len(text) <= _MOST_EMPTY and not _PLAIN_WORDS.search(text) and _MARKS.search(text):
+        text = without_markup(text)
+    return any(map(str.isalnum, text))
+
+
+def _outside_code(text: str, change: Callable[[str], str], *, fenced: bool) -> Iterator[str]:
+    """Yield the parts of a text, changed where they are no code; `fenced`: code keeps the marks around it."""
     start = 0
     for code in _CODE.finditer(text):
-        out += [_plain(text[start : code.start()]), code[2]]
+        yield change(text[start : code.start()])
+        yield code[0] if fenced else code[2]
         start = code.end()
-    out.append(_plain(text[start:]))
-    return " ".join(_unmarked("".join(out) if len(out) > 1 else out[0]).split())
+    yield change(text[start:])
 
 
 def _plain(text: str) -> str:
     """Return text that is no code without links, HTML, templating tags and attributes."""
-    text = _COMMENT.sub("", _TEMPLATE.sub("", text))
     for _ in range(2):  # a picture inside a link
         text = _IMAGE_OR_LINK.sub(r"\1", text)
-    text = _TAG.sub(_gap, _ADDRESS.sub(r"\1", text))
-    return _ESCAPED.sub(r"\1", _ATTRIBUTES.sub("", _ENTITY.sub(lambda found: unescape(found[0]), text)))
+    return _ESCAPED.sub(r"\1", _ATTRIBUTES.sub("", _without_html(_ADDRESS.sub(r"\1", text))))
+
+
+def _without_html(text: str) -> str:
+    text = _TAG.sub(_gap, _COMMENT.sub("", without_templating(text)))
+    return _ENTITY.sub(lambda found: unescape(found[0]), text)
 
 
 def _gap(tag: re.Match[str]) -> str:

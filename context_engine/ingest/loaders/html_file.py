@@ -17,6 +17,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from context_engine.core.models import Notice, messages
+from context_engine.core.text import without_templating
 from context_engine.errors import MissingExtra
 from context_engine.ingest.header import header_fields
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped
@@ -26,6 +27,7 @@ from context_engine.ingest.loaders.html_boilerplate import Boilerplate
 from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, joined, one_line
 from context_engine.ingest.loaders.properties import moment, real_properties
 from context_engine.ingest.loaders.source_file import SourceFile
+from context_engine.ingest.loaders.stub import LEADS_ELSEWHERE, ONLY_TAGS
 from context_engine.ingest.text_overlap import missing
 
 if TYPE_CHECKING:
@@ -51,27 +53,38 @@ _CLOSED: Final = re.compile(r"<([a-zA-Z][a-zA-Z0-9]*)((?:\s[^<>]*?)?)\s*/>")
 _MARKED: Final = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 _EMPTY: Final = _VOID - frozenset(("p", "li", "td", "th", "tr")) | {"frame"}
 _SEVEN_BITS: Final = ("iso-2022-", "hz-gb")  # they read as UTF-8 too, and wrongly
+_REFRESH: Final = re.compile(r"\s*\d+(?:\.\d*)?\s*[;,]\s*(?:url\s*=\s*)?\S", re.IGNORECASE)
+_MOST_STUB: Final = 40  # words of a page that only leads to another
 _DATES: Final = {
     "created": ("article:published_time", "dcterms.created", "dcterms.issued", "dc.date", "date"),
     "modified": ("article:modified_time", "dcterms.modified", "last-modified"),
 }
 
 
-def load_html(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
-    """Yield the document of a web page."""
+def load_html(file: SourceFile, *, template: bool = False) -> Iterator[LoadedDocument | Skipped]:
+    """Yield the document of a web page.
+
+    Args:
+        file: the page.
+        template: whether a program fills values in: its tags are left out.
+    """
     data = file.read()
     found = _decoded(data, file.name)
     if isinstance(found, Skipped):
         yield found
         return
     try:
-        page = page_text(found.text)
+        page = page_text(without_templating(found.text) if template else found.text)
     except ValueError as error:
         yield Skipped(file.name, str(error))
         return
     notices = (*found.notices, *page.notices)
+    if page.refreshed and len(page.text.split()) <= _MOST_STUB:
+        yield Skipped(file.name, LEADS_ELSEWHERE, error=False)
+        return
     if not page.text.strip():
-        yield Skipped(file.name, "; ".join((_NO_CONTENT, *messages(page.notices))))
+        why = ONLY_TAGS if template else "; ".join((_NO_CONTENT, *messages(page.notices)))
+        yield Skipped(file.name, why, error=not template)
         return
     header = header_fields(page.text)
     yield LoadedDocument(
@@ -92,11 +105,12 @@ def _decoded(data: bytes, name: str) -> Decoded | Skipped:
 
 
 class Page(NamedTuple):
-    """The text of a page, what its head says, and what was set aside."""
+    """The text of a page, what its head says, what was set aside, and whether a browser goes on to another page."""
 
     text: str
     fields: dict[str, Any]
     notices: tuple[Notice, ...]
+    refreshed: bool = False
 
 
 def page_text(text: str) -> Page:
@@ -120,7 +134,14 @@ def page_text(text: str) -> Page:
     body = joined(blocks)
     if title not in body and missing([title], body):
         aside.keep("the title of the page", title)
-    return Page(body, _fields(page), aside.notices())
+    return Page(body, _fields(page), aside.notices(), _refreshed(page))
+
+
+def _refreshed(page: LexborHTMLParser) -> bool:
+    refresh = (
+        one.attributes for one in page.css("meta") if (one.attributes.get("http-equiv") or "").lower() == "refresh"
+    )
+    return any(_REFRESH.match(one.get("content") or "") for one in refresh)
 
 
 def _as_html(text: str) -> str:

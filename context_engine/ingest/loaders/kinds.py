@@ -37,7 +37,7 @@ _PDF: Final = re.compile(rb"\s*%PDF-")
 _HTML: Final = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL
 )
-_TEXT: Final = (".htm", ".html", ".md", ".markdown", ".txt", ".eml")
+_TEXT: Final = (".htm", ".html", ".md", ".markdown", ".txt", ".eml", ".erb", ".tmpl")
 
 
 def mismatch(start: bytes, suffix: str) -> str | None:

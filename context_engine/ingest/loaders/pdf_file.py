@@ -115,9 +115,7 @@ def _document(found: _PdfContent, name: str) -> LoadedDocument | Skipped:
     if "version" in header:
         fields.pop("version", None)
     notices = (*_unread(pages), *edges.notices, *contents.notices(text), *_tables_read(pages, lines))
-    return LoadedDocument(
-        path=name, text=text, fields=fields, header=header, pages=starts, notices=notices, properties=True
-    )
+    return LoadedDocument(path=name, text=text, fields=fields, header=header, pages=starts, notices=notices)
 
 
 def _why_empty(pages: Sequence[PdfPage]) -> str:

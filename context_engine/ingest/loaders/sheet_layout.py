@@ -16,6 +16,7 @@ from context_engine.core.models import NoticeCode
 from context_engine.ingest.declared_fields import ID_FIELDS
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice
 from context_engine.ingest.loaders.markdown import one_line
+from context_engine.ingest.loaders.row_titles import telling_names
 from context_engine.ingest.loaders.sheet_texts import SheetPlace, SheetTexts
 from context_engine.ingest.loaders.table import (
     MOST_CAPTION,
@@ -29,6 +30,7 @@ from context_engine.ingest.loaders.table import (
     letter,
     names_of,
     pairs_record,
+    row_fields,
     row_record,
 )
 from context_engine.ingest.loaders.table_columns import (
@@ -62,6 +64,7 @@ class _Table:
     caption: str
     unused: set[int]
     part: str
+    telling: tuple[str, ...] = ()  # names of the columns that tell its rows apart
 
     def takes(self, rows: Sequence[TableRow]) -> bool:
         """Whether rows below an empty one go on with the table: in its columns, and numbers where it has numbers."""
@@ -228,6 +231,7 @@ class _Layout:
             if not self._place.ids:
                 table.names = without_ids(names)
             self._place.ids = False  # an entity may stand in the next table, too
+        table.telling = telling_names([row_fields(row, table.names) for row in body])
         for row in body:
             yield from self._record(row, table)
         return table
@@ -310,8 +314,7 @@ class _Layout:
                 "letters; a separator or quote may be amiss"
             )
             place.notices.add(file_notice(NoticeCode.RECORD_REPAIRED, problem))
-        form = {"part": table.part, "sheet": place.part, "caption": table.caption}
-        record = row_record(row, names, place.path, **form)
+        record = self._row(row, table, names)
         if isinstance(record, Skipped) or not ID_NAMES & record.fields.keys():
             yield from self._given(record, [row])
             return
@@ -322,7 +325,12 @@ class _Layout:
             return
         problem = f"{place.at(row.number)} repeats an id from above: it is known by its {place.row}"
         place.notices.add(file_notice(NoticeCode.ID_REPEATED, problem))
-        yield from self._given(row_record(row, without_ids(names), place.path, **form), [row])
+        yield from self._given(self._row(row, table, without_ids(names)), [row])
+
+    def _row(self, row: TableRow, table: _Table, names: Sequence[str]) -> LoadedDocument | Skipped:
+        telling = table.telling if names is table.names else without_ids(table.telling)
+        form = {"part": table.part, "sheet": self._place.part, "caption": table.caption}
+        return row_record(row, names, self._place.path, telling=telling, **form)
 
     def _given(self, record: LoadedDocument | Skipped, rows: Sequence[TableRow]) -> Found:
         """Yield a record; rows that say nothing but what a document is known by are text."""

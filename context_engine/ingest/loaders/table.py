@@ -7,13 +7,13 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from context_engine.ingest.declared_fields import ALIASES, DECLARED_FIELDS, ID_FIELDS
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.markdown import one_line
 from context_engine.ingest.loaders.records import record_document
+from context_engine.ingest.loaders.row_titles import IDENTIFYING, NAMING, row_title, telling_names
 
 __all__ = [
     "MOST_CAPTION",
@@ -30,6 +30,7 @@ __all__ = [
     "letter",
     "names_of",
     "pairs_record",
+    "row_fields",
     "row_record",
     "shown",
 ]
@@ -45,8 +46,6 @@ MOST_CAPTION: Final = 300
 _WIDE: Final = 0.6  # a head has at least this share of the cells of the fullest row near it
 _VALUE: Final = re.compile(r"[\s\d.,:/%()+-]*\d[\s\d.,:/%()+-]*")  # a number, date or time
 _KNOWN: Final = frozenset((*DECLARED_FIELDS, *ID_FIELDS[True], *ALIASES, "name"))
-_NAMING: Final = re.compile(r"(?i)(?:.*[ _])?(?:name|title)")
-_IDENTIFYING: Final = re.compile(r"(?i)(?:.*[ _])?(?:id|no\.?|number|code|ref\.?|reference|key)")
 
 
 class TableRow(NamedTuple):
@@ -136,7 +135,7 @@ def is_head(rows: Sequence[TableRow]) -> bool | None:
         if sum(not _is_name(value) for value in values) * 2 > len(values):
             return True
     names = names_of([first.cells[index] for index in columns])
-    if any(name in _KNOWN or _NAMING.fullmatch(name) or _IDENTIFYING.fullmatch(name) for name in names):
+    if any(name in _KNOWN or NAMING.fullmatch(name) or IDENTIFYING.fullmatch(name) for name in names):
         return True
     return None
 
@@ -157,12 +156,13 @@ def row_record(
     part: str = "",
     sheet: str = "",
     caption: str = "",
+    telling: Sequence[str] = (),
 ) -> LoadedDocument | Skipped:
     """Return a row as a record.
 
     Columns that are named as the fields of records are (`entity_id`, `Document ID`, `Version`, `Effective date` …)
     mean the same; others keep their names, and a column without one goes by its letter. A comment is a field beside
-    its cell's. A record without a title is named by its first column that is called a name or an id.
+    its cell's. A record is called by the columns that tell the rows of its table apart.
 
     Args:
         row: with a value in it.
@@ -171,22 +171,28 @@ def row_record(
         part: what tells the record from others of its row and file.
         sheet: where there are several.
         caption: of the table.
+        telling: names of the columns that tell its rows apart; those that tell nothing of others if empty.
     """
-    fields: dict[str, Any] = {}
-    for index, cell in enumerate(row.cells):
-        if empty(cell):
-            continue
-        value = shown(cell)
-        name = (names[index] if index < len(names) else "") or column_name(names, index)
-        fields[name] = value
-        if index in row.notes:
-            fields[f"{name} (comment)"] = row.notes[index]
-    title = _title(fields)
+    fields = row_fields(row, names)
+    title = row_title(fields, telling or telling_names([fields]))
     if sheet:
         fields.setdefault("sheet", sheet)
     if caption:
         fields.setdefault("table", caption)
     return record_document(fields, path, row.number, title=title, part=part, what="the row")
+
+
+def row_fields(row: TableRow, names: Sequence[str]) -> dict[str, Any]:
+    """Return the values of a row by the names of their columns, each comment beside its cell's."""
+    fields: dict[str, Any] = {}
+    for index, cell in enumerate(row.cells):
+        if empty(cell):
+            continue
+        name = column_name(names, index)
+        fields[name] = shown(cell)
+        if index in row.notes:
+            fields[f"{name} (comment)"] = row.notes[index]
+    return fields
 
 
 def pairs_record(
@@ -290,30 +296,6 @@ def caption_of(rows: Sequence[TableRow]) -> str:
         " ".join(dict.fromkeys(one_line(str(shown(cell))) for cell in row.cells if not empty(cell))) for row in rows
     ]
     return "; ".join(dict.fromkeys(line for line in lines if line))
-
-
-def _title(fields: Mapping[str, Any]) -> str:
-    """Return what names a row: its name and its id, as far as columns are called so, else its first cell."""
-    naming, identifying = _called(tuple(fields))
-    name, identity = _first(fields, naming), _first(fields, identifying)
-    if not name or not identity or identity in name:
-        return name or identity or one_line(str(next(iter(fields.values()))))
-    return f"{name} ({identity})"
-
-
-@lru_cache(maxsize=256)
-def _called(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the columns called a name, and those called an id, the plainest first."""
-    naming = [name for name in ("title", "name") if name in names]
-    identifying = [name for name in ID_FIELDS[True] if name in names]
-    return (
-        tuple(dict.fromkeys([*naming, *filter(_NAMING.fullmatch, names)])),
-        tuple(dict.fromkeys([*identifying, *filter(_IDENTIFYING.fullmatch, names)])),
-    )
-
-
-def _first(fields: Mapping[str, Any], names: Sequence[str]) -> str:
-    return next((text for name in names if (text := one_line(str(fields[name])))), "")
 
 
 def letter(index: int) -> str:

@@ -75,8 +75,8 @@ def test_an_unknown_kind_of_file_is_skipped_without_being_an_error(read):
     (skipped,) = read("x", "a.zip")
     assert not skipped.error
     assert skipped.reason == (
-        ".zip cannot be read; supported: .csv, .doc, .docx, .eml, .htm, .html, .json, .jsonl, .markdown, .md, "
-        ".ndjson, .odt, .pdf, .ppt, .pptx, .rtf, .tsv, .txt, .xls, .xlsx"
+        ".zip cannot be read; supported: .csv, .doc, .docx, .eml, .erb, .htm, .html, .json, .jsonl, .markdown, "
+        ".md, .ndjson, .odt, .pdf, .ppt, .pptx, .rtf, .tmpl, .tsv, .txt, .xls, .xlsx"
     )
 
 

@@ -209,6 +209,7 @@ def test_the_report_as_a_dict(folder, source, sink):
         "replaced": 0,
         "removed": 0,
         "chunks": 2,
+        "cut_by": {"declared": 1, "sections": 0, "fields": 0, "windows": 0},
         "refused": [],
         "kept": [],
         "skipped": [

@@ -188,6 +188,7 @@ def test_reading_goes_on_after_a_problem(write: Write) -> None:
         (None, "RAG_MIN_CHUNKS"),
         (None, "CONTEXT_ENGINE_MIN_CHUNKS"),
         ("config/personas.json", "p.x"),
+        ("config/personas.json", "q.y"),
         ("config/chunking.json", None),
     ]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from context_engine.core.models import Classification, SourceType, TrustClass
+from context_engine.core.models import Classification, NoticeCode, SourceType, TrustClass
 from context_engine.errors import ConfigError, MissingVariable, UnknownDomain
 from context_engine.settings import find_config
 from context_engine.settings.registry import LoadedRegistry, load_registry, read_registry
@@ -148,34 +148,114 @@ def test_a_missing_variable_fails_only_its_domain_and_only_when_it_is_asked_for(
 def test_what_cannot_be_used_is_told_with_file_key_and_nearest_choice(
     tmp_path: Path, text: str, key: str | None, problem: str
 ) -> None:
-    with pytest.raises(ConfigError) as raised:
-        load(tmp_path, {"npa.yaml": text})
-    assert (raised.value.file, raised.value.key) == ("manifests/npa.yaml", key)
-    assert problem in str(raised.value)
+    found = load(tmp_path, {"npa.yaml": text}).problems[0]
+    assert (found.file, found.key) == ("manifests/npa.yaml", key)
+    assert problem in str(found)
 
 
-def test_a_domain_stands_in_one_file(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"manifests/b.yaml: domain: domain 'NPA' is in manifests/a.yaml too"):
-        load(tmp_path, {"a.yaml": one("NPA", "a"), "b.yaml": one("NPA", "b")})
+def test_two_files_that_declare_one_domain_are_both_named_and_neither_is_taken(tmp_path: Path) -> None:
+    files = {"a.yaml": one("NPA", "a"), "b.yaml": one("NPA", "b"), "c.yaml": one("ORM", "c")}
+    registry = load(tmp_path, files)
+    assert [(found.file, found.key) for found in registry.problems] == [
+        ("manifests/a.yaml", "domain"),
+        ("manifests/b.yaml", "domain"),
+    ]
+    assert "is in manifests/b.yaml too" in str(registry.problems[0])
+    assert "is in manifests/a.yaml too" in str(registry.problems[1])
+    assert (tuple(registry.domains), registry.names) == (("ORM",), ("NPA", "ORM"))
+    with pytest.raises(ConfigError, match=r"is in manifests/b\.yaml too"):
+        registry.domain("NPA")
 
 
 def test_a_source_may_serve_two_domains_if_it_is_the_same_in_both(tmp_path: Path) -> None:
     registry = load(tmp_path, {"a.yaml": one("NPA", "notices"), "b.yaml": one("ORM", "notices")})
     assert registry.domain("NPA").sources == registry.domain("ORM").sources
-    with pytest.raises(ConfigError, match=r"b.yaml: sources.notices: is in manifests/a.yaml too, with other values"):
-        load(tmp_path, {"b.yaml": one("ORM", "notices", ", ttl_seconds: 1")})
+    (found,) = load(tmp_path, {"b.yaml": one("ORM", "notices", ", ttl_seconds: 1")}).problems
+    assert "b.yaml: sources.notices: is in manifests/a.yaml too, with other values" in str(found)
 
 
 def test_reading_goes_on_after_a_problem(tmp_path: Path) -> None:
     (tmp_path / "manifests").mkdir()
     for name, text in {"a.yaml": "x", "b.yaml": one("NPA"), "c.yaml": one("ORM", "c", ", tier: 9, x: 1")}.items():
         (tmp_path / "manifests" / name).write_text(text)
-    registry, problems = read_registry(find_config(tmp_path, env={}, cwd=tmp_path), env={})
-    assert registry.names == ("NPA",)
-    assert [(problem.file, problem.key) for problem in problems] == [
+    registry, of_stage = read_registry(find_config(tmp_path, env={}, cwd=tmp_path), env={})
+    assert (tuple(registry.domains), registry.names, of_stage) == (("NPA",), ("NPA", "ORM"), [])
+    assert [(problem.file, problem.key) for problem in registry.problems] == [
         ("manifests/a.yaml", None),
         ("manifests/c.yaml", "sources.c.x"),
     ]
+
+
+def test_all_that_is_wrong_with_a_file_is_found_at_once(tmp_path: Path) -> None:
+    text = """version: 1
+domain: NPA
+titel: New Products
+sources:
+  - {id: a, type: bank_sop, tier: true, ttl_seconds: '${TTL}'}
+  - {id: b, type: bank_sops, connection: '${CONNECTION}', ttl: 5}
+  - {type: general_web, documents: [{doc_type: sop_document}]}
+"""
+    problems = load(tmp_path, {"npa.yaml": text}).problems
+    assert {found.key for found in problems} == {
+        "titel",
+        "sources.a.tier",
+        "sources.a.ttl_seconds",
+        "sources.b.type",
+        "sources.b.connection",
+        "sources.b.ttl",
+        "sources.2.id",
+        "sources.2.documents.0.include",
+    }
+    text = one("NPA", "a", ", connection: difi, documents: [{include: a, doc_type: sops}]") + "settings: {x: 1, y: 2}\n"
+    assert {found.key for found in load(tmp_path, {"npa.yaml": text}).problems} == {
+        "sources.a.connection",
+        "sources.a.documents.0.doc_type",
+        "settings.x",
+        "settings.y",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "domain"),
+    [
+        ("domain: NPA\nsources: [\n", "NPA"),
+        ("version: 1\ndomain: 'NPA' # of products\n\tsources:\n", "NPA"),
+        ("sources: [\n", None),
+        ("domain: NPA\ndomain: DCE\nsources: [\n", None),
+        ("domain: '${DOMAIN}'\nsources: []\n", None),
+        ("", None),
+    ],
+)
+def test_a_manifest_that_cannot_be_read_leaves_the_other_domains_and_is_named(
+    tmp_path: Path, text: str, domain: str | None
+) -> None:
+    registry = load(tmp_path, {"bad.yaml": text, "orm.yaml": one("ORM")})
+    assert registry.domain("ORM").sources[0].id == "s"
+    assert registry.names == (("NPA", "ORM") if domain else ("ORM",))
+    assert [(one.code, one.subject, one.detail["domain"]) for one in registry.notices] == [
+        (NoticeCode.MANIFEST_UNUSABLE, "manifests/bad.yaml", domain)
+    ]
+    with pytest.raises(ConfigError if domain else UnknownDomain, match=r"manifests/bad\.yaml"):
+        registry.domain("NPA")
+
+
+def test_where_the_only_manifest_cannot_be_read_nobody_says_that_there_is_no_domain(tmp_path: Path) -> None:
+    with pytest.raises(UnknownDomain) as raised:
+        load(tmp_path, {"npa.yaml": "sources: [\n"}).domain("NPA")
+    assert "No domain is registered" not in str(raised.value)
+    assert "A manifest that cannot be read may hold it: manifests/npa.yaml: is not valid YAML" in str(raised.value)
+
+
+def test_an_error_that_is_kept_is_raised_afresh_each_time(tmp_path: Path) -> None:
+    """The same one would carry the traceback of every search before."""
+    registry = load(tmp_path, {"npa.yaml": one("NPA", "s", ", tier: 9")})
+    raised = []
+    for _ in range(2):
+        with pytest.raises(ConfigError) as caught:
+            registry.domain("NPA")
+        raised.append(caught.value)
+    assert raised[0] is not raised[1]
+    assert str(raised[0]) == str(raised[1])
 
 
 def test_the_demo_s_manifests_can_be_used() -> None:
@@ -213,10 +293,9 @@ def test_a_text_that_is_shown_takes_no_variable_and_no_file(tmp_path: Path, text
     (folder / "secret.txt").write_text(SECRET)
     (folder / "npa.yaml").write_text(head + text.format(f"'{form}'"))
     paths = find_config(tmp_path, env={}, cwd=tmp_path)
-    with pytest.raises(ConfigError) as raised:
-        load_registry(paths, env={"OTHER_SECRET": SECRET})
-    assert raised.value.key == key
-    assert SECRET not in str(raised.value)
+    (found,) = load_registry(paths, env={"OTHER_SECRET": SECRET}).problems
+    assert found.key == key
+    assert SECRET not in str(found)
 
 
 @pytest.mark.parametrize(
@@ -231,9 +310,9 @@ def test_no_value_of_a_manifest_is_read_from_a_file(tmp_path: Path, text: str, k
     folder = tmp_path / "manifests"
     folder.mkdir()
     (folder / "npa.yaml").write_text(f"version: 1\ndomain: NPA\nsources: [{{id: a, type: bank_sop, {text}}}]\n")
-    with pytest.raises(ConfigError, match="a file is read for a value of a connection alone") as raised:
-        load_registry(find_config(tmp_path, env={}, cwd=tmp_path), env={})
-    assert raised.value.key == key
+    (found,) = load_registry(find_config(tmp_path, env={}, cwd=tmp_path), env={}).problems
+    assert "a file is read for a value of a connection alone" in str(found)
+    assert found.key == key
 
 
 @pytest.mark.parametrize(
@@ -251,10 +330,9 @@ def test_an_error_shows_the_expression_of_a_value_never_the_value(tmp_path: Path
     folder.mkdir()
     kind = "" if "type:" in text else "type: bank_sop, "
     (folder / "npa.yaml").write_text(f"version: 1\ndomain: NPA\nsources: [{{id: a, {kind}{text}}}]\n")
-    with pytest.raises(ConfigError) as raised:
-        load_registry(find_config(tmp_path, env={}, cwd=tmp_path), env={"OTHER_SECRET": SECRET})
-    assert SECRET not in str(raised.value)
-    assert "${" in str(raised.value)
+    (found,) = load_registry(find_config(tmp_path, env={}, cwd=tmp_path), env={"OTHER_SECRET": SECRET}).problems
+    assert SECRET not in str(found)
+    assert "${" in str(found)
 
 
 def test_nor_does_that_of_a_time_zone(tmp_path: Path) -> None:
@@ -263,8 +341,8 @@ def test_nor_does_that_of_a_time_zone(tmp_path: Path) -> None:
     (folder / "npa.yaml").write_text(
         "version: 1\ndomain: NPA\ntimezone: '${OTHER_SECRET}'\nsources: [{id: a, type: bank_sop}]\n"
     )
-    with pytest.raises(ConfigError, match=r"unknown time zone '\$\{OTHER_SECRET\}'"):
-        load_registry(find_config(tmp_path, env={}, cwd=tmp_path), env={"OTHER_SECRET": SECRET})
+    (found,) = load_registry(find_config(tmp_path, env={}, cwd=tmp_path), env={"OTHER_SECRET": SECRET}).problems
+    assert "unknown time zone '${OTHER_SECRET}'" in str(found)
 
 
 def test_a_literal_dollar_brace_may_stand_in_a_title(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_an_unknown_persona_names_the_nearest() -> None:
     resolver = SettingsResolver(personas=persona_layers({"researcher": {}}, "f"))
     with pytest.raises(InvalidRequest, match=r"unknown persona 'reseacher'\. Did you mean 'researcher'"):
         resolver.resolve(domain(), request("reseacher"))
-    with pytest.raises(InvalidRequest, match="None is configured"):
+    with pytest.raises(InvalidRequest, match=r"personas\.json names none"):
         SettingsResolver().resolve(domain(), request("x"))
 
 

@@ -16,9 +16,11 @@ from context_engine.adapters.sources.adapter import SourceContext
 from context_engine.adapters.sources.factory import base_path
 from context_engine.adapters.sources.local import LocalBase
 from context_engine.core.chunking.strategy import DEFAULT_STRATEGIES
+from context_engine.core.engine import recompute, stage_two_bytes
 from context_engine.core.models import (
     Chunk,
     Decision,
+    NoticeCode,
     Score,
     ScoreKind,
     SearchRequest,
@@ -200,8 +202,11 @@ def test_the_first_configuration_can_be_ingested_and_searched(tmp_path: Path) ->
     ],
 )
 def test_an_adapter_is_named_and_installed(folder: Put, adapter: str, problem: str) -> None:
-    with pytest.raises(ConfigError) as raised:
-        engine(folder({"manifests/npa.yaml": manifest(adapter=adapter)}))
+    files = {"manifests/npa.yaml": manifest(adapter=adapter), "manifests/orm.yaml": manifest("ORM")}
+    with engine(folder(files)) as built:
+        assert built.search(ask(domain="ORM")).chunks, "a domain with adapters that are there is searched"
+        with pytest.raises(ConfigError) as raised:
+            built.search(ask())
     assert (raised.value.file, raised.value.key) == ("manifests/npa.yaml", "sources.npa_sops.adapter")
     assert problem in str(raised.value)
 
@@ -283,8 +288,11 @@ def test_another_reranker_than_the_engine_s_is_refused_not_ignored(folder: Put) 
         pytest.raises(InvalidRequest, match="option 'reranker': is the same for all searches of an engine"),
     ):
         built.search(ask(domain="A", overrides={"reranker": "half"}))
-    with pytest.raises(ConfigError, match=r"manifests/b.yaml: settings.reranker: is the same for all searches"):
-        engine(folder({"manifests/b.yaml": manifest("B", for_domain="{reranker: half}")}))
+    with (
+        engine(folder({"manifests/b.yaml": manifest("B", for_domain="{reranker: half}")})) as built,
+        pytest.raises(ConfigError, match=r"manifests/b.yaml: settings.reranker: is the same for all searches"),
+    ):
+        built.search(ask(domain="B"))
 
 
 def test_a_reranker_that_was_not_opened_cannot_be_switched_on(folder: Put) -> None:
@@ -395,8 +403,9 @@ def test_check_tells_all_that_is_wrong(folder: Put) -> None:
     assert [(problem.file, problem.key) for problem in report.problems] == [
         ("config/personas.json", "p.x"),
         ("manifests/c.yaml", "domain"),
-        ("manifests/b.yaml", "sources.b_sops.ttl_seconds"),
+        ("manifests/c.yaml", "sources"),
         ("manifests/a.yaml", "sources.a_sops.adapter"),
+        ("manifests/b.yaml", "sources.b_sops.ttl_seconds"),
         ("manifests/d.yaml", "sources.d_sops.dataset_ids"),
         ("config/rag-pipeline.json", "reranker"),
         ("config/connections.yaml", "d.api_key"),
@@ -404,6 +413,43 @@ def test_check_tells_all_that_is_wrong(folder: Put) -> None:
     assert not report.ok and "manifests/e.yaml" in report.files
     assert (report.domains, report.unusable) == ((), ("A", "B", "D", "E"))
     assert [(one.code, one.subject) for one in report.notices] == [("variable_without_effect", "RAG_COMPARE_MODE")]
+
+
+def test_a_broken_manifest_leaves_the_others_and_is_named_in_every_answer(folder: Put) -> None:
+    cwd = folder(
+        {
+            "manifests/a.yaml": manifest("A"),
+            "manifests/b.yaml": manifest("B", ttl_seconds="soon", tier="two"),
+            "manifests/c.yaml": "version: 1\ndomain: C\nsources: [\n",
+            "manifests/d.yaml": manifest("D", ttl_seconds="'${NONE}'"),
+            "manifests/e.yaml": "sources: [\n",
+        }
+    )
+    with engine(cwd) as built:
+        result = built.search(ask(domain="A"))
+        named = [one.subject for one in result.notices if one.code is NoticeCode.MANIFEST_UNUSABLE]
+        assert named == ["manifests/e.yaml", "manifests/b.yaml", "manifests/c.yaml", "manifests/d.yaml"]
+        assert result.chunks and result.status is Status.COMPLETE
+        assert stage_two_bytes(recompute(result)) == stage_two_bytes(result)
+        for domain, error in {"B": ConfigError, "C": ConfigError, "D": MissingVariable, "E": UnknownDomain}.items():
+            with pytest.raises(error, match=r"manifests/"):
+                built.search(ask(domain=domain))
+    report = check(find_config(env={}, cwd=cwd), env={})
+    assert (report.domains, report.unusable, report.ok) == (("A",), ("B", "C", "D"), False)
+    assert [(problem.file, problem.key) for problem in report.problems] == [
+        ("manifests/e.yaml", None),
+        ("manifests/b.yaml", "sources.b_sops.tier"),
+        ("manifests/b.yaml", "sources.b_sops.ttl_seconds"),
+        ("manifests/c.yaml", None),
+        ("manifests/d.yaml", "sources.d_sops.ttl_seconds"),
+    ]
+
+
+def test_the_configuration_itself_stays_an_error_of_all_domains(folder: Put) -> None:
+    cwd = folder({"manifests/a.yaml": manifest("A"), "config/rag-pipeline.json": {"stage1_top_k": 0, "min_chunks": -1}})
+    with pytest.raises(ConfigError) as raised:
+        engine(cwd)
+    assert [one.key for one in raised.value.each] == ["stage1_top_k", "min_chunks"]
 
 
 def test_check_says_for_each_domain_whether_it_can_be_searched(folder: Put) -> None:

@@ -92,7 +92,7 @@ def test_a_domain_may_not_set_it_either(home: Path) -> None:
     (home / "manifests/handbook.yaml").write_text(f"{MANIFEST}settings: {{section_weight: 0.9}}")
     place = "manifests/handbook.yaml: settings.section_weight: is the same for all searches of an engine"
     with pytest.raises(ConfigError, match=place):
-        load_setup(env={}, cwd=home)
+        load_setup(env={}, cwd=home).registry.domain("HANDBOOK")
 
 
 @pytest.mark.parametrize(

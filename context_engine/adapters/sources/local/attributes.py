@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Iterator
 from typing import Any, Final
 
 from context_engine.adapters.sources.local.records import canonical
 from context_engine.core.models import Chunk, Classification, SourceType, TrustClass
 from context_engine.core.policy.filters import own_fields
 
-__all__ = ["CLAIMS", "NOT_INDEXED", "Dictionary", "claims_chunk", "values_of"]
+__all__ = ["CLAIMS", "NOT_INDEXED", "Dictionary", "claims_chunk", "fields_held", "values_of"]
 
 CLAIMS: Final = ""
 """The name under which what a document says of its own authority is kept; no field has an empty name."""
@@ -77,6 +78,19 @@ def values_of(connection: sqlite3.Connection, name: str) -> tuple[int | None, li
         else:
             has = number
     return has, values
+
+
+def fields_held(connection: sqlite3.Connection) -> Iterator[tuple[int, str]]:
+    """Yield (number of having it, field) for each field that some chunk of the base has or had."""
+    name = CLAIMS
+    while True:  # from name to name by the index, past the many values of each
+        row = connection.execute(
+            "SELECT attr_id, name FROM attributes WHERE name > ? ORDER BY name, value LIMIT 1", (name,)
+        ).fetchone()
+        if row is None:
+            return
+        number, name = row
+        yield number, name
 
 
 def claims_chunk(value: list[Any]) -> Chunk:

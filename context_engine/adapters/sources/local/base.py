@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from context_engine.adapters.sources.local import schema
+from context_engine.adapters.sources.local.calibrations import read_one
 from context_engine.adapters.sources.local.candidates import LocalQuery
 from context_engine.adapters.sources.local.merge import kind_of
 from context_engine.adapters.sources.local.options import SearchOptions
@@ -22,8 +23,9 @@ from context_engine.adapters.sources.local.stats import BaseStats, read_stats
 from context_engine.adapters.sources.local.verify import VerifyReport, verify
 from context_engine.adapters.sources.local.writer import BaseWriter
 from context_engine.core.engine.clock import SystemClock
-from context_engine.core.models import Chunk, Expansion, Filter, ScoreKind, SourceAnswer
+from context_engine.core.models import Chunk, Expansion, Filter, ScopeCalibration, ScoreKind, SourceAnswer
 from context_engine.core.protocols import Embedder
+from context_engine.core.query.spelling import words_to_check
 from context_engine.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
@@ -97,6 +99,11 @@ class LocalBase:
         with base._pool.snapshot() as connection:
             schema.read_state(connection, base.path)
         return base
+
+    @property
+    def model_id(self) -> str:
+        """The model of its embedder; "" without one."""
+        return "" if self._embedder is None else self._embedder.model_id
 
     @property
     def score_kinds(self) -> frozenset[ScoreKind]:
@@ -194,7 +201,8 @@ class LocalBase:
             StoreError: the base cannot be read.
         """
         vector = self._vectors.ask(query_text, embed_within_s) if self._vectors is not None and by_vector else None
-        question = LocalQuery(text_query(words or query_text, self.options, expansions), vector, self.options)
+        text = text_query(words or query_text, self.options, expansions)
+        question = LocalQuery(text, vector, self.options, words_to_check(query_text))
         with self._viewer.view() as view:
             return answer(view, question, top_k, scope)
 
@@ -220,6 +228,19 @@ class LocalBase:
                     yield decode((chunk_id, content, fields), indexed_at)
             except sqlite3.DatabaseError as error:
                 raise schema.unusable(self.path, error) from error
+
+    def calibration(self, domain: str, *, by_vector: bool = True) -> ScopeCalibration | None:
+        """Return the calibration of a domain's scope threshold, None where it has none.
+
+        Args:
+            by_vector: that of a search by text and vectors, where the base has any; else that of the text alone.
+
+        Raises:
+            StoreError: there is no base, or it cannot be read.
+        """
+        with self._pool.snapshot() as connection:
+            model = schema.model_of(connection) if by_vector else None
+            return read_one(connection, domain, model.model_id if model else "")
 
     def stats(self) -> BaseStats:
         """Return what the base holds, also where its index cannot be read.

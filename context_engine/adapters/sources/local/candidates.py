@@ -19,11 +19,16 @@ _CLEARLY: Final = 0.5
 
 
 class LocalQuery(NamedTuple):
-    """What is asked: the text as queries, its vector where an embedder is configured, and how to search."""
+    """What is asked: the text as queries, its vector where an embedder is configured, and how to search.
+
+    Attributes:
+        words: of the text, those that may be misspelt.
+    """
 
     query: TextQuery | None
     vector: Sequence[float] | None
     options: SearchOptions
+    words: Sequence[str] = ()
 
 
 class SearchScope(NamedTuple):

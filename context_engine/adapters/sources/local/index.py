@@ -18,7 +18,8 @@ from tantivy import Query
 
 from context_engine.core.chunking import BOOKKEEPING_KEYS
 from context_engine.core.models import Chunk
-from context_engine.core.text import ANALYSER_VERSION, bigrams, terms
+from context_engine.core.query.spelling import is_offered
+from context_engine.core.text import ANALYSER_VERSION, bigrams, terms, tokens
 
 __all__ = [
     "INDEX_OPTION",
@@ -26,6 +27,7 @@ __all__ = [
     "JOINT",
     "MOST_DEFINED",
     "SCHEMA",
+    "WORDS",
     "IndexRow",
     "Mark",
     "create",
@@ -37,13 +39,16 @@ __all__ = [
     "read_mark",
 ]
 
-INDEX_VERSION: Final = f"{ANALYSER_VERSION}.3"
+INDEX_VERSION: Final = f"{ANALYSER_VERSION}.4"
 """The analysis and the fields an index was built with; another one must be rebuilt."""
 
 INDEX_OPTION: Final = "freq"
 JOINT: Final = "_"
 MOST_DEFINED: Final = 6
 """Most words of a defined term; the rest of a longer one is not read."""
+
+WORDS: Final = "words"
+"""The field of the words as they are written, casefolded: what a misspelt word may stand for."""
 
 _MARK: Final = "generation"
 _NOTHING: Final = JOINT
@@ -54,7 +59,7 @@ def _schema() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
     for name in ("body", "pairs", "head", "section"):
         builder.add_text_field(name, tokenizer_name="whitespace", index_option=INDEX_OPTION)
-    for name in ("title", "defines"):
+    for name in ("title", "defines", WORDS):
         builder.add_text_field(name, tokenizer_name="whitespace", index_option="basic")
     builder.add_unsigned_field("rid", indexed=True, fast=True)
     builder.add_unsigned_field("doc", indexed=True, fast=True)
@@ -136,8 +141,15 @@ def documents(doc_key: int, source_key: int, rows: Sequence[IndexRow]) -> Iterat
         if not bare[place] or all(bare):
             out.add_unsigned("source", source_key)
         _add_fields(out, row, headings[place], bare=bare[place])
+        out.add_text(WORDS, " ".join(_written_words(row.chunk)))
         _add_text(out, filler if bare[place] else texts[place])
         yield out
+
+
+def _written_words(chunk: Chunk) -> list[str]:
+    """Return the words of a chunk and its headings that may be suggested for a misspelt one, each once."""
+    written = tokens(_joined((chunk.title, chunk.section, *chunk.heading_path, chunk.content)))
+    return sorted(word for word in frozenset(written) if is_offered(word))
 
 
 def _mean(lengths: Sequence[int]) -> int:

@@ -29,6 +29,7 @@ class TextQuery(NamedTuple):
     """A text ready to run against each part of the index.
 
     Attributes:
+        terms: of the text and of the other words for it, each once.
         text: body, pairs and headings; its BM25 is the text score.
         section: the text of whole sections.
         title: scores the share of the words that titles and headings hold, [0, 1].
@@ -37,6 +38,7 @@ class TextQuery(NamedTuple):
         shortened: the text had more than MOST_TERMS terms.
     """
 
+    terms: tuple[str, ...]
     text: Query
     section: Query
     title: Query
@@ -66,7 +68,9 @@ def text_query(text: str, options: SearchOptions, expansions: Sequence[Expansion
     share = 1.0 / max(len(kept), 1)
     title = [(Occur.Should, constant(_term("title", word), share)) for word in sorted(kept)]
     names = _names(words)
+    others = (word for one in expansions for word in terms(one.text))
     return TextQuery(
+        tuple(dict.fromkeys((*kept, *others))),
         Query.boolean_query([*_by_name(kept, pairs, expansions, options), *_clauses("head", head)]),
         Query.boolean_query(list(_clauses("section", kept))),
         Query.boolean_query(title),

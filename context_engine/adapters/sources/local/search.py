@@ -11,12 +11,23 @@ from typing import Any, Final
 from tantivy import Occur, Query
 
 from context_engine.adapters.sources.local import index as indexing
+from context_engine.adapters.sources.local.attributes import fields_held
+from context_engine.adapters.sources.local.calibrations import read_one
 from context_engine.adapters.sources.local.candidates import LocalQuery, SearchScope, candidates
 from context_engine.adapters.sources.local.pushdown import ENGINE_FIELDS, Pushdown, Standing, in_force, relaxed
 from context_engine.adapters.sources.local.queries import constant
 from context_engine.adapters.sources.local.reader import View
 from context_engine.adapters.sources.local.records import decode
-from context_engine.core.models import Chunk, Filter, Notice, NoticeCode, SourceAnswer
+from context_engine.adapters.sources.local.spelling import unknown_words
+from context_engine.core.models import (
+    Chunk,
+    Filter,
+    Notice,
+    NoticeCode,
+    ScopeCalibration,
+    SourceAnswer,
+    TermStatistics,
+)
 from context_engine.core.policy.filters import matches, own_fields
 
 __all__ = ["Scope", "answer"]
@@ -58,7 +69,42 @@ def answer(view: View, question: LocalQuery, top_k: int, scope: Scope) -> Source
     clauses += in_force(scope.as_of) if scope.as_of is not None else []
     test = _filtered(view, scope, clauses) if scope.filters is not None else None
     scoped = SearchScope(Query.boolean_query(clauses), key, scope.filters is not None)
-    return SourceAnswer(chunks=_found(view, question, scoped, test, top_k), notes=tuple(notices))
+    return SourceAnswer(
+        chunks=_found(view, question, scoped, test, top_k),
+        notes=tuple(notices),
+        statistics=_statistics(view, question),
+        calibration=_calibration(view, question, scope),
+        unknown_words=unknown_words(view.searcher, scoped.query, question.words),
+        filter_fields=None if scope.filters is None else tuple(_fields_of(view, clauses[0])),
+    )
+
+
+def _calibration(view: View, question: LocalQuery, scope: Scope) -> ScopeCalibration | None:
+    """Return the calibration of the domain that is asked for, under the embedder that the search uses."""
+    model_id = view.vectors.model_id if question.vector is not None and view.vectors is not None else ""
+    return read_one(view.connection, str(scope.constants.get("domain", "")), model_id)
+
+
+def _statistics(view: View, question: LocalQuery) -> TermStatistics:
+    """Return how many chunks of the base hold each of the question's terms, in text or heading, whichever is more.
+
+    As the index counts for BM25: what was deleted counts until its segment is merged.
+    """
+    searcher = view.searcher
+    chunks = max(searcher.num_docs - 1, 0)  # one document is the index's mark
+    frequency = {
+        term: min(max(searcher.doc_freq(field, term) for field in ("body", "head")), chunks)
+        for term in (question.query.terms if question.query else ())
+    }
+    return TermStatistics(collection=f"local:{view.state.base_id}", chunks=chunks, document_frequency=frequency)
+
+
+def _fields_of(view: View, source: tuple[Occur, Query]) -> Iterator[str]:
+    """Yield the fields that chunks of the source have."""
+    for number, name in fields_held(view.connection):
+        having = Query.boolean_query([source, (Occur.Must, Query.term_query(indexing.SCHEMA, "attr", number))])
+        if view.searcher.search(having, limit=1, count=False).hits:
+            yield name
 
 
 def _nothing(notices: Sequence[Notice], why: NoticeCode, scope: Scope) -> SourceAnswer:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from context_engine.adapters.sources.local import schema
+from context_engine.adapters.sources.local.calibrations import read_all
+from context_engine.core.models import ScopeCalibration
 
 __all__ = ["BaseStats", "SourceStats", "read_stats"]
 
@@ -32,6 +34,7 @@ class BaseStats:
         model_id: of the embedder that made the vectors, None where there are none.
         dimension: length of a vector, 0 where there are none.
         embedded: chunks that have vectors.
+        calibrations: the scope thresholds that it was calibrated to, by domain and embedder.
         cells: the vectors are parted into that many for an approximate search; 0: searches are exact.
     """
 
@@ -50,6 +53,7 @@ class BaseStats:
     dimension: int
     embedded: int
     cells: int
+    calibrations: tuple[tuple[str, ScopeCalibration], ...] = ()
 
 
 def read_stats(connection: sqlite3.Connection, root: Path, held: int | None) -> BaseStats:
@@ -86,6 +90,7 @@ def read_stats(connection: sqlite3.Connection, root: Path, held: int | None) -> 
         dimension=model.dimension if model else 0,
         embedded=embedded,
         cells=cells // (4 * model.dimension) if model else 0,
+        calibrations=tuple((one.domain, one.calibration) for one in read_all(connection)),
     )
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from context_engine.apps.cli.snippet import readable, snippet
+from context_engine.apps.cli.snippet import query_marks, readable, snippet
 
 
 def marked(content: str, query: str, width: int = 200) -> list[str]:
@@ -59,3 +59,38 @@ def test_markdown_reads_as_text() -> None:
     assert readable(table) == "Desk · Limit Rates · 5 %"
     assert readable("- one\n- two\n* three") == "• one • two • three"
     assert readable("2 * 3 * 4 and `code`") == "2 * 3 * 4 and code"
+
+
+@pytest.mark.parametrize(
+    ("content", "read"),
+    [
+        ('## <a name="s5"></a>5.1 Keys &amp; locks\n\nTwo <b>people</b>.', "5.1 Keys & locks — Two people."),
+        ("See [the vault notice](https://bank.example/a/very/long/target?x=1#y).", "See the vault notice."),
+        ("See [the notice][n].\n\n[n]: https://bank.example/notice", "See the notice."),
+        ("<div class='x'>\n<table>\n<tr><td>Rates</td><td>5</td></tr>\n</table>\n</div>", "Rates 5"),
+        ("# <%= title %>\n\n{{#hard}}A {{company}} limit{{/hard}}", "A {{company}} limit"),
+        ("![The vault](vault.png)\n\n`kept_as_is`", "The vault kept_as_is"),
+    ],
+)
+def test_links_html_and_tags_read_as_text(content: str, read: str) -> None:
+    assert readable(content) == read
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("See [the policy](https://policies.example/a_(b)?x=1 'Title') now.", "See the policy now."),
+        ('![Diagram](img/flow.png) of [limits][lim].\n\n[lim]: https://a.example/limits "L"', "Diagram of limits."),
+        ('# <a name="s5"></a>5 Keys &amp; locks', "5 Keys & locks"),
+        ("<%= partial 'head' %>Keys<br/> and <em>locks</em>{% include x %}", "Keys and locks"),
+        ("if a < b and c > d", "if a < b and c > d"),
+        ("array[0](x y) and [note]", "array[0](x y) and [note]"),
+    ],
+)
+def test_targets_of_links_html_and_templating_are_left_out(content: str, text: str) -> None:
+    assert readable(content) == text
+
+
+def test_the_query_s_words_are_found_where_they_stand() -> None:
+    text = "Limits:\nthe limit, and *limited* liability"
+    assert [text[start:end] for start, end in query_marks(text, "limit")] == ["Limits", "limit", "limited"]

@@ -7,9 +7,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 from context_engine.apps.cli.explain import print_explanation
+from context_engine.apps.cli.places import Places
 from context_engine.apps.cli.table import print_result
 from context_engine.apps.cli.words import candidate_names
 from context_engine.core.models import Chunk, Condition, FilterOp, SearchResult, Settings
@@ -40,7 +42,7 @@ def result(ask: Callable[..., SearchResult], chunk_of: Callable[..., Chunk], now
     return ask([(1, down), (2, sops), (5, web)], "approval rule", stage2_top_k=5)
 
 
-@pytest.mark.parametrize("width", [40, 80, 100, 116, 140, 200])
+@pytest.mark.parametrize("width", [40, 50, 71, 80, 100, 116, 140, 200])
 def test_no_line_is_wider_than_the_terminal_but_the_summary(result: SearchResult, width: int) -> None:
     lines = shown(result, width).splitlines()
     table = lines[: lines.index("")] if "" in lines else lines
@@ -48,13 +50,18 @@ def test_no_line_is_wider_than_the_terminal_but_the_summary(result: SearchResult
 
 
 @pytest.mark.parametrize("width", [80, 140])
-def test_a_row_says_rank_score_tier_source_section_and_age(result: SearchResult, width: int) -> None:
+def test_a_row_says_rank_confidence_tier_source_title_section_and_age(result: SearchResult, width: int) -> None:
     text = " ".join(shown(result, width).split())
+    for part in ("1 ▪▪▪ strong 2 SOP SOP-1 v3.2 §4", "Product approval · Sign-off", "also in SOP-2 §9.1", "t2 · fresh"):
+        assert part in text
+    for part in ("2 ▪▪▪ strong 5 web Blog", "t5 · expired (fetched 2026-01-31) · untrusted"):
+        assert part in text
+
+
+def test_the_final_score_is_for_the_explanation(result: SearchResult) -> None:
     assert f"{0.6 * 0.80 + 0.4 * 0.3:.3f}" == "0.600"
-    for part in ("1 0.600 2 SOP SOP-1 v3.2 §4", "Sign-off", "also in SOP-2 §9.1", "t2 · fresh"):
-        assert part in text
-    for part in ("2 0.510 5 web Blog", "t5 · expired (fetched 2026-01-31) · untrusted"):
-        assert part in text
+    assert "0.600" not in shown(result)
+    assert "= 0.6000" in shown(result, 140, print_explanation)
 
 
 def test_the_query_words_are_marked(result: SearchResult) -> None:
@@ -162,12 +169,11 @@ def test_the_funnel_and_the_dropped_call_a_step_the_same(
 ) -> None:
     kept, weak = chunk_of("a", 0.9, RULE), chunk_of("b", 0.01, "The cafeteria opens at noon.")
     words = " ".join(shown(ask([(2, [kept, weak])]), 140, print_explanation).split())
-    assert re.search(r"measure 2 2 .* relevance 2 1 ", words)
+    assert re.search(r"measure 2 2 .* scope 2 2 .* relevance 2 1 ", words)
     assert "1 dropped at relevance: below the relevance limit" in words
     nothing = " ".join(shown(ask([(2, [weak])]), 140, print_explanation).split())
-    assert re.search(r"relevance 1 0 ", nothing)
-    assert "1 dropped at relevance: out of scope" in nothing
-    assert "scope 1 0" not in nothing
+    assert re.search(r"scope 1 0 .*relevance 0 0 ", nothing)
+    assert "1 dropped at scope: out of scope" in nothing
 
 
 def test_the_explanation_lists_only_settings_that_differ_from_the_default(ask: Callable[..., SearchResult]) -> None:
@@ -178,3 +184,76 @@ def test_the_explanation_lists_only_settings_that_differ_from_the_default(ask: C
     table = other.split("Settings that differ from the default")[1]
     assert "min_chunks 2 call" in " ".join(table.split())
     assert "min_relevance_score" not in table
+
+
+PLACED = {
+    "document_id": "passwords",
+    "title": "Password policy",
+    "heading_path": ("Length",),
+    "metadata": {"source_file": "it/security/passwords.pdf", "page": 7, "page_end": 8},
+}
+LINK = "https://policies.meridian.example/it/security/passwords.pdf#page=7"
+
+
+@pytest.fixture
+def placed(
+    ask: Callable[..., SearchResult], chunk_of: Callable[..., Chunk], spec_of: Callable[..., Any]
+) -> SearchResult:
+    spec = spec_of(2).model_copy(update={"url": "https://policies.meridian.example/{path}#page={page}"})
+    return ask([(spec, [chunk_of("a", 0.9, "Passwords have twelve characters.", **PLACED)])], "password length")
+
+
+@pytest.mark.parametrize("width", [50, 80, 140])
+def test_a_row_says_title_file_and_page(placed: SearchResult, width: int) -> None:
+    text = " ".join(shown(placed, width).split())
+    assert "Password policy" in text, "a document known by its file's name alone is called by its title"
+    assert "passwords.pdf · pages 7-8" in text
+    assert "#1" not in text, "the page is the better place"
+
+
+def test_a_pipe_gets_the_address_whole_on_a_line_of_its_own(placed: SearchResult) -> None:
+    assert f"1  {LINK}" in shown(placed, 50).splitlines()
+
+
+def test_a_terminal_opens_the_place_from_the_table(placed: SearchResult) -> None:
+    console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system="standard", highlight=False)
+    print_result(console, placed, Places(placed, None))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert text.count(f";{LINK}\x1b\\") == 3, "title, file and page are links"
+    assert "1  https" not in text
+
+
+def test_a_long_path_loses_its_first_folders_and_no_word_is_broken(
+    ask: Callable[..., SearchResult], chunk_of: Callable[..., Chunk]
+) -> None:
+    words = ["counterparties", "acknowledge", "notwithstanding", "institutional", "requirements", "of", "approval"]
+    path = "/".join(["documentation"] * 6 + ["outsourcing-register-of-the-bank.md"])
+    title = "Outsourcing arrangements and institutional responsibilities of the counterparties"
+    chunk = chunk_of("a", 0.9, " ".join(words * 4), title=title, document_id="D", metadata={"source_file": path})
+    result = ask([(2, [chunk])])
+    for width in (50, 80, 120):
+        shown_words = set(shown(result, width).split())
+        assert {*title.split(), *words} <= shown_words
+        assert any(one.startswith("…/") and one.endswith("/outsourcing-register-of-the-bank.md") for one in shown_words)
+
+
+def test_wide_characters_keep_within_the_terminal_and_to_three_lines(
+    ask: Callable[..., SearchResult], chunk_of: Callable[..., Chunk]
+) -> None:
+    chunk = chunk_of("a", 0.9, "新產品在首次交易之前必須由委員會批准" * 30, title="新產品審批程序" * 5, section="4")
+    for width in (50, 80, 120):
+        lines = shown(ask([(2, [chunk])], "新產品"), width).split("\n\n")[0].splitlines()
+        assert max(map(cell_len, lines)) <= width
+        assert sum("新產品在首次交易" in line or "委員會" in line for line in lines) <= 3
+
+
+def test_a_terminal_breaks_the_last_line_between_words(result: SearchResult) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    console = Console(file=Terminal(), width=50, color_system=None, highlight=False, markup=False)
+    print_result(console, result)
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert max(map(len, lines)) <= 50
+    assert {"candidates", "s-000001", "(tier"} <= set(" ".join(lines).split())

@@ -137,6 +137,8 @@ class TestCatalogue:
         with opened(form(dify), tmp_path) as one:
             answer = catalogue(one, check=False)
         assert {source["health"]["state"] for source in answer.json["domains"][0]["sources"]} == {"unchecked"}
+        assert answer.variables["personas_text"] == "builder, creator, educator, researcher"
+        assert all(persona["description"] in answer.text for persona in answer.variables["personas"])
         assert dify.requests == ()
 
     def test_a_domain_that_lacks_a_variable(self, dify: FakeDify, tmp_path: Path) -> None:
@@ -216,11 +218,20 @@ class TestRetrieval:
         assert status == 424 and "no domain is configured" in body["error_msg"]
         assert call(self.asked(), variables="[", notice_records=False)[0] == 424
 
+    def test_a_persona_of_the_endpoint(self, call: Any, dify: FakeDify) -> None:
+        config = {"personas.json": {"narrow": {"namespaces": ["web"]}}}
+        line = json.loads(form(dify)["domains"])
+        domains = json.dumps({"version": 1, "manifests": [line], "config": config})
+        _, body = call(self.asked(), domains=domains, persona="narrow")
+        assert {one["metadata"]["source_id"] for one in body["records"]} == {"web"}
+        notice = self.only_notice(call(self.asked(), domains=domains, persona="wide"))
+        assert "unknown persona 'wide'" in notice["content"]
+
     @pytest.mark.parametrize("notices", [True, False])
     def test_a_refusal_holds_no_secret(self, call: Any, dify: FakeDify, notices: bool) -> None:
         domains = json.dumps({"manifests": [{"domain": dify.api_key, "x": 1}]})
         status, body = call(self.asked(), domains=domains, notice_records=notices)
-        assert status == (200 if notices else 424)
+        assert status == (200 if notices else 400), "the domain that is asked for is not there"
         assert dify.api_key not in json.dumps(body) and TOKEN not in json.dumps(body)
 
     @pytest.mark.parametrize("header", [None, "Bearer x", f"Bearer {TOKEN}x"])

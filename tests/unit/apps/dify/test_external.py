@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from context_engine.apps.dify.external import LEAST_TOKEN, ExternalRequest, authorised, read_request, records_answer
-from context_engine.core.models import SearchResult
+from context_engine.core.models import Chunk, Score, ScoreKind, SearchResult
 from context_engine.errors import InvalidFilter, InvalidRequest, SourceTimeout
 
 TOKEN = "0123456789abcdef" * 2
@@ -126,3 +126,28 @@ def test_an_answer_stays_small(ask: Callable[..., SearchResult], chunk_of: Any) 
     answer = records_answer(ask([(1, long)]), request(), notice_records=True)
     assert len(answer.encoded()) <= 1024 * 1024 and "records was cut" in answer.body["cut"]
     assert [one["content"].endswith("characters in all]") for one in answer.body["records"]] == [True, True]
+
+
+def test_a_score_threshold_is_tested_on_the_absolute_signal_not_within_the_pool(
+    ask: Callable[..., SearchResult],
+) -> None:
+    """The page repeats the question: within the pool it is 1, and the register and the procedure are far below it."""
+    rule = "A new product is approved by the product committee before launch."
+    page = "New product approved. " * 3 + "The product committee approved the new product before launch by committee."
+
+    def near(name: str, text: str, cosine: float) -> Chunk:
+        return Chunk(content=text, chunk_id=name, scores=(Score(ScoreKind.COSINE, cosine, "one-model"),))
+
+    sources = [
+        (1, [near("register", f"Register entry 17 of the group, kept by the secretary of the board. {rule}", 0.80)]),
+        (2, [near("sop", f"Procedure of the bank for every desk; minutes are kept in the archive. {rule}", 0.78)]),
+        (5, [near("page", page, 0.97)]),
+    ]
+    found = ask(sources, "new product approved by committee before launch")
+    limit = 0.75
+    assert [chunk.chunk_id for chunk in found.chunks if chunk.relevance >= limit] == ["page"]
+    records = records_answer(found, request(score_threshold=limit), notice_records=False).body["records"]
+    assert {one["metadata"]["chunk_id"] for one in records} == {"register", "sop", "page"}
+    assert all(one["metadata"]["absolute_relevance"] >= limit for one in records)
+    scores = [one["score"] for one in records]
+    assert scores == sorted(set(scores), reverse=True)

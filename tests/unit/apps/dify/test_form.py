@@ -31,8 +31,14 @@ def test_only_query_and_domain_are_needed() -> None:
     assert (form.form, form.fail_if_missing) == ("markdown", False)
 
 
+def test_a_persona_is_named_and_its_number_of_passages_holds_where_the_form_has_none() -> None:
+    request = read(persona=" researcher ", top_k=None).request
+    assert (request.persona, request.overrides) == ("researcher", {})
+
+
 def test_empty_fields_have_their_defaults() -> None:
-    empty = dict.fromkeys(("authority", "filter", "as_of", "top_k", "context_budget", "on_behalf_of"), "")
+    names = ("authority", "filter", "as_of", "persona", "top_k", "context_budget", "on_behalf_of")
+    empty = dict.fromkeys(names, "")
     none = dict.fromkeys(("context_form", "if_source_missing", "domain_name"))
     assert read(**empty, **none) == read()
 

@@ -141,10 +141,12 @@ def test_no_domain_at_all(tmp_path: Path) -> None:
 
 def test_a_mistake_in_a_manifest_names_its_place(tmp_path: Path) -> None:
     line = json.dumps({**MANIFEST, "sources": [{**SOURCE, "tier": 1}]})
+    registry = load(tmp_path, **{**FORM, "domains": line}).setup.registry
     with pytest.raises(ConfigError, match=r"manifests/npa\.yaml: sources\.npa_sops: type 'bank_sop' is tier 2"):
-        load(tmp_path, **{**FORM, "domains": line})
+        registry.domain("NPA")
 
 
 def test_a_source_without_a_connection_of_that_name(tmp_path: Path) -> None:
+    registry = load(tmp_path, domains=json.dumps(MANIFEST)).setup.registry
     with pytest.raises(ConfigError, match="unknown connection 'dify'"):
-        load(tmp_path, domains=json.dumps(MANIFEST))
+        registry.domain("NPA")

@@ -212,3 +212,41 @@ def test_lettered_paragraphs_are_sections_and_short_lettered_lines_a_list():
 
 def test_a_word_and_its_number_with_a_stop_between():
     assert [one.label for one in outline("Annex.1 Forms\n\nx\n\nAnnex.2 Fees\n\nx")] == ["Annex 1", "Annex 2"]
+
+
+@pytest.mark.parametrize(
+    ("line", "label", "title"),
+    [
+        ('## <a name="s4"></a>4 Limits', "4", "4 Limits"),
+        ('### 5 <a name="AAL"></a>Keys', "5", "5 Keys"),
+        ("## Appendix A&mdash;Strength of keys", "Appendix A", "Appendix A—Strength of keys"),
+        ("## 4.1 Fees &amp; charges {#fees}", "4.1", "4.1 Fees & charges"),
+        ("## [4.2 Waivers](waivers.md#top)", "4.2", "4.2 Waivers"),
+        ("## <span class='no'>4.3</span> **Breaches** <%= badge %>", "4.3", "4.3 Breaches"),
+        ("<h2 id='s6'>6 Access &ndash; keys</h2>", "6", "6 Access – keys"),
+        ("## 7 Use of `<kbd>` ##", "7", "7 Use of <kbd>"),
+        ("## The {{company}} rules", None, "The {{company}} rules"),
+        ("8 <b>Desks</b>\n---", "8", "8 Desks"),
+    ],
+)
+def test_a_heading_is_what_a_reader_sees_of_it(line, label, title):
+    (section,) = outline(f"{line}\n\nText.")
+    assert (section.label, section.path) == (label, (title,))
+
+
+@pytest.mark.parametrize(
+    "line", ["# <%= current_page.data.title %>", "# {{ page.title }}", "## <a name='x'></a>", "# {#top}"]
+)
+def test_a_heading_of_tags_alone_is_none(line):
+    assert labels(f"{line}\n\nText.\n\n## Keys\n\nTwo.") == [(None, ()), (None, ("Keys",))]
+
+
+def test_a_plain_number_is_read_behind_its_anchor():
+    text = '<a name="a"></a>1. Scope\n\nAll staff.\n\n<a name="b"></a>2. Access &amp; keys\n\nTwo people.'
+    assert labels(text) == [("1", ("1. Scope",)), ("2", ("2. Access & keys",))]
+
+
+def test_what_holds_no_word_above_the_first_heading_belongs_to_it():
+    text = '<a name="sec5"></a>\n\n<div class="breaker"></div>\n\n## 5 Keys\n\nTwo.'
+    (section,) = outline(text)
+    assert (section.start, section.label) == (0, "5")

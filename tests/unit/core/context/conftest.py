@@ -9,11 +9,13 @@ from context_engine.core.models import (
     TIER_OF,
     Chunk,
     Classification,
+    Confidence,
     ProvenanceTag,
     RankedChunk,
     SourceType,
     TrustClass,
     default_trust,
+    link_of,
 )
 
 
@@ -30,12 +32,14 @@ def make_ranked(rank: int, content: str, **given: Any) -> RankedChunk:
     relevance = given.pop("relevance", 0.9)
     classification = given.pop("classification", Classification.INTERNAL)
     assert not given, f"unknown: {given}"
+    chunk = Chunk(content=content, chunk_id=chunk_id, **fields)
     return RankedChunk(
         rank=rank,
         source_id=source_id,
         chunk_id=chunk_id,
         domain="ORM",
-        chunk=Chunk(content=content, chunk_id=chunk_id, **fields),
+        chunk=chunk,
+        url=link_of(chunk, None),
         source_type=kind,
         authority_tier=tier,
         trust_class=trust,
@@ -43,6 +47,7 @@ def make_ranked(rank: int, content: str, **given: Any) -> RankedChunk:
         relevance=relevance,
         absolute=relevance,
         boost=0.3,
+        confidence=Confidence.STRONG,
         final=0.6 * relevance + 0.4 * 0.3,
         rerank_score=None,
         flags=flags,

@@ -20,7 +20,7 @@ def test_c9_chunk_dicts_in_the_order_given():
 def test_chunks_of_the_engine_with_their_provenance(ranked: Callable):
     text = build_context_block([ranked(1, "A rule.", title="SOP", section="3").to_dict()])
     assert "### [1] [Source: SOP, Section 3]" in text
-    assert "Tier 2, bank SOP · source orm_sops · fetched 2025-06-15 · relevance 0.90" in text
+    assert "Tier 2, bank SOP · source orm_sops · fetched 2025-06-15 · confidence strong · relevance 0.90" in text
 
 
 def test_duplicates_and_flags_are_read_from_the_tag():
@@ -60,7 +60,7 @@ def test_c10_limits_hold_together(limits: tuple[int | None, int | None]):
     chars, tokens = limits
     assert len(text) <= (chars or 10**9)
     assert ApproxTokenCounter().count(text) <= (tokens or 10**9)
-    assert "[1] [Source: SOP]" in text
+    assert "[1] [Source: SOP" in text
     assert len(text) < len(build_context_block(chunks))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from context_engine.core.models import (
     SourceAnswer,
     SourceQuery,
     SourceSpec,
+    TermStatistics,
 )
 from context_engine.core.models.sanitize import MOST_DEPTH
 from context_engine.errors import AllSourcesFailed, SourceUnavailable
@@ -195,3 +197,42 @@ def test_functions_and_chunk_dicts_take_the_same_road(awkward: dict[str, Any]) -
         assert found.result is not None
         assert found.result.notices
     json.dumps(searched(CallableSource(lambda *_: [given], "sops")).to_dict(), ensure_ascii=False).encode()
+
+
+# -- term statistics --------------------------------------------------------------------------------------------------
+
+KNOWN = TermStatistics(collection="base", chunks=100, document_frequency={"record": 7, "kept": 0})
+
+
+def test_term_statistics_are_kept_with_the_answer() -> None:
+    result = searched(Given(SourceAnswer(chunks=(Chunk(content=TEXT),), statistics=KNOWN)))
+    assert result.raw[0].statistics == KNOWN
+    assert result.notices == ()
+
+
+@pytest.mark.parametrize(
+    "statistics",
+    [
+        {"record": 7},
+        replace(KNOWN, collection=""),
+        replace(KNOWN, collection="\ud800"),
+        replace(KNOWN, collection=None),  # type: ignore[arg-type]
+        replace(KNOWN, chunks=-1),
+        replace(KNOWN, chunks=True),
+        replace(KNOWN, chunks=99.5),  # type: ignore[arg-type]
+        replace(KNOWN, document_frequency=None),  # type: ignore[arg-type]
+        replace(KNOWN, document_frequency={"record": 101}),
+        replace(KNOWN, document_frequency={"record": -1}),
+        replace(KNOWN, document_frequency={"record": float("nan")}),  # type: ignore[dict-item]
+        replace(KNOWN, document_frequency={7: 7}),  # type: ignore[dict-item]
+        replace(KNOWN, document_frequency={f"term{number}": 1 for number in range(5_000)}),
+    ],
+    ids=lambda statistics: str(statistics)[:80].encode("ascii", "replace").decode(),
+)
+def test_term_statistics_that_cannot_be_used_count_as_not_known(statistics: Any) -> None:
+    result = searched(Given(SourceAnswer(chunks=(Chunk(content=TEXT),), statistics=statistics)))
+    assert len(result.chunks) == 1
+    assert result.raw[0].statistics is None
+    [notice] = result.notices
+    assert (notice.code, notice.detail["field"]) == (NoticeCode.FIELD_UNUSABLE, "statistics")
+    written(result)

@@ -298,7 +298,7 @@ def test_a_similarity_threshold_applies_to_its_kind_and_passes_the_others_marked
     )
     (notice,) = result.notices
     assert notice.code is NoticeCode.THRESHOLD_NOT_APPLICABLE
-    assert notice.detail == {"count": 1, "kind": "cosine"}
+    assert notice.detail == {"count": 1, "tested": 4, "kind": "cosine", "origin": "call"}
 
 
 def test_a_threshold_is_tested_on_the_best_of_a_cluster(ask):
@@ -318,7 +318,9 @@ def test_a_threshold_of_zero_is_on_and_none_is_off(ask):
 
 def test_a_threshold_that_no_source_can_be_tested_on_is_refused(ask, spec_of, chunk_of):
     def source(spec_id, *kinds):
-        return CallableSource(lambda _query, _domain, _top_k: [chunk_of(spec_id, 0.5)], spec_id, frozenset(kinds))
+        scores = (Score(ScoreKind.RELEVANCE, 0.5), *(Score(kind, 0.8) for kind in kinds))
+        found = [chunk_of(spec_id, scores=scores)]
+        return CallableSource(lambda _query, _domain, _top_k: found, spec_id, frozenset(kinds))
 
     bm25, cosine_too = source("t2", ScoreKind.BM25), source("t3", ScoreKind.BM25, ScoreKind.COSINE)
     with pytest.raises(InvalidRequest, match=r"is a cosine threshold, and source\(s\) t2 give no cosine score"):
@@ -391,7 +393,7 @@ def test_as_of_before_during_and_after_an_amendment(ask, as_of, standing, reason
 
 
 def test_an_answer_that_a_filter_emptied_says_so(ask, chunk_of):
-    wanted = Condition("titel", FilterOp.EQ, "Limits")  # no chunk has such a field
+    wanted = Condition("title", FilterOp.EQ, "Limits")  # no chunk has that title
     codes = [notice.code for notice in ask([(2, [chunk_of("a", 0.9)])], filters=wanted).notices]
     assert codes == [NoticeCode.FILTER_LEFT_NOTHING]
     assert ask([(2, [chunk_of("a", 0.9)])]).notices == ()

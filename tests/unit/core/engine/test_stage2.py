@@ -1,5 +1,6 @@
 """Stage 2: order, authority, identity, fates and the provenance tag."""
 
+from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -268,13 +269,24 @@ def test_the_stage_counts_add_up(ask, chunk_of):
         "filter": (3, 3),
         "as_of": (3, 3),
         "expiry": (3, 3),
-        "relevance": (3, 3),
+        "measure": (3, 3),
         "dedup": (3, 2),
         "threshold": (2, 2),
-        "scope": (2, 1),
+        "scope": (2, 2),
+        "relevance": (2, 1),
         "rerank": (1, 1),
         "select": (1, 1),
     }
+
+
+def test_what_a_fate_counts_as_dropped_at_a_stage_the_trace_of_that_name_counts_too(ask, chunk_of):
+    many = [chunk_of("kept", 0.9, RULE), chunk_of("weak", 0.1, "Nothing to see."), chunk_of("last", 0.2, "Criteria.")]
+    gone = chunk_of("gone", 0.9, "Over.", effective_to=date(2026, 1, 1))
+    for sources in ([(1, [*many, gone])], [(2, [chunk_of("copy", 0.9, RULE), many[0]])], [(1, [many[1], gone])]):
+        result = ask(sources, stage2_top_k=1)
+        lost = Counter(fate.stage for fate in result.fates if fate.outcome is not Outcome.RETURNED)
+        counted = {one.name: one.entered - one.left for one in result.stages if one.entered > one.left}
+        assert lost == counted
 
 
 def test_a_cluster_has_the_relevance_of_its_best_and_lists_the_others(ask, chunk_of):

@@ -87,9 +87,12 @@ def test_boosts_may_be_equal_but_never_rise_with_the_tier():
         AuthorityBoosts(tier_6=0.0)
 
 
-def test_scope_is_min_relevance_unless_it_has_its_own():
-    assert Settings(min_relevance_score=0.3).scope == 0.3
-    assert Settings(min_relevance_score=0.3, scope_threshold=0.0).scope == 0.0
+def test_the_scope_threshold_is_calibrated_unless_it_is_set():
+    assert Settings().scope_threshold == "auto"
+    assert Settings(scope_threshold=0.0).scope_threshold == 0.0
+    assert Settings(scope_threshold=None).scope_threshold is None
+    with pytest.raises(ValidationError):
+        Settings(scope_threshold="automatic")
 
 
 def test_settings_are_frozen():

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from context_engine.core.query import Glossary, Mention
-from context_engine.core.query.spelling import near
 
 GLOSSARY = Glossary(
     {
@@ -64,22 +63,3 @@ def test_a_mention_keeps_the_words_of_the_query() -> None:
     assert GLOSSARY.mentions("What is Know-Your-Customer?") == [
         Mention("Know-Your-Customer", "Know Your Customer", ("KYC",))
     ]
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "expected"),
-    [
-        ("product", "product", False),
-        ("product", "prodct", True),
-        ("product", "prodduct", True),
-        ("product", "protuct", True),
-        ("product", "prodcut", True),
-        ("product", "prdouctt", False),
-        ("", "a", True),
-        ("ab", "ba", True),
-        ("abc", "cba", False),
-    ],
-)
-def test_one_slip(first: str, second: str, expected: bool) -> None:
-    assert near(first, second) is expected
-    assert near(second, first) is expected

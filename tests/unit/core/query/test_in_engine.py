@@ -158,7 +158,7 @@ class TestParts:
             for name, score in (("a", 0.03), ("b", 0.02), ("c", 0.01))
         ]
         engine = self.engine(make_engine, {TWO_PARTS: own[:2], FIRST: own[2:], SECOND: own[2:]})
-        result = search(engine, TWO_PARTS, multi_query=True, min_relevance_score=0.0)
+        result = search(engine, TWO_PARTS, multi_query=True, min_relevance_score=0.0, scope_threshold=0.0)
         values = {"a": 2 / (10 + 1), "b": 2 / (10 + 2), "c": 2 / (10 + 1)}
         low = values["b"] - 0.5 * values["a"]
         assert {chunk.chunk_id: chunk.relevance for chunk in result.chunks} == pytest.approx(

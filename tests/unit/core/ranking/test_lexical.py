@@ -4,7 +4,10 @@ from itertools import permutations
 from math import log
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from context_engine.core.models import TermStatistics
 from context_engine.core.ranking import lexical
 from context_engine.core.ranking.analysed import AnalysedText
 
@@ -15,9 +18,15 @@ POOL = [
 ]
 
 
-def lexical_scores(query, texts, labels=()):
+def lexical_scores(query, texts, labels=(), statistics=()):
     """The scores of plain texts."""
-    return lexical.lexical_scores(query, *([AnalysedText(text) for text in some] for some in (texts, labels)))
+    analysed = ([AnalysedText(text) for text in some] for some in (texts, labels))
+    return lexical.lexical_scores(query, *analysed, statistics)
+
+
+def base(name="base", chunks=1000, **document_frequency):
+    """What a source says of the collection it searched."""
+    return TermStatistics(collection=name, chunks=chunks, document_frequency=document_frequency)
 
 
 def weight(tf, length, mean):
@@ -39,13 +48,15 @@ def test_the_formula_by_hand():
         ],
         rel=1e-12,
     )
-    assert found.coverage == pytest.approx([1.0, limit / (approve + limit), approve / (approve + limit)], rel=1e-12)
+    # close to one another both count fully, on its own a term counts half
+    alone = [0.5 * limit / (approve + limit), 0.5 * approve / (approve + limit)]
+    assert found.coverage == pytest.approx([1.0, *(share**0.75 for share in alone)], rel=1e-12)
 
 
 def test_a_word_nobody_has_counts_against_everybody():
-    """idf of a term no text holds: ln(1 + 2 / 1); of one that both hold: ln(1 + 2 / 2)."""
+    """A term that no text holds counts twice ln(1 + 2); of one that both hold, ln(1 + 2 / 2), half for it is alone."""
     found = lexical_scores("approval zeppelin", ["The approval.", "An approval."])
-    assert found.coverage == pytest.approx([log(2) / (log(2) + log(3))] * 2)
+    assert found.coverage == pytest.approx([(0.5 * log(2) / (log(2) + 2 * log(3))) ** 0.75] * 2)
 
 
 def test_a_term_that_every_candidate_holds_still_scores():
@@ -153,3 +164,120 @@ def test_a_label_counts_a_code_fully_and_a_word_by_a_fifth():
 )
 def test_words_with_a_stem_of_their_own_are_found_by_another_form(query, word):
     assert lexical_scores(query, [f"They are {word}.", "Nothing."]).coverage[0] > 0.0
+
+
+# -- coverage ---------------------------------------------------------------------------------------------------------
+
+
+def share(held, missing):
+    """Coverage of information held and missing."""
+    return pytest.approx((held / (held + missing)) ** 0.75, rel=1e-12)
+
+
+def test_a_word_weighs_by_how_rare_it_is_where_was_searched():
+    """Among 1000 chunks 500 hold "limit" and 2 hold "zeppelin"; the pool alone would take both for equally rare."""
+    limit, zeppelin = log(1 + 1000 / 500), log(1 + 1000 / 2)
+    known = base(limit=500, zeppelin=2)
+    found = lexical_scores("zeppelin limit", ["A limit.", "A zeppelin."], (), [known, known])
+    assert found.coverage == [share(0.5 * limit, 0.5 * limit + zeppelin), share(0.5 * zeppelin, 0.5 * zeppelin + limit)]
+    assert found.coverage[0] < 0.15 < found.coverage[1]
+    assert lexical_scores("zeppelin limit", ["A limit.", "A zeppelin."]).coverage[0] > 0.15
+
+
+def test_a_word_that_the_collection_lacks_counts_twice_as_much_as_its_rarest():
+    limit, nowhere = log(1 + 1000 / 500), 2 * log(1 + 1000)
+    found = lexical_scores("zeppelin limit", ["A limit."], (), [base(limit=500, zeppelin=0)])
+    assert found.coverage == [share(0.5 * limit, 0.5 * limit + nowhere)]
+
+
+def test_one_word_that_the_collection_lacks_does_not_refuse_a_text_that_holds_the_rest():
+    """A misspelling or a proper name among words of the right text."""
+    known = base(chunks=13_000, outsourc=300, critic=500, function=900, approv=1500, board=800, hargreav=0)
+    text = ["The board approves the outsourcing of critical functions."]
+    query = "Does Hargreaves or the board approve outsourcing of critical functions?"
+    assert lexical_scores(query, text, (), [known]).coverage[0] > 0.5
+
+
+def test_words_close_to_one_another_count_fully_scattered_ones_half():
+    known = base(approv=10, limit=10)
+    query, filler = "approval limit", "lorem ipsum dolor sit amet"
+    texts = ["approval limit", "approval lorem ipsum dolor sit limit", f"approval {filler} limit"]
+    assert lexical_scores(query, texts, (), [known] * 3).coverage == pytest.approx([1.0, 1.0, 0.5**0.75])
+
+
+def test_the_nearest_occurrence_decides_how_close_a_word_is():
+    known = base(approv=10, limit=10)
+    far = "approval approval lorem ipsum dolor sit amet consectetur limit"
+    near = f"{far} lorem approval"
+    assert lexical_scores("approval limit", [far, near], (), [known] * 2).coverage == pytest.approx([0.5**0.75, 1.0])
+
+
+def test_a_word_of_the_heading_counts_fully():
+    """The text holds "limit" alone: close to nothing, so half; the heading holds "approval"."""
+    known = base(approv=10, limit=10)
+    found = lexical_scores("approval limit", ["A limit."] * 2, ["Canteen", "Approval"], [known] * 2).coverage
+    assert found == pytest.approx([(0.5 / 2) ** 0.75, (1.5 / 2) ** 0.75])
+
+
+def test_the_only_word_of_a_question_counts_fully():
+    assert lexical_scores("limit", ["A limit."], (), [base(limit=3)]).coverage == [1.0]
+
+
+def test_a_word_is_counted_over_all_collections_and_each_collection_once():
+    """Five sources of one base with 1000 chunks and one other base with 500: 1500 chunks, not 5500."""
+    one, other = base("one", 1000, limit=100, fee=50), base("two", 500, limit=20, fee=0)
+    texts = ["limit"] * 5 + ["fee"]
+    limit, fee = log(1 + 1500 / (100 + 20)), log(1 + 1500 / (50 + 1))  # the second base's own text holds "fee"
+    same = [base("one", 1000, limit=100, fee=50) for _ in range(4)]
+    found = lexical_scores("limit fee", texts, (), [one, *same, other]).coverage
+    assert found == [share(0.5 * limit, 0.5 * limit + fee)] * 5 + [share(0.5 * fee, 0.5 * fee + limit)]
+
+
+def test_texts_of_no_known_collection_are_counted_as_one_more():
+    """1000 chunks of the base and two texts beside them, one of which holds "fee"."""
+    limit, fee = log(1 + 1002 / 100), log(1 + 1002 / 51)
+    texts = ["limit", "fee", "nothing"]
+    found = lexical_scores("limit fee", texts, (), [base(limit=100, fee=50), None, None]).coverage
+    assert found == [share(0.5 * limit, 0.5 * limit + fee), share(0.5 * fee, 0.5 * fee + limit), 0.0]
+
+
+def test_a_word_that_was_not_counted_is_counted_in_the_candidates():
+    limit, fee = log(1 + 1000 / 100), log(1 + 1000 / 1)
+    found = lexical_scores("limit fee", ["limit", "fee"], (), [base(limit=100)] * 2).coverage
+    assert found == [share(0.5 * limit, 0.5 * limit + fee), share(0.5 * fee, 0.5 * fee + limit)]
+
+
+def test_an_empty_collection_says_nothing():
+    assert lexical_scores("limit fee", ["limit", "fee"], (), [base(chunks=0)] * 2) == lexical_scores(
+        "limit fee", ["limit", "fee"]
+    )
+
+
+NAMED = st.sampled_from(["alpha", "beta", "gamma", "delta", "epsilon", "other", "filler"])
+
+
+@given(
+    query=st.lists(NAMED, min_size=1, max_size=6),
+    texts=st.lists(st.lists(NAMED, max_size=20), min_size=1, max_size=5),
+    frequency=st.dictionaries(NAMED, st.integers(0, 50)),
+)
+def test_coverage_is_a_share_whatever_the_order(query, texts, frequency):
+    known = base(chunks=50, **frequency)
+    plain = [" ".join(text) for text in texts]
+    expected = lexical_scores(" ".join(query), plain, (), [known] * len(plain)).coverage
+    assert all(0.0 <= one <= 1.0 for one in expected)
+    turned = lexical_scores(" ".join(query), plain[::-1], (), [known] * len(plain)).coverage
+    assert turned[::-1] == expected
+
+
+@given(
+    query=st.lists(NAMED, min_size=1, max_size=6, unique=True),
+    text=st.lists(NAMED, min_size=1, max_size=20),
+    more=NAMED,
+)
+def test_a_text_with_a_further_word_of_the_question_is_never_worse(query, text, more):
+    """At equal closeness: what it holds stays where it is."""
+    known = base(chunks=50, **dict.fromkeys(("alpha", "beta", "gamma", "delta"), 7))
+    less, also = " ".join(text), " ".join([*text, more])
+    first, second = (lexical_scores(" ".join(query), [one], (), [known]).coverage[0] for one in (less, also))
+    assert second >= first - 1e-12

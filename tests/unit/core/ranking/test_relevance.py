@@ -1,15 +1,16 @@
 """Relevance: declared, or measured by one scorer over all candidates, and the absolute signal beside it."""
 
 from datetime import UTC, datetime
-from math import exp
+from itertools import pairwise
+from math import exp, log, sqrt
 
 import pytest
 
-from context_engine.core.models import Chunk, RawAnswer, Score, ScoreKind
+from context_engine.core.models import Chunk, RawAnswer, Score, ScoreKind, TermStatistics
 from context_engine.core.ranking import lexical
 from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.candidates import pool
-from context_engine.core.ranking.relevance import measure, normalise_pool
+from context_engine.core.ranking.relevance import measure, normalise_pool, with_cosine
 
 QUERY = "approval limit"
 TEXTS = ["The approval limit is five.", "A limit and a limit again.", "Approving a recipe.", "Canteen hours."]
@@ -36,6 +37,11 @@ def candidates(spec_of):
         return sorted(pool(pairs)[0], key=lambda candidate: candidate.key[1])
 
     return make
+
+
+def both(coverage, cosine):
+    """Coverage and cosine as one signal: their geometric mean, shifted by 1/4."""
+    return pytest.approx(sqrt((coverage + 0.25) * (cosine + 0.25)) - 0.25)
 
 
 def cosine(value, scorer=None):
@@ -83,7 +89,7 @@ def test_beside_declared_ones_the_others_are_measured_among_themselves(candidate
     measured = measure(QUERY, given)
     assert measured.relevance == [0.2, 1.0, pytest.approx((0.6 - 0.4) / (0.8 - 0.4))]
     coverage = lexical_scores(QUERY, TEXTS[1:3]).coverage
-    assert measured.absolute == [0.2, (coverage[0] + 0.8) / 2, (coverage[1] + 0.6) / 2]
+    assert measured.absolute == [0.2, both(coverage[0], 0.8), both(coverage[1], 0.6)]
     assert measured.by == "cosine"
 
 
@@ -170,15 +176,15 @@ def test_the_absolute_signal_is_coverage_or_a_bounded_score_where_that_is_higher
     assert measure(QUERY, given).absolute == [1.0, 0.95, 0.2]
 
 
-def test_with_a_cosine_the_absolute_signal_is_the_mean_of_both(candidates):
-    """So other words for the same thing count half, as does the same words about another thing."""
+def test_with_a_cosine_the_absolute_signal_is_the_geometric_mean_of_both(candidates):
+    """So neither other words for the same thing nor the same words about another thing count nothing."""
     given = candidates(
         ("a", TEXTS[0], cosine(0.3)),
         ("b", TEXTS[3], cosine(0.7)),
         ("c", TEXTS[0], cosine(0.4), Score(ScoreKind.WEIGHTED, 0.99)),
         ("d", TEXTS[0], cosine(0.4), Score(ScoreKind.RERANK, 0.8)),
     )
-    assert measure(QUERY, given).absolute == [(1.0 + 0.3) / 2, (0.0 + 0.7) / 2, (1.0 + 0.4) / 2, 0.8]
+    assert measure(QUERY, given).absolute == [both(1.0, 0.3), both(0.0, 0.7), both(1.0, 0.4), 0.8]
 
 
 @pytest.mark.parametrize(
@@ -190,8 +196,10 @@ def test_a_kind_without_a_fixed_range_says_nothing_absolute(candidates, kind):
 
 
 def test_a_pool_of_one_keeps_its_absolute_signal(candidates):
-    assert measure(QUERY, candidates(("a", TEXTS[3], cosine(0.42)))).relevance == [(0.0 + 0.42) / 2]
-    assert measure(QUERY, candidates(("a", TEXTS[1]))).relevance == [0.5]
+    assert measure(QUERY, candidates(("a", TEXTS[3], cosine(0.42)))).relevance == [both(0.0, 0.42)]
+    # "limit", held by the one text, counts ln 2 and half for it is alone; "approv", held by none, twice ln 2
+    limited = (0.5 * log(2) / (log(2) + 2 * log(2))) ** 0.75
+    assert measure(QUERY, candidates(("a", TEXTS[1]))).relevance == [pytest.approx(limited)]
     assert measure(QUERY, candidates(("a", TEXTS[3]))).relevance == [0.0]
     assert measure(QUERY, []).relevance == []
 
@@ -200,7 +208,33 @@ def test_negative_cosines_are_not_relevant(candidates):
     measured = measure("zeppelin", candidates(("a", TEXTS[0], cosine(-0.1)), ("a", TEXTS[1], cosine(-0.9))))
     assert (measured.relevance, measured.absolute) == ([0.0, 0.0], [0.0, 0.0])
     mixed = measure("zeppelin", candidates(("a", TEXTS[0], cosine(0.5)), ("a", TEXTS[1], cosine(-0.5))))
-    assert (mixed.relevance, mixed.absolute) == ([1.0, 0.0], [(0.0 + 0.5) / 2, 0.0])
+    assert (mixed.relevance, mixed.absolute) == ([1.0, 0.0], [both(0.0, 0.5), 0.0])
+
+
+def test_an_exact_code_keeps_half_its_coverage_whatever_the_cosine(candidates):
+    """The vector of a bare code is close to nothing."""
+    assert measure("NPA-001", candidates(("a", "Form NPA-001 applies.", cosine(0.0)))).absolute == [0.5]
+
+
+def test_coverage_and_cosine_raise_the_signal_and_never_leave_its_range():
+    steps = [step / 10 for step in range(-10, 11)]
+    for coverage in steps[10:]:
+        for lower, higher in pairwise(steps):
+            assert 0.0 <= with_cosine(coverage, lower) <= with_cosine(coverage, higher) <= 1.0
+    for closeness in steps:
+        for lower, higher in pairwise(steps[10:]):
+            assert with_cosine(lower, closeness) <= with_cosine(higher, closeness)
+    assert (with_cosine(0.0, -1.0), with_cosine(1.0, 1.0)) == (0.0, 1.0)
+
+
+def test_the_statistics_of_a_source_weigh_the_words_of_its_candidates(candidates):
+    """ "approv" is in 1 of 1000 chunks, "limit" in 900: the text with "limit" alone says next to nothing."""
+    known = TermStatistics(collection="base", chunks=1000, document_frequency={"approv": 1, "limit": 900})
+    given = candidates(("a", TEXTS[1]), ("b", TEXTS[3]))
+    limit, approve = log(1 + 1000 / 900), log(1 + 1000 / 1)
+    expected = (0.5 * limit / (limit + approve)) ** 0.75
+    assert measure(QUERY, given, {"a": known, "b": known}).absolute == [pytest.approx(expected), 0.0]
+    assert measure(QUERY, given).absolute[0] > 2 * expected
 
 
 def logistic(value):
@@ -234,7 +268,7 @@ def test_extreme_logits_stay_numbers(candidates):
 
 def test_a_cosine_a_rounding_error_above_one_is_one(candidates):
     given = candidates(("a", TEXTS[0], cosine(1.0000001)), ("a", TEXTS[1], cosine(-1.0000001)))
-    assert measure("zeppelin", given).absolute == [(0.0 + 1.0) / 2, 0.0]
+    assert measure("zeppelin", given).absolute == [both(0.0, 1.0), 0.0]
 
 
 def test_a_fused_score_measures_before_its_cosine(candidates):

@@ -189,7 +189,7 @@ def test_an_id_that_stands_twice_loses_no_row(read):
 def test_columns_named_as_the_fields_of_records_mean_the_same(read):
     (loaded,) = read("Entity ID,Version,Effective Date,Desk\nE-1,3,2026-01-01,Rates\n", "a.csv")
     assert loaded.fields == {"entity_id": "E-1", "version": "3", "effective_from": "2026-01-01", "Desk": "Rates"}
-    assert loaded.text == "E-1\nDesk: Rates"
+    assert loaded.text == "E-1 · Rates\nDesk: Rates"
 
 
 def test_utf16_is_read(read):

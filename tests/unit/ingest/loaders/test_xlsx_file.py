@@ -33,8 +33,8 @@ def test_the_banks_workbook(read, shipped):
     assert cover.text == "Cover\nOwner: Market Risk Control\nReviewed: 2026-01-31"
     assert cover.fields["version"] == "2026-Q1"
     assert first.text == (
-        "CP-001\nCounterparty: Harbour Trading Ltd\nLimit Spot: 25\nLimit Forward: 10.5\nReviewed: 2026-01-15\n"
-        "Utilised: 42%\nsheet: Limits\ntable: Counterparty limits as at 31 January 2026 (USD m)"
+        "CP-001 · Harbour Trading Ltd\nCounterparty: Harbour Trading Ltd\nLimit Spot: 25\nLimit Forward: 10.5\n"
+        "Reviewed: 2026-01-15\nUtilised: 42%\nsheet: Limits\ntable: Counterparty limits as at 31 January 2026 (USD m)"
     )
     assert (first.place, first.stem, first.line) == ("w.xlsx:Limits:5", "w:Limits:5", 5)
     assert second.fields["Utilised"] == "105%"

@@ -1,0 +1,201 @@
+"""Calibration of a base: which signal its own questions have, and which off-topic ones.
+
+    with LocalBase.open(path) as base:
+        calibrate(base, domain)
+
+Nothing is drawn by chance: the passages asked for are those with the lowest digests, so that equal content gives equal
+thresholds, in whatever order it was written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from context_engine.adapters.sources.local import calibrations, schema
+from context_engine.adapters.sources.local.base import LocalBase
+from context_engine.adapters.sources.local.calibrations import Extent, StoredCalibration
+from context_engine.adapters.sources.local.source import LocalSource
+from context_engine.core.engine import Engine
+from context_engine.core.engine.defaults import default_settings
+from context_engine.core.engine.signals import absolute_signals
+from context_engine.core.models import (
+    DomainSpec,
+    EffectiveSettings,
+    Key,
+    Registry,
+    ScopeCalibration,
+    SearchRequest,
+)
+from context_engine.core.ranking.calibration import CalibrationSignals, calibrated
+from context_engine.core.ranking.scope import SIGNAL_VERSION
+from context_engine.core.text import terms
+
+__all__ = ["OUT_OF_SCOPE", "calibrate", "outside_questions"]
+
+OUT_OF_SCOPE: Final = Path(__file__).resolve().with_name("out_of_scope.jsonl")
+"""Two hundred questions of everyday life: cooking, sport, health, travel ... nothing a bank's rules could answer."""
+
+_CHUNKS_A_SENTENCE: Final = 20
+_FEWEST_SENTENCES: Final = 24
+_MOST_SENTENCES: Final = 100
+_SENTENCES_A_HEADING: Final = 4
+_FEWEST_OUTSIDE: Final = 40
+_LEAST_TERMS: Final = 4
+_MOST_WORDS: Final = 16
+"""About as long as a question: a long sentence holds so many words that some are always found elsewhere."""
+
+_SENTENCE_ENDS: Final = re.compile(r"(?<=[.!?:;。！？])\s+|\n+")
+_LEAST_HEADING_TERMS: Final = 2
+_FEW_CANDIDATES: Final = {"stage1_top_k": 10}
+"""The best signal is hardly ever further down, and what it costs is time."""
+
+Resolve = Callable[[DomainSpec, SearchRequest], EffectiveSettings]
+
+
+class _Sentence(NamedTuple):
+    """A sentence of the base, and the chunk that it stands in."""
+
+    text: str
+    key: Key
+
+
+class _Questions(NamedTuple):
+    own: Sequence[_Sentence]
+    headings: Sequence[str]
+    judged: Sequence[str]
+    outside: Sequence[str]
+
+
+def calibrate(
+    base: LocalBase,
+    domain: DomainSpec,
+    *,
+    resolve: Resolve = default_settings,
+    judged: Sequence[str] = (),
+    anew: bool = False,
+) -> tuple[ScopeCalibration, ...]:
+    """Calibrate the scope threshold of a domain to what a base holds, and keep the result in the base.
+
+    It is calibrated for words alone, and with the base's embedder for both together, for a search whose embedder fails
+    goes on without it. What is calibrated already is left alone until a fifth of it has changed.
+
+    Args:
+        base: the base, written and committed.
+        domain: its sources of adapter `local` are asked.
+        resolve: the settings of its searches.
+        judged: questions that the base is known to answer.
+        anew: calibrate whatever has changed.
+
+    Returns:
+        Those in force: words alone first; empty where the base holds nothing of the domain.
+
+    Raises:
+        StoreError: the base cannot be read, or not be written.
+        EmbedderError: the model failed.
+        RetrievalFailed: a source did not answer.
+    """
+    held = base.stats()
+    specs = tuple(spec for spec in domain.sources if spec.adapter == "local" and spec.id in held.sources)
+    domain, names = domain.model_copy(update={"sources": specs}), [spec.id for spec in specs]
+    legs = [LocalBase(base.path, options=base.options)]
+    if held.model_id is not None and held.model_id == base.model_id:
+        legs.append(base)
+    with closing(schema.connect(base.path, write=False)) as connection:
+        connection.execute("BEGIN")
+        kept = {} if anew else _in_force(connection, domain.domain, names)
+        extent = calibrations.extent_of(connection, names)
+        due = [leg for leg in legs if leg.model_id not in kept]
+        questions = _questions(connection, names, extent, judged) if due else None
+    if questions is not None and questions.own:
+        new = {leg.model_id: _calibrated(leg, domain, resolve, questions, extent) for leg in due}
+        stored = [StoredCalibration(domain.domain, one, extent.base_chunks, extent.last_rid) for one in new.values()]
+        calibrations.store(base.path, stored)
+        kept |= new
+    return tuple(kept[leg.model_id] for leg in legs if leg.model_id in kept)
+
+
+@cache
+def outside_questions() -> tuple[str, ...]:
+    """Return the off-topic questions that come with the package."""
+    return tuple(json.loads(line)["text"] for line in OUT_OF_SCOPE.read_text("utf-8").splitlines())
+
+
+def _in_force(connection: sqlite3.Connection, domain: str, sources: Sequence[str]) -> dict[str, ScopeCalibration]:
+    """Return the calibrations of a domain that are not outdated, by embedder."""
+    return {
+        one.calibration.model_id: one.calibration
+        for one in calibrations.read_all(connection)
+        if one.domain == domain and not calibrations.outdated(connection, one, sources)
+    }
+
+
+def _questions(
+    connection: sqlite3.Connection, sources: Sequence[str], extent: Extent, judged: Sequence[str]
+) -> _Questions:
+    """Return what is asked of a base: the more of it, the larger it is."""
+    wanted = min(max(extent.chunks // _CHUNKS_A_SENTENCE, _FEWEST_SENTENCES), _MOST_SENTENCES)
+    rows = connection.execute(
+        "SELECT source_id, chunk_id, content, fields FROM chunks JOIN documents USING (doc_key) JOIN sources USING"
+        f" (source_key) WHERE removed IS NULL AND source_id IN ({', '.join('?' * len(sources))})"
+        " ORDER BY digest LIMIT ?",
+        (*sources, 2 * wanted),
+    ).fetchall()
+    own = [_Sentence(text, (source, name)) for source, name, content, _ in rows if (text := _sentence(content))]
+    headings = dict.fromkeys(heading for *_, fields in rows if (heading := _heading(json.loads(fields))))
+    spread = outside_questions()
+    count = max(_FEWEST_OUTSIDE, wanted)
+    return _Questions(
+        own=own[:wanted],
+        headings=list(headings)[: wanted // _SENTENCES_A_HEADING],
+        judged=judged,
+        outside=[spread[number * len(spread) // count] for number in range(count)],
+    )
+
+
+def _heading(fields: Mapping[str, Any]) -> str:
+    """Return what heads a chunk, "" where it says too little to be asked for."""
+    heading = next(iter(reversed(fields.get("heading_path") or ())), fields.get("title") or "")
+    return heading if len(set(terms(heading))) >= _LEAST_HEADING_TERMS else ""
+
+
+def _sentence(text: str) -> str:
+    """Return the sentence of a text with the lowest hash, as long as a question; "" where none says enough."""
+    parts = (" ".join(part.split()[:_MOST_WORDS]) for part in _SENTENCE_ENDS.split(text))
+    telling = [part for part in parts if len(set(terms(part))) >= _LEAST_TERMS]
+    return min(telling, key=lambda part: hashlib.sha256(part.encode("utf-8", "replace")).digest(), default="")
+
+
+def _calibrated(
+    base: LocalBase, domain: DomainSpec, resolve: Resolve, questions: _Questions, extent: Extent
+) -> ScopeCalibration:
+    registry = Registry(domains={domain.domain: domain})
+    with Engine(registry, lambda _, spec: LocalSource(base, spec.id, spec=spec), resolve=resolve) as engine:
+
+        def best(text: str, without: Key | None = None) -> float:
+            found = absolute_signals(engine, text, domain.domain, settings=_FEW_CANDIDATES)
+            return max((signal for key, signal in found.items() if key != without), default=0.0)
+
+        signals = CalibrationSignals(
+            own=[best(one.text, one.key) for one in questions.own],
+            answered=[best(text) for text in (*questions.headings, *questions.judged)],
+            outside=[best(text) for text in questions.outside],
+        )
+    threshold, strong = calibrated(signals, by_vectors=bool(base.model_id))
+    return ScopeCalibration(
+        threshold=threshold,
+        strong=strong,
+        signal=SIGNAL_VERSION,
+        model_id=base.model_id,
+        own=len(signals.own) + len(questions.headings),
+        judged=len(questions.judged),
+        outside=len(signals.outside),
+        chunks=extent.chunks,
+    )

@@ -1,0 +1,68 @@
+"""Words of a query that a base does not hold, and the words of its texts that may be meant by them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+import tantivy
+from tantivy import Occur, Query
+
+from context_engine.adapters.sources.local.index import INDEX_OPTION, SCHEMA, WORDS
+from context_engine.adapters.sources.local.queries import both
+from context_engine.core.models import UnknownWord
+from context_engine.core.query.spelling import near_words
+from context_engine.core.text import terms
+
+__all__ = ["unknown_words"]
+
+
+def unknown_words(searcher: tantivy.Searcher, scope: Query, words: Sequence[str]) -> tuple[UnknownWord, ...]:
+    """Return those of some words that no text of a scope holds, each with the nearest word of its texts.
+
+    The nearest is the one parted by the fewest slips; of several, the one that most texts hold. It begins with the
+    word's first letter, or where nothing near does, with its second: the first may be one too many, or swapped.
+
+    Args:
+        searcher: of the index.
+        scope: finds the rows that may be found.
+        words: `query.spelling.words_to_check` of the query.
+    """
+    return tuple(
+        UnknownWord(word, _nearest(searcher, scope, word.casefold()))
+        for word in words
+        if not _is_held(searcher, scope, word)
+    )
+
+
+def _is_held(searcher: tantivy.Searcher, scope: Query, word: str) -> bool:
+    """Whether some row holds a term of the word; a word without terms, all stop words, says nothing."""
+    found = terms(word)
+    either = [
+        (Occur.Should, Query.term_query(SCHEMA, field, term, INDEX_OPTION))
+        for term in found
+        for field in ("body", "head")
+    ]
+    return not found or _count(searcher, both(Query.boolean_query(either), scope)) > 0
+
+
+def _nearest(searcher: tantivy.Searcher, scope: Query, word: str) -> str:
+    for letter in dict.fromkeys(word[:2]):
+        vocabulary = (known for known, _ in searcher.terms_with_prefix(WORDS, letter))
+        for _, tied in groupby(near_words(word, vocabulary), key=lambda near: near[0]):
+            if held := dict(_held(searcher, scope, [one for _, one in tied])):
+                return min(held, key=lambda one: (-held[one], one))
+    return ""
+
+
+def _held(searcher: tantivy.Searcher, scope: Query, words: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """Yield those of some words that rows of the scope hold, with how many do."""
+    for word in words:
+        count = _count(searcher, both(Query.term_query(SCHEMA, WORDS, word, "basic"), scope))
+        if count:
+            yield word, count
+
+
+def _count(searcher: tantivy.Searcher, query: Query) -> int:
+    found = searcher.search(query, limit=1, count=True)
+    return int(found.count)  # type: ignore[attr-defined]

@@ -1,0 +1,250 @@
+"""Where the embedded base lies, and how a configuration finds its own again when its folder is moved or renamed.
+
+Each folder of manifests has a folder of data below the user's data folder, named by its path. Who writes to it leaves
+two notes: in the data folder `configuration.json`, whose data these are, and beside the manifests `.context-engine-id`,
+which moves with them. A configuration takes
+
+1. the folder whose note names its place;
+2. else the one folder whose note has its id and names a place that no longer has it: it was moved from there, and the
+   note is corrected;
+3. else the folder of its name, or where another configuration has that one, the next free name.
+
+A copy has the id too, but its original is still in its place, so the copy gets a folder of its own. Where no id can be
+written (a read-only folder) or none moved along, folders of the same domains whose configuration is gone are named, to
+be adopted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from context_engine.errors import ConfigError, nearest
+from context_engine.settings.paths import ConfigPaths, named_folder, user_folder
+
+__all__ = ["DataFolder", "adopt_data_dir", "claim_data_dir", "find_data_dir", "orphaned_data_dirs"]
+
+logger = logging.getLogger(__name__)
+
+DATA_DIR_VARIABLE: Final = "CONTEXT_ENGINE_DATA_DIR"
+_DATA_HOMES: Final = ("XDG_DATA_HOME", "LOCALAPPDATA", ".local/share")
+ID_FILE: Final = ".context-engine-id"
+RECORD: Final = "configuration.json"
+_ID_TEXT: Final = "# By this id the knowledge base of these manifests is found again when their folder is moved.\n"
+_MOST_NAME: Final = 40
+_MOST_BYTES: Final = 100_000
+
+
+class DataFolder(NamedTuple):
+    """A folder of data and whose it is.
+
+    Attributes:
+        path: the folder.
+        manifest_dir: of the configuration that wrote to it last.
+        config_id: of these manifests; None where none could be written.
+        domains: their names then.
+    """
+
+    path: Path
+    manifest_dir: Path
+    config_id: str | None
+    domains: tuple[str, ...]
+
+    @property
+    def is_orphaned(self) -> bool:
+        """Whether its configuration is no longer where it was."""
+        if self.config_id is None:
+            return not self.manifest_dir.is_dir()
+        return _read_id(self.manifest_dir) != self.config_id
+
+
+def find_data_dir(
+    data_dir: str | Path | None = None, *, env: Mapping[str, str], cwd: Path, paths: ConfigPaths | None = None
+) -> Path:
+    """Return the folder of the embedded base: `--data-dir`, `CONTEXT_ENGINE_DATA_DIR`, else in the user's data folder.
+
+    Args:
+        data_dir: what `--data-dir` named, relative to `cwd` or absolute.
+        env: the environment.
+        cwd: the current directory.
+        paths: the configuration; each manifest folder has a folder of its own below the user's data folder. None: the
+            user's data folder itself.
+
+    Raises:
+        ConfigError: none is named and the environment names no home.
+    """
+    named = data_dir or env.get(DATA_DIR_VARIABLE)
+    if named:
+        return named_folder(named, env, cwd)
+    home = _home(env)
+    return _own_folder(home, paths.manifest_dir.resolve()) if paths and paths.manifest_dir else home
+
+
+def claim_data_dir(folder: Path, paths: ConfigPaths, domains: Collection[str], *, env: Mapping[str, str]) -> None:
+    """Note whose data a folder holds, that is about to be written to; a folder that somebody named is left alone.
+
+    Args:
+        folder: from `find_data_dir`.
+        paths: the configuration.
+        domains: its names.
+        env: the environment.
+    """
+    if paths.manifest_dir is None or not _is_by_default(folder, env):
+        return
+    place = paths.manifest_dir.resolve()
+    held = _read(folder)
+    _write_record(DataFolder(folder, place, _made_id(place, held), tuple(sorted(domains))))
+
+
+def orphaned_data_dirs(
+    folder: Path, paths: ConfigPaths, domains: Collection[str], *, env: Mapping[str, str]
+) -> Sequence[DataFolder]:
+    """Return the folders of data that may be a configuration's own, left behind when it was moved.
+
+    They are of some of its domains, and their configuration is gone. None where the configuration has data.
+
+    Args:
+        folder: from `find_data_dir`; one that somebody named is taken as meant.
+        paths: the configuration.
+        domains: its names.
+        env: the environment.
+    """
+    if paths.manifest_dir is None or folder.is_dir() or not _is_by_default(folder, env):
+        return ()
+    return [one for one in _folders(folder.parent) if one.is_orphaned and set(one.domains) & set(domains)]
+
+
+def adopt_data_dir(name: str, paths: ConfigPaths, domains: Collection[str], *, env: Mapping[str, str]) -> Path:
+    """Make a folder of data a configuration's own and return it.
+
+    Args:
+        name: of the folder, below the user's data folder.
+        paths: the configuration.
+        domains: its names.
+        env: the environment.
+
+    Raises:
+        ConfigError: there is no such folder, or it is another configuration's; or there are no manifests.
+    """
+    if paths.manifest_dir is None:
+        raise ConfigError(
+            "there are no manifests whose data this could be: run it in their folder, or give --config-dir"
+        )
+    home, place = _home(env), paths.manifest_dir.resolve()
+    folder = home / name
+    if not name or folder.parent != home or folder.name == ".." or not folder.is_dir():
+        names = [one.path.name for one in _folders(home) if one.is_orphaned]
+        raise ConfigError(
+            f"{name!r} is no folder in {home}.{nearest(name, names)} One elsewhere is used with --data-dir."
+        )
+    held = _read(folder)
+    if held is not None and not held.is_orphaned and held.manifest_dir != place:
+        raise ConfigError(f"{folder} belongs to the configuration in {held.manifest_dir.parent}, which is there")
+    own = next((one.path for one in _folders(home) if one.manifest_dir == place and one.path != folder), None)
+    if own is not None:
+        raise ConfigError(f"this configuration has data of its own in {own}: move that folder away first")
+    _write_record(DataFolder(folder, place, _made_id(place, held), tuple(sorted(domains))))
+    if _read(folder) is None:
+        raise ConfigError(f"{folder} cannot be written to: let this user write there, or use --data-dir {folder}")
+    return folder
+
+
+def _own_folder(home: Path, place: Path) -> Path:
+    """Return the folder of data of the manifests in a place."""
+    folders = _folders(home)
+    own = home / _name(place)
+    here = [one.path for one in folders if one.manifest_dir == place]
+    if here:
+        return own if own in here else here[0]
+    config_id = _read_id(place)
+    moved = [one for one in folders if config_id is not None and one.config_id == config_id and one.is_orphaned]
+    if len(moved) == 1:
+        _write_record(moved[0]._replace(manifest_dir=place))  # at once: a copy made from now on is not the moved one
+        return moved[0].path
+    taken = {one.path for one in folders}
+    names = (own if number == 1 else own.with_name(f"{own.name}-{number}") for number in count(1))
+    return next(name for name in names if name not in taken)
+
+
+def _name(manifest_dir: Path) -> str:
+    """Return a name for one configuration: of the folder above its manifests, and a hash of the manifests' path."""
+    digest = hashlib.sha256(os.fsencode(manifest_dir)).hexdigest()
+    return f"{manifest_dir.parent.name[:_MOST_NAME] or 'root'}-{digest[:8]}"
+
+
+def _is_by_default(folder: Path, env: Mapping[str, str]) -> bool:
+    """Whether a folder is one below the user's data folder that nobody named."""
+    return not env.get(DATA_DIR_VARIABLE) and folder.parent == user_folder(env, *_DATA_HOMES)
+
+
+def _home(env: Mapping[str, str]) -> Path:
+    home = user_folder(env, *_DATA_HOMES)
+    if home is None:
+        raise ConfigError(f"there is no home folder to keep data in: set {DATA_DIR_VARIABLE} or pass --data-dir")
+    return home
+
+
+def _folders(home: Path) -> list[DataFolder]:
+    """Return the folders of data that say whose they are, sorted by name."""
+    try:
+        found = [_read(path) for path in sorted(home.iterdir())]
+    except OSError:
+        return []
+    return [one for one in found if one is not None]
+
+
+def _read(folder: Path) -> DataFolder | None:
+    """Return what a folder says of itself; None where it says nothing that can be read."""
+    try:
+        with (folder / RECORD).open(encoding="utf-8") as file:
+            held = json.loads(file.read(_MOST_BYTES))
+        config_id = held["id"]
+        domains = tuple(str(name) for name in held["domains"])
+        return DataFolder(folder, Path(held["manifest_dir"]), None if config_id is None else str(config_id), domains)
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _write_record(held: DataFolder) -> None:
+    """Write whose a folder is. A failure costs only that it is not found again when the configuration is moved."""
+    if _read(held.path) == held:
+        return
+    value = {"id": held.config_id, "manifest_dir": str(held.manifest_dir), "domains": list(held.domains)}
+    temporary = held.path / f"{RECORD}.{os.getpid()}"
+    try:
+        held.path.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(json.dumps(value, indent=1), "utf-8")
+        temporary.replace(held.path / RECORD)
+    except OSError as error:
+        logger.info("whose data %s holds was not noted: %s", held.path, error)
+
+
+def _read_id(manifest_dir: Path) -> str | None:
+    """Return the id of manifests, None where they have none."""
+    try:
+        with (manifest_dir / ID_FILE).open(encoding="utf-8") as file:
+            lines = file.read(_MOST_BYTES).splitlines()
+    except (OSError, ValueError):
+        return None
+    return next((line.strip() for line in lines if line.strip() and not line.startswith("#")), None)
+
+
+def _made_id(manifest_dir: Path, held: DataFolder | None) -> str | None:
+    """Return the id of manifests; where there is none, that of their data or a new one is written, if it can be."""
+    found = _read_id(manifest_dir)
+    if found is not None:
+        return found
+    made = held.config_id if held is not None and held.config_id else uuid.uuid4().hex
+    try:
+        (manifest_dir / ID_FILE).write_text(f"{_ID_TEXT}{made}\n", "utf-8")
+    except OSError as error:
+        logger.info("%s got no id: %s", manifest_dir, error)
+        return None
+    return made

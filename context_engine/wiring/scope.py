@@ -1,0 +1,87 @@
+"""The scope threshold of each domain: calibrated after its base was written, and the one in force now."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from context_engine.adapters.sources.factory import base_path, in_embedded_base
+from context_engine.core.models import DomainSpec, ScopeCalibration, ScopeThreshold
+from context_engine.core.ranking.scope import scope_threshold
+from context_engine.errors import ContextEngineError
+from context_engine.wiring.build import Setup
+
+if TYPE_CHECKING:
+    from context_engine.adapters.sources.local import LocalBase
+
+__all__ = ["DomainCalibration", "calibrate_domains", "scope_in_force"]
+
+
+class DomainCalibration(NamedTuple):
+    """What came of calibrating a domain.
+
+    Attributes:
+        found: the calibrations in force, words alone first; empty where the base holds nothing of the domain.
+        problem: why it could not be calibrated; None where it could.
+    """
+
+    domain: str
+    found: tuple[ScopeCalibration, ...]
+    problem: str | None = None
+
+    def to_dict(self) -> Mapping[str, Any]:
+        """Return all of it, JSON-ready."""
+        return {**self._asdict(), "found": [asdict(one) for one in self.found]}
+
+
+def calibrate_domains(setup: Setup, base: LocalBase, *, anew: bool = False) -> Iterator[DomainCalibration]:
+    """Calibrate every domain that has sources in the embedded base; what has hardly changed is left as it is.
+
+    A domain that cannot be calibrated says why, and is searched with the measured default.
+
+    Args:
+        base: the base, with the embedder of its searches.
+        anew: calibrate whatever has changed.
+    """
+    from context_engine.adapters.sources.local.calibrate import calibrate
+
+    for _, domain in sorted(setup.registry.domains.items()):
+        if any(in_embedded_base(spec) for spec in domain.sources):
+            try:
+                found = calibrate(base, domain, resolve=setup.resolver.resolve, anew=anew)
+            except (ContextEngineError, sqlite3.Error) as error:
+                yield DomainCalibration(domain.domain, (), str(error))
+            else:
+                yield DomainCalibration(domain.domain, found)
+
+
+def scope_in_force(
+    setup: Setup, domain: DomainSpec, data_dir: Path | None, *, persona: str | None = None
+) -> ScopeThreshold:
+    """Return the scope threshold that a search of a domain has now.
+
+    Args:
+        data_dir: the folder of the embedded base; None: there is none.
+        persona: of the search.
+
+    Raises:
+        ConfigError, InvalidRequest: settings of the domain that cannot be used, or an unknown persona.
+    """
+    values = setup.resolver.base(domain, persona).values
+    names = [spec.id for spec in domain.sources if values.sources is None or spec.id in values.sources]
+    local = [spec.id for spec in domain.sources if spec.id in names and in_embedded_base(spec)]
+    found = _stored(data_dir, domain.domain, by_vector=values.embedder is not None) if local and data_dir else None
+    return scope_threshold(values, [found if name in local else None for name in names])
+
+
+def _stored(data_dir: Path, domain: str, *, by_vector: bool) -> ScopeCalibration | None:
+    from context_engine.adapters.sources.local import LocalBase
+
+    try:
+        with LocalBase(base_path(data_dir)) as base:
+            return base.calibration(domain, by_vector=by_vector) if base.exists() else None
+    except ContextEngineError:
+        return None
