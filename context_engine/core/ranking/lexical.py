@@ -94,7 +94,7 @@ def lexical_scores(
         return LexicalScores([0.0] * len(texts), [0.0] * len(texts))
     pairs = dict.fromkeys(bigrams(terms(query)), BIGRAM_WEIGHT)
     found = [_matches(text, singles, pairs) for text in texts]
-    heads = [_matches(label, singles, {}).counts for label in labels] or [{} for _ in texts]
+    heads: list[dict[str, int]] = [_matches(label, singles, {}).counts for label in labels] or [{} for _ in texts]
     scores = _scores(texts, [one.counts for one in found], heads, singles, pairs)
     held = [one.counts.keys() | head.keys() for one, head in zip(found, heads, strict=True)]
     information = rarity(singles, held, statistics)
@@ -111,7 +111,7 @@ def _scores(
     pairs: Mapping[str, float],
 ) -> list[float]:
     """Return BM25 over the pool, with what the labels add."""
-    idf, in_labels = _idf(pairs | singles, found), _idf(singles, heads)
+    idf, in_labels = _idf({**pairs, **singles}, found), _idf(singles, heads)
     in_label = {
         term: value * (1.0 if any(map(str.isdigit, term)) else LABEL_WEIGHT) for term, value in in_labels.items()
     }
