@@ -111,7 +111,7 @@ def _scores(
     pairs: Mapping[str, float],
 ) -> list[float]:
     """Return BM25 over the pool, with what the labels add."""
-    idf, in_labels = _idf(pairs | singles, found), _idf(singles, heads)
+    idf, in_labels = _idf({**pairs, **singles}, found), _idf(singles, heads)
     in_label = {
         term: value * (1.0 if any(map(str.isdigit, term)) else LABEL_WEIGHT) for term, value in in_labels.items()
     }
