@@ -73,8 +73,8 @@ def _layer(name: str, row: Any, file: str) -> Layer:
     for key, value in row.items():
         if key == "description":
             if not isinstance(value, str):
-                problem = "must be text that says what the persona is for"
-                problems.append(ConfigError(problem, file=file, key=f"{name}.{key}"))
+                no_text = "must be text that says what the persona is for"
+                problems.append(ConfigError(no_text, file=file, key=f"{name}.{key}"))
             continue
         target = PERSONA_KEYS.get(key, key)
         if target not in SearchSettings.model_fields:
