@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from context_engine.core.chunking import (
@@ -35,17 +35,17 @@ def set_aside(loaded: LoadedDocument) -> tuple[ContentsTable, ...]:
     return found if without_contents(loaded.text, found).strip() else ()
 
 
-def contents_notices(loaded: LoadedDocument, contents: Sequence[ContentsTable], body: str) -> Iterator[Notice]:
-    """Yield what is to be said of tables of contents."""
-    for table in contents:
-        lines = [
-            without_markup(line).lstrip("# ")
-            for line in loaded.text[table.start : table.end].splitlines()
-            if line.strip()
-        ]
-        first, last = page_at(loaded.pages, table.start), page_at(loaded.pages, table.end - 1)
-        pages = range(first, last + 1) if first is not None and last is not None else ()
-        yield contents_left_out(lines, body, pages)
+def contents_notices(loaded: LoadedDocument, contents: Sequence[ContentsTable], body: str) -> tuple[Notice, ...]:
+    """Return what is to be said of the tables of contents of a document, which otherwise says `body`."""
+    rows = [row for table in contents for row in loaded.text[table.start : table.end].splitlines() if row.strip()]
+    lines = [without_markup(row).lstrip("# ") for row in rows]
+    pages = sorted({page for table in contents for page in _pages(loaded, table)})
+    return (contents_left_out(lines, body, pages),) if lines else ()
+
+
+def _pages(loaded: LoadedDocument, table: ContentsTable) -> Sequence[int]:
+    first, last = page_at(loaded.pages, table.start), page_at(loaded.pages, table.end - 1)
+    return () if first is None or last is None else range(first, last + 1)
 
 
 def structure_shown(
