@@ -212,7 +212,7 @@ def _runs(entries: Sequence[_Entry], rows: Sequence[_Line], later: _Later) -> It
     titles: set[str] = set()
     for entry in entries:
         again = next(_wordings(rows[entry.place].text), "") in titles  # the heading that was announced
-        if run and (again or not _goes_on(run[-1], entry, rows)):
+        if run and (again or not _goes_on(run, entry, rows)):
             yield from _contents(run, rows, later)
             run, titles = [], set()
         run.append(entry)
@@ -221,14 +221,15 @@ def _runs(entries: Sequence[_Entry], rows: Sequence[_Line], later: _Later) -> It
         yield from _contents(run, rows, later)
 
 
-def _goes_on(before: _Entry, entry: _Entry, rows: Sequence[_Line]) -> bool:
+def _goes_on(run: Sequence[_Entry], entry: _Entry, rows: Sequence[_Line]) -> bool:
+    before = run[-1]
     between = rows[before.place + 1 : entry.place]
     if before.kind != entry.kind and "linked" in (before.kind, entry.kind):
         return False
-    if any(row.heading for row in between):
-        return False
     if entry.kind == "linked":
         return not between
+    if any(row.heading for row in between) and _heading_above(run[0].place, rows) is None:
+        return False  # "October 2026" on the title page is no entry of what the heading announces
     return len(between) <= _MOST_GAP and all(row.end - row.start <= _MOST_GAP_LINE for row in between)
 
 
