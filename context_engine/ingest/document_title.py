@@ -20,6 +20,8 @@ _SECTION: Final = re.compile(
     r"(?:(?:table of )?contents|introduction|purpose|scope|overview|background|summary|executive summary|abstract"
     r"|preface|foreword|disclaimer|general|objectives?|definitions|glossary|index|appendix|references|confidential"
     r"|internal|public|draft|document control|(?:version|revision|document|change) (?:history|log)|errata|cover|title"
+    r"|vorwort|einleitung|einführung|zusammenfassung|inhalt(?:sverzeichnis)?|préface|avant-propos|résumé|sommaire"
+    r"|prefacio|introducción|prólogo|resumen|introduzione|sommario|voorwoord|inleiding|前言|引言|目录|目次|はじめに"
     r"|(?:slide|sheet|page|part|chapter|section|tabelle|feuil|hoja|foglio|blad)\s*\d+|readme)\W*",
     re.IGNORECASE,
 )
@@ -66,9 +68,11 @@ def _first_heading(text: str) -> str | None:
 
 def _names(heading: Heading, every: tuple[Heading, ...]) -> bool:
     """Whether a heading names the whole document."""
+    if not _tells(heading.text):
+        return False
     if heading.label:
         return heading.marked and not any(one.rank <= heading.rank and one is not heading for one in every)
-    return _tells(heading.text)
+    return True
 
 
 def _first_line(text: str) -> str | None:

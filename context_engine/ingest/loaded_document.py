@@ -47,8 +47,8 @@ class LoadedDocument:
         offset: characters of the file that stand before `text` (front matter), so that spans are offsets in the file.
         fields: front matter, or the record; values are JSON values, dates and moments.
         header: what the first lines of the text say about the document ("Version: 3.2"); `fields` goes before it.
-        properties: whether `fields` are properties that a program keeps, not front matter that a person wrote: a
-            heading says better what the document is called.
+        properties: whether `fields` are properties that a program keeps, and headings are told for sure (not in a PDF,
+            where they are guessed by their type): then a heading says better what the document is called.
         record: whether the document is an entity record.
         line: 1-based line or row of the record in its file; in a JSON array its number.
         part: the sheet a record stands in, where the file has several.

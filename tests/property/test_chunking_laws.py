@@ -6,8 +6,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from context_engine.core.chunking import ChunkingStrategy, cut, field_pieces, outline, record_text
+from context_engine.core.chunking import (
+    ChunkingStrategy,
+    contents_of,
+    cut,
+    field_pieces,
+    outline,
+    record_text,
+    structure_of,
+    without_contents,
+)
 from context_engine.core.context.tokens import ApproxTokenCounter
+from context_engine.core.text import has_words
 
 COUNTERS = {
     "approx": ApproxTokenCounter().count,
@@ -117,9 +127,50 @@ def test_a_piece_reaches_into_another_section_only_for_a_title_page_a_bare_headi
         inside = [one for one in sections if one.start < piece.span[1] and piece.span[0] < one.end]
         if not inside[0].start and not inside[0].label and inside[0].end * 8 <= size:  # the title page
             del inside[0]
-        bare = all(not text[one.body : one.end].strip() for one in inside[:-1])
+        bare = all(not has_words(text[one.body : one.end]) for one in inside[:-1])
         tiny = all(len(text[one.start : one.end].strip()) * 32 <= size for one in inside)
         assert bare or (tiny and len(piece.content) * 8 <= size)
+
+
+ENTRIES = st.sampled_from(
+    [
+        "Contents",
+        "4 Classification ........ 3",
+        "4.1 New Product . . . . . 4",
+        "Annex A - Forms\t9",
+        "[Access](#access)",
+        "- [Forms](#forms)",
+        "| Scope | 3 |",
+        "Opening fee ........ 25",
+    ]
+)
+
+
+@settings(max_examples=150)
+@given(lines=st.lists(st.one_of(LINES, ENTRIES), max_size=40), method=METHODS, size=SIZES)
+def test_contents_and_pieces_share_nothing_and_leave_nothing_out(lines, method, size):
+    text = "\n".join(lines)
+    tables = contents_of(text)
+    pieces = cut(text, ChunkingStrategy(method, size, size // 4), COUNTERS["words"], tables)
+    end = 0
+    for table in tables:
+        assert end <= table.start < table.end <= len(text)
+        assert all(piece.span[1] <= table.start or table.end <= piece.span[0] for piece in pieces)
+        end = table.end
+    inside = [False] * len(text)
+    for start, stop in (piece.span for piece in pieces):
+        inside[start:stop] = [True] * (stop - start)
+    left = "".join(char for char, held in zip(without_contents(text, tables), inside) if not held)
+    assert not left.strip()
+
+
+@settings(max_examples=60)
+@given(text=TEXTS)
+def test_the_structure_of_a_text_is_that_of_its_headings(text):
+    found = structure_of(text)
+    assert found == structure_of(text)
+    assert 0 <= found.numbered <= found.headings
+    assert found.kind == "windows" or found.headings >= 2
 
 
 VALUES = st.one_of(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from context_engine.apps.cli.app import DEGRADED
-from context_engine.apps.cli.calibration import print_calibrations
+from context_engine.apps.cli.calibration import judged_questions, print_calibrations
 from context_engine.apps.cli.console import error_line, note, out, print_json
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
 from context_engine.apps.cli.domain_option import only_domain, with_domain
@@ -125,8 +125,9 @@ def ingest(
 ) -> None:
     """Cut the documents of PATH into chunks and write them to the embedded knowledge base, or to Dify.
 
-    Read are Markdown, plain text, RTF, messages (EML), JSON, JSONL and CSV, and with the extra 'documents' DOCX, PPTX,
-    ODT, XLSX, PDF and HTML. Old DOC, XLS and PPT files are read where LibreOffice is installed.
+    Read are Markdown, plain text, templates of both (ERB, TMPL), RTF, messages (EML), JSON, JSONL and CSV, and with
+    the extra 'documents' DOCX, PPTX, ODT, XLSX, PDF and HTML. Old DOC, XLS and PPT files are read where LibreOffice is
+    installed. Each is cut along its structure, unless a type is declared; 'context-engine chunk FILE' shows how.
 
     What did not change is left alone, so a run that was broken off is run again. A file whose size and time of change
     are those of the last run is not even read; --force reads it. Exit code 3: some files or folders could not be read,
@@ -190,7 +191,8 @@ def _calibrated(context: CliContext, models: Models, domain: str) -> list[Domain
 
     try:
         with context.open_base(models) as base:
-            found = list(calibrate_domains(context.setup, base)) if base.exists() else []
+            judged = judged_questions(context.setup)
+            found = list(calibrate_domains(context.setup, base, judged=judged)) if base.exists() else []
     except ContextEngineError as error:
         return [DomainCalibration(domain, (), str(error))]
     return [one for one in found if one.domain == domain or one.problem is not None]
@@ -212,10 +214,11 @@ def _run(context: CliContext, order: _Order, specs: Sequence[SourceSpec], sink: 
     from context_engine.ingest import IngestOptions, ScanCache
     from context_engine.ingest import ingest as run
 
-    settings = context.setup.resolver.base(context.setup.registry.domain(order.domain)).values
+    effective = context.setup.resolver.base(context.setup.registry.domain(order.domain))
+    settings = effective.values
     options = IngestOptions(
         strategies=context.setup.config.chunking,
-        max_chunk_tokens=settings.max_chunk_tokens,
+        max_chunk_tokens=effective.chunk_limit,
         counter=open_counter(settings.token_counter, env=context.setup.env),
         jobs=order.jobs,
         settings=context.setup.config.ingest,

@@ -51,7 +51,7 @@ def readable(content: str) -> str:
     text = _HEADING.sub(r"\1 —", _TARGET.sub("", content))
     text = _BULLET.sub("• ", _RULE.sub("", text))
     lines = (_CELLS.sub(" · ", line).strip(" ·") for line in text.splitlines())
-    return without_markup(" ".join(" ".join(lines).split())).removesuffix(" —")
+    return without_markup(" ".join(" ".join(lines).split())).removeprefix("— ").removesuffix(" —")
 
 
 def query_marks(text: str, query: str) -> tuple[tuple[int, int], ...]:

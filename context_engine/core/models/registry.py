@@ -46,7 +46,9 @@ class DocumentRule(_FrozenModel):
     """Which files belong to a source, and how they are cut."""
 
     include: str = Field(description="Glob relative to the folder that is ingested, e.g. 'sops/**/*.md'.")
-    doc_type: str = Field("default", description="Row of the chunking table.")
+    doc_type: str = Field(
+        "default", description="Row of the chunking table; left out, a document is cut by its own type or as it shows."
+    )
     profile: str | None = Field(None, description="Cut by this profile, not by the row of doc_type; e.g. 'funnel'.")
     classification: Classification | None = Field(None, description="May raise the source's, never lower it.")
     tier: Annotated[int, Field(ge=1, le=5)] | None = Field(

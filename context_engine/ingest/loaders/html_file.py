@@ -12,11 +12,12 @@ styles, comments, links' targets; nothing is fetched. Refused: elements nested o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from context_engine.core.models import Notice, messages
+from context_engine.core.text import without_templating
 from context_engine.errors import MissingExtra
 from context_engine.ingest.header import header_fields
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped
@@ -26,7 +27,7 @@ from context_engine.ingest.loaders.html_boilerplate import Boilerplate
 from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, joined, one_line
 from context_engine.ingest.loaders.properties import moment, real_properties
 from context_engine.ingest.loaders.source_file import SourceFile
-from context_engine.ingest.loaders.stub import LEADS_ELSEWHERE
+from context_engine.ingest.loaders.stub import LEADS_ELSEWHERE, ONLY_TAGS
 from context_engine.ingest.text_overlap import missing
 
 if TYPE_CHECKING:
@@ -60,12 +61,12 @@ _DATES: Final = {
 }
 
 
-def load_html(file: SourceFile, *, tags: Callable[[str], str] = str) -> Iterator[LoadedDocument | Skipped]:
+def load_html(file: SourceFile, *, template: bool = False) -> Iterator[LoadedDocument | Skipped]:
     """Yield the document of a web page.
 
     Args:
         file: the page.
-        tags: takes out of the page what is no HTML.
+        template: whether a program fills values in: its tags are left out.
     """
     data = file.read()
     found = _decoded(data, file.name)
@@ -73,7 +74,7 @@ def load_html(file: SourceFile, *, tags: Callable[[str], str] = str) -> Iterator
         yield found
         return
     try:
-        page = page_text(tags(found.text))
+        page = page_text(without_templating(found.text) if template else found.text)
     except ValueError as error:
         yield Skipped(file.name, str(error))
         return
@@ -82,7 +83,8 @@ def load_html(file: SourceFile, *, tags: Callable[[str], str] = str) -> Iterator
         yield Skipped(file.name, LEADS_ELSEWHERE, error=False)
         return
     if not page.text.strip():
-        yield Skipped(file.name, "; ".join((_NO_CONTENT, *messages(page.notices))))
+        why = ONLY_TAGS if template else "; ".join((_NO_CONTENT, *messages(page.notices)))
+        yield Skipped(file.name, why, error=not template)
         return
     header = header_fields(page.text)
     yield LoadedDocument(

@@ -11,7 +11,10 @@ __all__ = ["labelled", "moment", "real_properties"]
 
 _NO_TITLE: Final = re.compile(
     r"(?i)(?:microsoft (?:word|excel|powerpoint)\b.*|(?:un(?:titled|benannt)|document|doc|book|slide|template)\s*\d*"
-    r"|powerpoint presentation|word document|\W*|.*\.(?:docx?|xlsx?|pdf|dotx?|indd|pptx?|rtf))"
+    r"|(?:presentation|präsentation|présentation|dokument|titel|title)\s*\d*|\[?(?:document |presentation )?title\]?"
+    r"|(?:click|klicken).{0,20} to (?:add|edit) .{0,30}title.*|powerpoint presentation|word document|\W*"
+    r"|(?:blank|normal|standard|basic|company|corporate|master|default|word|memo|letter|report)(?: \w+){0,2} template"
+    r"|.*\.(?:docx?|docm|dot[xm]?|xls[xm]?|xlt[xm]?|pdf|indd|ppt[xm]?|pot[xm]?|rtf|odt|ott))"
 )
 _NO_AUTHOR: Final = re.compile(
     r"(?i)(?:python-docx|openpyxl|microsoft office user|administrator|admin|user|owner|author|unknown|root|\W*)"

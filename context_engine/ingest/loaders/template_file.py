@@ -29,7 +29,7 @@ def load_template(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     if kind in _TEXT or (kind not in _HTML and not kind[1:].isalpha() and not _is_html(file)):
         yield from load_text(file)
     elif kind in _HTML or not kind[1:].isalpha():
-        yield from load_html(file, tags=without_templating)
+        yield from load_html(file, template=True)
     else:
         reason = f"{kind}{file.path.suffix} cannot be read; of templates Markdown, text and HTML are"
         yield Skipped(file.name, reason, error=False)

@@ -16,12 +16,11 @@ from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.encoding import decoded
 from context_engine.ingest.loaders.markdown import one_line
 from context_engine.ingest.loaders.source_file import SourceFile
-from context_engine.ingest.loaders.stub import LEADS_ELSEWHERE, leads_elsewhere, only_templating
+from context_engine.ingest.loaders.stub import LEADS_ELSEWHERE, ONLY_TAGS, leads_elsewhere, only_templating
 
 __all__ = ["load_text"]
 
 _EMPTY: Final = "has no text: write some, or take the file out of the folder"
-_TEMPLATING: Final = "holds nothing but tags that a program replaces: no passage is made of it"
 
 
 def load_text(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
@@ -56,4 +55,4 @@ def _nothing(body: str, fields: Mapping[str, Any]) -> str | None:
         return LEADS_ELSEWHERE
     if not body.strip():
         return _EMPTY
-    return _TEMPLATING if only_templating(body) else None
+    return ONLY_TAGS if only_templating(body) else None

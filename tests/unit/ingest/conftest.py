@@ -1,5 +1,7 @@
 """A sink that remembers, and folders to ingest."""
 
+import os
+
 import pytest
 
 from context_engine.core.models import DocumentRule, SourceSpec
@@ -73,3 +75,21 @@ def source():
         return SourceSpec(id=source_id, type=source_type, documents=documents)
 
     return make
+
+
+@pytest.fixture
+def bank():
+    """A source that takes every file given to it by name."""
+    return SourceSpec(id="sops", type="bank_sop")
+
+
+@pytest.fixture
+def aged():
+    """Date the files of a folder back, so that their times are not too young to be trusted."""
+
+    def age(root):
+        for file in root.rglob("*"):
+            os.utime(file, (1_700_000_000, 1_700_000_000))
+        return root
+
+    return age

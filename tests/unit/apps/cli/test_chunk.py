@@ -141,3 +141,39 @@ def test_a_file_is_cut_within_the_limits_of_the_configuration(run, tmp_path):
     result = run("notice.md", "--doc-type", "regulatory_notice")
     assert result.exit_code == 1
     assert "notice.md: gives more than 1 chunks: nothing of it is kept" in result.stderr
+
+
+def test_what_a_file_shows_is_said(run, tmp_path):
+    assert run("notice.md").stdout.splitlines()[1] == (
+        "3 headings (2 numbered): by sections (section_aware, at most 512 tokens, overlap 64)"
+    )
+    (tmp_path / "plain.txt").write_text("Keys are held by two people.")
+    assert run("plain.txt").stdout.splitlines()[1].startswith("no headings: in windows (fixed_size")
+
+
+def test_json_says_what_was_found_and_nothing_where_a_type_is_declared(run):
+    (shown,) = json.loads(run("notice.md", "--json").stdout)["documents"]
+    assert shown["structure"] == {
+        "kind": "sections",
+        "headings": 3,
+        "numbered": 2,
+        "reason": "3 headings (2 numbered): by sections",
+    }
+    assert (shown["doc_type"], shown["strategy"]["method"]) == ("default", "section_aware")
+    (declared,) = json.loads(run("notice.md", "--doc-type", "sop_document", "--json").stdout)["documents"]
+    assert declared["structure"] is None
+
+
+def test_contents_that_are_set_aside_are_said(run, tmp_path):
+    contents = "Contents\n1 Keys ........ 2\n2 Codes ........ 3\n3 Forms ........ 4\n"
+    (tmp_path / "vault.md").write_text(f"# Vault\n\n{contents}\n## 1 Keys\n\nTwo.\n\n## 2 Codes\n\nOne.\n")
+    result = run("vault.md")
+    assert "warning: a table of contents is left out: 4 lines; not in the text: " in result.stdout
+    assert "....." not in result.stdout.split("warning:")[0]
+
+
+def test_a_file_that_only_leads_elsewhere_is_read_and_gives_no_passage(run, tmp_path):
+    (tmp_path / "old.md").write_text("# Keys\n\nThis page has moved to [Vault](vault.md).\n")
+    result = run("old.md")
+    assert result.exit_code == 1, "the file gives no document"
+    assert "no passage: old.md: is a stub that only leads to another page" in " ".join(result.stderr.split())

@@ -15,11 +15,11 @@ from context_engine.ingest import IngestReport, Skipped
 def told():
     """The lines that are printed for a report with these skipped files and notices."""
 
-    def run(skipped=(), notices=()):
+    def run(skipped=(), notices=(), **counts):
         stream = io.StringIO()
         report = IngestReport(
             files=len(skipped), documents=0, chunks=0, unchanged=0, replaced=0, removed=0, elapsed_s=0.0,
-            skipped=tuple(skipped), notices=tuple(notices),
+            skipped=tuple(skipped), notices=tuple(notices), **counts,
         )  # fmt: skip
         print_report(Console(file=stream, width=100), report, SinkReport("here"))
         return report, stream.getvalue().splitlines()
@@ -80,3 +80,14 @@ def test_notices_of_one_kind_are_one_line_whatever_a_file_is_called(told):
             "(--json has all; e.g. a: 0.docx: hidden text is left out: 0 words)"
         )
     ]
+
+
+def test_what_decided_how_documents_are_cut_is_one_line(told):
+    _, lines = told(cut_by={"sections": 12, "windows": 3, "fields": 1400, "declared": 0})
+    assert "cut: 12 by sections (headings found), 1,400 by fields (records), 3 in windows (no sections found)" in lines
+
+
+def test_files_that_only_lead_elsewhere_are_counted(told):
+    stub = "is a stub that only leads to another page: no passage is made of it"
+    _, lines = told([Skipped(f"old{number}.md", stub, error=False) for number in range(3)])
+    assert f"3 skipped: {stub} (e.g. old0.md)" in lines

@@ -62,6 +62,21 @@ def test_markdown_reads_as_text() -> None:
 
 
 @pytest.mark.parametrize(
+    ("content", "read"),
+    [
+        ('## <a name="s5"></a>5.1 Keys &amp; locks\n\nTwo <b>people</b>.', "5.1 Keys & locks — Two people."),
+        ("See [the vault notice](https://bank.example/a/very/long/target?x=1#y).", "See the vault notice."),
+        ("See [the notice][n].\n\n[n]: https://bank.example/notice", "See the notice."),
+        ("<div class='x'>\n<table>\n<tr><td>Rates</td><td>5</td></tr>\n</table>\n</div>", "Rates 5"),
+        ("# <%= title %>\n\n{{#hard}}A {{company}} limit{{/hard}}", "A {{company}} limit"),
+        ("![The vault](vault.png)\n\n`kept_as_is`", "The vault kept_as_is"),
+    ],
+)
+def test_links_html_and_tags_read_as_text(content: str, read: str) -> None:
+    assert readable(content) == read
+
+
+@pytest.mark.parametrize(
     ("content", "text"),
     [
         ("See [the policy](https://policies.example/a_(b)?x=1 'Title') now.", "See the policy now."),

@@ -19,6 +19,11 @@ from context_engine.ingest.loaders.properties import labelled, real_properties
         "PowerPoint Presentation",
         "Microsoft Word - x",
         "draft v3.docx",
+        "Normal.dotm",
+        "Company Memo Template",
+        "[Document title]",
+        "Presentation1",
+        "Click to edit Master title style",
         "---",
     ],
 )
