@@ -95,7 +95,7 @@ def test_off_topic_questions_are_turned_away_without_a_line_of_configuration():
     assert scope_of() == {"value": 0.25, "origin": "measured default", "default": "auto"}
     (report,) = ingest()["calibrations"]
     (found,) = report["found"]
-    assert (report["domain"], report["problem"], found["own"] > 24, found["outside"]) == ("RULES", None, True, 40)
+    assert (report["domain"], report["problem"], found["own"] >= 10, found["outside"]) == ("RULES", None, True, 40)
     assert scope_of() == {"value": found["threshold"], "origin": "calibrated", "default": "auto"}
     assert decision(OFF_TOPIC) in (("out_of_scope", NOT_ANSWERED), ("no_match", NOT_ANSWERED))
     assert decision(ASKED) == ("answered", 0)
@@ -120,7 +120,7 @@ def test_a_base_that_is_not_calibrated_says_so_and_how_to_do_it():
     ingest()
     with sqlite3.connect("data/base/base.sqlite3") as connection:
         connection.execute("DROP TABLE calibrations")  # as in a base that an earlier version wrote
-    assert "not calibrated: run 'kb calibrate'" in run("kb", "stats").stdout
+    assert "not calibrated, a measured default is used: run 'kb calibrate'" in run("kb", "stats").stdout
     assert scope_of()["origin"] == "measured default"
     assert decision(ASKED) == ("answered", 0)
     assert run("kb", "calibrate").exit_code == 0
@@ -156,7 +156,7 @@ def test_a_calibration_that_fails_is_said_and_the_documents_are_there(monkeypatc
     def full(*_: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr("context_engine.adapters.sources.local.calibrations.store", full)
+    monkeypatch.setattr("context_engine.adapters.sources.local.calibrations.replace", full)
     result = run("ingest", "docs", "--domain", "RULES")
     assert result.exit_code == 0
     said = " ".join(result.stderr.split())
@@ -224,3 +224,13 @@ def test_judgements_that_cannot_be_read_are_said_and_the_documents_are_there():
     assert "judgements.jsonl" in result.stderr
     assert run("kb", "calibrate").exit_code == 2
     assert decision(ASKED) == ("answered", 0)
+
+
+def test_a_base_of_a_few_sentences_keeps_the_measured_default_and_says_so():
+    for file in Path("docs").iterdir():
+        if file.stem != "payments":
+            file.unlink()
+    (report,) = ingest()["calibrations"]
+    assert report == {"domain": "RULES", "found": [], "problem": None}
+    assert "too few sentences to calibrate it" in run("kb", "calibrate").stderr
+    assert scope_of()["origin"] == "measured default"

@@ -57,6 +57,8 @@ def print_calibrations(domains: Iterable[DomainCalibration]) -> bool:
             good = False
             said = f"the scope threshold of {one.domain} could not be calibrated, a measured default is used"
             note(f"warning: {said}: {one.problem}", style="yellow")
+        elif not one.found:
+            note(f"scope threshold of {one.domain}: too few sentences to calibrate it, a measured default is used")
         for found in one.found:
             note(f"scope threshold of {one.domain}: {calibration_text(found)}")
     return good

@@ -14,11 +14,9 @@ from context_engine.apps.cli.console import clean, show
 from context_engine.apps.cli.question import question_table
 from context_engine.apps.cli.words import candidate_names, chunk_name, ms, tier_text
 from context_engine.core.models import Fate, Key, Outcome, SearchResult, Settings, SourceStatus
-from context_engine.core.ranking.scope import MEASURED_DEFAULT
 
 __all__ = ["print_explanation", "reason_words"]
 
-_DEFAULTS: Final = ("default", MEASURED_DEFAULT)
 _BAR: Final = 24
 _TOP: Final = 5
 _STATE_STYLES: Final = {"ok": "green", "empty": "dim", "partial": "yellow", "failed": "red"}
@@ -39,7 +37,7 @@ def print_explanation(console: Console, result: SearchResult) -> None:
     names = candidate_names(result)
     if result.prepared is not None:
         _section(console, "Question", question_table(result.prepared))
-    _section(console, "Funnel", _funnel(result))
+    _section(console, "Funnel", _funnel(result), *_scope(result))
     _section(console, "Sources", _sources(result))
     if result.chunks:
         _section(console, "Scores", _scores(result))
@@ -61,6 +59,13 @@ def _section(console: Console, title: str, *parts: Table | Text) -> None:
 
 def _grid() -> Table:
     return Table(box=None, show_header=False, pad_edge=True, padding=(0, 1, 0, 1))
+
+
+def _scope(result: SearchResult) -> list[Text]:
+    """Return what the scope threshold was, where the setting leaves it open."""
+    if result.scope is None or not result.scope.origin:
+        return []
+    return [Text(f"  scope threshold {result.scope.value:.2f}, {result.scope.origin}", "dim")]
 
 
 def _funnel(result: SearchResult) -> Table:
@@ -180,7 +185,7 @@ def _swaps(console: Console, result: SearchResult, names: Mapping[Key, str]) -> 
 def _changed_settings(result: SearchResult) -> Table:
     table = _grid()
     defaults = Settings().model_dump(mode="json")
-    for key, row in result.settings_in_force().items():
-        if row["value"] != defaults[key] and row["origin"] not in _DEFAULTS:
+    for key, row in result.settings.to_dict().items():
+        if row["value"] != defaults[key]:
             table.add_row(key, Text(clean(str(row["value"]))), Text(clean(row["origin"]), "dim"))
     return table

@@ -212,7 +212,7 @@ def _facts(found: BaseStats) -> Table:
 def _calibrations(found: BaseStats) -> Iterator[tuple[str, str]]:
     """Yield what each domain was calibrated to: for the text alone, and with an embedder for both."""
     if not found.calibrations:
-        yield "scope threshold", "not calibrated: run 'kb calibrate'"
+        yield "scope threshold", "not calibrated, a measured default is used: run 'kb calibrate'"
     for domain, one in found.calibrations:
         yield f"scope threshold of {domain}", calibration_text(one)
 

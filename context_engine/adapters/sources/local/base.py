@@ -18,7 +18,7 @@ from context_engine.adapters.sources.local.queries import text_query
 from context_engine.adapters.sources.local.query_vectors import QueryVectors
 from context_engine.adapters.sources.local.reader import Pool, Viewer
 from context_engine.adapters.sources.local.records import decode
-from context_engine.adapters.sources.local.search import Scope, answer
+from context_engine.adapters.sources.local.search import Scope, answer, best_of
 from context_engine.adapters.sources.local.stats import BaseStats, read_stats
 from context_engine.adapters.sources.local.verify import VerifyReport, verify
 from context_engine.adapters.sources.local.writer import BaseWriter
@@ -205,6 +205,25 @@ class LocalBase:
         question = LocalQuery(text, vector, self.options, words_to_check(query_text))
         with self._viewer.view() as view:
             return answer(view, question, top_k, scope)
+
+    def best_of(
+        self,
+        query_text: str,
+        source_ids: Sequence[str],
+        *,
+        top_k: int,
+        words: str | None = None,
+        expansions: Sequence[Expansion] = (),
+    ) -> SourceAnswer:
+        """Return the best chunks of several sources together; the arguments are those of `answer`.
+
+        Raises:
+            EmbedderError, StoreError: as in `answer`.
+        """
+        vector = self._vectors.ask(query_text, 60.0) if self._vectors is not None else None
+        question = LocalQuery(text_query(words or query_text, self.options, expansions), vector, self.options)
+        with self._viewer.view() as view:
+            return best_of(view, question, source_ids, top_k)
 
     def get(self, source_id: str, chunk_id: str) -> Chunk | None:
         """Return a chunk by its id, None where the source has none of it."""

@@ -14,6 +14,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -28,7 +29,6 @@ from context_engine.core.engine.defaults import default_settings
 from context_engine.core.models import (
     DomainSpec,
     EffectiveSettings,
-    Key,
     ScopeCalibration,
     SearchRequest,
 )
@@ -42,7 +42,9 @@ OUT_OF_SCOPE: Final = Path(__file__).resolve().with_name("out_of_scope.jsonl")
 """Two hundred questions of everyday life: cooking, sport, health, travel ... nothing a bank's rules could answer."""
 
 _CHUNKS_A_SENTENCE: Final = 40
-_FEWEST_SENTENCES: Final = 24
+_LEAST_SENTENCES: Final = 10
+"""Of fewer nothing can be told: the measured default is better."""
+_FEWEST_SENTENCES: Final = 40
 _MOST_SENTENCES: Final = 100
 _SENTENCES_A_HEADING: Final = 4
 _FEWEST_OUTSIDE: Final = 40
@@ -52,6 +54,8 @@ _MOST_WORDS: Final = 16
 """About as long as a question: a long sentence holds so many words that some are always found elsewhere."""
 
 _SENTENCE_ENDS: Final = re.compile(r"(?<=[.!?:;。！？])\s+|\n+")
+_AT_ONCE: Final = 8
+"""An embedder may be a server that is far."""
 _LEAST_HEADING_TERMS: Final = 2
 _QUICK: Final = SearchOptions(section_weight=0.0, sibling_weight=0.0, depth=5)
 """What is found by words alone has the same signal in whatever order it is ranked."""
@@ -59,15 +63,8 @@ _QUICK: Final = SearchOptions(section_weight=0.0, sibling_weight=0.0, depth=5)
 Resolve = Callable[[DomainSpec, SearchRequest], EffectiveSettings]
 
 
-class _Sentence(NamedTuple):
-    """A sentence of the base, and the chunk that it stands in."""
-
-    text: str
-    key: Key
-
-
 class _Questions(NamedTuple):
-    own: Sequence[_Sentence]
+    own: Sequence[str]
     headings: Sequence[str]
     judged: Sequence[str]
     outside: Sequence[str]
@@ -96,29 +93,34 @@ def calibrate(
         anew: calibrate whatever has changed.
 
     Returns:
-        Those in force: words alone first; empty where the base holds nothing of the domain.
+        Those in force: words alone first; empty where the base holds too little of the domain.
 
     Raises:
         StoreError: the base cannot be read, or not be written.
-        SourceError: a source of the base could not answer, or not with its vectors.
+        EmbedderError: the model failed.
     """
     held = base.stats()
     specs = tuple(spec for spec in domain.sources if spec.adapter == "local" and spec.id in held.sources)
     domain, names = domain.model_copy(update={"sources": specs}), [spec.id for spec in specs]
-    legs = [LocalBase(base.path, options=_QUICK)]
-    if held.model_id is not None and held.model_id == base.model_id:
-        legs.append(base)
-    with closing(schema.connect(base.path, write=False)) as connection:
-        connection.execute("BEGIN")
-        kept = {} if anew else _in_force(connection, domain.domain, names)
-        extent = calibrations.extent_of(connection, names)
-        due = [leg for leg in legs if leg.model_id not in kept]
-        questions = _questions(connection, names, extent, judged, outside or outside_questions()) if due else None
-    if questions is not None and questions.own:
-        new = {leg.model_id: _calibrated(leg, domain, resolve, questions, extent) for leg in due}
-        stored = [StoredCalibration(domain.domain, one, extent.base_chunks, extent.last_rid) for one in new.values()]
-        calibrations.store(base.path, stored)
-        kept |= new
+    with LocalBase(base.path, options=_QUICK) as by_words:
+        legs = [by_words, base] if base.model_id and base.model_id == held.model_id else [by_words]
+        with closing(schema.connect(base.path, write=False)) as connection:
+            connection.execute("BEGIN")
+            kept = {} if anew else _in_force(connection, domain.domain, names)
+            due = [leg for leg in legs if leg.model_id not in kept]
+            extent = calibrations.extent_of(connection, names)
+            questions = _questions(connection, names, extent, judged, outside or outside_questions()) if due else None
+        new: list[ScopeCalibration] = []
+        if questions is not None and len(questions.own) >= _LEAST_SENTENCES:
+            found = [_calibrated(leg, domain, resolve, questions, extent) for leg in due]
+            new = [one for one in found if one is not None]
+        calibrations.replace(
+            base.path,
+            domain.domain,
+            [leg.model_id for leg in due],
+            [StoredCalibration(domain.domain, one, extent.base_chunks, extent.last_rid) for one in new],
+        )
+    kept |= {one.model_id: one for one in new}
     return tuple(kept[leg.model_id] for leg in legs if leg.model_id in kept)
 
 
@@ -147,13 +149,13 @@ def _questions(
     """Return what is asked of a base: the more of it, the larger it is."""
     wanted = min(max(extent.chunks // _CHUNKS_A_SENTENCE, _FEWEST_SENTENCES), _MOST_SENTENCES)
     rows = connection.execute(
-        "SELECT source_id, chunk_id, content, fields FROM chunks JOIN documents USING (doc_key) JOIN sources USING"
+        "SELECT content, fields FROM chunks JOIN documents USING (doc_key) JOIN sources USING"
         f" (source_key) WHERE removed IS NULL AND source_id IN ({', '.join('?' * len(sources))})"
         " ORDER BY digest LIMIT ?",
         (*sources, 2 * wanted),
     ).fetchall()
-    own = [_Sentence(text, (source, name)) for source, name, content, _ in rows if (text := _sentence(content))]
-    headings = dict.fromkeys(heading for *_, fields in rows if (heading := _heading(json.loads(fields))))
+    own = list(dict.fromkeys(text for content, _ in rows if (text := _sentence(content))))
+    headings = dict.fromkeys(heading for _, fields in rows if (heading := _heading(json.loads(fields))))
     count = min(max(_FEWEST_OUTSIDE, wanted), len(outside))
     return _Questions(
         own=own[:wanted],
@@ -178,18 +180,18 @@ def _sentence(text: str) -> str:
 
 def _calibrated(
     base: LocalBase, domain: DomainSpec, resolve: Resolve, questions: _Questions, extent: Extent
-) -> ScopeCalibration:
+) -> ScopeCalibration | None:
     settings = resolve(domain, SearchRequest(query=questions.outside[0], domain=domain.domain)).values
     reader = SignalReader(base, domain, settings)
 
-    def best(text: str, without: Key | None = None) -> float:
-        return max((signal for key, signal in reader.signals(text).items() if key != without), default=0.0)
-
-    signals = CalibrationSignals(
-        own=[best(one.text, one.key) for one in questions.own],
-        answered=[best(text) for text in (*questions.headings, *questions.judged)],
-        outside=[best(text) for text in questions.outside],
-    )
+    with ThreadPoolExecutor(max_workers=_AT_ONCE if base.model_id else 1) as threads:
+        signals = CalibrationSignals(
+            own=[signal for signal in threads.map(reader.best_beside, questions.own) if signal is not None],
+            answered=list(threads.map(reader.best, (*questions.headings, *questions.judged))),
+            outside=list(threads.map(reader.best, questions.outside)),
+        )
+    if len(signals.own) < _LEAST_SENTENCES:
+        return None
     threshold, strong = calibrated(signals, by_vectors=bool(base.model_id))
     return ScopeCalibration(
         threshold=threshold,

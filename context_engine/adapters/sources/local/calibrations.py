@@ -15,7 +15,7 @@ from context_engine.adapters.sources.local import schema
 from context_engine.core.models import ScopeCalibration
 from context_engine.core.ranking.scope import SIGNAL_VERSION
 
-__all__ = ["Extent", "StoredCalibration", "extent_of", "outdated", "read_all", "read_one", "store"]
+__all__ = ["Extent", "StoredCalibration", "extent_of", "outdated", "read_all", "read_one", "replace"]
 
 _MOST_CHANGE: Final = 0.2
 _TABLE: Final = """
@@ -51,22 +51,28 @@ class StoredCalibration(NamedTuple):
     last_rid: int
 
 
-def store(root: Path, stored: Sequence[StoredCalibration]) -> None:
-    """Keep calibrations in place of the earlier ones of their domain and embedder; the table is made where it lacks.
+def replace(root: Path, domain: str, model_ids: Sequence[str], stored: Sequence[StoredCalibration]) -> None:
+    """Keep calibrations of a domain in place of the earlier ones under these embedders.
 
     Raises:
         StoreError: the database cannot be opened.
         sqlite3.Error: it cannot be written.
     """
+    if not model_ids:
+        return
     connection = schema.connect(root, write=True)
     try:
         with schema.transaction(connection):
-            connection.execute(_TABLE)
+            if stored:
+                connection.execute(_TABLE)
+            if _has_table(connection):
+                gone = [(domain, model_id) for model_id in model_ids]
+                connection.executemany("DELETE FROM calibrations WHERE domain = ? AND model_id = ?", gone)
             for one in stored:
                 found = one.calibration
                 values = (found.threshold, found.strong, found.signal, found.model_id, found.own, found.judged)
                 connection.execute(
-                    f"INSERT OR REPLACE INTO calibrations(domain, {_COLUMNS}, base_chunks, last_rid)"
+                    f"INSERT INTO calibrations(domain, {_COLUMNS}, base_chunks, last_rid)"
                     f" VALUES ({', '.join('?' * 11)})",
                     (one.domain, *values, found.outside, found.chunks, one.base_chunks, one.last_rid),
                 )

@@ -30,7 +30,7 @@ from context_engine.core.models import (
 )
 from context_engine.core.policy.filters import matches, own_fields
 
-__all__ = ["Scope", "answer"]
+__all__ = ["Scope", "answer", "best_of"]
 
 _MOST_HITS: Final = 100_000
 _MOST_PARAMETERS: Final = 900
@@ -77,6 +77,18 @@ def answer(view: View, question: LocalQuery, top_k: int, scope: Scope) -> Source
         unknown_words=unknown_words(view.searcher, scoped.query, question.words),
         filter_fields=None if scope.filters is None else tuple(_fields_of(view, clauses[0])),
     )
+
+
+def best_of(view: View, question: LocalQuery, source_ids: Sequence[str], top_k: int) -> SourceAnswer:
+    """Return the best chunks of several sources together, whatever day they are in force."""
+    marks = ", ".join("?" * len(source_ids))
+    rows = view.connection.execute(f"SELECT source_key FROM sources WHERE source_id IN ({marks})", tuple(source_ids))
+    keys = [int(row[0]) for row in rows]
+    if not keys or (question.query is None and (question.vector is None or view.vectors is None)):
+        return SourceAnswer()
+    terms = [(Occur.Should, Query.term_query(indexing.SCHEMA, "source", key)) for key in keys]
+    scope = SearchScope(constant(Query.boolean_query(terms), 0.0), keys[0], selective=len(keys) > 1)
+    return SourceAnswer(chunks=_found(view, question, scope, None, top_k), statistics=_statistics(view, question))
 
 
 def _calibration(view: View, question: LocalQuery, scope: Scope) -> ScopeCalibration | None:

@@ -5,15 +5,14 @@ The same signal as in stage 2, over the best few candidates: the best one is har
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
 from context_engine.adapters.sources.local.base import LocalBase
-from context_engine.adapters.sources.local.source import LocalSource
 from context_engine.core.engine.refining import prepared_query
-from context_engine.core.models import DomainSpec, Key, RawAnswer, Settings, SourceQuery, SourceSpec
+from context_engine.core.models import DomainSpec, RawAnswer, Settings
 from context_engine.core.query import variants
 from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.candidates import pool
@@ -28,45 +27,51 @@ _MOMENT: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class SignalReader:
-    """Asks the sources of a domain in one base.
+    """Asks the sources of a domain in one base. Safe for several threads.
 
     Args:
         base: the base.
-        domain: with sources that the base holds.
+        domain: its sources are those that the base holds, at least one.
         settings: of its searches.
     """
 
     def __init__(self, base: LocalBase, domain: DomainSpec, settings: Settings) -> None:
-        self._domain, self._settings = domain, settings
-        self._sources = [(spec, LocalSource(base, spec.id, spec=spec)) for spec in domain.sources]
+        self._base, self._domain, self._settings = base, domain, settings
         self._analysed = lru_cache(maxsize=_MOST_TEXTS)(AnalysedText)
 
-    def signals(self, question: str) -> Mapping[Key, float]:
-        """Return the absolute relevance of the best candidates of each source, by their identity.
+    def best(self, question: str) -> float:
+        """Return the best absolute relevance among the candidates of a question, 0 where there is none.
 
         Raises:
-            SourceError: a source could not answer, or not with its vectors.
+            EmbedderError, StoreError: the model failed, or the base cannot be read.
         """
+        return max((signal for _, signal in self._signals(question)), default=0.0)
+
+    def best_beside(self, sentence: str) -> float | None:
+        """Return the best absolute relevance among the texts that do not hold the sentence that is asked for.
+
+        None where all candidates hold it: a set phrase, of which the rest of the base cannot tell anything.
+
+        Raises:
+            EmbedderError, StoreError: as in `best`.
+        """
+        return max((signal for text, signal in self._signals(sentence) if not _holds(text, sentence)), default=None)
+
+    def _signals(self, question: str) -> Iterator[tuple[str, float]]:
+        """Yield the text of each candidate with its signal, by each wording of the question."""
         prepared = prepared_query(question, self._domain.glossary, self._settings, None)
-        query = SourceQuery(
-            text=prepared.text,
-            words=prepared.words,
-            domain=self._domain.domain,
-            top_k=_CANDIDATES,
-            expansions=prepared.expansions,
-            timeout_s=self._settings.source_timeout_s,
+        names = [spec.id for spec in self._domain.sources]
+        found = self._base.best_of(
+            prepared.text, names, top_k=_CANDIDATES, words=prepared.words, expansions=prepared.expansions
         )
-        answers, statistics = list[tuple[SourceSpec, RawAnswer]](), {}
-        for spec, source in self._sources:
-            answer = source.search(query)
-            for failure in answer.failures:
-                raise failure
-            answers.append((spec, RawAnswer(source_id=spec.id, chunks=tuple(answer.chunks), retrieved_at=_MOMENT)))
-            if answer.statistics is not None:
-                statistics[spec.id] = answer.statistics
-        candidates, _ = pool(answers, self._analysed)
-        best: dict[Key, float] = {}
+        spec = self._domain.sources[0]
+        answer = RawAnswer(source_id=spec.id, chunks=tuple(found.chunks), retrieved_at=_MOMENT)
+        candidates, _ = pool([(spec, answer)], self._analysed)
+        statistics = {} if found.statistics is None else {spec.id: found.statistics}
         for wording in (prepared.words or question, *variants(prepared)):
             for candidate, signal in zip(candidates, measure(wording, candidates, statistics).absolute, strict=True):
-                best[candidate.key] = max(signal, best.get(candidate.key, 0.0))
-        return best
+                yield candidate.chunk.content, signal
+
+
+def _holds(text: str, sentence: str) -> bool:
+    return sentence in " ".join(text.split())

@@ -87,7 +87,7 @@ class Bag:
 def test_off_topic_questions_are_turned_away_and_own_ones_answered(house: LocalBase):
     (found,) = calibrate(house, spec())
     assert (found.signal, found.model_id, found.chunks) == (SIGNAL_VERSION, "", 36)
-    assert found.own == 24 + 6 and found.outside == 40
+    assert found.own == 36 + 6 and found.outside == 40
     assert 0.0 < found.threshold <= found.strong <= 1.0
     off_topic = search(house, "How long should I roast a whole chicken so that the skin gets crisp?", spec())
     assert off_topic.decision in (Decision.OUT_OF_SCOPE, Decision.NO_MATCH)
