@@ -155,7 +155,7 @@ def _statistics(answer: SourceAnswer, source_id: str, notices: list[Notice]) -> 
     statistics: Any = answer.statistics
     if statistics is None:
         return None
-    if _are_statistics(statistics):
+    if isinstance(statistics, TermStatistics) and _are_usable(statistics):
         return replace(statistics, document_frequency=dict(statistics.document_frequency))
     notices.append(_unusable("statistics", statistics, source_id))
     return None
@@ -182,10 +182,9 @@ def _is_share(value: Any) -> bool:
     return isinstance(value, float) and 0.0 <= value <= 1.0
 
 
-def _are_statistics(value: Any) -> bool:
+def _are_usable(value: TermStatistics) -> bool:
     return (
-        isinstance(value, TermStatistics)
-        and bool(value.collection)
+        bool(value.collection)
         and is_valid_scorer(value.collection)
         and _is_count(value.chunks)
         and isinstance(value.document_frequency, Mapping)

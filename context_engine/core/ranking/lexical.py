@@ -94,7 +94,7 @@ def lexical_scores(
         return LexicalScores([0.0] * len(texts), [0.0] * len(texts))
     pairs = dict.fromkeys(bigrams(terms(query)), BIGRAM_WEIGHT)
     found = [_matches(text, singles, pairs) for text in texts]
-    heads = [_matches(label, singles, {}).counts for label in labels] or [{} for _ in texts]
+    heads: list[dict[str, int]] = [_matches(label, singles, {}).counts for label in labels] or [{} for _ in texts]
     scores = _scores(texts, [one.counts for one in found], heads, singles, pairs)
     held = [one.counts.keys() | head.keys() for one, head in zip(found, heads, strict=True)]
     information = rarity(singles, held, statistics)
