@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from context_engine.core.chunking import (
     DEFAULT_STRATEGIES,
@@ -24,6 +25,8 @@ from context_engine.ingest.declared_fields import DeclaredFields
 from context_engine.ingest.loaded_document import LoadedDocument, page_at
 
 __all__ = ["contents_notices", "set_aside", "strategy_of", "structure_shown"]
+
+_MOST_TOKENS: Final = 512
 
 
 def set_aside(loaded: LoadedDocument) -> tuple[ContentsTable, ...]:
@@ -67,11 +70,15 @@ def strategy_of(
     doc_type: str,
     structure: TextStructure | None,
     strategies: Mapping[str, ChunkingStrategy] | None,
-    most: int,
+    most: int | None,
 ) -> ChunkingStrategy:
-    """Return the profile that the rule names, else what the structure asks for, else the row of the declared type."""
+    """Return the profile that the rule names, else what the structure asks for, else the row of the declared type.
+
+    Args:
+        most: tokens of a chunk; None: 512 for the table, and a profile's own size.
+    """
     if rule is not None and rule.profile:
-        return get_profile(rule.profile, strategies)
-    if structure is not None:
-        return strategy_for(structure, strategies).capped(most)
-    return get_strategy(doc_type, strategies).capped(most)
+        profile = get_profile(rule.profile, strategies)
+        return profile if most is None else profile.capped(most)
+    row = get_strategy(doc_type, strategies) if structure is None else strategy_for(structure, strategies)
+    return row.capped(_MOST_TOKENS if most is None else most)

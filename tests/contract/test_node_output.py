@@ -183,3 +183,20 @@ def test_what_the_node_makes_of_our_records(result: SearchResult) -> None:
         assert not written_by_dify & set(record["metadata"])
         assert isinstance(record["metadata"], dict)
     assert records[0]["metadata"]["document_id"] == DOCUMENT
+
+
+def test_a_passage_says_its_confidence_and_its_place(ask: Callable[..., SearchResult], chunk_of: Any) -> None:
+    place = {"source_file": "npa/upgrades.pdf", "page": 7, "url": "https://policies.meridian.example/upgrades"}
+    hostile = {"url": "javascript:alert(1)"}
+    chunks = [chunk_of("a", 0.9, metadata=place), chunk_of("b", 0.16, "Rule b.", metadata=hostile)]
+    result = ask([(2, chunks)])
+    request = read_request(json.dumps({"knowledge_id": "NPA", "query": "approval rule"}).encode())
+    assert request is not None
+    records = records_answer(result, request, notice_records=False).body["records"]
+    for given in (
+        [one["metadata"]["doc_metadata"] for one in node_records(result)],
+        [one["metadata"] for one in records],
+    ):
+        assert [one["confidence"] for one in given] == ["strong", "weak"]
+        assert (given[0]["path"], given[0]["page"], given[0]["url"]) == ("npa/upgrades.pdf", 7, place["url"])
+        assert given[1]["url"] is None, "a script is no address"

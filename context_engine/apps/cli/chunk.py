@@ -135,7 +135,7 @@ def _cut(
 
     options = IngestOptions(
         strategies=setup.config.chunking,
-        max_chunk_tokens=setup.resolver.base().values.max_chunk_tokens,
+        max_chunk_tokens=setup.resolver.base().chunk_limit,
         counter=counter,
         settings=setup.config.ingest,
     )

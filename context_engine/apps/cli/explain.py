@@ -14,9 +14,11 @@ from context_engine.apps.cli.console import clean, show
 from context_engine.apps.cli.question import question_table
 from context_engine.apps.cli.words import candidate_names, chunk_name, ms, tier_text
 from context_engine.core.models import Fate, Key, Outcome, SearchResult, Settings, SourceStatus
+from context_engine.core.ranking.scope import MEASURED_DEFAULT
 
 __all__ = ["print_explanation", "reason_words"]
 
+_DEFAULTS: Final = ("default", MEASURED_DEFAULT)
 _BAR: Final = 24
 _TOP: Final = 5
 _STATE_STYLES: Final = {"ok": "green", "empty": "dim", "partial": "yellow", "failed": "red"}
@@ -179,6 +181,6 @@ def _changed_settings(result: SearchResult) -> Table:
     table = _grid()
     defaults = Settings().model_dump(mode="json")
     for key, row in result.settings_in_force().items():
-        if row["value"] != defaults[key]:
+        if row["value"] != defaults[key] and row["origin"] not in _DEFAULTS:
             table.add_row(key, Text(clean(str(row["value"]))), Text(clean(row["origin"]), "dim"))
     return table

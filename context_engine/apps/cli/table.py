@@ -54,6 +54,9 @@ def print_result(console: Console, result: SearchResult, places: Places | None =
         result: the answer.
         places: of the passages, to be opened from a terminal; None: nothing can be.
     """
+    corrected = [notice.message for notice in result.notices if notice.code is NoticeCode.QUERY_CORRECTED]
+    for sentence in corrected:
+        show(console, Text(clean(f"{sentence}\n"), "yellow"))
     if result.chunks:
         show(console, _table(result, console.width, places))
     elif result.decision in _NOTHING:
@@ -64,7 +67,8 @@ def print_result(console: Console, result: SearchResult, places: Places | None =
         show(console, line)
     console.print()
     for line in beside_the_answer(result):
-        show(console, line)
+        if line.plain not in map(clean, corrected):
+            show(console, line)
     show(console, summary(result))
 
 
@@ -100,19 +104,22 @@ def beside_the_answer(result: SearchResult) -> list[Text]:
 
 def _failure(sources: Sequence[SourceStatus]) -> Text:
     """Return the line for sources that failed in the same way."""
-    error = sources[0].error or {}
+    first = sources[0]
+    code = (first.error or {}).get("code", "error")
+    what = "failed" if first.state == "failed" else "failed in part"
+    if len(sources) == 1:
+        line = Text(f"source {first.source_id} {what}", "yellow")
+        return line.append(f" (tier {first.authority_tier}, {code}): {clean(first.problem)}", "")
     names = ", ".join(f"{source.source_id} (tier {source.authority_tier})" for source in sources)
-    who = f"source {names}" if len(sources) == 1 else f"{len(sources)} sources"
-    what = "failed" if sources[0].state == "failed" else "failed in part"
-    line = Text(f"{who} {what}", "yellow").append(f": {error.get('code', 'error')}: {clean(sources[0].problem)}", "")
-    return line if len(sources) == 1 else line.append(f" — {names}", "")
+    line = Text(f"{len(sources)} sources {what}", "yellow")
+    return line.append(f" ({code}): {clean(first.problem)}: {clean(names)}", "")
 
 
 def _table(result: SearchResult, width: int, places: Places | None) -> Table:
-    columns = (
-        ("#", "confidence", "tier", "document", "text") if width >= _WIDE else ("#", "confidence", "tier", "document")
-    )
-    if width < _NARROW:
+    columns: tuple[str, ...] = ("#", "confidence", "tier", "document")
+    if width >= _WIDE:
+        columns = (*columns, "text")
+    elif width < _NARROW:
         columns = ("#", "document")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", expand=width >= _WIDE)
     for name in columns:

@@ -29,7 +29,7 @@ _ITEM: Final = re.compile(r"(?:[-*+•]|\d{1,3}[.)])[ \t]+")
 _LINKED: Final = re.compile(
     r"(?:[\w.()]{1,12}[ \t]+)?\[(?P<title>(?:[^\[\]]|\[[^\[\]]*\]){1,300})\]\(#[^()\s]{0,300}\)"
 )
-_MARKER: Final = re.compile(r"\[\[?_?toc_?\]?\]|\{:\s*(?:\.[\w-]+\s+)?toc\b[^{}]*\}|[-*]\s+toc", re.IGNORECASE)
+_MARKER: Final = re.compile(r"\[\[?_?toc_?\]?\]|\{:\s*(?:\.[\w-]+\s+)?toc\b[^{}]*\}", re.IGNORECASE)
 _HEADING: Final = re.compile(
     r"(?:table of |list of )?contents(?: page)?|list of (?:figures|tables|exhibits|annexes|appendices)|toc|index"
     r"|on this page|in this (?:document|article|section|guide)|inhalt(?:sverzeichnis|sübersicht)?|sommaire"
@@ -153,7 +153,7 @@ def _entry(index: int, row: _Line) -> _Entry | None:
         found = _LINKED.match(plain)
         rest = plain[found.end() :].strip(" \t.·…*_|") if found else "?"
         return _Entry(index, "linked", found["title"], None) if found and (not rest or rest.isdigit()) else None
-    if not text[-1].isalnum() or len(text) > _MOST_TITLE:
+    if not text[-1:].isalnum() or len(text) > _MOST_TITLE:
         return None
     if found := _DOTTED.fullmatch(text):
         return _Entry(index, "dotted", found["title"], _number(found["page"]))

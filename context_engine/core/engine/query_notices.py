@@ -33,7 +33,7 @@ def _about_spelling(query: PreparedQuery) -> Iterator[Notice]:
         return
     words = [{"written": written, "known_as": known} for written, known in query.suggestions]
     if query.corrected:
-        message = f'nothing was found as it was written: searched for "{query.text}" instead'
+        message = f'nothing relevant was found for "{query.original}": searched for "{query.text}" instead'
         yield Notice(NoticeCode.QUERY_CORRECTED, "", message, {"searched": query.text, "words": words})
     else:
         suggested = reworded(query.text, query.suggestions)

@@ -34,7 +34,7 @@ from context_engine.core.models.examination import Examination, ExaminationReque
 from context_engine.core.models.filters import And, Condition, Filter, FilterOp, Not, Or, filter_to_dict
 from context_engine.core.models.ingest_settings import IngestSettings
 from context_engine.core.models.links import LINK_FIELDS, checked_link_template, link_of, web_link
-from context_engine.core.models.notice import Notice, NoticeCode, about, distinct, messages
+from context_engine.core.models.notice import BESIDE_THE_ANSWER, Notice, NoticeCode, about, distinct, messages
 from context_engine.core.models.query import Expansion, PreparedQuery, Refinement, UnknownWord
 from context_engine.core.models.registry import DocumentRule, DomainSpec, Registry, SourceSpec
 from context_engine.core.models.request import (
@@ -76,6 +76,7 @@ from context_engine.core.models.settings import (
 from context_engine.core.models.statistics import TermStatistics
 
 __all__ = [
+    "BESIDE_THE_ANSWER",
     "CHUNK_KEYS",
     "GROUPS",
     "LINK_FIELDS",

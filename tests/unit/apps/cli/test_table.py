@@ -90,7 +90,7 @@ def test_nothing_relevant_is_said_plainly(ask: Callable[..., SearchResult], chun
 
 
 def test_a_filter_that_left_nothing_is_said(ask: Callable[..., SearchResult], chunk_of: Callable[..., Chunk]) -> None:
-    result = ask([(2, [chunk_of("a", 0.9)])], filters=Condition("titel", FilterOp.EQ, "Limits"))
+    result = ask([(2, [chunk_of("a", 0.9)])], filters=Condition("title", FilterOp.EQ, "Limits"))
     text = shown(result)
     [notice] = result.notices
     assert notice.code == "filter_left_nothing" and notice.message in text
