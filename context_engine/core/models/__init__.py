@@ -76,6 +76,7 @@ from context_engine.core.models.settings import (
 from context_engine.core.models.statistics import TermStatistics
 
 __all__ = [
+    "BESIDE_THE_ANSWER",
     "CHUNK_KEYS",
     "GROUPS",
     "LINK_FIELDS",
