@@ -33,6 +33,7 @@ from context_engine.core.models import (
     Status,
     TermStatistics,
 )
+from context_engine.core.policy.filters import parse_filter
 from context_engine.errors import AllSourcesFailed, ConfigError, ContextEngineError, InvalidRequest, SourceError
 from context_engine.wiring import build_engine
 
@@ -66,5 +67,6 @@ __all__ = [
     "build_engine",
     "from_result",
     "inject_rag_context",
+    "parse_filter",
     "recompute",
 ]

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.adapters.sources.local.calibrate import OUT_OF_SCOPE
 from context_engine.core.engine import Engine
-from context_engine.core.engine.signals import absolute_signals
-from context_engine.errors import InvalidRequest
+from context_engine.core.models import SearchRequest
+from context_engine.errors import InvalidRequest, RetrievalFailed
 from context_engine.evaluation import charts
 from context_engine.evaluation.blocks import Figure, ReportDocument, ReportSection, Table, Text, Tile
 from context_engine.evaluation.questions import EvalQuestion
@@ -20,6 +20,16 @@ from context_engine.evaluation.words import cut
 
 __all__ = ["OUT_OF_SCOPE", "Calibration", "TradeOff", "best_signals", "calibrate", "scope_report"]
 
+_EVERYTHING: Final = {
+    "min_relevance_score": 0.0,
+    "scope_threshold": 0.0,
+    "stage2_top_k": 1000,
+    "similarity_threshold": None,
+    "dedup_method": "off",
+    "max_per_document": None,
+    "mmr_lambda": None,
+    "reranking_enabled": False,
+}
 _STEP: Final = 0.05
 _MOST_NAMED: Final = 10
 
@@ -85,8 +95,13 @@ def best_signals(
         RetrievalFailed: no source answered.
     """
     for number, (question, domain) in enumerate(questions, start=1):
-        signals = absolute_signals(engine, question.text, domain, as_of=question.as_of or as_of)
-        yield question.id, max(signals.values(), default=0.0)
+        day = question.as_of or as_of
+        request = SearchRequest(query=question.text, domain=domain, as_of=day, overrides=_EVERYTHING)
+        result = engine.search(request)
+        if any(source.state == "failed" for source in result.sources):
+            failed = ", ".join(source.source_id for source in result.sources if source.state == "failed")
+            raise RetrievalFailed(f"question {question.id!r}: {failed} did not answer: the signal would be too low")
+        yield question.id, max((chunk.absolute for chunk in result.chunks), default=0.0)
         if progress is not None:
             progress(number, len(questions), question.id)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from context_engine.core.chunking import (
     DEFAULT_STRATEGIES,
@@ -25,6 +26,8 @@ from context_engine.ingest.loaded_document import LoadedDocument, page_at
 
 __all__ = ["contents_notices", "set_aside", "strategy_of", "structure_shown"]
 
+_MOST_TOKENS: Final = 512
+
 
 def set_aside(loaded: LoadedDocument) -> tuple[ContentsTable, ...]:
     """Return the tables of contents of a document that says something beside them."""
@@ -32,17 +35,17 @@ def set_aside(loaded: LoadedDocument) -> tuple[ContentsTable, ...]:
     return found if without_contents(loaded.text, found).strip() else ()
 
 
-def contents_notices(loaded: LoadedDocument, contents: Sequence[ContentsTable], body: str) -> Iterator[Notice]:
-    """Yield what is to be said of tables of contents."""
-    for table in contents:
-        lines = [
-            without_markup(line).lstrip("# ")
-            for line in loaded.text[table.start : table.end].splitlines()
-            if line.strip()
-        ]
-        first, last = page_at(loaded.pages, table.start), page_at(loaded.pages, table.end - 1)
-        pages = range(first, last + 1) if first is not None and last is not None else ()
-        yield contents_left_out(lines, body, pages)
+def contents_notices(loaded: LoadedDocument, contents: Sequence[ContentsTable], body: str) -> tuple[Notice, ...]:
+    """Return what is to be said of the tables of contents of a document, which otherwise says `body`."""
+    rows = [row for table in contents for row in loaded.text[table.start : table.end].splitlines() if row.strip()]
+    lines = [without_markup(row).lstrip("# ") for row in rows]
+    pages = sorted({page for table in contents for page in _pages(loaded, table)})
+    return (contents_left_out(lines, body, pages),) if lines else ()
+
+
+def _pages(loaded: LoadedDocument, table: ContentsTable) -> Sequence[int]:
+    first, last = page_at(loaded.pages, table.start), page_at(loaded.pages, table.end - 1)
+    return () if first is None or last is None else range(first, last + 1)
 
 
 def structure_shown(
@@ -67,11 +70,15 @@ def strategy_of(
     doc_type: str,
     structure: TextStructure | None,
     strategies: Mapping[str, ChunkingStrategy] | None,
-    most: int,
+    most: int | None,
 ) -> ChunkingStrategy:
-    """Return the profile that the rule names, else what the structure asks for, else the row of the declared type."""
+    """Return the profile that the rule names, else what the structure asks for, else the row of the declared type.
+
+    Args:
+        most: tokens of a chunk; None: 512 for the table, and a profile's own size.
+    """
     if rule is not None and rule.profile:
-        return get_profile(rule.profile, strategies)
-    if structure is not None:
-        return strategy_for(structure, strategies).capped(most)
-    return get_strategy(doc_type, strategies).capped(most)
+        profile = get_profile(rule.profile, strategies)
+        return profile if most is None else profile.capped(most)
+    row = get_strategy(doc_type, strategies) if structure is None else strategy_for(structure, strategies)
+    return row.capped(_MOST_TOKENS if most is None else most)

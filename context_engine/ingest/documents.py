@@ -32,6 +32,7 @@ from context_engine.core.models import (
     sanitized_text,
 )
 from context_engine.core.protocols import TokenCounter
+from context_engine.core.text import bare_version
 from context_engine.ingest.chunk_fields import chunk_metadata, neighbours
 from context_engine.ingest.chunk_location import chunk_locations
 from context_engine.ingest.declared_fields import ALIASES, DECLARED_FIELDS, ID_FIELDS, DeclaredFields, json_value
@@ -95,7 +96,7 @@ def prepare(
     counter: TokenCounter,
     *,
     strategies: Mapping[str, ChunkingStrategy] | None = None,
-    max_chunk_tokens: int = 512,
+    max_chunk_tokens: int | None = None,
     document_id: str | None = None,
 ) -> PreparedDocument:
     """Return a document with its identity, declared fields and hash; nothing is cut yet.
@@ -108,7 +109,8 @@ def prepare(
         rule: the manifest's rule it came by; None takes the type from the document.
         counter: counts tokens.
         strategies: the chunking table, the built-in one if None.
-        max_chunk_tokens: no chunk is longer, whatever the table says; a profile that the rule names keeps its own size.
+        max_chunk_tokens: no chunk is longer, whatever the table or a profile says; None: 512 for the table, and a
+            profile's own size.
         document_id: an id to use instead of the file's name, where the document gives none.
 
     Raises:
@@ -241,7 +243,7 @@ def _base(rule: DocumentRule | None, declared: DeclaredFields, identity: str, do
     base = Chunk(
         content="",
         document_id=identity,
-        document_version=declared.text("version"),
+        document_version=bare_version(declared.text("version") or "") or None,
         doc_type=doc_type,
         source_type=declared.source_type("source_type"),
         authority_tier=_tier(rule, declared),

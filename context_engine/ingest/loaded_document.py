@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.core.models import Notice, NoticeCode, messages
 
-__all__ = ["NO_TEXT", "TEMPLATES", "LoadedDocument", "Skipped", "file_notice", "page_at"]
+__all__ = ["NO_TEXT", "TEMPLATES", "LoadedDocument", "Skipped", "file_notice", "page_at", "without_text"]
 
 
 TEMPLATES: Final = frozenset(("erb", "tmpl"))
@@ -104,6 +104,18 @@ class LoadedDocument:
 def file_notice(code: NoticeCode, message: str, **detail: Any) -> Notice:
     """Return a notice about the document at hand; who reports it knows its place and fills in the subject."""
     return Notice(code, "", message, detail)
+
+
+def without_text(name: str, notices: Sequence[Notice], *, pictures: bool) -> Skipped:
+    """Return what is said of an office document in which no text was found.
+
+    Args:
+        name: of the file.
+        notices: what of it was not read.
+        pictures: whether it holds pictures or other objects, in which text may stand; else it was read and is empty.
+    """
+    unread = pictures or bool(notices)
+    return Skipped(name, "; ".join((NO_TEXT if unread else "has no text", *messages(notices))), error=unread)
 
 
 def page_at(pages: Sequence[tuple[int, int]], offset: int) -> int | None:

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, NamedTuple
 
 from context_engine.core.models import NoticeCode
+from context_engine.core.protocols import FileTrackingSink, Sink
 from context_engine.ingest.report import DocumentKey, KeptDocuments
 
-__all__ = ["MOST_UNCONFIRMED", "FolderScan", "PrunePlan", "plan_prune"]
+__all__ = ["MOST_UNCONFIRMED", "FolderScan", "HeldDocuments", "PrunePlan", "plan_prune"]
 
 MOST_UNCONFIRMED: Final = 10
 """A source may lose so many documents, all that it has, without a confirmation."""
 
+_GONE: Final = "no longer in the folder: if it holds all of the source, run again with --prune to remove them"
 _EMPTIED: Final = (
     "kept: the folder holds nothing of this source any more, so it may be the wrong folder, or not be mounted. If all "
     "of it is meant to go, run again with --prune --allow-empty"
@@ -42,6 +45,54 @@ class FolderScan:
     def closed_above(self, path: str) -> str | None:
         """Return the folder that was not listed and holds, or held, a file."""
         return next((one for one in sorted(self.closed) if one == "." or path.startswith(f"{one}/")), None)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldDocuments:
+    """What the sources hold, beside what a run met in its folder.
+
+    Attributes:
+        sink: what holds them.
+        scan: what the run met.
+    """
+
+    sink: Sink
+    scan: FolderScan
+
+    def file_of(self, source_id: str, key: DocumentKey) -> str | None:
+        """Return the file that a held document came from, None where the sink does not know."""
+        return self.sink.file_of(source_id, *key) if isinstance(self.sink, FileTrackingSink) else None
+
+    def is_unread(self, source_id: str, key: DocumentKey) -> bool:
+        """Whether a held document came from a file that could not be read now; its id is not free."""
+        unread = self.scan.unread.get(source_id, set())
+        return bool(unread) and self.file_of(source_id, key) in unread
+
+    def plan(self, source_id: str, seen: Collection[DocumentKey], *, gave_any: bool, allow_empty: bool) -> PrunePlan:
+        """Decide which documents of a source are to be removed.
+
+        Args:
+            seen: the documents of the source that the folder gave.
+            gave_any: whether it gave any, of whatever source.
+            allow_empty: a source of which it gave none may lose all.
+        """
+        held = self.sink.documents(source_id)
+        few = gave_any and len(held) <= MOST_UNCONFIRMED
+        return plan_prune(
+            source_id,
+            held.keys() - set(seen),
+            partial(self.file_of, source_id),
+            self.scan,
+            emptied=not seen,
+            confirmed=allow_empty or few,
+        )
+
+    def gone(self, source_id: str, seen: Collection[DocumentKey]) -> KeptDocuments | None:
+        """Return the documents of a source that could be removed and are not asked to be; None where there are none."""
+        gone = self.sink.documents(source_id).keys() - set(seen)
+        file_of = partial(self.file_of, source_id)
+        removable = plan_prune(source_id, gone, file_of, self.scan, emptied=False, confirmed=True).removed
+        return KeptDocuments(source_id, NoticeCode.DOCUMENTS_GONE, _GONE, removable) if removable else None
 
 
 class PrunePlan(NamedTuple):

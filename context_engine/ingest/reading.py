@@ -42,7 +42,7 @@ class IngestOptions:
 
     Attributes:
         strategies: the chunking table; the built-in one if None.
-        max_chunk_tokens: no chunk is longer.
+        max_chunk_tokens: no chunk is longer; None: 512 for the table, and a profile's own size.
         counter: counts tokens.
         most_bytes: files above are refused.
         batch: documents written between two commits.
@@ -52,7 +52,7 @@ class IngestOptions:
     """
 
     strategies: Mapping[str, ChunkingStrategy] | None = None
-    max_chunk_tokens: int = 512
+    max_chunk_tokens: int | None = None
     counter: TokenCounter = field(default_factory=ApproxTokenCounter)
     most_bytes: int = MOST_BYTES
     batch: int = BATCH

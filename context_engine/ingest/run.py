@@ -8,22 +8,21 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
 from context_engine.core.chunking import DEFAULT_STRATEGIES
 from context_engine.core.models import Chunk, Notice, NoticeCode, SourceSpec
-from context_engine.core.protocols import FileTrackingSink, Sink
+from context_engine.core.protocols import Sink
 from context_engine.errors import InvalidRequest, SourceError, nearest
 from context_engine.ingest.assignment import Assignment, assign
 from context_engine.ingest.documents import CutBy, PreparedDocument, chunks_of
 from context_engine.ingest.file_names import shown_name
 from context_engine.ingest.folder import files_of, names_of
 from context_engine.ingest.loaded_document import Skipped
-from context_engine.ingest.prune import MOST_UNCONFIRMED, FolderScan, plan_prune
+from context_engine.ingest.prune import FolderScan, HeldDocuments
 from context_engine.ingest.reading import CutDocument, FileJob, IngestOptions, prepared
-from context_engine.ingest.report import DocumentKey, IngestReport, KeptDocuments, RefusedDocument, documents
+from context_engine.ingest.report import IngestReport, KeptDocuments, RefusedDocument, documents
 from context_engine.ingest.scan_cache import ScanCache, ScannedDocument, ScannedFile
 from context_engine.ingest.workers import Item, read_all
 
@@ -32,7 +31,6 @@ __all__ = ["IngestOptions", "Progress", "RefusingSink", "ingest"]
 logger = logging.getLogger(__name__)
 
 MOST_SAMPLES: Final = 5
-_GONE: Final = "no longer in the folder: if it holds all of the source, run again with --prune to remove them"
 _NO_RULE: Final = "no rule includes it: add one to a source's documents, or name the source (--source)"
 
 
@@ -243,7 +241,7 @@ class _Run:
         taker, document, chunks = cut
         seen, loaded = self.seen.setdefault(taker.source_id, {}), document.loaded
         key = (document.document_id, document.version)
-        if not document.named and (key in seen or self._is_unread(taker.source_id, key)):
+        if not document.named and (key in seen or self.held.is_unread(taker.source_id, key)):
             document, chunks = prepared(taker, loaded, self.options, loaded.place), None
         key = (document.document_id, document.version)
         if key in seen:
@@ -300,21 +298,12 @@ class _Run:
 
     def prune(self, specs: Sequence[SourceSpec], *, allow_empty: bool) -> None:
         """Remove what the sources hold and the folder no longer does."""
+        gave_any = any(self.seen.values())
         for spec in specs:
-            held = self.sink.documents(spec.id)
-            seen = self.seen.get(spec.id, {})
-            few = len(held) <= MOST_UNCONFIRMED and any(self.seen.values())
-            removed, kept = plan_prune(
-                spec.id,
-                held.keys() - seen.keys(),
-                partial(self._file_of, spec.id),
-                self.scan,
-                emptied=not seen,
-                confirmed=allow_empty or few,
-            )
-            self.kept += kept
-            self.removed += len(removed)
-            for key in () if self.dry_run else removed:
+            plan = self.held.plan(spec.id, self.seen.get(spec.id, {}), gave_any=gave_any, allow_empty=allow_empty)
+            self.kept += plan.kept
+            self.removed += len(plan.removed)
+            for key in () if self.dry_run else plan.removed:
                 self.sink.delete(spec.id, *key)
                 self.uncommitted += 1
 
@@ -322,22 +311,16 @@ class _Run:
         """Note what `prune` would remove."""
         for spec in specs:
             try:
-                gone = self.sink.documents(spec.id).keys() - self.seen.get(spec.id, {}).keys()
+                gone = self.held.gone(spec.id, self.seen.get(spec.id, {}))
             except SourceError as error:  # nothing was to be written to it
                 logger.info("what source %s holds is not known: %s", spec.id, error)
                 continue
-            file_of = partial(self._file_of, spec.id)
-            removable, _ = plan_prune(spec.id, gone, file_of, self.scan, emptied=False, confirmed=True)
-            if removable:
-                self.kept.append(KeptDocuments(spec.id, NoticeCode.DOCUMENTS_GONE, _GONE, removable))
+            self.kept += [gone] if gone else []
 
-    def _file_of(self, source_id: str, key: DocumentKey) -> str | None:
-        return self.sink.file_of(source_id, *key) if isinstance(self.sink, FileTrackingSink) else None
-
-    def _is_unread(self, source_id: str, key: DocumentKey) -> bool:
-        """Whether a document that is held came from a file that could not be read now; its id is not free."""
-        unread = self.scan.unread.get(source_id)
-        return bool(unread) and key in self.before[source_id] and self._file_of(source_id, key) in unread
+    @property
+    def held(self) -> HeldDocuments:
+        """What the sources hold."""
+        return HeldDocuments(self.sink, self.scan)
 
     def commit(self) -> None:
         """Make durable what was written since the last commit."""

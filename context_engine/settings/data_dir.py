@@ -26,6 +26,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from context_engine.core.models import Notice, NoticeCode
 from context_engine.errors import ConfigError, nearest
 from context_engine.settings.paths import ConfigPaths, named_folder, user_folder
 
@@ -63,6 +64,16 @@ class DataFolder(NamedTuple):
         if self.config_id is None:
             return not self.manifest_dir.is_dir()
         return _read_id(self.manifest_dir) != self.config_id
+
+    def notice(self) -> Notice:
+        """Return what a reader should know of data that were left behind."""
+        names, was = ", ".join(self.domains), self.manifest_dir.parent
+        said = (
+            f"nothing was ingested for this configuration yet, but {self.path} holds data of {names}, and their "
+            f"configuration in {was} is gone. If it was moved here, run 'context-engine kb adopt {self.path.name}'"
+        )
+        detail = {"path": str(self.path), "manifest_dir": str(self.manifest_dir), "domains": list(self.domains)}
+        return Notice(NoticeCode.DATA_LEFT_BEHIND, self.path.name, said, detail)
 
 
 def find_data_dir(

@@ -73,13 +73,13 @@ def _layer(name: str, row: Any, file: str) -> Layer:
     for key, value in row.items():
         if key == "description":
             if not isinstance(value, str):
-                problem = "must be text that says what the persona is for"
-                problems.append(ConfigError(problem, file=file, key=f"{name}.{key}"))
+                wanted = "must be text that says what the persona is for"
+                problems.append(ConfigError(wanted, file=file, key=f"{name}.{key}"))
             continue
         target = PERSONA_KEYS.get(key, key)
         if target not in SearchSettings.model_fields:
-            problem = misplaced(key, SearchSettings)
-            problem = problem or unknown_key(key, ["description", *PERSONA_KEYS, *SearchSettings.model_fields])
+            known = ["description", *PERSONA_KEYS, *SearchSettings.model_fields]
+            problem = misplaced(key, SearchSettings) or unknown_key(key, known)
             problems.append(ConfigError(problem, file=file, key=f"{name}.{key}"))
         elif target in values:
             problem = "sets the same as another key of this persona: keep one"

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
-from context_engine.core.models import DomainSettings, DomainSpec, Notice, NoticeCode, Registry, SourceSpec
-from context_engine.errors import ConfigError, MissingVariable, UnknownDomain, nearest
+from context_engine.core.models import DomainSettings, DomainSpec, SourceSpec
+from context_engine.errors import ConfigError, MissingVariable, nearest
 from context_engine.settings.files import Location, dotted, read_yaml
 from context_engine.settings.interpolate import FromVariable, Interpolator
 from context_engine.settings.layers import config_layer
+from context_engine.settings.loaded_registry import LoadedRegistry
 from context_engine.settings.messages import config_problems
 from context_engine.settings.paths import ConfigPaths
 from context_engine.settings.stage_overlay import NO_OVERLAY, StageOverlay
@@ -30,63 +30,6 @@ LITERAL_KEYS: Final = frozenset(
 _SHORTEST_HIDDEN: Final = 4
 _DOMAIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _DOMAIN_LINE: Final = re.compile(r"^domain[ \t]*:[ \t]*[\"']?([^\s\"'#]+)", re.MULTILINE)
-
-
-class LoadedRegistry(Registry):
-    """The domains of the manifests, and those whose manifest cannot be used; these do not hold up the others.
-
-    Attributes:
-        broken: the domains that cannot be searched, each with what is wrong.
-        unread: what is wrong with manifests whose domain is not known.
-        files: the file that each domain comes from.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
-
-    broken: Mapping[str, ConfigError] = Field(default_factory=dict)
-    unread: tuple[ConfigError, ...] = ()
-    files: Mapping[str, str] = Field(default_factory=dict)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The domain names, sorted; a domain whose manifest cannot be used is registered all the same."""
-        return tuple(sorted({*self.domains, *self.broken}))
-
-    @property
-    def problems(self) -> tuple[ConfigError, ...]:
-        """All that is wrong with the manifests."""
-        return (*self.unread, *(one for _, problem in sorted(self.broken.items()) for one in problem.each))
-
-    @property
-    def notices(self) -> tuple[Notice, ...]:
-        """A notice for every manifest that cannot be used; what is wrong with it is told to who runs `config check`."""
-        domains = {(one.file or "", name): None for name, problem in self.broken.items() for one in problem.each}
-        files = [*((one.file or "", "") for one in self.unread), *sorted(domains)]
-        return tuple(_unusable(file, domain) for file, domain in files)
-
-    def domain(self, name: str) -> DomainSpec:
-        """Return a domain's specification.
-
-        Raises:
-            UnknownDomain: it is not registered; the error lists those that are, and manifests that cannot be read.
-            ConfigError: its manifest cannot be used.
-        """
-        if name in self.broken:
-            raise copy(self.broken[name])
-        if name not in self.domains and self.unread:
-            raise UnknownDomain(name, self.names, self.unread)
-        return super().domain(name)
-
-    def without(self, problems: Mapping[str, ConfigError]) -> LoadedRegistry:
-        """Return the registry with some domains set aside as broken."""
-        domains = {name: spec for name, spec in self.domains.items() if name not in problems}
-        return self.model_copy(update={"domains": domains, "broken": {**self.broken, **problems}})
-
-
-def _unusable(file: str, domain: str) -> Notice:
-    what = f"so domain {domain!r} cannot be searched" if domain else "and which domain it holds is not known"
-    said = f"{file} cannot be used, {what}: 'context-engine config check' says why"
-    return Notice(NoticeCode.MANIFEST_UNUSABLE, file, said, {"domain": domain or None})
 
 
 @dataclass(slots=True)

@@ -70,7 +70,7 @@ class SettingsResolver:
             InvalidRequest: an unknown option or persona, or a value out of range.
             ConfigError: settings of the domain or a persona that cannot be used.
         """
-        return with_layer(self.base(domain, request.persona), call_layer(request.overrides))
+        return with_layer(self.base(domain, request.persona), call_layer(request.call_settings))
 
     def base(self, domain: DomainSpec | None = None, persona: str | None = None) -> EffectiveSettings:
         """Return the settings without a call's own options.

@@ -33,6 +33,7 @@ from context_engine.core.models import (
     usable_score,
 )
 from context_engine.core.protocols import Examinable, Listable, Source
+from context_engine.core.query.spelling import words_to_check
 from context_engine.core.text import term_weights, terms
 
 __all__ = ["ODD_QUERIES", "SourceContract"]
@@ -151,7 +152,19 @@ class SourceContract:
     def test_takes_filters_and_a_day(self) -> None:
         source = self.make_source()
         nothing = Condition("no_such_field", FilterOp.EQ, "x")
-        assert isinstance(self.ask(source, filters=nothing, as_of=date(2026, 1, 1)), SourceAnswer)
+        answer = self.ask(source, filters=nothing, as_of=date(2026, 1, 1))
+        assert isinstance(answer, SourceAnswer)
+        assert "no_such_field" not in (answer.filter_fields or ()), "filter_fields are those that the texts have"
+        source.close()
+
+    def test_unknown_words_are_words_of_the_question(self) -> None:
+        source = self.make_source()
+        text = f"{self.question} qzxwvk"
+        answer = self.ask(source, text)
+        for one in answer.unknown_words or ():
+            assert one.word in words_to_check(text), f"{one.word!r} is no word of the question that is looked up"
+        if answer.unknown_words is not None:
+            assert "qzxwvk" in {one.word for one in answer.unknown_words}, "a source that looks finds what nobody wrote"
         source.close()
 
     def test_values_are_well_formed(self) -> None:

@@ -26,7 +26,7 @@ from context_engine.settings import (
     load_config,
     read_config,
 )
-from context_engine.settings.data_dir import DataFolder, claim_data_dir, orphaned_data_dirs
+from context_engine.settings.data_dir import claim_data_dir, orphaned_data_dirs
 from context_engine.settings.layers import with_layer
 from context_engine.settings.registry import LoadedRegistry, load_registry
 from context_engine.wiring.adapters import SOURCES, find_adapter, load_adapter, with_installed_adapters
@@ -68,7 +68,7 @@ class Setup:
     def orphaned(self, folder: Path) -> tuple[Notice, ...]:
         """Return a notice for every folder of data that was left behind, where there is none in `folder`."""
         found = orphaned_data_dirs(folder, self.config.paths, self.registry.names, env=self.env)
-        return tuple(map(_left_behind, found))
+        return tuple(one.notice() for one in found)
 
     def models(self, data_dir: str | Path | None = None, clock: Clock | None = None) -> Models:
         """Return the embedder and the reranker that the settings name, to be opened when they are asked for."""
@@ -86,16 +86,6 @@ class Setup:
             ConfigError: a key that is not known, or a value out of range.
         """
         return replace(self, resolver=self.resolver.with_pipeline(pipeline))
-
-
-def _left_behind(held: DataFolder) -> Notice:
-    was, names = held.manifest_dir.parent, ", ".join(held.domains)
-    said = (
-        f"nothing was ingested for this configuration yet, but {held.path} holds data of {names}, and their "
-        f"configuration in {was} is gone. If it was moved here, run 'context-engine kb adopt {held.path.name}'"
-    )
-    detail = {"path": str(held.path), "manifest_dir": str(held.manifest_dir), "domains": list(held.domains)}
-    return Notice(NoticeCode.DATA_LEFT_BEHIND, held.path.name, said, detail)
 
 
 def load_setup(

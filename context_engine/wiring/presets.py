@@ -17,12 +17,14 @@ FUNNEL: Final[Mapping[str, Any]] = MappingProxyType(
         "reranker": "cross_encoder",
         "reranker_options": {"model": "cross-encoder/ms-marco-MiniLM-L-12-v2"},
         "context_max_tokens": 12_000,
+        "max_chunk_tokens": 800,
     }
 )
-"""Fifty candidates, those of a cosine from .75, the best fifteen by a cross-encoder, 12,000 tokens of context.
+"""Fifty candidates, those of a cosine from .75, the best fifteen by a cross-encoder, 12,000 tokens of context, and
+chunks of up to 800 tokens, as the chunking profile `funnel` makes them.
 
 The threshold must fit the embedding model: measured with all-MiniLM-L6-v2, three of four right passages lie below .75
 (their median is .65), so lower it for such a model. Without an embedder no candidate carries a cosine, and all pass,
-marked. As a file it is `config/rag-pipeline.funnel.example.json`, which `context-engine init` writes too: rename it to
-`rag-pipeline.json`.
+marked. As a file it is `config/rag-pipeline.funnel.example.json`, which `context-engine init` writes too: put it in
+place of `rag-pipeline.json`.
 """

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from context_engine.adapters.sources.factory import base_path, in_embedded_base
-from context_engine.core.models import DomainSpec, ScopeCalibration, ScopeThreshold
+from context_engine.core.models import NOTHING, DomainSpec, ScopeCalibration, ScopeThreshold
 from context_engine.core.ranking.scope import scope_threshold
 from context_engine.errors import ContextEngineError
 from context_engine.wiring.build import Setup
@@ -37,13 +37,16 @@ class DomainCalibration(NamedTuple):
         return {**self._asdict(), "found": [asdict(one) for one in self.found]}
 
 
-def calibrate_domains(setup: Setup, base: LocalBase, *, anew: bool = False) -> Iterator[DomainCalibration]:
+def calibrate_domains(
+    setup: Setup, base: LocalBase, *, judged: Mapping[str, Sequence[str]] = NOTHING, anew: bool = False
+) -> Iterator[DomainCalibration]:
     """Calibrate every domain that has sources in the embedded base; what has hardly changed is left as it is.
 
     A domain that cannot be calibrated says why, and is searched with the measured default.
 
     Args:
         base: the base, with the embedder of its searches.
+        judged: questions that each domain is known to answer.
         anew: calibrate whatever has changed.
     """
     from context_engine.adapters.sources.local.calibrate import calibrate
@@ -51,7 +54,8 @@ def calibrate_domains(setup: Setup, base: LocalBase, *, anew: bool = False) -> I
     for _, domain in sorted(setup.registry.domains.items()):
         if any(in_embedded_base(spec) for spec in domain.sources):
             try:
-                found = calibrate(base, domain, resolve=setup.resolver.resolve, anew=anew)
+                asked = judged.get(domain.domain, ())
+                found = calibrate(base, domain, resolve=setup.resolver.resolve, judged=asked, anew=anew)
             except (ContextEngineError, sqlite3.Error) as error:
                 yield DomainCalibration(domain.domain, (), str(error))
             else:

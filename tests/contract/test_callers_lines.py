@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import warnings
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from context_engine import AllSourcesFailed, Chunk, SourceAnswer, SourceError
+from context_engine import (
+    AllSourcesFailed,
+    ApproxTokenCounter,
+    Chunk,
+    ContextEngineError,
+    SearchRequest,
+    SourceAnswer,
+    SourceError,
+    build_engine,
+    from_result,
+    parse_filter,
+    recompute,
+)
 from context_engine.errors import InvalidRequest
 from context_engine.rag import create_rag_pipeline, dify_kb_adapter, rerank, retrieve
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument
@@ -228,22 +243,25 @@ def test_a_source_of_the_typed_api_is_an_adapter():
     assert ids(retrieve("approval", options={"adapter": TypedSource()})) == ["typed"]
 
 
-def test_dify_kb_adapter_itself_is_an_adapter(elsewhere, monkeypatch):
-    with FakeDify(
-        [FakeDataset("rules", "economy", [FakeDocument("Rules", ["A loan is approved by two officers."])])]
-    ) as dify:
-        monkeypatch.setenv("KEY", dify.api_key)
-        source = f"{{id: rules, type: bank_sop, adapter: dify, connection: dify, dataset_ids: ['{dify.dataset_id('rules')}']}}"
-        written = {
-            "config/connections.yaml": f"dify: {{base_url: '{dify.base_url}', api_key: '${{KEY}}'}}\n",
-            "manifests/loans.yaml": f"version: 1\ndomain: LOANS\nsources:\n  - {source}\n",
-        }
-        for name, text in written.items():
-            (elsewhere / name).parent.mkdir()
-            (elsewhere / name).write_text(text)
+def write_dify_configuration(folder, dify, dataset, settings="{}"):
+    """Write a domain NPA whose one source is a dataset of a Dify on the loopback interface."""
+    source = f"{{id: rules, type: bank_sop, adapter: dify, connection: dify, settings: {settings}"
+    written = {
+        "config/connections.yaml": f"dify: {{base_url: '{dify.base_url}', api_key: '{dify.api_key}'}}\n",
+        "manifests/npa.yaml": f"version: 1\ndomain: NPA\nsources:\n  - {source}, "
+        f"dataset_ids: ['{dify.dataset_id(dataset)}']}}\n",
+    }
+    for name, text in written.items():
+        (folder / name).parent.mkdir()
+        (folder / name).write_text(text)
+
+
+def test_dify_kb_adapter_itself_is_an_adapter(elsewhere):
+    rules = FakeDataset("rules", "economy", [FakeDocument("Rules", ["A loan is approved by two officers."])])
+    with FakeDify([rules]) as dify:
+        write_dify_configuration(elsewhere, dify, "rules")
         with create_rag_pipeline() as pipeline:
-            options = {"adapter": dify_kb_adapter}
-            [chunk] = pipeline["retrieve"]("who approves a loan", domain="LOANS", options=options)
+            [chunk] = pipeline["retrieve"]("who approves a loan", domain="NPA", options={"adapter": dify_kb_adapter})
     assert (chunk["source_id"], chunk["authority_tier"]) == ("rules", 2)
 
 
@@ -390,3 +408,211 @@ def test_a_strict_threshold_is_refused_for_a_function_without_that_kind():
         len(retrieve(QUESTION, options={**options, "adapter": cosines, "min_chunks": 4, "strict_thresholds": True}))
         == 4
     )
+
+
+# -- 7: the funnel, versions, the limit of a chunk, small contexts, a tag alone ---------------------------------------
+
+
+def test_the_funnel_example_runs_over_a_base_without_vectors(bank):
+    text = (ROOT / "config" / "rag-pipeline.funnel.example.json").read_text()
+    (bank / "config").mkdir()
+    (bank / "config" / "rag-pipeline.json").write_text(text)
+    chunks = retrieve(QUESTION, domain="NPA", options={"reranking_enabled": False})  # its model is not at hand here
+    assert "committee for approval" in chunks[0]["content"]
+    (notice,) = [one for one in chunks.result.notices if one.code == "threshold_not_applicable"]
+    assert notice.detail["origin"] == "config/rag-pipeline.json"
+
+
+VERSIONED = "The limit for a new product is EUR 5 million."
+
+
+def version_by_function(written, elsewhere):
+    given = [{"content": VERSIONED, "document_version": written, "relevance_score": 0.9}]
+    return retrieve("limit", options={"adapter": lambda query, domain, top_k: given})
+
+
+def version_in_metadata(written, elsewhere):
+    given = [{"content": VERSIONED, "metadata": {"version": written}, "relevance_score": 0.9}]
+    return rerank("limit", given)
+
+
+def version_in_front_matter(written, elsewhere):
+    return ingested(elsewhere, "policy.md", f"---\nversion: '{written}'\n---\n# Limits\n\n{VERSIONED}\n".encode())
+
+
+def version_in_docx(written, elsewhere):
+    import io
+
+    import docx
+
+    document, file = docx.Document(), io.BytesIO()
+    for line in ("Limits of new products", "Document ID: LIM-1", f"Version: {written}", VERSIONED):
+        document.add_paragraph(line)
+    document.save(file)
+    return ingested(elsewhere, "policy.docx", file.getvalue())
+
+
+def version_in_dify(written, elsewhere):
+    document = FakeDocument("Limits", [VERSIONED], metadata={"document_version": written})
+    with FakeDify([FakeDataset("limits", "economy", [document], fields={"document_version": "string"})]) as dify:
+        write_dify_configuration(elsewhere, dify, "limits", "{metadata: {document_version: document_version}}")
+        return retrieve("limit of a new product", domain="NPA", options={"filters": "version=3.2"})
+
+
+def ingested(elsewhere, name, content):
+    from context_engine.adapters.sources.factory import base_path
+    from context_engine.adapters.sources.local import LocalBase
+    from context_engine.ingest import ingest
+    from context_engine.wiring import load_setup
+
+    (elsewhere / "manifests").mkdir()
+    (elsewhere / "manifests" / "npa.yaml").write_text(MANIFEST.replace("*.md", "*"))
+    (elsewhere / "documents").mkdir()
+    (elsewhere / "documents" / name).write_bytes(content)
+    with LocalBase.open(base_path(elsewhere / "data"), create=True) as base, base.writer() as writer:
+        ingest(elsewhere / "documents", load_setup().registry.domain("NPA").sources, writer)
+    return retrieve("limit of a new product", domain="NPA", options={"filters": "version=V3.2"})
+
+
+@pytest.mark.parametrize("written", ["3.2", "v3.2", "Version 3.2"])
+@pytest.mark.parametrize(
+    "road", [version_by_function, version_in_metadata, version_in_front_matter, version_in_docx, version_in_dify]
+)
+def test_the_version_of_a_document_is_the_same_by_every_road(road, written, elsewhere, monkeypatch):
+    monkeypatch.setenv("CONTEXT_ENGINE_DATA_DIR", str(elsewhere / "data"))
+    chunk = road(written, elsewhere)[0]
+    assert (chunk["document_version"], chunk["_provenance"]["extra"]["document_version"]) == ("3.2", "3.2")
+
+
+def test_max_chunk_tokens_holds_under_a_profile_and_a_profile_keeps_its_size_where_it_is_not_set(elsewhere):
+    from click.testing import CliRunner
+
+    from context_engine.apps.cli import main
+
+    (elsewhere / "handbook.md").write_text(
+        "## 4 Access\n\n" + "A sentence of a dozen words stands here so that it counts. " * 200
+    )
+
+    def longest():
+        found = CliRunner().invoke(
+            main, ["chunk", "handbook.md", "--profile", "funnel", "--json"], catch_exceptions=False
+        )
+        return max(chunk["metadata"]["token_count"] for chunk in json.loads(found.stdout)["documents"][0]["chunks"])
+
+    assert 512 < longest() <= 800
+    (elsewhere / "config").mkdir()
+    (elsewhere / "config" / "rag-pipeline.json").write_text('{"max_chunk_tokens": 100}')
+    assert longest() <= 100
+
+
+def test_a_context_too_small_for_the_first_passage_begins_with_it_and_says_that_it_is_cut():
+    long = "The committee approves a product that " + "and that ".join(f"meets criterion {n} " for n in range(200))
+    given = [
+        {"chunk_id": "first", "content": long, "relevance_score": 0.9, "authority_tier": 1},
+        {"chunk_id": "second", "content": "Minutes are kept.", "relevance_score": 0.5, "authority_tier": 1},
+    ]
+    context = from_result(rerank("approval", given).result, counter=ApproxTokenCounter(), budget=120)
+    assert [(block.chunk_ids, block.truncated) for block in context.blocks] == [(("first",), True)]
+    assert context.text.endswith("[truncated]")
+    assert context.tokens <= 120
+    assert [one.chunk_id for one in context.left_out] == ["second"]
+
+
+def test_a_tag_alone_can_be_checked(elsewhere, capsys):
+    from click.testing import CliRunner
+
+    from context_engine.apps.cli import main
+
+    ranked = rerank("approval", many(2))
+    tag = ranked[0]["_provenance"]
+
+    def checked(value):
+        (elsewhere / "tag.json").write_text(json.dumps(value))
+        found = CliRunner().invoke(main, ["tags", "check", "tag.json", "--json"])
+        return [one["checks"] for one in json.loads(found.stdout)["chunks"]]
+
+    [checks] = checked(tag)
+    assert {name: one["state"] for name, one in checks.items() if name != "fresh"} == {
+        "tag": "ok",
+        "text": "noted",
+        "authority": "ok",
+        "score": "ok",
+        "order": "ok",
+    }
+    assert len(checked([chunk["_provenance"] for chunk in ranked])) == 2
+    assert checked({**tag, "authority_tier": 1})[0]["authority"]["state"] == "failed"
+    assert checked({key: value for key, value in tag.items() if key != "ttl_seconds"})[0]["tag"]["state"] == "failed"
+
+
+# -- 8: the typed API -------------------------------------------------------------------------------------------------
+
+
+def test_a_request_takes_its_number_of_chunks_as_top_k(bank):
+    with build_engine() as engine:
+        everything = engine.search(SearchRequest(query="committee product approval", domain="NPA"))
+        two = engine.search(SearchRequest(query="committee product approval", domain="NPA", top_k=2))
+    assert len(everything.chunks) > 2
+    assert [chunk.chunk_id for chunk in two.chunks] == [chunk.chunk_id for chunk in everything.chunks[:2]]
+    assert two.settings.to_dict()["stage2_top_k"] == {"value": 2, "origin": "call"}
+
+
+@pytest.mark.parametrize("top_k", [0, 1001, True, 2.0, "2"])
+def test_a_top_k_that_cannot_be_used_is_refused(top_k):
+    with pytest.raises(InvalidRequest, match="top_k must be"):
+        SearchRequest(query="q", domain="NPA", top_k=top_k)
+
+
+def test_top_k_given_twice_must_be_the_same():
+    same = SearchRequest(query="q", domain="NPA", top_k=3, overrides={"stage2_top_k": 3, "stage1_top_k": 9})
+    assert same.call_settings == {"stage1_top_k": 9, "stage2_top_k": 3}
+    for name in ("stage2_top_k", "top_k"):
+        with pytest.raises(InvalidRequest, match=f"top_k is 3, and {name} in overrides is 4: give one of the two"):
+            SearchRequest(query="q", domain="NPA", top_k=3, overrides={name: 4})
+    assert replace(same, top_k=None, overrides={}).call_settings == {}
+
+
+def test_a_ranked_chunk_has_title_section_and_url(bank):
+    with build_engine() as engine:
+        [chunk, *_] = engine.search(SearchRequest(query=QUESTION, domain="NPA")).chunks
+    assert chunk.title == "Approval"
+    assert (chunk.section, chunk.url) == (None, None)
+
+
+def test_a_filter_is_read_by_what_the_package_exports(bank):
+    wanted = parse_filter("title=Approval")
+    with build_engine() as engine:
+        found = engine.search(SearchRequest(query="committee product approval", domain="NPA", filters=wanted))
+    assert {chunk.title for chunk in found.chunks} == {"Approval"}
+
+
+def test_an_engine_is_an_asynchronous_context_manager(bank):
+    async def ask():
+        async with build_engine() as engine:
+            found = await engine.asearch(SearchRequest(query=QUESTION, domain="NPA"))
+        with pytest.raises(ContextEngineError, match="the engine is closed"):
+            engine.search(SearchRequest(query=QUESTION, domain="NPA"))
+        return found
+
+    assert asyncio.run(ask()).chunks
+
+
+def test_a_pipeline_is_a_mapping_that_can_be_closed_and_used_again(bank):
+    with create_rag_pipeline({"stage2_top_k": 1}) as pipeline:
+        assert isinstance(pipeline, Mapping)
+        assert list(pipeline) == ["retrieve", "rerank", "get_config", "get_chunking_strategy"]
+        assert len(pipeline) == len(dict(**pipeline)) == 4
+        assert len(pipeline["retrieve"](QUESTION, domain="NPA")) == 1
+    with pytest.raises(TypeError):
+        pipeline["retrieve"] = None
+    pipeline.close()
+    assert len(pipeline["retrieve"](QUESTION, domain="NPA")) == 1  # it opens its sources again
+    pipeline.close()
+
+
+def test_a_result_computed_again_is_equal_but_for_the_times_of_its_stages(bank):
+    with build_engine() as engine:
+        result = engine.search(SearchRequest(query=QUESTION, domain="NPA", persona="researcher", top_k=2))
+    stages = tuple(stage._replace(elapsed_ms=0.0) for stage in result.stages)
+    again = recompute(result)
+    assert again != result
+    assert again == replace(result, stages=stages)

@@ -167,5 +167,6 @@ def test_the_samples_can_be_used_once_they_are_copied(tmp_path: Path) -> None:
     paths = find_config(env={}, cwd=tmp_path)
     for stage in (None, "dev", "uat", "prod"):
         config = load_config(paths, env={}, stage=stage)
-        names = load_registry(paths, env={}, stage=config.stage, doc_types=config.chunking).names
-        assert names == ("NPA", "ORM")
+        names = config.connections.names
+        registry = load_registry(paths, env={}, stage=config.stage, connections=names, doc_types=config.chunking)
+        assert (registry.names, registry.problems) == (("KYC", "NPA", "ORM"), ())

@@ -169,10 +169,6 @@ def test_version_1_1_only_adds_to_version_1_0(rich: dict[str, Any]) -> None:
     assert {**BEFORE["$defs"], "notice": SCHEMA["$defs"]["notice"], "chunk": SCHEMA["$defs"]["chunk"]} == SCHEMA[
         "$defs"
     ]
-    known, searched = BEFORE["properties"]["searched"], SCHEMA["properties"]["searched"]
-    assert set(searched["properties"]) - set(known["properties"]) == {"corrected"}
-    assert {key: searched["properties"][key] for key in known["properties"]} == known["properties"]
-    assert set(searched["required"]) - set(known["required"]) == {"corrected"}
     before, chunk = BEFORE["$defs"]["chunk"], SCHEMA["$defs"]["chunk"]
     assert set(chunk["properties"]) - set(before["properties"]) == {"confidence", "page", "url"}
     assert {key: chunk["properties"][key] for key in before["properties"]} == before["properties"]

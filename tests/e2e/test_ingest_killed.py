@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,48 @@ def start(place: Path, *args: str, **more: str) -> subprocess.Popen[str]:
         [sys.executable, "-m", "context_engine", *args],
         cwd=place, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_a_run_that_is_asked_to_end_leaves_no_process_and_no_temporary_folder(place: Path) -> None:
+    (place / "manifests/bank.yaml").write_text(MANIFEST.format(adapter="local").replace("**/*.md", "**/*"))
+    documents(place / "docs", "before", 2)
+    (place / "docs/z.doc").write_bytes(bytes.fromhex("d0cf11e0a1b11ae1") + b" " * 600)
+    (place / "tmp").mkdir()
+    office = place / "bin/soffice"
+    office.parent.mkdir()
+    office.write_text(f"#!/bin/sh\necho $$ > {place}/started\nexec sleep 300\n")
+    office.chmod(0o755)
+    path = f"{office.parent}{os.pathsep}{os.environ['PATH']}"
+    running = start(place, "ingest", "docs", "-d", "BANK", PATH=path, TMPDIR=str(place / "tmp"))
+    with running:
+        until(lambda: (place / "started").exists() and (place / "started").read_text().strip() != "")
+        converter = int((place / "started").read_text())
+        assert list((place / "tmp").iterdir()), "it works in a temporary folder"
+        running.terminate()
+        _, err = running.communicate(timeout=60)
+    assert running.returncode == 143
+    assert "terminated" in err and "Traceback" not in err
+    assert list((place / "tmp").iterdir()) == []
+    until(lambda: not alive(converter))
+
+
+def until(done: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Wait until something is so."""
+    end = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that ended and was not fetched does not."""
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[-1].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def finished(running: subprocess.Popen[str]) -> dict[str, Any]:

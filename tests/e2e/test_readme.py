@@ -81,6 +81,52 @@ def test_the_first_command_shows_the_table_of_the_guide(home):
     assert len(out["chunks"]) <= 8
 
 
+def test_the_arithmetic_of_the_guide_is_that_of_the_answer(home):
+    """`0.6 · 0.9023 + 0.4 · 0.30 = 0.6614` for the first three passages, in their order."""
+    out = json.loads(run('.venv/bin/context-engine search "NPA classification criteria" --domain NPA --json', home))
+    lines = re.findall(
+        r"\| ([\d.]+) · ([\d.]+) \+ ([\d.]+) · ([\d.]+) = ([\d.]+) \|", ANALYST.read_text(encoding="utf-8")
+    )
+    assert len(lines) == 3
+    for chunk, (weight, relevance, other, boost, final) in zip(out["chunks"], lines):
+        assert chunk["_rag_score"] == float(final)
+        assert float(weight) * float(relevance) + float(other) * float(boost) == pytest.approx(float(final), abs=1e-4)
+        assert out["settings"]["relevance_weight"]["value"] == float(weight)
+        assert out["settings"]["authority_weight"]["value"] == float(other)
+
+
+def test_the_figures_of_the_drawing_are_those_of_a_search(home):
+    text = README.read_text(encoding="utf-8")
+    out = json.loads(run('.venv/bin/context-engine search "NPA classification criteria" --domain NPA --json', home))
+    (candidates,), (chunks,) = (
+        re.findall(words, text) for words in (r"(\d+) candidates from each", r"(\d+) chunks, e")
+    )
+    weights = re.findall(r"final = ([\d.]+) relevance.*?\+ ([\d.]+) authority", text, flags=re.S)
+    settings = {name: row["value"] for name, row in out["settings"].items()}
+    assert (settings["stage1_top_k"], settings["stage2_top_k"]) == (int(candidates), int(chunks))
+    assert weights == [(str(settings["relevance_weight"]), str(settings["authority_weight"]))]
+    assert all(source["asked"] == int(candidates) for source in out["sources"])
+    assert len(out["chunks"]) == int(chunks)
+
+
+def test_the_answer_is_as_the_readme_tells_it(home):
+    """Procedure and register above the web article; the second procedure named as a copy."""
+    out = run('.venv/bin/context-engine search "NPA classification criteria" --domain NPA', home)
+    assert out.index("NPA-SOP-001") < out.index("NPA-REG-SCHEME") < out.index("NPA-WEB-001")
+    assert "also in NPA-SOP-003" in " ".join(out.split())
+
+
+def test_the_measurements_of_the_readme_are_those_of_the_guide():
+    guide = (ROOT / "docs/guides/models.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([\w`][^|]*?) \| (\.\d+) \| (\.\d+) \|$", README.read_text(encoding="utf-8"), flags=re.M)
+    ours = [row for row in rows if row[0][0].islower()]
+    assert len(rows) == 6
+    assert len(ours) == 3
+    assert re.findall(r"^\| (?:words|and) ?[^|]*\| (\.\d+)[^|]*\| (\.\d+)", guide, flags=re.M)[:3] == [
+        row[1:] for row in ours
+    ]
+
+
 def test_tags_check(home):
     assert "8" in run(BLOCKS["tags"], home)
 

@@ -67,6 +67,7 @@ class PluginProcess:
         self._ready = threading.Event()
         self.manifest: dict[str, Any] = {}
         base = {"PATH": os.environ["PATH"], "INSTALL_METHOD": "local", "PYTHONDONTWRITEBYTECODE": "1"}
+        base["TMPDIR"] = str(folder.parent)  # a killed process leaves its temporary folders
         self._stderr = (folder.parent / f"stderr-{uuid4().hex}.txt").open("w+b")
         self._process = subprocess.Popen(
             [str(python), "-m", "main"],

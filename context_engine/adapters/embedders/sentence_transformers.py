@@ -101,5 +101,6 @@ class _TorchEncoder:
         for row, (row_ids, row_mask) in enumerate(zip(ids, mask)):
             kept = [place for place, one in enumerate(row_ids) if row_mask[place] and one not in special]
             names = self._model.tokenizer.convert_ids_to_tokens([row_ids[place] for place in kept])
-            out.append(TokenVectors(names, states[row, kept]))
+            vectors: Any = states[row, kept]
+            out.append(TokenVectors(names, vectors))
         return out

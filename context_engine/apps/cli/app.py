@@ -6,8 +6,11 @@ import errno
 import json
 import logging
 import os
+import signal
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 import click
@@ -31,6 +34,7 @@ DEGRADED: Final = 3
 NOT_ANSWERED: Final = 4
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
+TERMINATED: Final = 143
 _CANNOT_WRITE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 
 _CODES: Final[tuple[tuple[type[ContextEngineError], int], ...]] = (
@@ -49,6 +53,10 @@ def exit_code(error: ContextEngineError) -> int:
     return next((code for kind, code in _CODES if isinstance(error, kind)), FAILURE)
 
 
+class _Terminated(KeyboardInterrupt):
+    """Somebody asked this process to end (SIGTERM): it ends as after Ctrl-C, and what it began goes with it."""
+
+
 class App(click.Group):
     """A click group that keeps its exit codes: see `main --help`."""
 
@@ -58,7 +66,8 @@ class App(click.Group):
             return super().main(args, standalone_mode=False, **extra)
         _open_streams()
         try:
-            code = super().main(args, standalone_mode=False, **extra)
+            with _ending_in_order():
+                code = super().main(args, standalone_mode=False, **extra)
         except click.UsageError as error:
             _show_usage(error)
             sys.exit(error.exit_code)
@@ -84,9 +93,10 @@ class App(click.Group):
         except BrokenPipeError:
             _discard_stdout()
             ctx.exit(BROKEN_PIPE)
-        except KeyboardInterrupt:
-            error_line("interrupted")
-            ctx.exit(INTERRUPTED)
+        except KeyboardInterrupt as request:
+            terminated = isinstance(request, _Terminated)
+            error_line("terminated" if terminated else "interrupted")
+            ctx.exit(TERMINATED if terminated else INTERRUPTED)
         except click.UsageError as error:
             if as_json and error.ctx is not None and any("--json" in one.opts for one in error.ctx.command.params):
                 _write_error("usage", error.format_message())
@@ -112,6 +122,24 @@ class App(click.Group):
             import traceback
 
             sys.stderr.write(hide_in_error("".join(traceback.format_exception(error))))
+
+
+@contextmanager
+def _ending_in_order() -> Iterator[None]:
+    """Let SIGTERM end a command by an exception, so that temporary folders and processes do not outlive it."""
+    alone = threading.current_thread() is threading.main_thread()  # which alone gets signals
+    if not alone or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:  # else whoever runs us has their own way
+        yield
+        return
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _terminate(_number: int, _frame: object) -> None:
+    raise _Terminated
 
 
 def _others(error: ContextEngineError) -> str:

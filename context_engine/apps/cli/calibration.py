@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from context_engine.apps.cli.console import note
 from context_engine.apps.cli.words import counted
@@ -11,18 +11,42 @@ from context_engine.core.models import ScopeCalibration
 from context_engine.core.ranking.scope import SIGNAL_VERSION
 
 if TYPE_CHECKING:
-    from context_engine.wiring import DomainCalibration
+    from context_engine.wiring import DomainCalibration, Setup
 
-__all__ = ["calibration_text", "print_calibrations"]
+__all__ = ["JUDGEMENTS", "calibration_text", "judged_questions", "print_calibrations"]
+
+JUDGEMENTS: Final = "judgements.jsonl"
+"""In the configuration folder: what `eval judge` wrote of the domains' own questions."""
+_MOST_JUDGED: Final = 200
 
 
 def calibration_text(found: ScopeCalibration) -> str:
     """Return a threshold with what it holds for and what it was made from, as one line."""
-    made = [counted(found.own, "passage"), f"{found.outside} off-topic questions"]
+    made = [f"{found.own} sentences and headings", f"{found.outside} off-topic questions"]
     made += [counted(found.judged, "judged question")] if found.judged else []
     by = f"text and vectors of {found.model_id}" if found.model_id else "text"
     old = "" if found.signal == SIGNAL_VERSION else "; of an earlier version, not used: run 'kb calibrate'"
     return f"{found.threshold:.2f} by {by}, from {', '.join(made)}{old}"
+
+
+def judged_questions(setup: Setup) -> Mapping[str, Sequence[str]]:
+    """Return the questions of each domain that were judged to have an answer, from the configuration's own file.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    from context_engine.evaluation.qrels import positive, read_qrels
+    from context_engine.evaluation.questions import read_questions
+
+    path = setup.config.paths.config_file(JUDGEMENTS)
+    if path is None:
+        return {}
+    found: dict[str, list[str]] = {}
+    answered = positive(read_qrels(path))
+    for one in read_questions(path):
+        if one.domain is not None and one.id in answered:
+            found.setdefault(one.domain, []).append(one.text)
+    return {domain: texts[-_MOST_JUDGED:] for domain, texts in found.items()}
 
 
 def print_calibrations(domains: Iterable[DomainCalibration]) -> bool:

@@ -93,10 +93,11 @@ def chunk(
     else:
         _print(out(), cuts)
     for one in skipped:
-        note(f"could not be read: {one}", style="red")
+        note(f"could not be read: {one}" if one.error else f"no passage: {one}", style="red" if one.error else "dim")
     if more:
         note(f"Only the first {counted(limit, 'document')} of the file; --limit 0 cuts all.")
-    click.get_current_context().exit((DEGRADED if cuts else FAILURE) if skipped else 0)
+    unread = DEGRADED if any(one.error for one in skipped) else 0
+    click.get_current_context().exit(FAILURE if skipped and not cuts else unread)
 
 
 def _file(path: str) -> Path:
@@ -134,7 +135,7 @@ def _cut(
 
     options = IngestOptions(
         strategies=setup.config.chunking,
-        max_chunk_tokens=setup.resolver.base().values.max_chunk_tokens,
+        max_chunk_tokens=setup.resolver.base().chunk_limit,
         counter=counter,
         settings=setup.config.ingest,
     )

@@ -183,6 +183,7 @@ def init(folder: str) -> None:
     note("  context-engine config check")
     note("  context-engine ingest documents --domain HANDBOOK")
     note('  context-engine search "hotel limit" --domain HANDBOOK')
+    note("manifests/dify.example.yaml shows a domain whose documents lie in Dify.")
 
 
 def _sides(stages: tuple[str, ...]) -> tuple[str, str]:

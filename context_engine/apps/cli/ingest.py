@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from context_engine.apps.cli.app import DEGRADED
-from context_engine.apps.cli.calibration import print_calibrations
+from context_engine.apps.cli.calibration import judged_questions, print_calibrations
 from context_engine.apps.cli.console import error_line, note, out, print_json
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
 from context_engine.apps.cli.domain_option import only_domain, with_domain
@@ -191,7 +191,8 @@ def _calibrated(context: CliContext, models: Models, domain: str) -> list[Domain
 
     try:
         with context.open_base(models) as base:
-            found = list(calibrate_domains(context.setup, base)) if base.exists() else []
+            judged = judged_questions(context.setup)
+            found = list(calibrate_domains(context.setup, base, judged=judged)) if base.exists() else []
     except ContextEngineError as error:
         return [DomainCalibration(domain, (), str(error))]
     return [one for one in found if one.domain == domain or one.problem is not None]
@@ -213,10 +214,11 @@ def _run(context: CliContext, order: _Order, specs: Sequence[SourceSpec], sink: 
     from context_engine.ingest import IngestOptions, ScanCache
     from context_engine.ingest import ingest as run
 
-    settings = context.setup.resolver.base(context.setup.registry.domain(order.domain)).values
+    effective = context.setup.resolver.base(context.setup.registry.domain(order.domain))
+    settings = effective.values
     options = IngestOptions(
         strategies=context.setup.config.chunking,
-        max_chunk_tokens=settings.max_chunk_tokens,
+        max_chunk_tokens=effective.chunk_limit,
         counter=open_counter(settings.token_counter, env=context.setup.env),
         jobs=order.jobs,
         settings=context.setup.config.ingest,

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
-from context_engine.apps.cli.calibration import calibration_text, print_calibrations
+from context_engine.apps.cli.calibration import calibration_text, judged_questions, print_calibrations
 from context_engine.apps.cli.console import clean, note, out, print_json, progress_console, show
 from context_engine.apps.cli.context import ConfigLocation, open_context, with_location
 from context_engine.apps.cli.glossary import glossary
@@ -85,7 +85,8 @@ def calibrate(location: ConfigLocation) -> None:
     """Calibrate the scope threshold of every domain to what the base holds now.
 
     'ingest' does it by itself whenever a fifth of the base has changed. Sentences of the base and off-topic questions
-    are asked; below the threshold that tells them apart a question is out of scope.
+    are asked; below the threshold that tells them apart a question is out of scope. Questions that 'eval judge' wrote
+    into judgements.jsonl, in the configuration folder, stay above it.
     """
     with _base(location, embedder=True) as base:
         good = _calibrate(location, base)
@@ -115,7 +116,7 @@ def _calibrate(location: ConfigLocation, base: LocalBase) -> bool:
 
     setup = open_context(location, build_demo=False).setup
     with _busy("Calibrating …"):
-        found = list(calibrate_domains(setup, base, anew=True))
+        found = list(calibrate_domains(setup, base, judged=judged_questions(setup), anew=True))
     return print_calibrations(found)
 
 

@@ -66,8 +66,9 @@ def tags() -> None:
 def check(file: str, at: datetime | None, as_json: bool) -> None:
     """Check the tags of a saved answer against its texts, the tiers, the formula and the time.
 
-    FILE is the output of 'search --json' or '--jsonl', a JSON list of chunks, or a workflow node's output;
-    "-" reads stdin. Exit code: 0 all good, 4 a tag fails, 2 unreadable. An expired text is reported, it does not fail.
+    FILE is the output of 'search --json' or '--jsonl', a JSON list of chunks, a _provenance object or a list of them,
+    or a workflow node's output; "-" reads stdin. Exit code: 0 all good, 4 a tag fails, 2 unreadable. An expired text
+    is reported, it does not fail.
     """
     moment = at or datetime.now(UTC).replace(microsecond=0)
     name = "stdin" if file == "-" else file

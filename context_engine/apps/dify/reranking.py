@@ -93,7 +93,7 @@ def rerank_passages(
         spec.id: _Given(spec.id, chunks, _notices(place, passages), missing=spec.id in missing)
         for place, (spec, chunks) in _placed(passages)
     }
-    registry = Registry.model_construct(domains={domain.domain: domain})
+    registry = setup.registry.model_copy(update={"domains": {domain.domain: domain}})
     form = context_form(fields)
     resolve = partial(_resolve, setup.resolver, reranker)
     with Engine(registry, lambda _domain, spec: given[spec.id], resolve=resolve, reranker=reranker) as engine:

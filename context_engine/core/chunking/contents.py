@@ -29,7 +29,7 @@ _ITEM: Final = re.compile(r"(?:[-*+•]|\d{1,3}[.)])[ \t]+")
 _LINKED: Final = re.compile(
     r"(?:[\w.()]{1,12}[ \t]+)?\[(?P<title>(?:[^\[\]]|\[[^\[\]]*\]){1,300})\]\(#[^()\s]{0,300}\)"
 )
-_MARKER: Final = re.compile(r"\[\[?_?toc_?\]?\]|\{:\s*(?:\.[\w-]+\s+)?toc\b[^{}]*\}|[-*]\s+toc", re.IGNORECASE)
+_MARKER: Final = re.compile(r"\[\[?_?toc_?\]?\]|\{:\s*(?:\.[\w-]+\s+)?toc\b[^{}]*\}", re.IGNORECASE)
 _HEADING: Final = re.compile(
     r"(?:table of |list of )?contents(?: page)?|list of (?:figures|tables|exhibits|annexes|appendices)|toc|index"
     r"|on this page|in this (?:document|article|section|guide)|inhalt(?:sverzeichnis|sübersicht)?|sommaire"
@@ -48,6 +48,7 @@ _MAYBE: Final = re.compile(
 _LEAST: Final = 3
 _MOST_GAP: Final = 2  # lines between two entries: the beginning of a long title, the head of the next page
 _MOST_GAP_LINE: Final = 160
+_MOST_TITLE: Final = 300
 _LEAST_AGAIN: Final = 0.5
 _LEAST_RISING: Final = 0.8
 _LEAST_WORDS: Final = 8
@@ -138,7 +139,7 @@ def _line(text: str, start: int, end: int) -> _Line:
 
 def _announces(said: str) -> bool:
     """Whether a line says that contents follow: "Contents", "2 Table of contents"."""
-    if len(said) > _MOST_ANNOUNCED:
+    if len(said) > _MOST_ANNOUNCED or not _HEADING.search(said):
         return False
     plain = without_markup(said)
     label = label_of(plain)
@@ -152,7 +153,7 @@ def _entry(index: int, row: _Line) -> _Entry | None:
         found = _LINKED.match(plain)
         rest = plain[found.end() :].strip(" \t.·…*_|") if found else "?"
         return _Entry(index, "linked", found["title"], None) if found and (not rest or rest.isdigit()) else None
-    if not text[-1].isalnum() or len(text) > 300:
+    if not text[-1:].isalnum() or len(text) > _MOST_TITLE:
         return None
     if found := _DOTTED.fullmatch(text):
         return _Entry(index, "dotted", found["title"], _number(found["page"]))
@@ -195,7 +196,7 @@ class _Later:
 
 def _wordings(text: str) -> Iterator[str]:
     """Yield a title's letters and digits, with its number and without."""
-    plain = without_markup(text.strip("#*_ \t"))
+    plain = without_markup(text[:_MOST_TITLE].strip("#*_ \t"))
     whole = "".join(filter(str.isalnum, plain)).casefold()
     if any(map(str.isalpha, whole)):
         yield whole
@@ -211,7 +212,7 @@ def _runs(entries: Sequence[_Entry], rows: Sequence[_Line], later: _Later) -> It
     titles: set[str] = set()
     for entry in entries:
         again = next(_wordings(rows[entry.place].text), "") in titles  # the heading that was announced
-        if run and (again or not _goes_on(run[-1], entry, rows)):
+        if run and (again or not _goes_on(run, entry, rows)):
             yield from _contents(run, rows, later)
             run, titles = [], set()
         run.append(entry)
@@ -220,19 +221,16 @@ def _runs(entries: Sequence[_Entry], rows: Sequence[_Line], later: _Later) -> It
         yield from _contents(run, rows, later)
 
 
-def _goes_on(before: _Entry, entry: _Entry, rows: Sequence[_Line]) -> bool:
+def _goes_on(run: Sequence[_Entry], entry: _Entry, rows: Sequence[_Line]) -> bool:
+    before = run[-1]
     between = rows[before.place + 1 : entry.place]
     if before.kind != entry.kind and "linked" in (before.kind, entry.kind):
         return False
-    if any(row.heading for row in between):
-        return False
     if entry.kind == "linked":
         return not between
-    return len(between) <= _MOST_GAP and all(_may_stand_inside(row) for row in between)
-
-
-def _may_stand_inside(row: _Line) -> bool:
-    return not row.heading and row.end - row.start <= _MOST_GAP_LINE
+    if any(row.heading for row in between) and _heading_above(run[0].place, rows) is None:
+        return False  # "October 2026" on the title page is no entry of what the heading announces
+    return len(between) <= _MOST_GAP and all(row.end - row.start <= _MOST_GAP_LINE for row in between)
 
 
 def _contents(run: Sequence[_Entry], rows: Sequence[_Line], later: _Later) -> Iterator[Span]:

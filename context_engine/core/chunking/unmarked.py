@@ -84,7 +84,7 @@ def _candidates(rows: Sequence[TextLine], marked: Mapping[int, Heading]) -> Iter
     """Yield the lines outside of marked headings that begin with a label."""
     width = _width(rows)
     for row, below in zip(rows, [*rows[1:], None]):
-        text = _said(row.text)
+        text = _opening(row.text)
         label = label_of(text) if row.start not in marked else None
         if label is not None:
             yield _Candidate(row, label, _is_title(text, row.below, width), below)
@@ -169,8 +169,14 @@ def _heading(
     return _made(one) if fits and (one.title or _FIRST_ITEM.match(label.rest)) else None
 
 
+def _opening(line: str) -> str:
+    """Return a line without the anchor before its number and the stars around it."""
+    text = line.strip()
+    return (without_markup(text) if text.startswith("<") else text).strip("*_").strip()
+
+
 def _said(line: str) -> str:
-    """Return a line as it reads, without the anchor before its number and the stars around it."""
+    """Return a line as it reads."""
     text = without_markup(line) if "<" in line or "&" in line else line
     return text.strip().strip("*_").strip()
 

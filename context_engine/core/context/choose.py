@@ -14,6 +14,7 @@ from context_engine.core.context.values import OmittedPassage
 __all__ = ["ChosenPassages", "choose"]
 
 _SENTENCE_END: Final = re.compile(r"[.!?][\"'”’)\]]*(?=\s)|[。！？]|\n")
+_WORD_END: Final = re.compile(r"\S(?=\s)")
 
 Reason = Literal["budget", "untrusted_share"]
 
@@ -105,7 +106,7 @@ def choose(
 ) -> ChosenPassages:
     """Return the passages that fit, taken best first; one that does not is left out and the next ones are tried.
 
-    Only the best passage, where it alone is too long, is cut, after a sentence.
+    Only the best passage, where it alone is too long, is cut: after a sentence, or a word where no sentence fits.
 
     Args:
         passages: best first.
@@ -118,10 +119,13 @@ def choose(
 
 
 def _add_cut(passage: Passage, selection: ChosenPassages) -> bool:
-    """Choose the passage up to the last sentence that fits; return whether even the first one did."""
+    """Choose the passage up to the last sentence that fits, else the last word; return whether even one word did."""
     content = passage.chunk.content
     lead = len(content) - len(content.lstrip())
-    ends = [found.end() for found in _SENTENCE_END.finditer(content, lead)]
     room = selection.room_for(passage)[0]
-    fitting = bisect_right(ends, room, key=lambda end: selection.added(passage.cut(end)))
-    return fitting > 0 and selection.add(passage.cut(len(content[: ends[fitting - 1]].rstrip())))
+    for part in (_SENTENCE_END, _WORD_END):
+        ends = [found.end() for found in part.finditer(content, lead)]
+        fitting = bisect_right(ends, room, key=lambda end: selection.added(passage.cut(end)))
+        if fitting > 0 and selection.add(passage.cut(len(content[: ends[fitting - 1]].rstrip()))):
+            return True
+    return False

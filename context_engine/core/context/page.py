@@ -20,6 +20,7 @@ __all__ = ["NOTHING_FOUND", "Frame", "page"]
 
 NOTHING_FOUND: Final = "No relevant information found"
 NOTHING_FITS: Final = "Relevant passages were found, but none of them fits into this context."
+BEST_LEFT_OUT: Final = "Note: the most relevant passage does not fit into this context."
 
 
 class Frame(NamedTuple):
@@ -46,6 +47,10 @@ def page(passages: Sequence[Passage], frame: Frame, left_out: Sequence[OmittedPa
         left_out: what was left out before.
     """
     selection = _selected(passages, frame)
+    if selection.blocks and any(one.rank == passages[0].rank and one.reason == "budget" for one in selection.left_out):
+        noted = frame._replace(notes=(*frame.notes, BEST_LEFT_OUT))
+        with_note = _selected(passages, noted)
+        frame, selection = (noted, with_note) if with_note.blocks else (frame, selection)
     blocks = selection.blocks
     named = attributions(blocks, frame.nonce)
     text = _text(blocks, frame) if blocks else _without_blocks(frame, found=bool(passages))

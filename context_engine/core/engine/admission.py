@@ -38,6 +38,7 @@ from context_engine.core.models import (
     is_valid_text,
     usable_score,
 )
+from context_engine.core.text import bare_version
 from context_engine.errors import SourceError, SourceProtocolError
 
 __all__ = ["ValidatedAnswer", "valid_chunk", "validate_answer"]
@@ -143,11 +144,15 @@ def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnsw
 def valid_chunk(chunk: Chunk, notices: list[Notice]) -> Chunk:
     """Return what can be used of a chunk: typed fields, scores their kinds can be, valid text, bounded metadata.
 
+    Its document_version is written one way, whatever road it came by.
+
     Args:
         chunk: with text.
         notices: takes one for whatever was changed.
     """
-    return sanitized_chunk(_with_valid_scores(_with_valid_fields(chunk, notices), notices), notices)
+    valid = sanitized_chunk(_with_valid_scores(_with_valid_fields(chunk, notices), notices), notices)
+    version = valid.document_version
+    return valid._replace(document_version=bare_version(version)) if version else valid
 
 
 def _statistics(answer: SourceAnswer, source_id: str, notices: list[Notice]) -> TermStatistics | None:
@@ -155,7 +160,7 @@ def _statistics(answer: SourceAnswer, source_id: str, notices: list[Notice]) -> 
     statistics: Any = answer.statistics
     if statistics is None:
         return None
-    if _are_statistics(statistics):
+    if isinstance(statistics, TermStatistics) and _are_usable(statistics):
         return replace(statistics, document_frequency=dict(statistics.document_frequency))
     notices.append(_unusable("statistics", statistics, source_id))
     return None
@@ -182,10 +187,9 @@ def _is_share(value: Any) -> bool:
     return isinstance(value, float) and 0.0 <= value <= 1.0
 
 
-def _are_statistics(value: Any) -> bool:
+def _are_usable(value: TermStatistics) -> bool:
     return (
-        isinstance(value, TermStatistics)
-        and bool(value.collection)
+        bool(value.collection)
         and is_valid_scorer(value.collection)
         and _is_count(value.chunks)
         and isinstance(value.document_frequency, Mapping)

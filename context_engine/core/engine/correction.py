@@ -64,9 +64,14 @@ def corrected_plan(plan: SearchPlan, first: Pass, prepare: Prepare) -> SearchPla
     unknown = unknown_words(prepared.text, first.recalled.answers)
     if not all(_is_replaced(one, prepared.suggestions) for one in unknown):
         return None
-    other = prepare(reworded(prepared.text, prepared.suggestions))
-    kept = {"original": prepared.original, "suggestions": prepared.suggestions, "notices": prepared.notices}
-    return replace(plan, prepared=replace(other, corrected=True, **kept))
+    other = replace(
+        prepare(reworded(prepared.text, prepared.suggestions)),
+        original=prepared.original,
+        suggestions=prepared.suggestions,
+        notices=prepared.notices,
+        corrected=True,
+    )
+    return replace(plan, prepared=other)
 
 
 def _is_replaced(unknown: UnknownWord, suggestions: Iterable[tuple[str, str]]) -> bool:

@@ -31,12 +31,12 @@ def default_settings(domain: DomainSpec, request: SearchRequest) -> EffectiveSet
     if request.persona is not None:
         raise InvalidRequest(f"persona {request.persona!r} is not known: this engine was made without a configuration")
     _check_keys(domain.settings, DomainSettings)
-    _check_keys(request.overrides, SearchSettings)
+    _check_keys(request.call_settings, SearchSettings)
     try:
-        values = Settings.model_validate({**domain.settings, **request.overrides})
+        values = Settings.model_validate({**domain.settings, **request.call_settings})
     except ValidationError as error:
         raise InvalidRequest(_message(error)) from None
-    origins = {**dict.fromkeys(domain.settings, "domain"), **dict.fromkeys(request.overrides, "call")}
+    origins = {**dict.fromkeys(domain.settings, "domain"), **dict.fromkeys(request.call_settings, "call")}
     return EffectiveSettings(values=values, origins=origins)
 
 

@@ -38,7 +38,7 @@ Resolve = Callable[[DomainSpec, SearchRequest], EffectiveSettings]
 
 
 class Engine:
-    """Two-stage retrieval over the sources of a registry. Safe for many threads; a context manager.
+    """Two-stage retrieval over the sources of a registry. Safe for many threads; a context manager, `async with` too.
 
     Args:
         registry: the domains and their sources.
@@ -78,6 +78,20 @@ class Engine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Run `close` in a worker thread; may be called twice."""
+        import asyncio
+
+        await asyncio.to_thread(self.close)
 
     def close(self) -> None:
         """Close every source that was opened; may be called twice."""

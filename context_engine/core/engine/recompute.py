@@ -17,7 +17,9 @@ __all__ = ["recompute", "stage_two_bytes"]
 def recompute(result: SearchResult) -> SearchResult:
     """Compute stage 2 from a result's raw answers, clock reading, settings and reranker scores.
 
-    What comes out is the same to the byte (`stage_two_bytes`); only the times differ: they are 0.
+    Every field of what comes out equals that of the result, but for the `elapsed_ms` of its `stages`, which are 0; the
+    statuses of the sources, their times included, are those recorded. The published form is the same to the byte
+    (`stage_two_bytes`).
 
     Raises:
         InvalidRequest: the result does not hold its request.

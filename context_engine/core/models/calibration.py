@@ -19,7 +19,7 @@ class ScopeCalibration:
         strong: the absolute relevance from which a text is strong evidence, [threshold, 1].
         signal: version of the absolute relevance that was measured.
         model_id: of the embedder; "" for words alone.
-        own: passages of the base that were asked for.
+        own: sentences and headings of the base that were asked for.
         judged: questions with judged answers that were asked.
         outside: off-topic questions that were asked.
         chunks: how many the domain's sources had.

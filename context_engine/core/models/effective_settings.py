@@ -20,6 +20,14 @@ class EffectiveSettings(BaseModel):
     values: Settings = Field(default_factory=lambda: Settings())
     origins: Mapping[str, str] = Field(default_factory=dict)
 
+    @property
+    def chunk_limit(self) -> int | None:
+        """The most tokens of every chunk where `max_chunk_tokens` was set; None where it has its default.
+
+        The default bounds the rows of the chunking table alone, so that a profile keeps its own size.
+        """
+        return self.values.max_chunk_tokens if "max_chunk_tokens" in self.origins else None
+
     def to_dict(self) -> dict[str, Any]:
         """Return {key: {"value", "origin"}}, keys in declaration order; text out of a variable by its expression."""
         values = self.values.model_dump(mode="json")

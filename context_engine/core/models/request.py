@@ -90,6 +90,7 @@ class SearchRequest:
         filters: conditions every returned chunk keeps.
         persona: name of a profile of settings.
         overrides: settings for this call alone; keys of `SearchSettings`.
+        top_k: most chunks returned, 1 to 1000; the setting `stage2_top_k` where it is None.
         require_tiers, require_sources: without a chunk from each the decision is `incomplete`.
         strict: raise `EvidenceIncomplete` instead.
 
@@ -106,6 +107,7 @@ class SearchRequest:
     filters: Filter | None = None
     persona: str | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
+    top_k: int | None = None
     require_tiers: tuple[int, ...] = ()
     require_sources: tuple[str, ...] = ()
     strict: bool = False
@@ -114,9 +116,7 @@ class SearchRequest:
         checked_query(self.query)
         if not isinstance(self.domain, str) or not self.domain.strip():
             raise InvalidRequest("domain is empty: name a registered domain")
-        for name in ("stage1_top_k", "stage2_top_k"):
-            if name in self.overrides:
-                checked_top_k(self.overrides[name], name)
+        self._check_top_k()
         for tier in self.require_tiers:
             if isinstance(tier, bool) or tier not in TIERS:
                 raise InvalidRequest(f"require_tiers takes tiers 1 to 5, got {tier!r}")
@@ -128,6 +128,26 @@ class SearchRequest:
             )
         if isinstance(self.require_sources, str):
             raise InvalidRequest(f"require_sources takes a tuple of ids, got {self.require_sources!r}")
+
+    @property
+    def call_settings(self) -> Mapping[str, Any]:
+        """The settings for this call alone: `overrides`, and `top_k` under its name among the settings."""
+        if self.top_k is None:
+            return self.overrides
+        return {**{key: value for key, value in self.overrides.items() if key != "top_k"}, "stage2_top_k": self.top_k}
+
+    def _check_top_k(self) -> None:
+        for name in ("stage1_top_k", "stage2_top_k"):
+            if name in self.overrides:
+                checked_top_k(self.overrides[name], name)
+        if self.top_k is None:
+            return
+        checked_top_k(self.top_k, "top_k")
+        for name in ("stage2_top_k", "top_k"):
+            if self.overrides.get(name, self.top_k) != self.top_k:
+                raise InvalidRequest(
+                    f"top_k is {self.top_k}, and {name} in overrides is {self.overrides[name]}: give one of the two"
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

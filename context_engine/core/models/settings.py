@@ -187,7 +187,8 @@ class IndexSettings(SettingsGroup):
     """How documents are cut into chunks; a change takes effect when they are ingested again."""
 
     max_chunk_tokens: Annotated[int, Field(strict=True, ge=16, le=8192)] = Field(
-        512, description="Most tokens of a chunk."
+        512,
+        description="Most tokens of a chunk; set, it bounds chunking profiles too, which else keep their own size.",
     )
     token_counter: Annotated[str, Field(pattern=r"^(approx|(tiktoken|tokenizers):\S.*)$")] = Field(
         "approx",

@@ -9,6 +9,7 @@ The comparison law, in this order:
 - Two dates compare as dates; a date and a moment by their day; a moment without an offset is UTC. A text counts as a
   date when it is ISO with dashes (`2025-06-30`, `2025-06-30T12:00Z`). A bare year is a number, never a date.
 - For an order, two texts that both read as numbers compare as numbers, other texts in alphabetical order.
+- `version` and `document_version` compare without the letter or word before the number: "v3.2" is "3.2".
 - Otherwise equality, containment, start and end compare casefolded texts; an order between different kinds is False.
 """
 
@@ -33,12 +34,14 @@ from context_engine.core.models import (
     to_moment,
 )
 from context_engine.core.policy.filter_forms import parse_filter
+from context_engine.core.text import bare_version
 
-__all__ = ["ALWAYS_KNOWN", "chunk_fields", "matches", "named_fields", "own_fields", "parse_filter"]
+__all__ = ["ALWAYS_KNOWN", "VERSION_FIELDS", "chunk_fields", "matches", "named_fields", "own_fields", "parse_filter"]
 
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].+)?")
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE)
 _MOST_DIGITS: Final = 300  # Python reads no whole number of thousands of digits; a float takes what is beyond any sense
+VERSION_FIELDS: Final = ("version", "document_version")
 _OWN: Final = (
     *("chunk_id", "document_id", "document_version", "dataset_id", "title", "section", "heading_path", "doc_type"),
     *("position", "fetched_at", "ttl_seconds", "effective_from", "effective_to", "superseded_by"),
@@ -114,12 +117,21 @@ def matches(filter: Filter | None, fields: Mapping[str, Any]) -> bool:
     if filter is None:
         return True
     if isinstance(filter, Condition):
-        return _holds(filter.op, fields.get(filter.field), filter.value)
+        have, want = fields.get(filter.field), filter.value
+        if filter.field in VERSION_FIELDS:
+            have, want = _bare_versions(have), _bare_versions(want)
+        return _holds(filter.op, have, want)
     if isinstance(filter, And):
         return all(matches(part, fields) for part in filter.parts)
     if isinstance(filter, Or):
         return any(matches(part, fields) for part in filter.parts)
     return not matches(filter.part, fields)
+
+
+def _bare_versions(value: Any) -> Any:
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_bare_versions(one) for one in value]
+    return bare_version(value) if isinstance(value, str) else value
 
 
 def _holds(op: FilterOp, have: Any, want: Any) -> bool:

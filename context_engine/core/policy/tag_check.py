@@ -3,7 +3,7 @@
 The checks, in this order:
 
 - tag: the seven keys and nothing else, each of its type.
-- text: `extra.content_sha256` is the SHA-256 of the text.
+- text: `extra.content_sha256` is the SHA-256 of the text; noted where the tag stands alone.
 - authority: type and tier agree, and with what stands beside the tag.
 - score: rag_score = relevance_weight * relevance + authority_weight * boost within 0.0001, the boost is the tier's.
 - fresh: fetched_at + ttl_seconds is not before the moment asked about; an expired text is reported, it does not fail.
@@ -152,6 +152,8 @@ def _whole(value: Any) -> bool:
 
 
 def _text(text: TaggedText, tag: Mapping[str, Any]) -> TagFinding:
+    if text.tag_alone:
+        return TagFinding(CheckState.NOTED, "the tag stands alone: whether its text is unchanged cannot be verified")
     if text.content is None:
         return _failed("there is no text in 'content'")
     stated = _extra(tag).get("content_sha256")

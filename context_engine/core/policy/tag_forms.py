@@ -16,6 +16,8 @@ __all__ = ["TagReading", "TaggedText", "read_tagged"]
 
 _TAG: Final = "_provenance"
 _TAG_KEYS: Final = ("source_id", "source_type", "authority_tier", "trust_class", "fetched_at", "ttl_seconds", "extra")
+_ENOUGH_KEYS: Final = 5
+"""So many of the seven make a tag: one that lacks some is to be checked, and fails."""
 _PREFIXES: Final = ("", "_provenance.", "_provenance_", "provenance.", "provenance_")
 _WHOLE: Final = ("authority_tier", "ttl_seconds")
 _HOLDERS: Final = ("chunks", "result", "records", "json", "outputs", "output", "data", "body")
@@ -27,6 +29,7 @@ class TaggedText:
     """A text as it was saved, with the tag that was found at it.
 
     Attributes:
+        content: None where it is not at hand or no text.
         tag: None where there is none.
         given: the item it stands in; its `_rag_score` and the like are checked against the tag.
     """
@@ -34,6 +37,11 @@ class TaggedText:
     content: str | None
     tag: Mapping[str, Any] | None
     given: Mapping[str, Any]
+
+    @property
+    def tag_alone(self) -> bool:
+        """Whether nothing but the tag was saved."""
+        return self.given.keys() == {_TAG}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +63,8 @@ def read_tagged(data: Any) -> TagReading:
 
     Forms: the object of `search --json`; a list of chunk dicts; a workflow node's output: an object that holds, at any
     depth, `result`, `records`, `chunks`, `json` or `outputs`, with items of `content` and `metadata`, the tag in the
-    item, its `metadata` or `doc_metadata`, as `_provenance` (a mapping or JSON text) or spread out over its keys.
+    item, its `metadata` or `doc_metadata`, as `_provenance` (a mapping or JSON text) or spread out over its keys. A tag
+    alone, or a list of tags, is read too: its text is not at hand then.
 
     Raises:
         InvalidRequest: no list of texts in it.
@@ -63,8 +72,8 @@ def read_tagged(data: Any) -> TagReading:
     found = _items(data, 0)
     if found is None:
         raise InvalidRequest(
-            "holds no chunks: give the output of 'search --json' or '--jsonl', a list of chunk dicts, or a workflow "
-            "node's output with 'result'"
+            "holds no chunks: give the output of 'search --json' or '--jsonl', a list of chunk dicts, a _provenance "
+            "object, or a workflow node's output with 'result'"
         )
     items, holder = found
     settings = _settings(holder)
@@ -77,19 +86,26 @@ def _items(data: Any, depth: int) -> tuple[Sequence[Any], Mapping[str, Any]] | N
     if depth > _DEEPEST:
         return None
     if isinstance(data, list):
-        if not data or all(isinstance(item, Mapping) and "content" in item for item in data):
-            return data, {}
+        if not data or all(isinstance(item, Mapping) and ("content" in item or _is_tag(item)) for item in data):
+            return [{_TAG: item} if _is_tag(item) else item for item in data], {}
         inner = [_items(item, depth + 1) for item in data]
         return next((found for found in inner if found and found[0]), next((one for one in inner if one), None))
     if not isinstance(data, Mapping):
         return None
     if isinstance(data.get("content"), str):
         return [data], {}
+    if _is_tag(data) or _is_tag(_parsed(data.get(_TAG))):
+        return [{_TAG: data} if _is_tag(data) else data], {}
     for key in _HOLDERS:
         found = _items(_parsed(data.get(key)), depth + 1) if key in data else None
         if found is not None:
             return found[0], found[1] or data
     return None
+
+
+def _is_tag(value: Any) -> bool:
+    """Whether a value is a provenance tag itself; a chunk dict has keys of the same names, but a text too."""
+    return isinstance(value, Mapping) and "content" not in value and len(value.keys() & set(_TAG_KEYS)) >= _ENOUGH_KEYS
 
 
 def _parsed(value: Any) -> Any:

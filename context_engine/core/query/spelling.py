@@ -4,9 +4,9 @@ One slip of the keyboard parts a word, or its stem, from one suggested for it, f
 or five letters has one letter too many, too few or swapped, for with one replaced it is most often another word. A
 suggestion is `confident` from six letters on, where it begins with the same letter.
 
-Measured on three collections of 719 to 13,012 texts: of 400 questions of another subject a search in confident
-spellings answers 0 to 1.5 % more, in every suggested one 3 to 8 %; of questions with two misspelt words it finds up
-to 8 % more.
+Measured on three collections of 719 to 13,012 texts, at the threshold that keeps 98.5 % of their own questions: of 600
+questions of another subject a search in confident spellings answers 0 to 1.5 % more, and of questions with two misspelt
+words 7 to 38 % more find what they should.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import floor
 from typing import Final, NamedTuple
 
 __all__ = ["CalibrationSignals", "calibrated", "quantile"]
@@ -48,17 +49,22 @@ def calibrated(signals: CalibrationSignals, *, by_vectors: bool) -> tuple[float,
         by_vectors: the signal is of text and vectors.
 
     >>> calibrated(CalibrationSignals(own=[0.5] * 10, answered=[], outside=[0.1] * 10), by_vectors=False)
-    (0.217, 0.5)
+    (0.216, 0.5)
     >>> calibrated(CalibrationSignals(own=[0.5] * 10, answered=[], outside=[0.4] * 10), by_vectors=False)
     (0.333, 0.5)
     """
     own = (_BY_VECTORS if by_vectors else _BY_WORDS) * quantile(signals.own, _OWN_BELOW)
     outside = quantile(signals.outside, _OUTSIDE_BELOW)
     threshold = own if own <= outside else (own + outside) / 2.0
-    if signals.answered:
-        threshold = min(threshold, quantile(signals.answered, _ANSWERED_BELOW))
-    threshold = round(threshold, 3)
-    return threshold, max(round(quantile(signals.own, _STRONG_ABOVE), 3), threshold)
+    if answered := sorted(signals.answered):
+        threshold = min(threshold, answered[int(_ANSWERED_BELOW * len(answered))])
+    threshold = _floored(threshold)
+    return threshold, max(_floored(quantile(signals.own, _STRONG_ABOVE)), threshold)
+
+
+def _floored(value: float) -> float:
+    """Return three decimals of a value, never more than it is: who has just that signal is in scope."""
+    return floor(value * 1000.0 + 1e-9) / 1000.0
 
 
 def quantile(values: Sequence[float], share: float) -> float:

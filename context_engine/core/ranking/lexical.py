@@ -94,11 +94,12 @@ def lexical_scores(
         return LexicalScores([0.0] * len(texts), [0.0] * len(texts))
     pairs = dict.fromkeys(bigrams(terms(query)), BIGRAM_WEIGHT)
     found = [_matches(text, singles, pairs) for text in texts]
-    heads = [_matches(label, singles, {}).counts for label in labels] or [{} for _ in texts]
+    heads: list[dict[str, int]] = [_matches(label, singles, {}).counts for label in labels] or [{} for _ in texts]
     scores = _scores(texts, [one.counts for one in found], heads, singles, pairs)
-    held = [{*filter(singles.__contains__, one.counts), *head} for one, head in zip(found, heads, strict=True)]
+    held = [one.counts.keys() | head.keys() for one, head in zip(found, heads, strict=True)]
     information = rarity(singles, held, statistics)
-    coverage = [_coverage(information, one, head) for one, head in zip(found, heads)]
+    whole = sum(information.values())
+    coverage = [(_held(information, one, head) / whole) ** COVERAGE_EXPONENT for one, head in zip(found, heads)]
     return LexicalScores(scores, coverage)
 
 
@@ -110,7 +111,7 @@ def _scores(
     pairs: Mapping[str, float],
 ) -> list[float]:
     """Return BM25 over the pool, with what the labels add."""
-    idf, in_labels = _idf(pairs | singles, found), _idf(singles, heads)
+    idf, in_labels = _idf({**pairs, **singles}, found), _idf(singles, heads)
     in_label = {
         term: value * (1.0 if any(map(str.isdigit, term)) else LABEL_WEIGHT) for term, value in in_labels.items()
     }
@@ -125,16 +126,17 @@ def _scores(
     return scores
 
 
-def _coverage(information: Mapping[str, float], text: _Matches, head: Mapping[str, int]) -> float:
-    whole = held = 0.0
+def _held(information: Mapping[str, float], text: _Matches, head: Mapping[str, int]) -> float:
+    """Return how much of the query's information a text holds."""
+    counts, close = text
     alone = 1.0 if len(information) == 1 else SCATTERED
+    held = 0.0
     for term, value in information.items():
-        whole += value
-        if term in head or term in text.close:
+        if term in close or term in head:
             held += value
-        elif term in text.counts:
+        elif term in counts:
             held += alone * value
-    return float((held / whole) ** COVERAGE_EXPONENT)
+    return held
 
 
 def _idf(weights: Mapping[str, float], found: Sequence[dict[str, int]]) -> dict[str, float]:

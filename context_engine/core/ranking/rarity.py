@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from math import log
 from typing import Final
 
@@ -28,7 +29,7 @@ def rarity(
 
     Args:
         weights: of the question's terms, (0, 1].
-        held: the terms that each candidate holds, in text or label, each once.
+        held: what each candidate holds in text or label, each term once; what is none of the question's is not read.
         statistics: of each candidate's collection, None where it is not known; empty: of none.
     """
     collections = _collections(held, statistics or [None] * len(held))
@@ -44,13 +45,12 @@ def _collections(
     held: Sequence[Iterable[str]], statistics: Sequence[TermStatistics | None]
 ) -> Iterable[TermStatistics]:
     """Return the collections of the candidates, each once; "" is that of candidates of which no other is known."""
-    shown: dict[str, Counter[str]] = {}
-    candidates = Counter(known.collection if known else "" for known in statistics)
+    shown: dict[str, list[Iterable[str]]] = {}
     for terms, known in zip(held, statistics, strict=True):
-        shown.setdefault(known.collection if known else "", Counter()).update(terms)
+        shown.setdefault(known.collection if known else "", []).append(terms)
     found = {
-        name: TermStatistics(collection=name, chunks=candidates[name], document_frequency=counts)
-        for name, counts in shown.items()
+        name: TermStatistics(collection=name, chunks=len(texts), document_frequency=Counter(chain.from_iterable(texts)))
+        for name, texts in shown.items()
     }
     for known in {id(one): one for one in statistics if one is not None}.values():
         found[known.collection] = found[known.collection].merged(known)

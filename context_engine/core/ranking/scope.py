@@ -17,6 +17,11 @@ CALIBRATED: Final = "calibrated"
 MEASURED_DEFAULT: Final = "measured default"
 
 DEFAULT_SCOPE_THRESHOLD: Final = 0.25
+"""For sources that say nothing of their collection (Dify, functions), measured with the 40 candidates of a question
+alone, questions in scope kept / off-topic ones turned away: regulation 99.2 / 76 %, abstracts 100 / 88 %, FAQ 98.5 /
+90 % by words; 100 / 89, 100 / 96 and 99.5 / 95 % with a cosine. At 0.20 words keep 99.5 % or more and turn away 58 to
+79 %, at 0.30 they keep 94.5 % or more and turn away 86 to 95 %. Of 100 to 150 chunks words keep 94 to 96 % and turn
+away 95 to 98 % at 0.25."""
 _DEFAULT_STRONG: Final = 0.6
 
 

@@ -19,6 +19,7 @@ from context_engine.core.text.tokens import (
     tokens_of_word,
     words,
 )
+from context_engine.core.text.version import bare_version
 
 __all__ = [
     "ANALYSER_VERSION",
@@ -27,6 +28,7 @@ __all__ = [
     "STOP_WORDS",
     "Reading",
     "Segmenter",
+    "bare_version",
     "bigrams",
     "check_segmenter",
     "content_sha256",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from html import unescape
 from typing import Final
 
@@ -15,10 +15,12 @@ _TAGS: Final = (
     "|table|tbody|td|tfoot|th|thead|time|tr|tt|u|ul|var|wbr"
 )
 _MOST_EMPTY: Final = 2_000  # characters of markup that may hold no word
+_PLAIN_WORDS: Final = re.compile(r"^[^\S\n]*\w+,?[^\S\n]\w", re.MULTILINE)
 PLACEHOLDER: Final = re.compile(r"\{\{[{&]?[^{}#/^!>]{1,200}\}?\}\}")
 """What a template fills in later, `{{ company }}`: part of the text, though it says nothing yet."""
 _MARKS: Final = re.compile(r"[<&\[{*_`\\~]")
 _CODE: Final = re.compile(r"(?<!`)(`{1,3})(?!`)(.{1,1000}?)(?<!`)\1(?!`)")
+_HIDDEN: Final = re.compile("\ue000(\\d{1,6})\ue001")  # code, while what is around it is changed
 _TEMPLATE: Final = re.compile(r"<%.{0,2000}?%>|\{%.{0,2000}?%\}|\{\{[#/^!>][^{}]{0,200}\}\}", re.DOTALL)
 _COMMENT: Final = re.compile(r"<!--.{0,2000}?-->", re.DOTALL)
 _IMAGE_OR_LINK: Final = re.compile(
@@ -46,7 +48,7 @@ def without_markup(text: str) -> str:
     """
     if not _MARKS.search(text):
         return " ".join(text.split())
-    return " ".join(_unmarked("".join(_outside_code(text, _plain, fenced=False))).split())
+    return " ".join(_outside_code(text, _plain, marked=False).split())
 
 
 def without_html(text: str) -> str:
@@ -55,7 +57,7 @@ def without_html(text: str) -> str:
     >>> without_html('# <a name="s5"></a>5 Keys &amp; `<kbd>`')
     '# 5 Keys & `<kbd>`'
     """
-    return "".join(_outside_code(text, _without_html, fenced=True)) if _MARKS.search(text) else text
+    return _outside_code(text, _without_html, marked=True) if _MARKS.search(text) else text
 
 
 def without_templating(text: str) -> str:
@@ -73,26 +75,31 @@ def has_words(text: str) -> bool:
     >>> has_words('<a name="s4"></a>\\n\\n<div class="breaker"></div>'), has_words("4")
     (False, True)
     """
-    if _MARKS.search(text) and len(text) <= _MOST_EMPTY:
+    if len(text) <= _MOST_EMPTY and not _PLAIN_WORDS.search(text) and _MARKS.search(text):
         text = without_markup(text)
     return any(map(str.isalnum, text))
 
 
-def _outside_code(text: str, change: Callable[[str], str], *, fenced: bool) -> Iterator[str]:
-    """Yield the parts of a text, changed where they are no code; `fenced`: code keeps the marks around it."""
-    start = 0
-    for code in _CODE.finditer(text):
-        yield change(text[start : code.start()])
-        yield code[0] if fenced else code[2]
-        start = code.end()
-    yield change(text[start:])
+def _outside_code(text: str, change: Callable[[str], str], *, marked: bool) -> str:
+    """Return a text changed where it is no code; `marked`: code keeps the marks around it."""
+    codes: list[str] = []
+
+    def hide(code: re.Match[str]) -> str:
+        codes.append(code[0] if marked else code[2])
+        return f"\ue000{len(codes) - 1}\ue001"
+
+    def show(place: re.Match[str]) -> str:
+        return codes[int(place[1])] if int(place[1]) < len(codes) else place[0]
+
+    return _HIDDEN.sub(show, change(_CODE.sub(hide, text)))
 
 
 def _plain(text: str) -> str:
-    """Return text that is no code without links, HTML, templating tags and attributes."""
+    """Return text without links, HTML, templating tags, attributes and emphasis."""
     for _ in range(2):  # a picture inside a link
         text = _IMAGE_OR_LINK.sub(r"\1", text)
-    return _ESCAPED.sub(r"\1", _ATTRIBUTES.sub("", _without_html(_ADDRESS.sub(r"\1", text))))
+    text = _ATTRIBUTES.sub("", _without_html(_ADDRESS.sub(r"\1", text)))
+    return _unmarked(_ESCAPED.sub(r"\1", text))
 
 
 def _without_html(text: str) -> str:

@@ -17,9 +17,8 @@ from collections.abc import Iterator
 from typing import Final
 from zipfile import ZipFile
 
-from context_engine.core.models import messages
 from context_engine.ingest.header import header_fields
-from context_engine.ingest.loaded_document import NO_TEXT, LoadedDocument, Skipped
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped, without_text
 from context_engine.ingest.loaders.archive import check_archive
 from context_engine.ingest.loaders.docx_document import DocxDocument
 from context_engine.ingest.loaders.markdown import joined
@@ -52,7 +51,7 @@ def _loaded(package: OoxmlPackage, file: SourceFile) -> LoadedDocument | Skipped
     labels += [f"{name}: {value}" for name, value in package.custom_properties()]
     notices = document.notices(text)
     if not text.strip():
-        return Skipped(file.name, "; ".join((NO_TEXT, *messages(notices))))
+        return without_text(file.name, notices, pictures=package.has_objects)
     header = {**header_fields("\n".join(labels)), **header_fields(text)}
     if document.title:
         fields["title"] = document.title

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 from zipfile import ZipFile
 
-from context_engine.core.models import Notice, NoticeCode, messages
+from context_engine.core.models import Notice, NoticeCode
 from context_engine.ingest.contents_notice import contents_left_out
 from context_engine.ingest.header import header_fields
-from context_engine.ingest.loaded_document import NO_TEXT, LoadedDocument, Skipped, file_notice
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice, without_text
 from context_engine.ingest.loaders.archive import check_archive
 from context_engine.ingest.loaders.docx_document import (
     damaged,
@@ -89,7 +89,8 @@ def _loaded(parts: XmlParts, file: SourceFile) -> LoadedDocument | Skipped:
         *unread,
     )
     if not text.strip():
-        return Skipped(file.name, "; ".join((NO_TEXT, *messages(notices))))
+        pictures = any(parts.names(folder) for folder in ("Pictures/", "Object"))
+        return without_text(file.name, notices, pictures=pictures)
     header = {**header_fields("\n".join(label for one in margins for label in labelled(one))), **header_fields(text)}
     return LoadedDocument(path=file.name, text=text, fields=fields, header=header, notices=notices, properties=True)
 

@@ -55,6 +55,12 @@ class OoxmlPackage:
         self._relations: dict[str, Mapping[str, Relation]] = {}
         self.main = next((name for name in self._targets("", "officeDocument") if name in self.parts), main)
 
+    @property
+    def has_objects(self) -> bool:
+        """Whether pictures, charts, diagrams or files are embedded in the document."""
+        folder = self.main.rpartition("/")[0]
+        return any(self.parts.names(f"{folder}/{name}/") for name in ("media", "charts", "diagrams", "embeddings"))
+
     def relations(self, part: str) -> Mapping[str, Relation]:
         """Return what a part refers to, by id; "" is the package itself."""
         if part not in self._relations:

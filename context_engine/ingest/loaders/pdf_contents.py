@@ -49,7 +49,7 @@ def without_contents(pages: Sequence[Sequence[PdfLine]]) -> WithoutContents:
         for table in tables
         for number in _to_last_entry(rows, range(bisect_left(starts, table.start), bisect_left(starts, table.end)))
     }
-    if not gone or len(gone) == len(rows):
+    if not any(number not in gone and row.says_something for number, row in enumerate(rows)):
         return WithoutContents([list(lines) for lines in pages], [])
     out: list[list[PdfLine]] = [[] for _ in pages]
     left_out = []
@@ -92,6 +92,11 @@ class _Row(NamedTuple):
     def text(self) -> str:
         """The lines as one; "" for a table."""
         return "  ".join(line.text for line in self.lines) if not self.lines[0].table else ""
+
+    @property
+    def says_something(self) -> bool:
+        """Whether it is no running head and no number."""
+        return not self.lines[0].edge and any(map(str.isalpha, "".join(line.text for line in self.lines)))
 
     @property
     def right(self) -> float:

@@ -3,16 +3,18 @@
 Read: the text page by page, lines joined to paragraphs by the space between them, words cut at the end of a line, a
 column or a page put together; woven columns one after the other; turned pages and turned text; text that is not seen
 (what a text recognition laid under a picture) or stands outside the page; headings where bookmarks name them, or set
-in larger type than the text, or numbered and bold; each page's number (`pages`). Below the text of each page stand the
+in larger type than the text, or numbered and bold; each page's number (`pages`). Tables with rulings around their
+cells are pipe tables; one that goes on over several pages has its head once. Below the text of each page stand the
 values of its form fields ("Borrower: Harbour Ltd") and its annotations ("[Note: …]"), but not those that the page
 prints at the same place. Fields: the document properties a person wrote, and what heads and feet say as labels
 ("Version: 3.2").
 
-Left out, and reported: page numbers; lines at the top or bottom of pages that come back, which stay where they first
-stand; hidden fields and annotations. Reported, too: pages that are pictures or damaged, and letters whose font does
-not say what they are. Not read: tables as tables (their cells follow each other in reading order), pictures, links,
-attachments, passwords in fields, XFA forms beyond their plain fields; scripts are not run. A document of nothing but
-pictures is an error. Refused: passwords, over 5,000 pages, streams that unpack to over 256 MB.
+Left out, and reported with their pages: page numbers; lines at the top or bottom of pages that come back, which stay
+where they first stand; tables of contents; hidden fields and annotations. Reported, too: tables read as rows, pages
+that are pictures or damaged, and letters whose font does not say what they are. Not read: tables without rulings as
+tables (their cells follow each other in reading order), pictures, links, attachments, passwords in fields, XFA forms
+beyond their plain fields; scripts are not run. A document of nothing but pictures is an error. Refused: passwords, over
+5,000 pages, streams that unpack to over 256 MB.
 """
 
 from __future__ import annotations
@@ -113,9 +115,7 @@ def _document(found: _PdfContent, name: str) -> LoadedDocument | Skipped:
     if "version" in header:
         fields.pop("version", None)
     notices = (*_unread(pages), *edges.notices, *contents.notices(text), *_tables_read(pages, lines))
-    return LoadedDocument(
-        path=name, text=text, fields=fields, header=header, pages=starts, notices=notices, properties=True
-    )
+    return LoadedDocument(path=name, text=text, fields=fields, header=header, pages=starts, notices=notices)
 
 
 def _why_empty(pages: Sequence[PdfPage]) -> str:

@@ -69,7 +69,7 @@ def grids_of(rulings: Sequence[Ruling]) -> list[Grid]:
 
     if len(rulings) > MOST_RULINGS:
         raise TooManyRulings
-    edges = table.merge_edges([_edge(one) for one in rulings], *[_TOLERANCE] * 4)
+    edges = table.merge_edges([_edge(one) for one in dict.fromkeys(rulings)], *[_TOLERANCE] * 4)
     long = [edge for edge in edges if edge["x1"] - edge["x0"] + edge["bottom"] - edge["top"] >= _LEAST_RULING]
     upright = sum(edge["orientation"] == "v" for edge in long)
     if upright * (len(long) - upright) > _MOST_PAIRS:

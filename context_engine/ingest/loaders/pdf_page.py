@@ -13,6 +13,7 @@ from context_engine.ingest.loaders.pdf_columns import in_reading_order
 from context_engine.ingest.loaders.pdf_grids import TooManyRulings, grids_of, may_hold_tables
 from context_engine.ingest.loaders.pdf_line import PdfLine
 from context_engine.ingest.loaders.pdf_notes import Form, Notes, notes_of
+from context_engine.ingest.loaders.pdf_open_tables import PlacedLine, may_head_tables, open_grids
 from context_engine.ingest.loaders.pdf_rulings import rulings_of, turned_ruling
 from context_engine.ingest.loaders.pdf_text import PageText, PlacedText, from_the_top
 
@@ -94,19 +95,20 @@ def _tables(page: Any, reader: PageText, texts: Sequence[PlacedText]) -> _Found:
     if not texts:
         return _Found(lines)
     started = time.perf_counter()
-    rulings = rulings_of(page)
-    if not may_hold_tables(rulings):
-        return _Found(lines)
     turn = Counter(line.turn for line in lines).most_common(1)[0][0]
+    rulings = [turned_ruling(one, turn) for one in rulings_of(page)]
     try:
-        grids = grids_of([turned_ruling(one, turn) for one in rulings])
+        grids = grids_of(rulings) if may_hold_tables(rulings) else []
     except TooManyRulings:
         return _Found(lines, unsought="too many lines are drawn on it")
     except ImportError:
         return _Found(lines, unsought=str(MissingExtra("reading tables in .pdf files", "documents")))
-    if grids:
-        lines = with_tables(reader, texts, grids, turn)
-    return _Found(lines, time.perf_counter() - started)
+    if may_head_tables(rulings):
+        placed = [PlacedLine(one.line, reader.words_of(one, turn)) for one in texts if one.line.turn == turn]
+        grids += open_grids(rulings, placed, grids)
+    if not grids:
+        return _Found(lines)
+    return _Found(with_tables(reader, texts, grids, turn), time.perf_counter() - started)
 
 
 def _drawn(document: Any, index: int, page: Any, texts: Sequence[PlacedText], notes: Notes) -> list[str]:

@@ -141,6 +141,10 @@ class PageText:
         self._raw.FPDFText_GetLooseCharBox(self._page, self._index(unit), self._at_char)
         return turned(self._box_of_char(), turn)
 
+    def words_of(self, text: PlacedText, turn: int) -> list[tuple[float, float]]:
+        """Return (left, right) of each word of a line as it stands when the page is turned."""
+        return self._word_spans(text.bare, text.unit, turn)
+
     def _middle(self, bare: str, unit: int) -> int:
         """Return the number of a character in the middle of a text: PDFium makes up spaces, and they have no type."""
         middle = len(bare) // 2

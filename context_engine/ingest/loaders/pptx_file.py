@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 from zipfile import ZipFile
 
-from context_engine.core.models import Notice, NoticeCode, messages
+from context_engine.core.models import Notice, NoticeCode
 from context_engine.ingest.header import header_fields
-from context_engine.ingest.loaded_document import NO_TEXT, LoadedDocument, Skipped, file_notice
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice, without_text
 from context_engine.ingest.loaders.archive import check_archive
 from context_engine.ingest.loaders.docx_document import damaged
 from context_engine.ingest.loaders.markdown import joined
@@ -58,7 +58,7 @@ def _loaded(package: OoxmlPackage, name: str) -> LoadedDocument | Skipped:
     fields = real_properties(package.core_properties())
     notices = (*damaged(package.parts.problems), *unread)
     if not texts:
-        return Skipped(name, "; ".join((NO_TEXT, *messages(notices))))
+        return without_text(name, notices, pictures=package.has_objects)
     whole = "\n\n".join(texts)
     return LoadedDocument(
         path=name,

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from context_engine.core.models import NoticeCode, messages
+from context_engine.core.models import NoticeCode
 from context_engine.ingest.header import header_fields
-from context_engine.ingest.loaded_document import NO_TEXT, LoadedDocument, Skipped, file_notice
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice, without_text
 from context_engine.ingest.loaders.docx_document import hidden_words, is_page_number
 from context_engine.ingest.loaders.markdown import MarkdownBlock, joined
 from context_engine.ingest.loaders.properties import labelled, real_properties
@@ -24,7 +24,8 @@ __all__ = ["load_rtf"]
 
 def load_rtf(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     """Yield the document of a Rich Text file."""
-    reader = RtfReader(file.read(), file.settings.tracked_changes)
+    data = file.read()
+    reader = RtfReader(data, file.settings.tracked_changes)
     blocks = reader.blocks()
     margins = list(dict.fromkeys(f"{place}: {text}" for place, text in reader.margins if not is_page_number(text)))
     first = 1 if blocks and blocks[0].text.startswith("# ") else 0
@@ -34,7 +35,7 @@ def load_rtf(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     unread = [file_notice(NoticeCode.EMBEDDED_NOT_READ, objects)] if reader.objects else []
     notices = (*hidden_words(reader.hidden), *unread)
     if not whole.strip():
-        yield Skipped(file.name, "; ".join((NO_TEXT, *messages(notices))))
+        yield without_text(file.name, notices, pictures=b"\\pict" in data or b"\\object" in data)
         return
     header = {**header_fields("\n".join(label for one in margins for label in labelled(one))), **header_fields(whole)}
     fields = real_properties({name: said.strip() for name, said in reader.fields.items()})

@@ -51,7 +51,7 @@ def test_fifty_become_those_near_enough_and_fifteen_of_them(ask: Callable[..., S
         read.append(len(texts))
         return [int(text.split()[1].removeprefix("matter")) / 100 for text in texts]
 
-    settings = {key: value for key, value in FUNNEL.items() if not key.startswith("reranker")}
+    settings = {key: value for key, value in FUNNEL.items() if not key.startswith(("reranker", "max_chunk"))}
     result = ask(
         [(2, found)], "approval matter", {"reranker": CallableReranker(by_number)}, rerank_weight=0.0, **settings
     )

@@ -19,12 +19,14 @@ class Found(NamedTuple):
     Attributes:
         at: when Dify answered; None where it was not asked.
         failure: what is missing from it.
+        fields: the fields that a filter can name in the dataset; None where Dify did not describe it.
     """
 
     part: Part
     notices: tuple[Notice, ...] = ()
     at: datetime | None = None
     failure: SourceError | None = None
+    fields: frozenset[str] | None = None
 
 
 def answered(
@@ -65,7 +67,13 @@ def answered(
         cut=max(len(chunks) - query.top_k, 0),
         failures=tuple(failures),
         by_keywords=bool(asked) and not any(one.part.ordered for one in asked),
+        filter_fields=None if query.filters is None else _fields_of(found),
     )
+
+
+def _fields_of(found: Sequence[Found]) -> tuple[str, ...] | None:
+    known = [one.fields for one in found if one.fields is not None]
+    return tuple(sorted(frozenset[str]().union(*known))) if known else None
 
 
 def _of_dataset(dataset: str, legs: Sequence[Part]) -> Part:

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from context_engine.core.models import And, Condition, Filter, FilterOp, Or
+from context_engine.core.policy.filters import VERSION_FIELDS
+from context_engine.core.text import bare_version
 
 __all__ = ["Pushed", "push_down"]
 
@@ -92,7 +94,7 @@ class _Fields:
 
     def row(self, part: Filter) -> Row | None:
         """Return one condition that says a part, None where there is none."""
-        if not isinstance(part, Condition) or part.op in _NEGATED:
+        if not isinstance(part, Condition) or part.op in _NEGATED or _names_a_numbered_version(part):
             return None
         name, kind = self._named(part.field)
         if name is None:
@@ -113,7 +115,7 @@ class _Fields:
                 rows += said
             return rows
         if isinstance(part, Condition) and part.op in _NEGATED:
-            return self._negated(part)
+            return None if _names_a_numbered_version(part) else self._negated(part)
         row = self.row(part)
         return None if row is None else [row]
 
@@ -131,6 +133,13 @@ class _Fields:
         name = self._names.get(field, field)
         kind = self._fields.get(name, "")
         return (None, "") if field in _HIDDEN or kind not in ("string", "number", "time") else (name, kind)
+
+
+def _names_a_numbered_version(part: Condition) -> bool:
+    """Whether it is a condition on a version such as "3.2", which a document may write as "v3.2"."""
+    values = part.value if isinstance(part.value, list | tuple) else (part.value,)
+    named = part.field in VERSION_FIELDS and part.op not in (FilterOp.EMPTY, FilterOp.NOT_EMPTY)
+    return named and any(bare_version(str(value))[:1].isdigit() for value in values)
 
 
 def _text_test(op: FilterOp, value: Any) -> tuple[str | None, Any]:

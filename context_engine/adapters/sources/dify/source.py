@@ -34,7 +34,7 @@ from context_engine.core.models import (
     checked_query,
 )
 from context_engine.core.policy.effective_dates import in_force
-from context_engine.core.policy.filters import chunk_fields, matches
+from context_engine.core.policy.filters import chunk_fields, matches, own_fields
 from context_engine.core.policy.trust import effective_authority
 from context_engine.core.protocols import Clock
 from context_engine.errors import (
@@ -239,6 +239,7 @@ class DifySource:
             tuple(notices),
             given.at,
             SourceProtocolError(f"{bad} record(s) could not be read and are missing") if bad else None,
+            None if info is None else frozenset(fields).union(*map(own_fields, chunks)),
         )
 
     def _top_k(self, query: SourceQuery, method: SearchMethod, pushed: Pushed, fields: Collection[str]) -> int:

@@ -22,15 +22,13 @@ from typing import Any, Final, NamedTuple
 from context_engine.adapters.sources.local import calibrations, schema
 from context_engine.adapters.sources.local.base import LocalBase
 from context_engine.adapters.sources.local.calibrations import Extent, StoredCalibration
-from context_engine.adapters.sources.local.source import LocalSource
-from context_engine.core.engine import Engine
+from context_engine.adapters.sources.local.options import SearchOptions
+from context_engine.adapters.sources.local.signals import SignalReader
 from context_engine.core.engine.defaults import default_settings
-from context_engine.core.engine.signals import absolute_signals
 from context_engine.core.models import (
     DomainSpec,
     EffectiveSettings,
     Key,
-    Registry,
     ScopeCalibration,
     SearchRequest,
 )
@@ -43,19 +41,20 @@ __all__ = ["OUT_OF_SCOPE", "calibrate", "outside_questions"]
 OUT_OF_SCOPE: Final = Path(__file__).resolve().with_name("out_of_scope.jsonl")
 """Two hundred questions of everyday life: cooking, sport, health, travel ... nothing a bank's rules could answer."""
 
-_CHUNKS_A_SENTENCE: Final = 20
+_CHUNKS_A_SENTENCE: Final = 40
 _FEWEST_SENTENCES: Final = 24
 _MOST_SENTENCES: Final = 100
 _SENTENCES_A_HEADING: Final = 4
 _FEWEST_OUTSIDE: Final = 40
+"""So much is asked that the calibration takes a tenth of the ingestion at most, and of a small base a blink."""
 _LEAST_TERMS: Final = 4
 _MOST_WORDS: Final = 16
 """About as long as a question: a long sentence holds so many words that some are always found elsewhere."""
 
 _SENTENCE_ENDS: Final = re.compile(r"(?<=[.!?:;。！？])\s+|\n+")
 _LEAST_HEADING_TERMS: Final = 2
-_FEW_CANDIDATES: Final = {"stage1_top_k": 10}
-"""The best signal is hardly ever further down, and what it costs is time."""
+_QUICK: Final = SearchOptions(section_weight=0.0, sibling_weight=0.0, depth=5)
+"""What is found by words alone has the same signal in whatever order it is ranked."""
 
 Resolve = Callable[[DomainSpec, SearchRequest], EffectiveSettings]
 
@@ -80,6 +79,7 @@ def calibrate(
     *,
     resolve: Resolve = default_settings,
     judged: Sequence[str] = (),
+    outside: Sequence[str] | None = None,
     anew: bool = False,
 ) -> tuple[ScopeCalibration, ...]:
     """Calibrate the scope threshold of a domain to what a base holds, and keep the result in the base.
@@ -92,6 +92,7 @@ def calibrate(
         domain: its sources of adapter `local` are asked.
         resolve: the settings of its searches.
         judged: questions that the base is known to answer.
+        outside: questions that it cannot answer, at least one; None: those that come with the package.
         anew: calibrate whatever has changed.
 
     Returns:
@@ -99,13 +100,12 @@ def calibrate(
 
     Raises:
         StoreError: the base cannot be read, or not be written.
-        EmbedderError: the model failed.
-        RetrievalFailed: a source did not answer.
+        SourceError: a source of the base could not answer, or not with its vectors.
     """
     held = base.stats()
     specs = tuple(spec for spec in domain.sources if spec.adapter == "local" and spec.id in held.sources)
     domain, names = domain.model_copy(update={"sources": specs}), [spec.id for spec in specs]
-    legs = [LocalBase(base.path, options=base.options)]
+    legs = [LocalBase(base.path, options=_QUICK)]
     if held.model_id is not None and held.model_id == base.model_id:
         legs.append(base)
     with closing(schema.connect(base.path, write=False)) as connection:
@@ -113,7 +113,7 @@ def calibrate(
         kept = {} if anew else _in_force(connection, domain.domain, names)
         extent = calibrations.extent_of(connection, names)
         due = [leg for leg in legs if leg.model_id not in kept]
-        questions = _questions(connection, names, extent, judged) if due else None
+        questions = _questions(connection, names, extent, judged, outside or outside_questions()) if due else None
     if questions is not None and questions.own:
         new = {leg.model_id: _calibrated(leg, domain, resolve, questions, extent) for leg in due}
         stored = [StoredCalibration(domain.domain, one, extent.base_chunks, extent.last_rid) for one in new.values()]
@@ -138,7 +138,11 @@ def _in_force(connection: sqlite3.Connection, domain: str, sources: Sequence[str
 
 
 def _questions(
-    connection: sqlite3.Connection, sources: Sequence[str], extent: Extent, judged: Sequence[str]
+    connection: sqlite3.Connection,
+    sources: Sequence[str],
+    extent: Extent,
+    judged: Sequence[str],
+    outside: Sequence[str],
 ) -> _Questions:
     """Return what is asked of a base: the more of it, the larger it is."""
     wanted = min(max(extent.chunks // _CHUNKS_A_SENTENCE, _FEWEST_SENTENCES), _MOST_SENTENCES)
@@ -150,13 +154,12 @@ def _questions(
     ).fetchall()
     own = [_Sentence(text, (source, name)) for source, name, content, _ in rows if (text := _sentence(content))]
     headings = dict.fromkeys(heading for *_, fields in rows if (heading := _heading(json.loads(fields))))
-    spread = outside_questions()
-    count = max(_FEWEST_OUTSIDE, wanted)
+    count = min(max(_FEWEST_OUTSIDE, wanted), len(outside))
     return _Questions(
         own=own[:wanted],
         headings=list(headings)[: wanted // _SENTENCES_A_HEADING],
         judged=judged,
-        outside=[spread[number * len(spread) // count] for number in range(count)],
+        outside=[outside[number * len(outside) // count] for number in range(count)],
     )
 
 
@@ -176,18 +179,17 @@ def _sentence(text: str) -> str:
 def _calibrated(
     base: LocalBase, domain: DomainSpec, resolve: Resolve, questions: _Questions, extent: Extent
 ) -> ScopeCalibration:
-    registry = Registry(domains={domain.domain: domain})
-    with Engine(registry, lambda _, spec: LocalSource(base, spec.id, spec=spec), resolve=resolve) as engine:
+    settings = resolve(domain, SearchRequest(query=questions.outside[0], domain=domain.domain)).values
+    reader = SignalReader(base, domain, settings)
 
-        def best(text: str, without: Key | None = None) -> float:
-            found = absolute_signals(engine, text, domain.domain, settings=_FEW_CANDIDATES)
-            return max((signal for key, signal in found.items() if key != without), default=0.0)
+    def best(text: str, without: Key | None = None) -> float:
+        return max((signal for key, signal in reader.signals(text).items() if key != without), default=0.0)
 
-        signals = CalibrationSignals(
-            own=[best(one.text, one.key) for one in questions.own],
-            answered=[best(text) for text in (*questions.headings, *questions.judged)],
-            outside=[best(text) for text in questions.outside],
-        )
+    signals = CalibrationSignals(
+        own=[best(one.text, one.key) for one in questions.own],
+        answered=[best(text) for text in (*questions.headings, *questions.judged)],
+        outside=[best(text) for text in questions.outside],
+    )
     threshold, strong = calibrated(signals, by_vectors=bool(base.model_id))
     return ScopeCalibration(
         threshold=threshold,

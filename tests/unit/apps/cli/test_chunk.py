@@ -170,3 +170,10 @@ def test_contents_that_are_set_aside_are_said(run, tmp_path):
     result = run("vault.md")
     assert "warning: a table of contents is left out: 4 lines; not in the text: " in result.stdout
     assert "....." not in result.stdout.split("warning:")[0]
+
+
+def test_a_file_that_only_leads_elsewhere_is_read_and_gives_no_passage(run, tmp_path):
+    (tmp_path / "old.md").write_text("# Keys\n\nThis page has moved to [Vault](vault.md).\n")
+    result = run("old.md")
+    assert result.exit_code == 1, "the file gives no document"
+    assert "no passage: old.md: is a stub that only leads to another page" in " ".join(result.stderr.split())

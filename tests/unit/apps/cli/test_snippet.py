@@ -76,6 +76,21 @@ def test_links_html_and_tags_read_as_text(content: str, read: str) -> None:
     assert readable(content) == read
 
 
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("See [the policy](https://policies.example/a_(b)?x=1 'Title') now.", "See the policy now."),
+        ('![Diagram](img/flow.png) of [limits][lim].\n\n[lim]: https://a.example/limits "L"', "Diagram of limits."),
+        ('# <a name="s5"></a>5 Keys &amp; locks', "5 Keys & locks"),
+        ("<%= partial 'head' %>Keys<br/> and <em>locks</em>{% include x %}", "Keys and locks"),
+        ("if a < b and c > d", "if a < b and c > d"),
+        ("array[0](x y) and [note]", "array[0](x y) and [note]"),
+    ],
+)
+def test_targets_of_links_html_and_templating_are_left_out(content: str, text: str) -> None:
+    assert readable(content) == text
+
+
 def test_the_query_s_words_are_found_where_they_stand() -> None:
     text = "Limits:\nthe limit, and *limited* liability"
     assert [text[start:end] for start, end in query_marks(text, "limit")] == ["Limits", "limit", "limited"]

@@ -19,7 +19,7 @@ from context_engine.apps.dify.health import health, refuse_unhealthy
 from context_engine.apps.dify.plugin_settings import load_plugin
 from context_engine.apps.dify.reranking import rerank_passages
 from context_engine.apps.dify.retrieval import answer_retrieval
-from context_engine.core.models import Caller, SearchRequest
+from context_engine.core.models import Caller, NoticeCode, SearchRequest
 from context_engine.errors import ConfigError, UnknownDomain
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument
 
@@ -56,6 +56,14 @@ def form(dify: FakeDify, **sources: str) -> dict[str, Any]:
     ]
     manifest = {"version": 1, "domain": "LOANS", "title": "Loans", "sources": rows}
     return {"dify_base_url": dify.base_url, "dify_api_key": dify.api_key, "domains": json.dumps(manifest)}
+
+
+def with_broken_manifests(dify: FakeDify) -> dict[str, Any]:
+    """Return the form with two more manifests: of a domain that cannot be used, and of none that can be told."""
+    fields = form(dify)
+    broken = {"version": 1, "domain": "LEASES", "sources": [{"id": "l", "type": "sop", "ttl": 5}]}
+    manifests = [json.loads(fields["domains"]), broken, {"version": 1, "domian": "X", "sources": []}]
+    return {**fields, "domains": json.dumps(manifests)}
 
 
 @contextmanager
@@ -155,6 +163,25 @@ class TestCatalogue:
         with opened(form(dify), tmp_path) as one, pytest.raises(UnknownDomain):
             catalogue(one, "NPA")
 
+    def test_manifests_that_cannot_be_used_are_named_and_the_others_are_searched(
+        self, dify: FakeDify, tmp_path: Path
+    ) -> None:
+        with opened(with_broken_manifests(dify), tmp_path) as one:
+            answer = catalogue(one)
+            assert [(row["domain"], row["problem"] is None) for row in answer.json["domains"]] == [
+                ("LEASES", False),
+                ("LOANS", True),
+            ]
+            problem = answer.json["domains"][0]["problem"]
+            assert "sources.l.type: must be one of" in problem
+            assert "sources.l.ttl: unknown key" in problem, "all that is wrong with it"
+            assert answer.variables["healthy"] is False
+            warnings = answer.variables["warnings"]
+            assert "manifests/3.yaml: domian: unknown key. Did you mean 'domain'?" in warnings
+            assert all(one in answer.text for one in warnings)
+            with pytest.raises(ConfigError, match=r"manifests/3\.yaml: .* \| manifests/leases\.yaml: "):
+                refuse_unhealthy(one)
+
 
 class TestRetrieval:
     @pytest.fixture
@@ -234,6 +261,17 @@ class TestRetrieval:
         assert status == (200 if notices else 400), "the domain that is asked for is not there"
         assert dify.api_key not in json.dumps(body) and TOKEN not in json.dumps(body)
 
+    def test_manifests_that_cannot_be_used_are_named_beside_the_records_of_another_domain(
+        self, call: Any, dify: FakeDify
+    ) -> None:
+        status, body = call(self.asked(), domains=with_broken_manifests(dify)["domains"])
+        assert (status, len(body["records"])) == (200, 3)
+        assert len(body["warnings"]) == 2
+        assert any("domain 'LEASES' cannot be searched" in one for one in body["warnings"])
+        status, body = call(self.asked(knowledge_id="LEASES"), domains=with_broken_manifests(dify)["domains"])
+        (record,) = body["records"]
+        assert (status, "sources.l.ttl: unknown key" in record["content"]) == (200, True)
+
     @pytest.mark.parametrize("header", [None, "Bearer x", f"Bearer {TOKEN}x"])
     @pytest.mark.parametrize(
         "body", [b"", b"{", {"knowledge_id": "", "query": ""}, {"knowledge_id": "X", "query": "q"}]
@@ -299,6 +337,14 @@ class TestRerank:
         assert {chunk.source_id for chunk in result.chunks} == {"rules", "web"}
         assert [chunk.source_id for chunk in result.chunks][-1] == "web"
         assert (result.domain, result.caller.principal) == ("LOANS", "u")
+
+    def test_manifests_that_cannot_be_used_are_named(self, dify: FakeDify, tmp_path: Path) -> None:
+        """Passages of their sources count as general web: whoever wonders learns why."""
+        passages = self.passages(dify, tmp_path)
+        with opened(with_broken_manifests(dify), tmp_path) as one:
+            result = self.ranked(one, passages)
+        named = [notice.subject for notice in result.notices if notice.code is NoticeCode.MANIFEST_UNUSABLE]
+        assert named == ["manifests/3.yaml", "manifests/leases.yaml"]
 
     def test_copies_are_merged(self, dify: FakeDify, tmp_path: Path) -> None:
         with opened(form(dify), tmp_path) as one:

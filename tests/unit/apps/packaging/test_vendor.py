@@ -20,7 +20,7 @@ ADAPTER = {
     "acme_vault/data.json": "{}",
     "acme_vault/tests/test_it.py": "x",
     "acme_vault-2.1.dist-info/METADATA": (
-        "Metadata-Version: 2.1\nName: acme-vault\nVersion: 2.1\nRequires-Dist: context-engine>=0.1\n"
+        "Metadata-Version: 2.1\nName: acme-vault\nVersion: 2.1\nRequires-Dist: dify-context-engine>=0.1\n"
         "Requires-Dist: acme-wire<3,>=2\nRequires-Dist: pytest; extra == 'test'\n"
     ),
     "acme_vault-2.1.dist-info/entry_points.txt": (

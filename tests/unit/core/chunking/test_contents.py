@@ -58,6 +58,8 @@ def test_a_heading_that_ends_in_a_number_is_not_taken_for_an_entry():
         "- [Limits](#limits): how much to hold\n- [Waivers](#waivers): who gives one\n- [Fees](#fees): what it costs",
         "1. Call the desk.\n2. Write it down.\n3. Send it.\n",
         "Contents\n\nThis box holds two keys.\n",
+        "Contents\n\n|||\n\n| |\n",
+        "",
     ],
 )
 def test_fees_forms_lists_and_links_to_other_files_are_no_contents(text):

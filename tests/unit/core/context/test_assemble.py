@@ -151,10 +151,22 @@ def test_a_cut_untrusted_text_keeps_its_whole_fence(ranked: Callable):
     assert text.startswith(context.blocks[0].text)
 
 
-def test_one_sentence_that_is_too_long_is_not_cut_inside(ranked: Callable):
+def test_a_context_too_small_for_the_first_sentence_begins_with_it_all_the_same_cut_after_a_word(ranked: Callable):
     context = put([ranked(1, "word " * 400), ranked(2, "Short.")], 500, Characters())
+    (block,) = context.blocks
+    assert (block.rank, block.truncated) == (1, True)
+    assert set(block.text.split()) == {"word"}
+    assert context.text.endswith(" word\n[truncated]")
+    assert [left.rank for left in context.left_out] == [2]
+
+
+def test_where_the_best_passage_does_not_fit_at_all_the_text_says_so(ranked: Callable):
+    context = put([ranked(1, "w" * 400, title="T" * 400), ranked(2, "Short.")], 500, Characters())
     assert [block.rank for block in context.blocks] == [2]
-    assert [left.rank for left in context.left_out] == [1]
+    assert "Note: the most relevant passage does not fit into this context." in context.text
+    assert context.notes == ("Note: the most relevant passage does not fit into this context.",)
+    assert context.tokens <= 500
+    assert [(left.rank, left.reason) for left in context.left_out] == [(1, "budget")]
 
 
 def test_untrusted_text_has_its_share_and_no_more(ranked: Callable):

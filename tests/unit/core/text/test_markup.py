@@ -16,6 +16,7 @@ from context_engine.core.text import has_words, without_html, without_markup, wi
         ("<td>Rates</td><td>5</td>", "Rates 5"),
         ("snake_case, 2*3*4 and C:\\desk", "snake_case, 2*3*4 and C:\\desk"),
         ("_it_ **_Note:_** ~~gone~~ \\*star\\*", "it Note: gone *star*"),
+        ("Use [`kbd`](https://bank.example/kbd) and **`a*b*`**", "Use kbd and a*b*"),
         ("Use `<h1>` and ``a*b*``", "Use <h1> and a*b*"),
         ("<name of the bank> where x < 5 & y > 3", "<name of the bank> where x < 5 & y > 3"),
         ("{{#open}}{{desk}}{{/open}} <% if x %>{% include a.md %}", "{{desk}}"),

@@ -1,5 +1,7 @@
 """DOCX: order, headings and their numbers, tables, what is left out."""
 
+import base64
+import io
 import re
 
 import docx
@@ -265,5 +267,12 @@ def test_bold_words_are_marked_and_a_bold_paragraph_is_not(text):
     assert text(make) == "**Net exposure** means the sum.\n\nAll bold"
 
 
-def test_a_document_of_nothing(refused, saved):
-    assert refused(saved(docx.Document()), "a.docx") == NO_TEXT
+def test_a_document_of_nothing_was_read(empty, saved):
+    assert empty(saved(docx.Document()), "a.docx") == "has no text"
+
+
+def test_a_document_of_a_picture_alone_was_not(refused, saved):
+    document = docx.Document()
+    pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
+    document.add_picture(io.BytesIO(base64.b64decode(pixel)))
+    assert refused(saved(document), "a.docx") == NO_TEXT

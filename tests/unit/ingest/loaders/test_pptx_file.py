@@ -8,7 +8,6 @@ from pptx.oxml import parse_xml
 from pptx.util import Inches
 
 from context_engine.ingest import chunks_of, prepare
-from context_engine.ingest.loaded_document import NO_TEXT
 
 
 @pytest.fixture
@@ -106,8 +105,11 @@ def test_a_slide_that_is_missing_is_said_and_the_others_are_read(one, saved, zip
     assert any(one.startswith("ppt/slides/slide1.xml is damaged") for one in loaded.warnings)
 
 
+def test_slides_of_nothing_were_read(empty, saved, deck):
+    assert empty(saved(deck), "a.pptx") == "has no text"
+
+
 def test_macros_passwords_and_nothing(refused, saved, zipped, deck):
-    assert refused(saved(deck), "a.pptx") == NO_TEXT
     slide(deck, 5, "Title")
     macros = zipped(saved(deck), added={"ppt/vbaProject.bin": b"x"})
     assert refused(macros, "a.pptx") == "holds macros: save it without them"

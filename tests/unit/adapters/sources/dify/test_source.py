@@ -259,6 +259,16 @@ def test_a_filter_that_dify_drops_is_kept_here_and_that_is_noted(serve, over, as
     assert answer.notices[0].code == "filter_ignored"
 
 
+def test_under_a_filter_the_answer_says_which_fields_there_are(serve, over, ask):
+    """Those that Dify describes, also where the filter leaves nothing."""
+    source = over(serve(FakeDataset("D", documents=documents("sop", "policy"))), "D")
+    none = ask(source, filters=parse_filter({"knd": "sop"}))
+    assert list(none.chunks) == []
+    assert {"kind", "year"} <= set(none.filter_fields)
+    assert "knd" not in none.filter_fields
+    assert ask(source).filter_fields is None
+
+
 def test_a_rate_limit_halts_the_sources_of_its_key_at_its_server_and_no_others(serve, over, ask, clock):
     datasets = FakeDataset("D", documents=DOCUMENTS), FakeDataset("E", documents=DOCUMENTS)
     dify = serve(*datasets)

@@ -1,0 +1,262 @@
+"""Grids of tables that are ruled below their head and perhaps their rows, in as many parts as there are columns.
+
+The parts say where the columns are; the words below say where the rows are, or rules below each of them do. A line goes
+on with the table as long as each of its words stands in one column, with a gap at the columns' edges that is wider than
+between words. A row begins below a wider gap than lines of one row have, or, where all gaps are alike, with each line
+that fills the first column. What is not sure is no table.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections.abc import Iterator, Sequence
+from itertools import groupby, pairwise
+from math import inf
+from typing import Final, NamedTuple
+
+from context_engine.ingest.loaders.pdf_grids import Cell, Grid
+from context_engine.ingest.loaders.pdf_line import PdfLine
+from context_engine.ingest.loaders.pdf_rulings import Ruling
+
+__all__ = ["PlacedLine", "may_head_tables", "open_grids"]
+
+_SAME: Final = 1.5  # points by which the parts of one rule differ in height, and stand apart
+_LEAST_PART: Final = 8.0  # points
+_LEAST_COLUMNS: Final = 2
+_GAP: Final = 0.5  # times the type: between the words of two columns; two words of one stand closer
+_HEAD_NEAR: Final = 1.8  # times the type: of the head above its rule
+_LINE_NEAR: Final = 1.4  # times the type: of the lines of a head
+_ROW_FAR: Final = 3.0  # times the type: the table has ended
+_LARGER: Final = 1.12  # times the type of the head: a heading
+_WIDER: Final = 1.25  # times the distance of two lines of one row
+_LEAST_HEAD: Final = 0.6  # of the columns have a name
+
+
+class PlacedLine(NamedTuple):
+    """A line and the (left, right) of its words, in order."""
+
+    line: PdfLine
+    words: Sequence[tuple[float, float]]
+
+
+class _Rule(NamedTuple):
+    """A level rule in parts that meet; `edges` are where they begin, and where the last one ends."""
+
+    height: float
+    edges: tuple[float, ...]
+
+
+class _Level(NamedTuple):
+    """What stands at one height within the columns; `columns` are those it fills."""
+
+    bottom: float
+    top: float
+    size: float
+    columns: frozenset[int]
+
+
+def may_head_tables(rulings: Sequence[Ruling]) -> bool:
+    """Whether a rule is drawn in parts: a test that spares most pages the search."""
+    return any(_rules(rulings))
+
+
+def open_grids(rulings: Sequence[Ruling], lines: Sequence[PlacedLine], taken: Sequence[Grid]) -> list[Grid]:
+    """Return the grids of tables whose head is ruled, and no more than their rows, from the top.
+
+    Args:
+        rulings: of a page that is turned so that its text lies level.
+        lines: of the page.
+        taken: grids that are known already.
+    """
+    rules = [one for one in _rules(rulings) if not any(_inside(one, grid) for grid in taken)]
+    grids: list[Grid] = []
+    number = 0
+    while number < len(rules):
+        levels = _levels(rules[number].edges, lines)
+        count = _separators(rules[number:], levels)
+        floor = rules[number + count].height if number + count < len(rules) else -inf
+        grid = _grid(rules[number : number + count], levels, floor)
+        if grid:
+            grids.append(grid)
+        number += count
+    return grids
+
+
+def _separators(rules: Sequence[_Rule], levels: Sequence[_Level]) -> int:
+    """Return how many rules are those of one table: all that stands between two of them fits its columns."""
+    count = 1
+    for above, rule in pairwise(rules):
+        inside = [one for one in levels if rule.height - _SAME <= one.bottom < above.height - _SAME]
+        same = len(rule.edges) == len(above.edges) and all(
+            abs(one - two) <= _SAME * 2 for one, two in zip(rule.edges, above.edges)
+        )
+        if not same or not inside or not all(one.columns for one in inside):
+            break
+        if max(one.size for one in inside) > min(one.size for one in inside) * _LARGER:
+            break
+        reached = inside[-1].bottom - rule.height < _HEAD_NEAR * inside[-1].size
+        if not reached or above.height - inside[0].bottom > _ROW_FAR * inside[0].size:
+            break
+        count += 1
+    return count
+
+
+def _rules(rulings: Sequence[Ruling]) -> Iterator[_Rule]:
+    """Yield each rule in parts that meet, from the top."""
+    level = sorted(
+        {one for one in rulings if one.level and one.end - one.start >= _LEAST_PART}, key=lambda one: -one.at
+    )
+    for _, group in groupby(_numbered(level), key=lambda one: one[0]):
+        parts = sorted(
+            {(round(one.start), round(one.end)): one for _, one in group}.values(), key=lambda one: one.start
+        )
+        edges = _edges(parts)
+        if len(edges) > _LEAST_COLUMNS:
+            yield _Rule(parts[0].at, edges)
+
+
+def _edges(parts: Sequence[Ruling]) -> tuple[float, ...]:
+    """Return where the parts of a rule begin, and where the last one ends; none where they do not meet."""
+    edges: list[float] = []
+    for part in parts:
+        if not edges:
+            edges = [part.start, part.end]
+        elif abs(part.start - edges[-1]) <= _SAME:
+            edges.append(part.end)
+        elif abs(part.start - edges[-2]) > _SAME or abs(part.end - edges[-1]) > _SAME:  # not the rule's other side
+            return ()
+    return tuple(edges)
+
+
+def _numbered(level: Sequence[Ruling]) -> Iterator[tuple[int, Ruling]]:
+    """Yield rulings with a number that those of one height share."""
+    number = 0
+    for above, one in pairwise([None, *level]):
+        assert one
+        number += above is not None and above.at - one.at > _SAME
+        yield number, one
+
+
+def _inside(rule: _Rule, grid: Grid) -> bool:
+    across = rule.edges[0] < grid.edges[-1] and rule.edges[-1] > grid.edges[0]
+    return across and grid.heights[-1] - _SAME <= rule.height <= grid.heights[0] + _SAME
+
+
+def _grid(rules: Sequence[_Rule], levels: Sequence[_Level], floor: float) -> Grid | None:
+    """Return the grid of a table; None where it is not sure that there is one.
+
+    Args:
+        rules: of the table: above or below its head, and below its rows, if there are any.
+        levels: what stands between the edges of the columns.
+        floor: height of the next rule.
+    """
+    edges, top, bottom = rules[0].edges, rules[0].height, rules[-1].height
+    parts = [
+        [one for one in levels if lower.height - _SAME <= one.bottom < upper.height - _SAME]
+        for upper, lower in pairwise(rules)
+    ]
+    head = _head([one for one in reversed(levels) if one.bottom >= top - _SAME], top)
+    if not _names_columns(head, edges):
+        head = parts.pop(0) if parts else []
+    if not _names_columns(head, edges):
+        return None
+    parts.append(_body([one for one in levels if one.bottom < bottom - _SAME], bottom, head[0].size, floor))
+    rows = [row for part in parts for row in _rows(part)]
+    if not rows or not all(map(_rows, filter(None, parts))):
+        return None
+    high = max(one.top for one in head) + 1
+    whole = [head, *rows]
+    between = [(_low(above) + max(one.top for one in below)) / 2 for above, below in pairwise(whole)]
+    heights = (high, *between, _low(rows[-1]) - 1)
+    cells = [
+        Cell(left, low, right, up, row, column, 1, 1)
+        for row, (up, low) in enumerate(pairwise(heights))
+        for column, (left, right) in enumerate(pairwise(edges))
+    ]
+    return Grid(tuple(cells), edges, heights)
+
+
+def _low(levels: Sequence[_Level]) -> float:
+    return min(one.bottom for one in levels)
+
+
+def _names_columns(head: Sequence[_Level], edges: Sequence[float]) -> bool:
+    return len(frozenset().union(*(one.columns for one in head))) >= _LEAST_HEAD * (len(edges) - 1)
+
+
+def _levels(edges: Sequence[float], lines: Sequence[PlacedLine]) -> list[_Level]:
+    """Return what stands between the edges of the columns, line by line from the top."""
+    across = [one for one in lines if one.words and one.line.left < edges[-1] and one.line.right > edges[0]]
+    across.sort(key=lambda one: -one.line.bottom)
+    groups: list[list[PlacedLine]] = []
+    for one in across:
+        if groups and groups[-1][0].line.bottom - one.line.bottom < one.line.size / 2:
+            groups[-1].append(one)
+        else:
+            groups.append([one])
+    return [_level(edges, group) for group in groups]
+
+
+def _level(edges: Sequence[float], group: Sequence[PlacedLine]) -> _Level:
+    size = max(one.line.size for one in group)
+    words = sorted(word for one in group for word in one.words)
+    columns = [bisect(edges, (left + right) / 2) - 1 for left, right in words]
+    inside = all(
+        0 <= column < len(edges) - 1 and edges[column] - _SAME <= left and right <= edges[column + 1] + _SAME
+        for column, (left, right) in zip(columns, words)
+    )
+    apart = all(
+        first == second or after[0] - before[1] >= _GAP * size
+        for (first, before), (second, after) in pairwise(zip(columns, words))
+    )
+    bottom, top = min(one.line.bottom for one in group), max(one.line.top for one in group)
+    return _Level(bottom, top, size, frozenset(columns) if inside and apart else frozenset())
+
+
+def _head(above: Sequence[_Level], height: float) -> list[_Level]:
+    """Return the lines of the head, from the rule up."""
+    head: list[_Level] = []
+    for one in above:
+        near = (
+            one.bottom - head[-1].bottom <= _LINE_NEAR * one.size
+            if head
+            else one.bottom - height < _HEAD_NEAR * one.size
+        )
+        if not near or not one.columns or (head and abs(one.size - head[0].size) > _SAME):
+            break
+        head.append(one)
+    return head
+
+
+def _body(below: Sequence[_Level], height: float, size: float, floor: float) -> list[_Level]:
+    """Return the lines of the table below its head, from the rule down to what is none of it."""
+    body: list[_Level] = []
+    for one in below:
+        near = (body[-1].bottom if body else height) - one.bottom <= _ROW_FAR * size
+        next_head = one.bottom >= floor and one.bottom - floor < _HEAD_NEAR * one.size
+        if not near or not one.columns or one.size > size * _LARGER or next_head:
+            break
+        body.append(one)
+    return body
+
+
+def _rows(levels: Sequence[_Level]) -> list[list[_Level]]:
+    """Return the lines of each row; none where it is not sure which lines are one row."""
+    if not levels:
+        return []
+    if all(0 in one.columns and len(one.columns) > _LEAST_COLUMNS for one in levels):
+        return [[one] for one in levels]
+    gaps = [above.bottom - below.bottom for above, below in pairwise(levels)]
+    wide = min(gaps, default=0.0) * _WIDER
+    if gaps and max(gaps) > wide:
+        starts = [0, *(number for number, gap in enumerate(gaps, start=1) if gap > wide)]
+    else:
+        starts = [number for number, one in enumerate(levels) if 0 in one.columns]
+    rows = [list(levels[start:end]) for start, end in pairwise([*starts, len(levels)])]
+    lines_of_two = len(rows) > 1 and all(len(row) == 1 and len(row[0].columns) <= _LEAST_COLUMNS for row in rows)
+    return rows if starts[:1] == [0] and all(map(_is_one_row, rows)) and not lines_of_two else []
+
+
+def _is_one_row(levels: Sequence[_Level]) -> bool:
+    """Whether lines begin in the first column, and no other of them begins there and goes on in another."""
+    return 0 in levels[0].columns and not any(0 in one.columns and len(one.columns) > 1 for one in levels[1:])
