@@ -161,8 +161,8 @@ def _tables_read(
         found = [number for number, lines in enumerate(read, start=1) if any(line.table for line in lines)]
         sought = [page.table_s for page in pages if page.table_s]
         tables = "1 table" if count == 1 else f"{count:,} tables"
-        read = f"{tables} read as rows, on {_listed(found)}; {sum(sought) / len(sought):.2f} s a page"
-        yield file_notice(NoticeCode.TABLES_READ, read, count=count, pages=found)
+        message = f"{tables} read as rows, on {_listed(found)}; {sum(sought) / len(sought):.2f} s a page"
+        yield file_notice(NoticeCode.TABLES_READ, message, count=count, pages=found)
     for why in dict.fromkeys(page.unsought for page in pages if page.unsought):
         left = [number for number, page in enumerate(pages, start=1) if page.unsought == why]
         problem = f"{_listed(left)}: tables, if any, are read as text: {why}"
