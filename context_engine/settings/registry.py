@@ -29,7 +29,7 @@ LITERAL_KEYS: Final = frozenset(
 """Keys whose values are text or names that everybody is shown: they take no variable."""
 _SHORTEST_HIDDEN: Final = 4
 _DOMAIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_DOMAIN_LINE: Final = re.compile(r"^domain[ \t]*:[ \t]*[\"']?([^\s\"'#]+)", re.MULTILINE)
+_DOMAIN_LINE: Final = re.compile(r"^domain[ \t]*:([^#\n]*)", re.MULTILINE)
 
 
 @dataclass(slots=True)
@@ -148,7 +148,7 @@ def _written_name(path: Path) -> str | None:
         found = _DOMAIN_LINE.findall(path.read_text("utf-8", errors="replace"))
     except OSError:
         return None
-    return _domain_name(found[0]) if len(found) == 1 else None
+    return _domain_name(found[0].strip().strip("'\"")) if len(found) == 1 else None
 
 
 def _filled_spec(

@@ -87,7 +87,7 @@ def strict(value: Any) -> None:
 
 SEARCH = (
     *("query", "domain_name", "domain", "authority", "filter", "as_of", "top_k", "context_budget", "context_form"),
-    *("if_source_missing", "register_required", "notice_passage", "on_behalf_of"),
+    *("if_source_missing", "register_required", "notice_passage", "on_behalf_of", "persona"),
 )
 
 
@@ -254,7 +254,7 @@ def test_the_endpoints_body(engines: Engines, field: str, value: Any) -> None:
         assert "failed inside" not in record["content"], record["content"]
 
 
-@pytest.mark.parametrize("field", [*FORM, "notice_records"])
+@pytest.mark.parametrize("field", [*FORM, "notice_records", "persona"])
 @EXAMPLES
 @given(value=VALUES)
 def test_the_endpoints_settings(engines: Engines, field: str, value: Any) -> None:

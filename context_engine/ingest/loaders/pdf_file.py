@@ -104,7 +104,8 @@ def _read(document: Any) -> _PdfContent | str:
 
 def _document(found: _PdfContent, name: str) -> LoadedDocument | Skipped:
     pages, fields, bookmarks = found
-    edges = without_running_heads(without_margin_tables([page.lines for page in pages]))
+    read = without_margin_tables([page.lines for page in pages])
+    edges = without_running_heads(read)
     contents = without_contents(edges.pages)
     lines = joined_tables(contents.pages)
     text, starts = laid_out(lines, [page.notes for page in pages], bookmarks)
@@ -114,7 +115,7 @@ def _document(found: _PdfContent, name: str) -> LoadedDocument | Skipped:
     header = {**labels, **header_fields(text)}
     if "version" in header:
         fields.pop("version", None)
-    notices = (*_unread(pages), *edges.notices, *contents.notices(text), *_tables_read(pages, lines))
+    notices = (*_unread(pages), *edges.notices, *contents.notices(text), *_tables_read(pages, read, lines))
     return LoadedDocument(path=name, text=text, fields=fields, header=header, pages=starts, notices=notices)
 
 
@@ -146,14 +147,22 @@ def _unread(pages: Sequence[PdfPage]) -> Iterator[Notice]:
         yield file_notice(NoticeCode.HIDDEN_LEFT_OUT, left, count=len(hidden))
 
 
-def _tables_read(pages: Sequence[PdfPage], lines: Sequence[Sequence[PdfLine]]) -> Iterator[Notice]:
-    """Yield how many tables were read as rows and what it took, and where tables were not looked for."""
-    if count := sum(line.table is not None for page in lines for line in page):
-        found = [number for number, page in enumerate(pages, start=1) if any(line.table for line in page.lines)]
+def _tables_read(
+    pages: Sequence[PdfPage], read: Sequence[Sequence[PdfLine]], joined: Sequence[Sequence[PdfLine]]
+) -> Iterator[Notice]:
+    """Yield how many tables were read as rows and what it took, and where tables were not looked for.
+
+    Args:
+        pages: of the document.
+        read: the lines of each.
+        joined: the same, a table that goes on on the next page as one.
+    """
+    if count := sum(line.table is not None for lines in joined for line in lines):
+        found = [number for number, lines in enumerate(read, start=1) if any(line.table for line in lines)]
         sought = [page.table_s for page in pages if page.table_s]
         tables = "1 table" if count == 1 else f"{count:,} tables"
-        read = f"{tables} read as rows, on {_listed(found)}; {sum(sought) / len(sought):.2f} s a page"
-        yield file_notice(NoticeCode.TABLES_READ, read, count=count, pages=found)
+        message = f"{tables} read as rows, on {_listed(found)}; {sum(sought) / len(sought):.2f} s a page"
+        yield file_notice(NoticeCode.TABLES_READ, message, count=count, pages=found)
     for why in dict.fromkeys(page.unsought for page in pages if page.unsought):
         left = [number for number, page in enumerate(pages, start=1) if page.unsought == why]
         problem = f"{_listed(left)}: tables, if any, are read as text: {why}"

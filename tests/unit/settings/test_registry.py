@@ -223,6 +223,7 @@ sources:
         ("sources: [\n", None),
         ("domain: NPA\ndomain: DCE\nsources: [\n", None),
         ("domain: '${DOMAIN}'\nsources: []\n", None),
+        ("domain: N P A\nsources: [\n", None),
         ("", None),
     ],
 )
