@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from context_engine.core.models import IngestSettings, Settings, group_of
+from context_engine.core.ranking.scope import CALIBRATED, MEASURED_DEFAULT
 from context_engine.settings import Config, ConfigPaths, read_config
 from context_engine.settings.registry import LoadedRegistry, read_registry
 from context_engine.wiring.build import Setup
 from context_engine.wiring.scope import scope_in_force
 
 __all__ = ["Shown", "StageDifference", "changed", "diff_stages", "show"]
+
+_FROM_THE_BASE: Final = frozenset((CALIBRATED, MEASURED_DEFAULT))
 
 
 class Shown(NamedTuple):
@@ -77,8 +80,8 @@ def _of_ingest(config: Config) -> Iterator[Shown]:
 
 
 def changed(shown: Iterable[Shown]) -> tuple[Shown, ...]:
-    """Return the settings whose value is not the default."""
-    return tuple(one for one in shown if one.value != one.default)
+    """Return the settings whose value is not the default; what a base was calibrated to is nobody's setting."""
+    return tuple(one for one in shown if one.value != one.default and one.origin not in _FROM_THE_BASE)
 
 
 def diff_stages(

@@ -52,10 +52,11 @@ def calibrate_domains(
     from context_engine.adapters.sources.local.calibrate import calibrate
 
     for _, domain in sorted(setup.registry.domains.items()):
-        if any(in_embedded_base(spec) for spec in domain.sources):
+        sources = tuple(filter(in_embedded_base, domain.sources))
+        if sources:
             try:
-                asked = judged.get(domain.domain, ())
-                found = calibrate(base, domain, resolve=setup.resolver.resolve, judged=asked, anew=anew)
+                asked, of_base = judged.get(domain.domain, ()), domain.model_copy(update={"sources": sources})
+                found = calibrate(base, of_base, resolve=setup.resolver.resolve, judged=asked, anew=anew)
             except (ContextEngineError, sqlite3.Error) as error:
                 yield DomainCalibration(domain.domain, (), str(error))
             else:

@@ -16,7 +16,7 @@ from context_engine.core.query import (
     sub_questions,
 )
 from context_engine.core.query.references import codes
-from context_engine.core.query.spelling import near
+from context_engine.core.query.spelling import edits
 from context_engine.core.text import term_weights, tokens
 
 CODES = st.sampled_from(["NPA-001", "4.2.1(b)", "637(4)(b)", "DCE-WEB-001", "A4.3.13", "5.5", "1,000", "CET1", "T+2"])
@@ -87,9 +87,9 @@ def test_the_initials_of_a_name_are_its_acronym(words: list[str]) -> None:
 
 
 @given(st.text("abc", max_size=6), st.text("abc", max_size=6))
-def test_near_is_symmetric_and_never_of_a_word_itself(first: str, second: str) -> None:
-    assert near(first, second) == near(second, first)
-    assert not near(first, first)
+def test_slips_are_counted_alike_from_both_sides_and_none_parts_a_word_from_itself(first: str, second: str) -> None:
+    assert edits(first, second, 2) == edits(second, first, 2)
+    assert (edits(first, second, 2) == 0) == (first == second)
 
 
 @given(

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["ingest"]
 
 INTERVAL_S: Final = 2.0
+DEFAULT_TARGET: Final = "local"
 EPILOG: Final = """\b
 Examples:
   context-engine ingest documents --domain HANDBOOK --dry-run
@@ -64,7 +65,7 @@ class _Order:
         at = self.location
         named = (
             ("--domain", self.domain),
-            ("--to", self.to if self.to != "local" else None),
+            ("--to", self.to if self.to != DEFAULT_TARGET else None),
             ("--source", self.source_id),
             ("--config-dir", at.config_dir),
             ("--data-dir", at.data_dir),
@@ -79,7 +80,7 @@ class _Order:
 @click.option(
     "--to",
     metavar="ADAPTER",
-    default="local",
+    default=DEFAULT_TARGET,
     show_default=True,
     help="Write to the sources of this adapter: local, dify (where each record of a table is a document of its own), "
     "or another that is installed and can be written to.",
@@ -149,6 +150,7 @@ def ingest(
 def _once(context: CliContext, order: _Order, *, as_json: bool) -> bool:
     """Run once and show what came of it; return whether all of it is where it should be."""
     from context_engine.adapters.sources.adapter import SinkOptions
+    from context_engine.adapters.sources.factory import in_embedded_base
     from context_engine.core.protocols import ReportingSink, SinkReport
     from context_engine.wiring import load_source_adapter, open_sink, sink_names
 
@@ -163,7 +165,7 @@ def _once(context: CliContext, order: _Order, *, as_json: bool) -> bool:
     ) as sink:
         report = _run(context, order, specs, sink)
     calibrated: list[DomainCalibration] = []
-    if order.to == "local" and not order.dry_run:
+    if all(map(in_embedded_base, specs)) and not order.dry_run:
         _remember(context.base, order, specs)
         calibrated = _calibrated(context, models, order.domain)
     written = report.added + report.replaced

@@ -30,7 +30,7 @@ _IN_PROCESS: Final = frozenset(("sentence_transformers", "onnx", "cross_encoder"
 _BY_VECTORS: Final = ("cells.py", "loading.py", "matrix.py")
 """Modules of the embedded base that need an extra."""
 _STARTED_BY_COMMAND: Final = "context_engine.ingest.serving"
-_OF_THE_COMMAND_LINE: Final = frozenset(("click", "rich"))
+_OF_THE_COMMAND_LINE: Final = frozenset(("click", "rich", "markdown-it-py"))
 """Requirements of the command line alone, which the plugin does not carry."""
 _UNUSED_DATA: Final = ("demo/README.md", "demo/questions.jsonl", "settings/templates/")
 

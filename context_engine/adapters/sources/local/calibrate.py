@@ -86,7 +86,7 @@ def calibrate(
 
     Args:
         base: the base, written and committed.
-        domain: its sources of adapter `local` are asked.
+        domain: those of its sources that the base holds are asked.
         resolve: the settings of its searches.
         judged: questions that the base is known to answer.
         outside: questions that it cannot answer, at least one; None: those that come with the package.
@@ -100,7 +100,7 @@ def calibrate(
         EmbedderError: the model failed.
     """
     held = base.stats()
-    specs = tuple(spec for spec in domain.sources if spec.adapter == "local" and spec.id in held.sources)
+    specs = tuple(spec for spec in domain.sources if spec.id in held.sources)
     domain, names = domain.model_copy(update={"sources": specs}), [spec.id for spec in specs]
     with LocalBase(base.path, options=_QUICK) as by_words:
         legs = [by_words, base] if base.model_id and base.model_id == held.model_id else [by_words]
