@@ -46,3 +46,14 @@ update_by_text
 update_segment
 delete_segment
 assign_metadata
+
+# Called by markdown-it, by the name of a token.
+code_inline
+image
+link_open
+link_close
+heading_open
+heading_close
+
+# Read by Python where an error is shown.
+__cause__

@@ -40,6 +40,9 @@ _KNOWN_FORM: Final = re.compile(
 _RANDOM: Final = 0.5
 """Share of neighbours of another kind (small, capital, digit) from which a text is no name; at random it is .62."""
 
+_NO_WORD: Final = 20
+"""Letters in one run behind a key's prefix from which small and capital ones together are no name."""
+
 _KEY_LIKE: Final = re.compile(
     r"\b(?:dataset|app)-[A-Za-z0-9_-]{8,}"
     r"|(?<=[Bb]earer )\S+|(?<=[Bb]asic )[A-Za-z0-9+/=_-]{8,}"
@@ -126,7 +129,9 @@ def _key_part(text: str, *, whole: bool) -> bool:
 
 def _is_random(piece: str, *, prefixed: bool) -> bool:
     """Whether letters and digits stand in a piece as in no word."""
-    if piece.isalpha() or piece.isdigit():
+    if piece.isalpha():  # a key of Dify has no digit once in seventy times
+        return prefixed and len(piece) >= _NO_WORD and not (piece.islower() or piece.isupper() or piece.istitle())
+    if piece.isdigit():
         return False
     kinds = ["d" if char.isdigit() else "u" if char.isupper() else "l" for char in piece]
     changes = sum(one != other for one, other in pairwise(kinds))

@@ -163,6 +163,7 @@ def test_init_writes_the_personas_that_are_built_in(elsewhere):
             }
 
 
+@pytest.mark.wording
 def test_a_persona_of_cosines_works_where_there_are_none_and_the_answer_says_what_is_missing(bank):
     chunks = retrieve(QUESTION, domain="NPA", options={"persona": "educator"})
     assert "committee for approval" in chunks[0]["content"]
@@ -328,6 +329,7 @@ def test_an_adapter_of_which_nothing_can_be_read_has_failed_and_the_error_says_w
         retrieve("approval", options={"adapter": lambda query, domain, top_k: given})
 
 
+@pytest.mark.wording
 def test_what_cannot_be_read_beside_good_chunks_is_a_warning_at_the_result():
     bad = {"content": "A rule on approval.", "source_type": "bank_shop"}
     with pytest.warns(UserWarning, match="left out: source_type 'bank_shop' does not exist. Did you mean 'bank_sop'"):
@@ -336,6 +338,7 @@ def test_what_cannot_be_read_beside_good_chunks_is_a_warning_at_the_result():
     assert [notice.code for notice in chunks.result.notices] == ["chunk_unreadable"]
 
 
+@pytest.mark.wording
 def test_a_misspelt_key_is_a_warning_that_names_the_key_meant():
     given = [{"content": f"Rule {n} on approval.", "relevance_scor": 0.9, "colour": "red"} for n in range(3)]
     with pytest.warns(UserWarning, match=r"3 chunk dict\(s\) have the unknown key 'relevance_scor': did you mean"):
@@ -382,6 +385,7 @@ def unkinded(query, domain, top_k):
     ]
 
 
+@pytest.mark.wording
 def test_a_score_without_its_kind_is_said_and_the_engine_s_own_score_ranks():
     with pytest.warns(UserWarning, match="'score' without 'score_kind', so the engine's own lexical score ranks them"):
         chunks = retrieve("who approves the product", options={"adapter": unkinded, "min_relevance": 0.0})

@@ -182,6 +182,7 @@ MARKS = st.sampled_from(["utf-8", "utf-8-sig", "utf-16"])
 
 @settings(FEW, max_examples=8)
 @given(made=workbooks())
+@pytest.mark.wording
 def test_words_of_visible_cells_are_kept_or_said(tmp_path, made):
     check_workbook(tmp_path, made)
 

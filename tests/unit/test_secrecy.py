@@ -147,6 +147,12 @@ def test_names_paths_and_ids_do_not_look_like_keys(name: str) -> None:
     assert not looks_like_key(name)
 
 
+def test_a_key_of_letters_alone_looks_like_one_and_a_long_name_does_not() -> None:
+    assert looks_like_key("dataset-vfRhHTgFVluUkKHxWmQeRtZb")
+    assert not looks_like_key("dataset-counterpartyriskpolicies")
+    assert not looks_like_key("vfRhHTgFVluUkKHxWmQeRtZb")
+
+
 def test_a_key_that_ends_as_a_hosts_name_does_hides_no_other_host():
     keep_secret("q7Lk2mZt9Rw4xB6n.example")
     assert hide("models.example failed") == "models.example failed"

@@ -103,7 +103,6 @@ class PageText:
         self._page = text_page.raw
         self.text = _text_of(text_page.raw)
         self._box = page.get_bbox()
-        self._upright = page.get_rotation() // 90
         last = units(self.text) - 1  # where the last character has the last number, all have those of their offsets
         even = last == raw.FPDFText_CountChars(self._page) - 1
         self._even = even and raw.FPDFText_GetCharIndexFromTextIndex(self._page, last) == last

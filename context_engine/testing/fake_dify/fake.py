@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from string import ascii_letters, digits
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -69,7 +70,7 @@ class FakeDify:
         rerankers: Collection[Model] = (),
         port: int = 0,
     ) -> None:
-        self.api_key = api_key or f"dataset-{secrets.token_urlsafe(18)}"
+        self.api_key = api_key or "dataset-" + "".join(secrets.choice(ascii_letters + digits) for _ in range(24))
         release = tuple(int(part) for part in version.split(".")[:2])
         modern = release >= _MODERN_SINCE
         how = Behaviour(

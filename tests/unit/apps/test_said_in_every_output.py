@@ -89,12 +89,14 @@ def test_every_output_says_it(code: NoticeCode, asked: dict[str, Any], find: Cal
     assert missing == []
 
 
+@pytest.mark.wording
 def test_the_table_says_the_other_spelling_before_the_passages(find: Callable[..., SearchResult]) -> None:
     text = printed(find("minimun lenght"), print_result)
     assert text.startswith('nothing relevant was found for "minimun lenght": searched for "minimum length" instead')
     assert text.count("instead") == 1
 
 
+@pytest.mark.wording
 def test_a_model_is_told_of_another_spelling_and_of_a_filter_that_left_nothing(
     find: Callable[..., SearchResult],
 ) -> None:
@@ -111,6 +113,7 @@ def test_the_marked_words_are_those_of_the_spelling_that_was_searched_for(find: 
     assert "<mark>minimum</mark>" in answer_page(find("minimun lenght"), demo=False)
 
 
+@pytest.mark.wording
 def test_dify_shows_that_a_filter_left_nothing(find: Callable[..., SearchResult]) -> None:
     """Dify shows an empty list as "nothing found": with notices one record says why."""
     result = find("password", filters=Condition("titel", FilterOp.EQ, "Foo"))
@@ -158,6 +161,7 @@ def test_where_all_sources_fail_alike_the_error_says_it_once(ask: Callable[..., 
     assert "sources 't1', 't2', 't3': the server does not answer" in str(failed.value)
 
 
+@pytest.mark.wording
 def test_chunks_alone_on_stdout_and_the_rest_on_stderr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`--jsonl` and `--context` keep stdout to themselves."""
     (tmp_path / "manifests").mkdir()

@@ -72,6 +72,7 @@ def test_a_type_without_a_row_leaves_it_to_what_the_document_shows():
     assert prepared(doc_type="memo", strategies=read_strategies({"memo": {"chunk_size": 99}})).cut_by == "declared"
 
 
+@pytest.mark.wording
 def test_contents_are_set_aside_and_told_with_their_lines_and_pages():
     document = prepared(STANDARD, pages=((0, 1), (STANDARD.index("Contents"), 2), (STANDARD.index("\n1 Scope\n"), 3)))
     (notice,) = document.notices

@@ -40,6 +40,7 @@ def test_what_the_folder_no_longer_holds_is_removed(pages, source, sink):
     assert held(sink) == {"a", "c"}
 
 
+@pytest.mark.wording
 def test_without_prune_the_report_says_what_is_gone_and_nothing_is_removed(pages, source, sink):
     root = pages("sops/a.md", "sops/b.md", "sops/c.md")
     ingest(root, source(SOPS), sink)
@@ -185,6 +186,7 @@ def test_rows_that_are_gone_go(folder, source, sink):
     assert held(sink) == {"E1"}
 
 
+@pytest.mark.wording
 def test_a_folder_that_gives_nothing_at_all_removes_nothing_until_that_is_confirmed(pages, source, sink, tmp_path):
     ingest(pages("sops/a.md"), source(SOPS), sink)
     (tmp_path / "unmounted").mkdir()

@@ -164,6 +164,7 @@ def test_json_says_what_was_found_and_nothing_where_a_type_is_declared(run):
     assert declared["structure"] is None
 
 
+@pytest.mark.wording
 def test_contents_that_are_set_aside_are_said(run, tmp_path):
     contents = "Contents\n1 Keys ........ 2\n2 Codes ........ 3\n3 Forms ........ 4\n"
     (tmp_path / "vault.md").write_text(f"# Vault\n\n{contents}\n## 1 Keys\n\nTwo.\n\n## 2 Codes\n\nOne.\n")

@@ -261,6 +261,7 @@ class TestRetrieval:
         assert status == (200 if notices else 400), "the domain that is asked for is not there"
         assert dify.api_key not in json.dumps(body) and TOKEN not in json.dumps(body)
 
+    @pytest.mark.wording
     def test_manifests_that_cannot_be_used_are_named_beside_the_records_of_another_domain(
         self, call: Any, dify: FakeDify
     ) -> None:

@@ -144,6 +144,7 @@ def test_a_title_page_is_in_the_first_chunk_with_what_follows_and_names_the_docu
     assert not any("October 2026" in chunk.content for chunk in others)
 
 
+@pytest.mark.wording
 def test_running_heads_and_page_numbers_are_counted_with_their_pages(one):
     loaded = one(standard(), "limits.pdf")
     assert loaded.text.count("Meridian Harbour Bank") == 1
@@ -152,6 +153,7 @@ def test_running_heads_and_page_numbers_are_counted_with_their_pages(one):
     assert notice.message.endswith("left out 5 times on pages 3–7")
 
 
+@pytest.mark.wording
 def test_roman_page_numbers_are_left_out(one):
     loaded = one(standard(roman=True), "limits.pdf")
     assert "Page" not in loaded.text

@@ -253,6 +253,7 @@ def test_tables_on_a_turned_page_are_read(loaded):
     assert "| Rates | 10 | Ann |\n| Credit | 20 | Ben |" in loaded(fill).text
 
 
+@pytest.mark.wording
 def test_without_the_library_tables_are_text_and_that_is_said(loaded, monkeypatch):
     def fill(pdf):
         pdf.rows(HEAD, ("Rates", "10", "Ann"), ("Credit", "20", "Ben"))
@@ -265,6 +266,7 @@ def test_without_the_library_tables_are_text_and_that_is_said(loaded, monkeypatc
     assert "pip install 'dify-context-engine[documents]'" in notice.message
 
 
+@pytest.mark.wording
 def test_a_page_full_of_lines_is_read_as_text_and_that_is_said(loaded, monkeypatch):
     def fill(pdf):
         pdf.rows(HEAD, *[(f"Desk {number}", "10", "Ann") for number in range(20)])
