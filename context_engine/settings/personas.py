@@ -13,7 +13,15 @@ from context_engine.settings.layers import Layer, config_layer
 from context_engine.settings.messages import unknown_key
 from context_engine.settings.placement import misplaced
 
-__all__ = ["BUILT_IN", "PERSONA_KEYS", "Persona", "built_in_personas", "persona_layers", "read_personas"]
+__all__ = [
+    "BUILT_IN",
+    "PERSONA_KEYS",
+    "Persona",
+    "built_in_personas",
+    "persona_layers",
+    "personas_file",
+    "read_personas",
+]
 
 BUILT_IN: Final = "built-in"
 """What stands for the file in the origin of a built-in persona's settings."""
@@ -29,8 +37,13 @@ PERSONA_KEYS: Final[Mapping[str, str]] = {
 
 def built_in_personas() -> dict[str, Any]:
     """Return the rows of the personas that `init` writes: they hold wherever there is no `personas.json`."""
-    text = (files("context_engine.settings") / "templates/config/personas.json").read_bytes()
-    return {name: row for name, row in json.loads(text).items() if not name.startswith("//")}
+    rows = json.loads(personas_file())
+    return {name: row for name, row in rows.items() if not name.startswith("//")}
+
+
+def personas_file() -> bytes:
+    """Return `personas.json` as `init` writes it."""
+    return (files("context_engine.settings") / "personas.json").read_bytes()
 
 
 class Persona(NamedTuple):

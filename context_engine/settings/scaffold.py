@@ -8,13 +8,15 @@ from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
 
 from context_engine.errors import ConfigError
+from context_engine.settings.personas import personas_file
 
 __all__ = ["scaffold_files", "write_scaffold"]
 
 
 def scaffold_files() -> dict[str, bytes]:
     """Return the files of the first configuration: path below the folder -> content, sorted."""
-    return dict(sorted(_walk(files("context_engine.settings") / "templates", PurePosixPath())))
+    templates = _walk(files("context_engine.settings") / "templates", PurePosixPath())
+    return dict(sorted((("config/personas.json", personas_file()), *templates)))
 
 
 def write_scaffold(folder: Path) -> list[Path]:

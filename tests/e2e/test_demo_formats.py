@@ -376,8 +376,11 @@ def headings(pieces: Sequence[Piece]) -> set[str]:
 
 
 def places(pieces: Sequence[Piece]) -> set[tuple[Any, Any]]:
-    """Return number and title of the sections that the chunks say they are of; Dify has no place for that."""
-    return {(piece.says.get("section"), piece.says.get("section_title")) for piece in pieces}
+    """Return number and title of the sections that the chunks say they are of; Dify has no place for that.
+
+    Not of the title page: a section follows it in its chunk or not, as long as it is in that format.
+    """
+    return {(section, piece.says.get("section_title")) for piece in pieces if (section := piece.says.get("section"))}
 
 
 def words(*texts: str) -> set[str]:
@@ -389,7 +392,7 @@ def test_every_file_is_taken_in_without_failure(originals: Bank, formats: Bank, 
         before, after = originals.reports[domain], formats.reports[domain]
         assert (before["refused"], before["warnings"], after["refused"]) == ([], [], [])
         # what stands beside the text is named: page numbers of PDFs, navigation of web pages
-        assert all("left out" in line or "set aside" in line for line in after["warnings"]), after["warnings"]
+        assert all(re.search("left out|set aside|read as rows", line) for line in after["warnings"]), after["warnings"]
         assert after["documents"] == before["documents"] > 20
         # the folder holds both domains, and each leaves the files of the other
         assert {one["path"].split("/")[0].upper() for one in after["skipped"]} == {*DOMAINS} - {domain}

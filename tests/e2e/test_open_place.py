@@ -155,7 +155,7 @@ def test_a_pdf_is_opened_at_its_page(
     started = program("browser")
     monkeypatch.setenv("BROWSER", str(place / "bin/browser"))
     assert as_a_process("outsourcing register", "--open", "1").returncode == 0
-    assert started.read_text().strip() == f"{file.as_uri()}#page=1"
+    assert started.read_text().strip() == f"{file.as_uri()}#page=2", "the register begins on the second page"
 
 
 def test_without_a_screen_the_place_is_printed(place: Path) -> None:
