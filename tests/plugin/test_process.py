@@ -194,7 +194,8 @@ class TestSearch:
     def test_nothing_found_is_said_in_words(self, plugin: Any, credentials: Any) -> None:
         fields = {"query": QUESTION, "domain": "NPA", "filter": "version=99.9"}
         reply = plugin.invoke("search", fields, credentials)
-        assert (reply.text, reply.variables["result"]) == ("No relevant information found", [])
+        note = "Note: no candidate passed the filter: check the names of its fields and its values."
+        assert (reply.text, reply.variables["result"]) == (f"No relevant information found\n{note}", [])
         assert reply.variables["decision"] == "no_match"
 
     def test_system_of_record_only(self, plugin: Any, dify: Any, credentials: Any) -> None:
