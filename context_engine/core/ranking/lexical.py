@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain, compress, count
-from math import log
+from math import fsum, log
 from typing import Final, NamedTuple
 
 from context_engine.core.models import TermStatistics
@@ -98,7 +98,7 @@ def lexical_scores(
     scores = _scores(texts, [one.counts for one in found], heads, singles, pairs)
     held = [one.counts.keys() | head.keys() for one, head in zip(found, heads, strict=True)]
     information = rarity(singles, held, statistics)
-    whole = sum(information.values())
+    whole = fsum(information.values())  # exact: the same on every version of Python, in every order
     coverage = [(_held(information, one, head) / whole) ** COVERAGE_EXPONENT for one, head in zip(found, heads)]
     return LexicalScores(scores, coverage)
 
@@ -130,13 +130,13 @@ def _held(information: Mapping[str, float], text: _Matches, head: Mapping[str, i
     """Return how much of the query's information a text holds."""
     counts, close = text
     alone = 1.0 if len(information) == 1 else SCATTERED
-    held = 0.0
+    held = []
     for term, value in information.items():
         if term in close or term in head:
-            held += value
+            held.append(value)
         elif term in counts:
-            held += alone * value
-    return held
+            held.append(alone * value)
+    return fsum(held)
 
 
 def _idf(weights: Mapping[str, float], found: Sequence[dict[str, int]]) -> dict[str, float]:

@@ -97,6 +97,7 @@ def test_off_topic_questions_are_turned_away_and_own_ones_answered(house: LocalB
 
 
 def test_it_is_kept_with_the_base_and_not_made_again(house: LocalBase, folder: Path):
+    pytest.importorskip("numpy", reason="the extra 'vectors'")
     (first,) = calibrate(house, spec())
     assert house.calibration("HOUSE") == first
     assert house.calibration("OTHER") is None
@@ -169,6 +170,7 @@ def test_each_domain_of_a_base_has_its_own(house: LocalBase, fill: Callable[...,
 
 
 def test_with_an_embedder_both_signals_are_calibrated_and_each_search_has_its_own(tmp_path: Path):
+    pytest.importorskip("numpy", reason="the extra 'vectors'")
     embedder = Bag()
     with LocalBase.open(tmp_path / "base", create=True, embedder=embedder) as base:
         with base.writer() as writer:
