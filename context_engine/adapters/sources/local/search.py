@@ -69,12 +69,13 @@ def answer(view: View, question: LocalQuery, top_k: int, scope: Scope) -> Source
     clauses += in_force(scope.as_of) if scope.as_of is not None else []
     test = _filtered(view, scope, clauses) if scope.filters is not None else None
     scoped = SearchScope(Query.boolean_query(clauses), key, scope.filters is not None)
+    chunks = _found(view, question, scoped, test, top_k)
     return SourceAnswer(
-        chunks=_found(view, question, scoped, test, top_k),
+        chunks=chunks,
         notes=tuple(notices),
         statistics=_statistics(view, question),
         calibration=_calibration(view, question, scope),
-        unknown_words=unknown_words(view.searcher, scoped.query, question.words),
+        unknown_words=unknown_words(view.searcher, scoped.query, question.words, chunks),
         filter_fields=None if scope.filters is None else tuple(_fields_of(view, clauses[0])),
     )
 

@@ -10,14 +10,16 @@ from tantivy import Occur, Query
 
 from context_engine.adapters.sources.local.index import INDEX_OPTION, SCHEMA, WORDS
 from context_engine.adapters.sources.local.queries import both
-from context_engine.core.models import UnknownWord
+from context_engine.core.models import Chunk, UnknownWord
 from context_engine.core.query.spelling import near_words
 from context_engine.core.text import terms
 
 __all__ = ["unknown_words"]
 
 
-def unknown_words(searcher: tantivy.Searcher, scope: Query, words: Sequence[str]) -> tuple[UnknownWord, ...]:
+def unknown_words(
+    searcher: tantivy.Searcher, scope: Query, words: Sequence[str], found: Sequence[Chunk]
+) -> tuple[UnknownWord, ...]:
     """Return those of some words that no text of a scope holds, each with the nearest word of its texts.
 
     The nearest is the one parted by the fewest slips; of several, the one that most texts hold. It begins with the
@@ -27,12 +29,25 @@ def unknown_words(searcher: tantivy.Searcher, scope: Query, words: Sequence[str]
         searcher: of the index.
         scope: finds the rows that may be found.
         words: `query.spelling.words_to_check` of the query.
+        found: chunks of the scope: most words stand in them, and need not be looked up.
     """
+    texts = "\n".join(chunk.content for chunk in found).casefold()
     return tuple(
         UnknownWord(word, _nearest(searcher, scope, word.casefold()))
         for word in words
-        if not _is_held(searcher, scope, word)
+        if not _is_in(texts, word.casefold()) and not _is_held(searcher, scope, word)
     )
+
+
+def _is_in(texts: str, word: str) -> bool:
+    """Whether a word stands somewhere in texts by itself."""
+    start = texts.find(word)
+    while start >= 0:
+        end = start + len(word)
+        if not texts[max(start - 1, 0) : start].isalnum() and not texts[end : end + 1].isalnum():
+            return True
+        start = texts.find(word, end)
+    return False
 
 
 def _is_held(searcher: tantivy.Searcher, scope: Query, word: str) -> bool:
