@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from context_engine.ingest.loaders.pdf_grids import Grid
 from context_engine.ingest.loaders.pdf_line import PdfLine, PdfTable
 from context_engine.ingest.loaders.pdf_table_rows import table_of
-from context_engine.ingest.loaders.pdf_text import Box, PageText, PlacedText, clean, units
+from context_engine.ingest.loaders.pdf_text import Box, LineText, PageText, clean, units
 
 __all__ = ["with_tables"]
 
@@ -31,7 +31,7 @@ class _Run(NamedTuple):
     place: _Place | None
 
 
-def with_tables(reader: PageText, texts: Sequence[PlacedText], grids: Sequence[Grid], turn: int) -> list[PdfLine]:
+def with_tables(reader: PageText, texts: Sequence[LineText], grids: Sequence[Grid], turn: int) -> list[PdfLine]:
     """Return the lines of a page with a line for each table; a grid that holds no table leaves its lines alone.
 
     Args:
@@ -99,7 +99,7 @@ def _area(grid: Grid) -> float:
     return (grid.edges[-1] - grid.edges[0]) * (grid.heights[0] - grid.heights[-1])
 
 
-def _runs(reader: PageText, text: PlacedText, finder: _Finder, turn: int) -> Iterator[_Run]:
+def _runs(reader: PageText, text: LineText, finder: _Finder, turn: int) -> Iterator[_Run]:
     """Yield the words of a line, those that follow one another in one place together."""
     pieces = (piece for word in _WORD.finditer(text.bare) for piece in _pieces(reader, text, word, finder, turn))
     for place, group in groupby(pieces, key=lambda piece: piece.place):
@@ -107,7 +107,7 @@ def _runs(reader: PageText, text: PlacedText, finder: _Finder, turn: int) -> Ite
         yield _Run(run[0].start, run[-1].end, place)
 
 
-def _pieces(reader: PageText, text: PlacedText, word: re.Match[str], finder: _Finder, turn: int) -> Iterator[_Run]:
+def _pieces(reader: PageText, text: LineText, word: re.Match[str], finder: _Finder, turn: int) -> Iterator[_Run]:
     """Yield a word; in parts where PDFium put together what stands apart in two cells."""
 
     def box(at: int) -> Box:
@@ -129,7 +129,7 @@ def _pieces(reader: PageText, text: PlacedText, word: re.Match[str], finder: _Fi
 
 
 def _parts(
-    reader: PageText, text: PlacedText, runs: Sequence[_Run], tables: Collection[int]
+    reader: PageText, text: LineText, runs: Sequence[_Run], tables: Collection[int]
 ) -> list[tuple[int | None, PdfLine]]:
     """Return a line as parts that each stand in one of the tables, or in none (None)."""
 

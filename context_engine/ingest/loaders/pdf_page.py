@@ -15,7 +15,7 @@ from context_engine.ingest.loaders.pdf_line import PdfLine
 from context_engine.ingest.loaders.pdf_notes import Form, Notes, notes_of
 from context_engine.ingest.loaders.pdf_open_tables import PlacedLine, may_head_tables, open_grids
 from context_engine.ingest.loaders.pdf_rulings import rulings_of, turned_ruling
-from context_engine.ingest.loaders.pdf_text import PageText, PlacedText, from_the_top
+from context_engine.ingest.loaders.pdf_text import LineText, PageText, from_the_top
 
 __all__ = ["PdfPage", "read_page"]
 
@@ -89,7 +89,7 @@ class _Found(NamedTuple):
     unsought: str = ""
 
 
-def _tables(page: Any, reader: PageText, texts: Sequence[PlacedText]) -> _Found:
+def _tables(page: Any, reader: PageText, texts: Sequence[LineText]) -> _Found:
     """Return the lines with those of tables put together, where enough rulings are drawn for a table."""
     lines = [one.line for one in texts]
     if not texts:
@@ -111,7 +111,7 @@ def _tables(page: Any, reader: PageText, texts: Sequence[PlacedText]) -> _Found:
     return _Found(with_tables(reader, texts, grids, turn), time.perf_counter() - started)
 
 
-def _drawn(document: Any, index: int, page: Any, texts: Sequence[PlacedText], notes: Notes) -> list[str]:
+def _drawn(document: Any, index: int, page: Any, texts: Sequence[LineText], notes: Notes) -> list[str]:
     """Return what annotations draw and do not say: the lines that a page has more when they are drawn into it."""
     from pypdfium2 import raw
 

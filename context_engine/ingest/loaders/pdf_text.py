@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.ingest.loaders.pdf_line import PART_GAP, LinePart, PdfLine
 
-__all__ = ["Box", "PageText", "PlacedText", "clean", "from_the_top", "turned", "units"]
+__all__ = ["Box", "LineText", "PageText", "clean", "from_the_top", "turned", "units"]
 
 _BOLD: Final = re.compile(r"(?i)bold|black|heavy|semibold|demi")
 _WORD: Final = re.compile(r"\S+")
@@ -28,7 +28,7 @@ Box = tuple[float, float, float, float]
 """Left, bottom, right and top in points."""
 
 
-class PlacedText(NamedTuple):
+class LineText(NamedTuple):
     """A line with its text as PDFium gives it, and the UTF-16 offset at which that stands in the text of the page."""
 
     bare: str
@@ -114,9 +114,9 @@ class PageText:
         self._name = ctypes.create_string_buffer(_MOST_NAME)
         self._bold: dict[bytes, bool] = {}
 
-    def lines(self) -> tuple[list[PlacedText], int]:
+    def lines(self) -> tuple[list[LineText], int]:
         """Return the lines as PDFium orders them, and how many of their characters have no letter."""
-        out: list[PlacedText] = []
+        out: list[LineText] = []
         unmapped = 0
         at = 0  # PDFium counts UTF-16
         for raw_line in _LINE.findall(self.text):
@@ -127,7 +127,7 @@ class PageText:
                 if self._raw.FPDFText_HasUnicodeMapError(self._page, index) == 1:
                     unmapped += self._unmapped(bare, unit)
                 if line.text:
-                    out.append(PlacedText(bare, unit, line))
+                    out.append(LineText(bare, unit, line))
             at += units(raw_line)
         return out, unmapped
 
@@ -140,7 +140,7 @@ class PageText:
         self._raw.FPDFText_GetLooseCharBox(self._page, self._index(unit), self._at_char)
         return turned(self._box_of_char(), turn)
 
-    def words_of(self, text: PlacedText, turn: int) -> list[tuple[float, float]]:
+    def words_of(self, text: LineText, turn: int) -> list[tuple[float, float]]:
         """Return (left, right) of each word of a line as it stands when the page is turned."""
         return self._word_spans(text.bare, text.unit, turn)
 
