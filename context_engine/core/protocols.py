@@ -7,17 +7,23 @@ from datetime import datetime
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from context_engine.core.models import (
+    AccessDecision,
+    AccessRecord,
     Chunk,
+    DomainSpec,
     Examination,
     ExaminationRequest,
+    Principal,
     Refinement,
     ScoreKind,
+    SearchRequest,
     SearchResult,
     SourceAnswer,
     SourceQuery,
 )
 
 __all__ = [
+    "AccessPolicy",
     "Clock",
     "Embedder",
     "Examinable",
@@ -276,11 +282,34 @@ class TokenCounter(Protocol):
         ...
 
 
-class Recorder(Protocol):
-    """Takes every result for the record."""
+class AccessPolicy(Protocol):
+    """Decides who may search what. Safe for many threads; asked before any source is.
 
-    def record(self, result: SearchResult) -> None:
-        """Keep a result. Errors are the recorder's own to report; a search never fails for them."""
+    Attributes:
+        policy_hash: names the rules: equal hashes decide alike.
+    """
+
+    @property
+    def policy_hash(self) -> str: ...
+
+    def decide(self, principal: Principal, domain: DomainSpec) -> AccessDecision:
+        """Return what a principal may search of a domain; whoever has fewer roles may never search more."""
+        ...
+
+    def rules_of(self, source_id: str) -> str:
+        """Return what names the rules of a source: equal for sources that admit the same; "" for one open to all."""
+        ...
+
+
+class Recorder(Protocol):
+    """Takes every search for the record. Errors are its own to report; a search never fails for them."""
+
+    def record(self, result: SearchResult, access: AccessRecord) -> None:
+        """Keep a result, with what access control did to it."""
+        ...
+
+    def refuse(self, request: SearchRequest, access: AccessRecord) -> None:
+        """Keep a request for a domain that the caller may not know, or that there is not."""
         ...
 
 

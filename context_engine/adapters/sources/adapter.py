@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from context_engine.core.models import Examination, Settings, SourceSpec
+from context_engine.core.policy.access import OPEN_ACCESS
 from context_engine.core.protocols import Clock, Embedder, Sink, Source
 from context_engine.settings.connections import Connection
 
@@ -37,6 +38,7 @@ class SourceContext:
         clock: the time.
         shared: (key, make) -> what `make` returned for that key the first time: one client or base for many sources
             of an engine. It is closed with each of them, so closing it must be allowed twice.
+        rules_of: returns the access rules of a source (`AccessPolicy.rules_of`).
     """
 
     domain: str
@@ -47,6 +49,7 @@ class SourceContext:
     timezone: str = "UTC"
     settings: Settings = field(default_factory=lambda: Settings())
     embedder: Callable[[], Embedder | None] = lambda: None
+    rules_of: Callable[[str], str] = OPEN_ACCESS.rules_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,8 @@ from context_engine.core.engine.source_calls import SourceCalls
 from context_engine.core.engine.source_pool import OpenedSource, OpenSource, SourcePool
 from context_engine.core.engine.text_cache import TextCache
 from context_engine.core.models import (
+    NOBODY,
+    AccessRecord,
     Decision,
     DomainSpec,
     EffectiveSettings,
@@ -177,7 +179,7 @@ class Engine:
                 logger.warning("search %s: %s", result.search_id, status.error["message"])
         if self._recorder is not None:
             try:
-                self._recorder.record(result)
+                self._recorder.record(result, AccessRecord(principal=NOBODY))
             except Exception:
                 logger.exception("search %s could not be recorded", result.search_id)
 

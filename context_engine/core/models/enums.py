@@ -73,6 +73,11 @@ class Classification(StrEnum):
     CONFIDENTIAL = "confidential"
     RESTRICTED = "restricted"
 
+    @classmethod
+    def _missing_(cls, value: object) -> Classification | None:
+        """Return the member of a name in capitals."""
+        return next((one for one in cls if isinstance(value, str) and one.value == value.strip().casefold()), None)
+
     @property
     def rank(self) -> int:
         """0 for public up to 3 for restricted."""

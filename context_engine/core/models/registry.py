@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
+from context_engine.core.models.access import AccessRule
 from context_engine.core.models.enums import TIER_OF, Classification, SourceType, TrustClass, default_trust
 from context_engine.core.models.links import LINK_FIELDS, checked_link_template
 from context_engine.core.models.notice import Notice
@@ -80,6 +81,7 @@ class SourceSpec(_FrozenModel):
     trust_class: TrustClass | None = Field(None, description="TRUSTED for tiers 1-4, UNTRUSTED for tier 5.")
     ttl_seconds: Annotated[int, Field(ge=0)] = 3600
     classification: Classification = Classification.INTERNAL
+    access: AccessRule | None = Field(None, description="Who may search it; left out, whoever may search the domain.")
     adapter: str = "local"
     connection: str | None = Field(None, description="Name of a connection in connections.yaml.")
     dataset_ids: tuple[str, ...] = ()
@@ -90,7 +92,7 @@ class SourceSpec(_FrozenModel):
         f"{', '.join(LINK_FIELDS)}.",
     )
     trust_document_metadata: bool = Field(
-        False, description="Let a document raise its own authority or lower its classification."
+        False, description="Let a document raise its own authority; its classification it may never lower."
     )
     timeout_s: Annotated[float, Field(gt=0, le=600)] | None = None
     settings: Mapping[str, Any] = Field(default_factory=dict, description="The adapter's own settings.")
@@ -128,6 +130,11 @@ class DomainSpec(_FrozenModel):
     title: str = ""
     description: str = ""
     timezone: Annotated[str, AfterValidator(_zone)] = "UTC"
+    access: AccessRule | None = Field(None, description="Who may search the domain; left out, everybody.")
+    denials: Literal["hidden", "said"] = Field(
+        "hidden",
+        description="'said': an answer tells that some sources were not searched for the caller, not which.",
+    )
     sources: Annotated[tuple[SourceSpec, ...], Field(min_length=1)]
     glossary: Annotated[Mapping[Name, Names], Field(max_length=10_000)] = Field(
         default_factory=dict,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, Final
 
+from context_engine.core.models.access import NOBODY, AccessScope, Principal
 from context_engine.core.models.calibration import ScopeCalibration
 from context_engine.core.models.chunk import Chunk
 from context_engine.core.models.enums import TIERS
@@ -84,7 +85,8 @@ class SearchRequest:
     Attributes:
         query: 1 to 10 000 characters, not only white space.
         domain: a registered domain.
-        caller: who asks.
+        caller: who asks, as a description; it grants nothing.
+        principal: who asks, as it was authenticated; it decides what may be searched.
         request_id: the caller's own id for this call.
         as_of: the day the answer must be true for; None is today in the domain's time zone.
         filters: conditions every returned chunk keeps.
@@ -102,6 +104,7 @@ class SearchRequest:
     query: str
     domain: str
     caller: Caller = field(default_factory=Caller)
+    principal: Principal = NOBODY
     request_id: str | None = None
     as_of: date | None = None
     filters: Filter | None = None
@@ -161,6 +164,7 @@ class SourceQuery:
         top_k: most chunks wanted; a longer answer is cut.
         filters, as_of: to be pushed down where the source can; the engine checks them again.
         timeout_s: seconds the engine will wait.
+        access: which classes of chunks the caller may read; None: all.
     """
 
     text: str
@@ -173,6 +177,7 @@ class SourceQuery:
     timeout_s: float = 10.0
     search_id: str = ""
     caller: Caller = field(default_factory=Caller)
+    access: AccessScope | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,8 +38,8 @@ def effective_authority(
 ) -> EffectiveAuthority:
     """Return the authority, trust and classification a chunk has.
 
-    A document may lower its authority or raise its classification. The reverse is refused unless the source sets
-    `trust_document_metadata`; a refused claim is kept in `claimed`. A type and a tier that disagree count as the lower.
+    A document may lower its authority or raise its classification. It may raise its authority where the
+    source sets `trust_document_metadata`, and never lower its classification; a refused claim is kept in `claimed`. A type and a tier that disagree count as the lower.
 
     Args:
         chunk: its claims.
@@ -93,7 +93,7 @@ def _classification(chunk: Chunk, spec: SourceSpec, claimed: dict[str, int | str
     wanted = chunk.classification
     if wanted is None:
         return spec.classification
-    if wanted.rank >= spec.classification.rank or spec.trust_document_metadata:
+    if wanted.rank >= spec.classification.rank:
         return wanted
     claimed["classification"] = str(wanted)
     return spec.classification

@@ -1,0 +1,159 @@
+"""Who may see what: principals, the rules of manifests, the class of a chunk, and what was decided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Final, NamedTuple
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+
+from context_engine.core.models.enums import Classification
+
+__all__ = [
+    "NOBODY",
+    "AccessClass",
+    "AccessDecision",
+    "AccessReason",
+    "AccessRecord",
+    "AccessRule",
+    "AccessScope",
+    "Principal",
+    "SourceAccess",
+    "WithheldChunk",
+]
+
+RoleName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+RoleNames = Annotated[
+    tuple[RoleName, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value), Field()
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Principal:
+    """Who asks, as whatever authenticated them says: the only thing that opens a source with a rule.
+
+    Attributes:
+        id: names the person or program; "" where nobody is known.
+        roles, groups: compared with those of the rules, letter by letter.
+        clearance: the highest classification it may see where a rule exists.
+    """
+
+    id: str = ""
+    roles: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+    clearance: Classification = Classification.PUBLIC
+
+
+NOBODY: Final = Principal()
+"""Without roles and groups, cleared for what is public."""
+
+
+class AccessRule(BaseModel):
+    """Who may search a domain or a source: everybody with one of the roles or groups, and with the clearance.
+
+    A rule that names neither roles nor groups asks for the clearance alone; one that names nothing admits nobody.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    roles: RoleNames = Field((), description="Any of these roles, or one of the groups, is enough.")
+    groups: RoleNames = Field((), description="Any of these groups, or one of the roles, is enough.")
+    clearance: Classification | None = Field(None, description="The least clearance, beside that for what is found.")
+
+
+class AccessClass(NamedTuple):
+    """What a caller needs for a chunk: chunks of one class may be read by the same callers.
+
+    Attributes:
+        rules: all rules of its source, as canonical text (`AccessPolicy.rules_of`); "" where it has none.
+        classification: the clearance needed; None where none is: no rule, and no document that raises its own.
+    """
+
+    rules: str = ""
+    classification: Classification | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessScope:
+    """Which classes of chunks a caller may read.
+
+    Attributes:
+        rules: those that admit the caller, as in `AccessClass`; what has none is open to all.
+        clearance: of the caller.
+    """
+
+    rules: frozenset[str] = frozenset()
+    clearance: Classification = Classification.PUBLIC
+
+    def admits(self, held: AccessClass) -> bool:
+        """Return whether chunks of a class may be read."""
+        by_rule = not held.rules or held.rules in self.rules
+        return by_rule and (held.classification is None or self.clearance.rank >= held.classification.rank)
+
+
+class AccessReason(StrEnum):
+    """Why a source may be searched, or which condition forbids it."""
+
+    NO_RULE = "no_rule"
+    ADMITTED = "admitted"
+    DOMAIN_RULE = "domain_rule"
+    SOURCE_RULE = "source_rule"
+    CLEARANCE = "clearance"
+
+
+class SourceAccess(NamedTuple):
+    """What was decided of one source."""
+
+    source_id: str
+    allowed: bool
+    reason: AccessReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessDecision:
+    """What a principal may search of a domain; settled before any source is asked.
+
+    Attributes:
+        sources: of the domain, in the order of the manifest.
+        scope: what may be read of those; None: everything, for there is no policy.
+        policy_hash: names the rules that decided; "" without a policy.
+    """
+
+    principal: Principal
+    domain: str
+    sources: tuple[SourceAccess, ...]
+    scope: AccessScope | None = None
+    policy_hash: str = ""
+
+    @property
+    def allowed(self) -> frozenset[str]:
+        """The sources that may be searched."""
+        return frozenset(one.source_id for one in self.sources if one.allowed)
+
+    @property
+    def denied(self) -> tuple[SourceAccess, ...]:
+        """The sources that may not, each with the reason."""
+        return tuple(one for one in self.sources if not one.allowed)
+
+
+class WithheldChunk(NamedTuple):
+    """A chunk that a source gave and the caller may not see: its document raises its classification."""
+
+    source_id: str
+    chunk_id: str
+    classification: Classification
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessRecord:
+    """What access control did to a search, for the record alone: the caller never learns it.
+
+    Attributes:
+        decision: None where there is no such domain.
+        withheld: chunks that a source gave and that were taken out before anything counted them.
+    """
+
+    principal: Principal
+    decision: AccessDecision | None = None
+    withheld: tuple[WithheldChunk, ...] = ()

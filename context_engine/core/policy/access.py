@@ -1,0 +1,172 @@
+"""Who may search what: the rules of the manifests, decided before any source is asked.
+
+A domain's rule, a source's rule and, where one of the two exists, the clearance for the source's classification must all
+hold. Without a rule a source is open. A document may raise its classification and then needs that clearance, with or
+without a rule.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from context_engine.core.models import (
+    AccessClass,
+    AccessDecision,
+    AccessReason,
+    AccessRule,
+    AccessScope,
+    Classification,
+    DomainSpec,
+    Principal,
+    SourceAccess,
+    SourceSpec,
+)
+
+__all__ = ["OPEN_ACCESS", "ManifestPolicy", "OpenAccess", "access_class", "admits", "has_rules"]
+
+_MOST_PRINCIPALS: Final = 1024
+
+
+def admits(rule: AccessRule, principal: Principal) -> bool:
+    """Return whether a rule admits a principal; the classification of what is searched is another condition.
+
+    One of the roles or groups is enough, and the clearance must be reached; a rule that names nothing admits nobody.
+    """
+    named = bool(rule.roles or rule.groups)
+    if named and principal.roles.isdisjoint(rule.roles) and principal.groups.isdisjoint(rule.groups):
+        return False
+    if rule.clearance is None:
+        return named
+    return principal.clearance.rank >= rule.clearance.rank
+
+
+def access_class(rules: str, declared: Classification, claimed: Classification | None) -> AccessClass:
+    """Return the class of a document.
+
+    Args:
+        rules: of its source (`AccessPolicy.rules_of`).
+        declared: the classification of its source.
+        claimed: its own; it counts where it is higher.
+    """
+    effective = declared if claimed is None or claimed.rank <= declared.rank else claimed
+    raised = effective.rank > declared.rank
+    return AccessClass(rules, effective if rules or raised else None)
+
+
+def has_rules(domains: Iterable[DomainSpec]) -> bool:
+    """Return whether some domain or source has a rule."""
+    return any(domain.access or any(source.access for source in domain.sources) for domain in domains)
+
+
+class OpenAccess:
+    """The policy where there is none: everybody may search everything; an `AccessPolicy`."""
+
+    policy_hash = ""
+
+    def decide(self, principal: Principal, domain: DomainSpec) -> AccessDecision:
+        """Return that all of the domain may be searched."""
+        every = tuple(SourceAccess(source.id, True, AccessReason.NO_RULE) for source in domain.sources)
+        return AccessDecision(principal=principal, domain=domain.domain, sources=every)
+
+    def rules_of(self, source_id: str) -> str:
+        """Return "": no source has rules."""
+        return ""
+
+
+OPEN_ACCESS: Final = OpenAccess()
+
+
+class ManifestPolicy:
+    """The rules of the manifests; an `AccessPolicy`. Safe for many threads.
+
+    Args:
+        domains: all of the registry: a source that several of them register is open to whom one of them admits.
+    """
+
+    def __init__(self, domains: Mapping[str, DomainSpec]) -> None:
+        self._rules = {source: _Rules.of(source, domains.values()) for source in _sources(domains.values())}
+        canonical = {name: _published(domain) for name, domain in sorted(domains.items())}
+        self.policy_hash = hashlib.sha256(_canonical(canonical).encode()).hexdigest()
+        self._scope = lru_cache(maxsize=_MOST_PRINCIPALS)(self._scope_of)
+
+    def decide(self, principal: Principal, domain: DomainSpec) -> AccessDecision:
+        """Return what a principal may search of a domain."""
+        entered = domain.access is None or admits(domain.access, principal)
+        return AccessDecision(
+            principal=principal,
+            domain=domain.domain,
+            sources=tuple(_decided(principal, domain, source, entered=entered) for source in domain.sources),
+            scope=self._scope(principal),
+            policy_hash=self.policy_hash,
+        )
+
+    def rules_of(self, source_id: str) -> str:
+        """Return all rules of a source as canonical text, equal for sources that admit the same; "" without any."""
+        found = self._rules.get(source_id)
+        return "" if found is None else found.text
+
+    def _scope_of(self, principal: Principal) -> AccessScope:
+        admitting = frozenset(one.text for one in self._rules.values() if one.text and one.admit(principal))
+        return AccessScope(rules=admitting, clearance=principal.clearance)
+
+
+class _Rules:
+    """All rules of one source.
+
+    Attributes:
+        text: canonical; "" where the source is open.
+    """
+
+    def __init__(self, own: AccessRule | None, domains: tuple[AccessRule, ...]) -> None:
+        self._own, self._domains = own, domains
+        parts = {"source": _plain(own), "domains": sorted(map(_plain, domains), key=_canonical) or None}
+        self.text = _canonical(parts) if own or domains else ""
+
+    @classmethod
+    def of(cls, source_id: str, domains: Iterable[DomainSpec]) -> _Rules:
+        """Return those of a source; a domain without a rule opens the source to all whom its own rule admits."""
+        found = [(domain, source) for domain in domains if (source := domain.source(source_id)) is not None]
+        outer = tuple(dict.fromkeys(domain.access for domain, _ in found if domain.access is not None))
+        is_open = any(domain.access is None for domain, _ in found)
+        return cls(next((source.access for _, source in found if source.access), None), () if is_open else outer)
+
+    def admit(self, principal: Principal) -> bool:
+        """Return whether the source's rule and one of its domains' admit a principal."""
+        by_domain = not self._domains or any(admits(rule, principal) for rule in self._domains)
+        return by_domain and (self._own is None or admits(self._own, principal))
+
+
+def _decided(principal: Principal, domain: DomainSpec, source: SourceSpec, *, entered: bool) -> SourceAccess:
+    if not entered:
+        return SourceAccess(source.id, False, AccessReason.DOMAIN_RULE)
+    if source.access is not None and not admits(source.access, principal):
+        return SourceAccess(source.id, False, AccessReason.SOURCE_RULE)
+    if source.access is None and domain.access is None:
+        return SourceAccess(source.id, True, AccessReason.NO_RULE)
+    cleared = principal.clearance.rank >= source.classification.rank
+    return SourceAccess(source.id, cleared, AccessReason.ADMITTED if cleared else AccessReason.CLEARANCE)
+
+
+def _sources(domains: Iterable[DomainSpec]) -> Iterator[str]:
+    return (source.id for domain in domains for source in domain.sources)
+
+
+def _published(domain: DomainSpec) -> dict[str, Any]:
+    sources = {one.id: [_plain(one.access), str(one.classification)] for one in domain.sources}
+    return {"access": _plain(domain.access), "sources": sources}
+
+
+def _plain(rule: AccessRule | None) -> dict[str, Any] | None:
+    """Return a rule in one form for equal rules."""
+    if rule is None:
+        return None
+    clearance = None if rule.clearance is None else str(rule.clearance)
+    return {"roles": sorted(set(rule.roles)), "groups": sorted(set(rule.groups)), "clearance": clearance}
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
