@@ -1,8 +1,8 @@
 """Who may search what: the rules of the manifests, decided before any source is asked.
 
-A domain's rule, a source's rule and, where one of the two exists, the clearance for the source's classification must all
-hold. Without a rule a source is open. A document may raise its classification and then needs that clearance, with or
-without a rule.
+A domain's rule, a source's rule and, where one of the two exists, the clearance for the source's classification must
+all hold. Without a rule a source is open. A document may raise its classification and then needs that clearance, with
+or without a rule.
 """
 
 from __future__ import annotations

@@ -38,8 +38,9 @@ def effective_authority(
 ) -> EffectiveAuthority:
     """Return the authority, trust and classification a chunk has.
 
-    A document may lower its authority or raise its classification. It may raise its authority where the
-    source sets `trust_document_metadata`, and never lower its classification; a refused claim is kept in `claimed`. A type and a tier that disagree count as the lower.
+    A document may lower its authority or raise its classification. It may raise its authority where the source sets
+    `trust_document_metadata`, and never lower its classification; a refused claim is kept in `claimed`. A type and a
+    tier that disagree count as the lower.
 
     Args:
         chunk: its claims.
