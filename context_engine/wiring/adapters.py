@@ -13,8 +13,8 @@ from context_engine.errors import ConfigError, ContextEngineError, did_you_mean
 from context_engine.settings.registry import LoadedRegistry
 
 __all__ = [
-    "ACCESS_POLICIES", "EMBEDDERS", "REFINERS", "RERANKERS", "SOURCES", "find_adapter", "installed", "load_adapter", "load_source_adapter",
-    "with_installed_adapters",
+    "ACCESS_POLICIES", "EMBEDDERS", "REFINERS", "RERANKERS", "SOURCES", "find_adapter", "installed", "load_adapter",
+    "load_source_adapter", "with_installed_adapters",
 ]  # fmt: skip
 
 SOURCES: Final = "context_engine.sources"
