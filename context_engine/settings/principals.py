@@ -36,9 +36,7 @@ class Principals:
         self._file = file = file or AccessFile(version=1)
         self.policy = file.policy
         self._named = {
-            name: Principal(
-                id=name, roles=frozenset(one.roles), groups=frozenset(one.groups), clearance=one.clearance
-            )
+            name: Principal(id=name, roles=frozenset(one.roles), groups=frozenset(one.groups), clearance=one.clearance)
             for name, one in file.principals.items()
         }
         self._of_user = {user: name for name, one in file.principals.items() for user in one.os_users}

@@ -90,12 +90,8 @@ def read_bundle(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None
         raise ConfigError(f"{paths.config_dir} holds no configuration file ({names})", key=paths.origin)
     manifests = {f"{path.stem}.yaml": path for path in paths.manifests()}
     bundle = Bundle(
-        config={
-            name: _read(path, paths.label(path)) for name, path in found.items() if name != _CONNECTIONS
-        },
-        manifests={
-            name: _staged(_read(path, paths.label(path)), overlay) for name, path in manifests.items()
-        },
+        config={name: _read(path, paths.label(path)) for name, path in found.items() if name != _CONNECTIONS},
+        manifests={name: _staged(_read(path, paths.label(path)), overlay) for name, path in manifests.items()},
         connections=_connections(paths, overlay),
         labels={name: paths.label(path) for name, path in (found | manifests).items()},
     )

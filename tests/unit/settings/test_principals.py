@@ -60,7 +60,7 @@ class TestOfTheSystem:
     def test_without_a_file_everybody_operates_and_nobody_is_named(self) -> None:
         assert NO_PRINCIPALS.is_operator("guest")
         assert NO_PRINCIPALS.for_os_user("a.tan") == NOBODY
-        with pytest.raises(InvalidRequest, match="access.yaml"):
+        with pytest.raises(InvalidRequest, match=r"access\.yaml"):
             NO_PRINCIPALS.acting_as("guest", "auditor")
 
 
