@@ -114,6 +114,7 @@ def test_each_endpoint_acts_as_its_token(plugin: Any, guarded: Any) -> None:
     assert sources(TOKEN) <= {OPEN} and len(sources(READER_TOKEN)) > 1
     for notices in (True, False):
         denied, unknown = (
-            json.dumps(asked(READER_TOKEN, name, notice_records=notices)).replace(name, "NAME") for name in ("ORM", "XYZ")
+            json.dumps(asked(READER_TOKEN, name, notice_records=notices)).replace(name, "NAME")
+            for name in ("ORM", "XYZ")
         )
         assert denied == unknown
