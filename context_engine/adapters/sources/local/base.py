@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from context_engine.adapters.sources.local import schema
-from context_engine.adapters.sources.local.calibrations import read_one
+from context_engine.adapters.sources.local.calibrations import in_force
 from context_engine.adapters.sources.local.candidates import LocalQuery
 from context_engine.adapters.sources.local.merge import kind_of
 from context_engine.adapters.sources.local.options import SearchOptions
@@ -214,15 +214,19 @@ class LocalBase:
         top_k: int,
         words: str | None = None,
         expansions: Sequence[Expansion] = (),
+        partition: int | None = None,
     ) -> SourceAnswer:
-        """Return the best chunks of several sources together; the arguments are those of `answer`.
+        """Return the best chunks of several sources together; the other arguments are those of `answer`.
+
+        Args:
+            partition: the only one that is read; None: all.
 
         Raises:
             EmbedderError, StoreError: as in `answer`.
         """
         vector = self._vectors.ask(query_text, 60.0) if self._vectors is not None else None
         question = LocalQuery(text_query(words or query_text, self.options, expansions), vector, self.options)
-        with self._viewer.view() as view:
+        with self._viewer.view(only=partition) as view:
             return best_of(view, question, source_ids, top_k)
 
     def get(self, source_id: str, chunk_id: str) -> Chunk | None:
@@ -259,7 +263,7 @@ class LocalBase:
         """
         with self._pool.snapshot() as connection:
             model = schema.model_of(connection) if by_vector else None
-            return read_one(connection, domain, model.model_id if model else "")
+            return in_force(connection, domain, model.model_id if model else "", schema.partition_keys(connection))
 
     def stats(self) -> BaseStats:
         """Return what the base holds, also where its index cannot be read.

@@ -36,12 +36,12 @@ class SearchScope(NamedTuple):
 
     Attributes:
         query: finds all rows of the scope.
-        source_key: of its source.
-        selective: it holds a filter, so it may leave few rows of the source.
+        source_key: of its source; None: it may hold rows of any.
+        selective: it may leave few rows of the source: it holds a filter, or other sources.
     """
 
     query: Query
-    source_key: int
+    source_key: int | None
     selective: bool
 
 
