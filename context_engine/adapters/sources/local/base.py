@@ -14,6 +14,7 @@ from context_engine.adapters.sources.local.calibrations import in_force
 from context_engine.adapters.sources.local.candidates import LocalQuery
 from context_engine.adapters.sources.local.merge import kind_of
 from context_engine.adapters.sources.local.options import SearchOptions
+from context_engine.adapters.sources.local.partitions import readable
 from context_engine.adapters.sources.local.queries import text_query
 from context_engine.adapters.sources.local.query_vectors import QueryVectors
 from context_engine.adapters.sources.local.reader import Pool, Viewer
@@ -23,7 +24,7 @@ from context_engine.adapters.sources.local.stats import BaseStats, read_stats
 from context_engine.adapters.sources.local.verify import VerifyReport, verify
 from context_engine.adapters.sources.local.writer import BaseWriter
 from context_engine.core.engine.clock import SystemClock
-from context_engine.core.models import Chunk, Expansion, Filter, ScopeCalibration, ScoreKind, SourceAnswer
+from context_engine.core.models import AccessScope, Chunk, Expansion, Filter, ScopeCalibration, ScoreKind, SourceAnswer
 from context_engine.core.protocols import Embedder
 from context_engine.core.query.spelling import words_to_check
 from context_engine.errors import ConfigError, StoreError
@@ -203,7 +204,7 @@ class LocalBase:
         vector = self._vectors.ask(query_text, embed_within_s) if self._vectors is not None and by_vector else None
         text = text_query(words or query_text, self.options, expansions)
         question = LocalQuery(text, vector, self.options, words_to_check(query_text))
-        with self._viewer.view() as view:
+        with self._viewer.view(scope.access) as view:
             return answer(view, question, top_k, scope)
 
     def best_of(
@@ -252,10 +253,13 @@ class LocalBase:
             except sqlite3.DatabaseError as error:
                 raise schema.unusable(self.path, error) from error
 
-    def calibration(self, domain: str, *, by_vector: bool = True) -> ScopeCalibration | None:
+    def calibration(
+        self, domain: str, *, by_vector: bool = True, access: AccessScope | None = None
+    ) -> ScopeCalibration | None:
         """Return the calibration of a domain's scope threshold, None where it has none.
 
         Args:
+            access: of who searches; None: who may read all.
             by_vector: that of a search by text and vectors, where the base has any; else that of the text alone.
 
         Raises:
@@ -263,7 +267,8 @@ class LocalBase:
         """
         with self._pool.snapshot() as connection:
             model = schema.model_of(connection) if by_vector else None
-            return in_force(connection, domain, model.model_id if model else "", schema.partition_keys(connection))
+            keys = [one.key for one in readable(connection, access)]
+            return in_force(connection, domain, model.model_id if model else "", keys)
 
     def stats(self) -> BaseStats:
         """Return what the base holds, also where its index cannot be read.

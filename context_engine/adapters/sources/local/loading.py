@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -14,6 +14,7 @@ import numpy as np
 from context_engine.adapters.sources.local.embedding import other_model
 from context_engine.adapters.sources.local.matrices import Matrices
 from context_engine.adapters.sources.local.matrix import Array, Cells, Matrix
+from context_engine.adapters.sources.local.partitions import Partition
 from context_engine.adapters.sources.local.schema import BaseState, Model, model_of
 from context_engine.core.concurrency.forking import forget_in_child
 
@@ -58,12 +59,13 @@ class VectorCache:
         self._kept: dict[int, _Kept] = {}
 
     def matrices(
-        self, connection: sqlite3.Connection, state: BaseState, partitions: Collection[int], held: int, root: Path
+        self, connection: sqlite3.Connection, state: BaseState, partitions: Sequence[Partition], held: int, root: Path
     ) -> Matrices | None:
         """Return the vectors of the rows that the index holds of some partitions, None where these have none.
 
         Args:
             connection: a reader's, in a transaction.
+            partitions: as they stand in that transaction.
             held: the generation that the index holds.
             root: folder of the base, for messages.
 
@@ -75,12 +77,11 @@ class VectorCache:
             return None
         if model.model_id != self.model_id:
             raise other_model(root, model.model_id, self.model_id)
-        latest = dict(connection.execute("SELECT partition_key, generation FROM partitions"))
         key = _Key(state.base_id, state.index_number, model)
         with self._lock:
             if self._key != key:
                 self._key, self._kept = key, {}
-            found = [self._matrix(connection, model, one, min(latest[one], held)) for one in partitions]
+            found = [self._matrix(connection, model, one.key, min(one.generation, held)) for one in partitions]
         return Matrices([one for one in found if len(one)]) if any(map(len, found)) else None
 
     def close(self) -> None:
