@@ -70,7 +70,7 @@ def answer(view: View, question: LocalQuery, top_k: int, scope: Scope) -> Source
     clauses = [(Occur.Must, constant(Query.term_query(indexing.SCHEMA, "source", key), 0.0))]
     clauses += in_force(scope.as_of) if scope.as_of is not None else []
     test = _filtered(view, scope, clauses) if scope.filters is not None else None
-    scoped = SearchScope(Query.boolean_query(clauses), key, scope.filters is not None)
+    scoped = SearchScope(Query.boolean_query(clauses), key, scope.filters is not None, scope.source_id)
     chunks = _found(view, question, scoped, test, top_k)
     return SourceAnswer(
         chunks=chunks,
@@ -90,7 +90,8 @@ def best_of(view: View, question: LocalQuery, source_ids: Sequence[str], top_k: 
     if not keys or (question.query is None and (question.vector is None or view.vectors is None)):
         return SourceAnswer()
     terms = [(Occur.Should, Query.term_query(indexing.SCHEMA, "source", key)) for key in keys]
-    scope = SearchScope(constant(Query.boolean_query(terms), 0.0), keys[0] if len(keys) == 1 else None, len(keys) > 1)
+    key = keys[0] if len(keys) == 1 else None
+    scope = SearchScope(constant(Query.boolean_query(terms), 0.0), key, len(keys) > 1, ",".join(source_ids))
     return SourceAnswer(chunks=_found(view, question, scope, None, top_k), statistics=_statistics(view, question))
 
 
