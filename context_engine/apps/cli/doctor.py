@@ -82,11 +82,8 @@ def doctor(
     setup = context.setup
     models = [] if no_query else list(model_reports(setup, setup.models(context.data_dir)))
     scope = _scope(context, domain)
-    notes, ok, access = (
-        _notes(reports),
-        all(one.ok for one in reports) and all(one.ok for one in models),
-        _access(context),
-    )
+    notes, access = _notes(reports), _access(context)
+    ok = all(one.ok for one in reports) and all(one.ok for one in models)
     if as_json:
         found = {
             "ok": ok,
