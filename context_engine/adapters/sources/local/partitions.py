@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from context_engine.core.models import AccessClass, AccessScope, Classification
 
-__all__ = ["OPEN", "Partition", "held_by", "partition_key", "partitions", "readable", "touch"]
+__all__ = ["OPEN", "Partition", "forget_empty", "held_by", "partition_key", "partitions", "readable", "touch"]
 
 OPEN: Final = 1
 """The partition of what everybody may read; always there."""
@@ -83,6 +83,15 @@ def touch(connection: sqlite3.Connection, generation: int) -> None:
         " documents.partition_key = partitions.partition_key AND documents.generation = :now)"
         " OR partition_key IN (SELECT partition_key FROM documents WHERE removed = :now)",
         {"now": generation},
+    )
+
+
+def forget_empty(connection: sqlite3.Connection) -> None:
+    """Forget partitions without documents, in the transaction of a rebuild; that of all is kept."""
+    connection.execute(
+        "DELETE FROM partitions WHERE partition_key <> ?"
+        " AND NOT EXISTS (SELECT 1 FROM documents WHERE documents.partition_key = partitions.partition_key)",
+        (OPEN,),
     )
 
 

@@ -89,7 +89,8 @@ INSERT INTO partitions SELECT 1, '', '', coalesce((SELECT generation FROM state)
 ALTER TABLE documents ADD COLUMN partition_key INTEGER NOT NULL DEFAULT 1;
 ALTER TABLE documents ADD COLUMN claimed TEXT NOT NULL DEFAULT '';
 DROP INDEX IF EXISTS documents_by_generation;
-CREATE INDEX documents_by_partition ON documents(partition_key, generation)
+CREATE INDEX documents_by_partition ON documents(partition_key, generation);
+CREATE INDEX documents_by_place ON documents(source_key, partition_key, claimed) WHERE removed IS NULL
 """
 _CLAIMED: Final = """
 UPDATE documents SET claimed = coalesce((
