@@ -109,7 +109,7 @@ def copy_base(source: Path, target: Path) -> None:
 
 
 class BaseTrial:
-    """An embedded base on trial; an `AccessTrial`.
+    """An embedded base on trial; an `AccessTrial`. Opening it builds what the rows of the copy still need.
 
     Args:
         setup: whose sources all stand in the embedded base.
@@ -123,6 +123,8 @@ class BaseTrial:
         self._models = setup.models(data_dir, self._clock)
         self._batches = 0
         self._engine: Engine | None = None
+        for domain in setup.registry.names:
+            self._write(domain, ())
         self.calibrate()
 
     def close(self) -> None:

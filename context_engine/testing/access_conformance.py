@@ -120,7 +120,7 @@ class AccessContract:
     def test_what_may_not_be_read_changes_no_answer(self) -> None:
         for principal in (NOBODY, Principal(id="clerk", roles=frozenset({"clerk"}), clearance=Classification.INTERNAL)):
             found = self._certificate(principal)
-            assert found.first is None, f"hidden documents show: {found.first}"
+            assert found.first is None, f"hidden documents show in {dict(found.differing)}: {found.first}"
             assert found.holds, "nobody sees the changes: were they written?"
 
     @property

@@ -6,11 +6,14 @@ from math import log
 
 import pytest
 
+from context_engine.adapters.sources.local import LocalSource
+from context_engine.adapters.sources.local.placement import SourcePlace
+from context_engine.adapters.sources.local.writer import BaseWriter
 from context_engine.core.models import Chunk, Score, ScoreKind, SourceAnswer, TermStatistics, UnknownWord
 from context_engine.core.policy.access import access_class
 from context_engine.core.query.spelling import near_words, words_to_check
 from context_engine.core.text import terms
-from context_engine.testing import AccessContract, SourceContract
+from context_engine.testing import AccessContract, FixedClock, SourceContract
 
 
 class PlainBase:
@@ -112,6 +115,23 @@ class PlainContract(AccessContract):
         return PlainSource(self.base, spec.id)
 
 
+class TestLocalBase(AccessContract):
+    """The embedded base."""
+
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path) -> None:
+        self.folder = tmp_path / "base"
+
+    @contextmanager
+    def open_sink(self, specs, rules_of):
+        places = {spec.id: SourcePlace(rules_of(spec.id), spec.classification) for spec in specs}
+        with BaseWriter(self.folder, now=FixedClock().now, place=places.get) as writer:
+            yield writer
+
+    def open_source(self, spec, rules_of):
+        return LocalSource(self.folder, spec.id, spec=spec)
+
+
 class TestPlainBase(PlainContract):
     @pytest.fixture(autouse=True)
     def _empty(self) -> None:
@@ -133,7 +153,7 @@ class TestPlainBase(PlainContract):
     ],
 )
 def test_a_leak_is_found(leak, shows_at):
-    with pytest.raises(AssertionError, match=f"hidden documents show: .*where='(open|bare)_rules\\.({shows_at})"):
+    with pytest.raises(AssertionError, match=f"hidden documents show in .*where='(open|bare)_rules\\.({shows_at})"):
         PlainContract(leak).test_what_may_not_be_read_changes_no_answer()
 
 

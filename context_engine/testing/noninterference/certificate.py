@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import cycle, islice
+from os.path import commonprefix
 from random import Random
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -19,6 +21,8 @@ __all__ = ["AccessCertificate", "AccessTrial", "AnswerDifference", "StillClock",
 
 _BATCHES: Final = (1, 1, 1, 2, 3, 5, 8, 40)
 _MOST_SHOWN: Final = 200
+_SHOWN_BEFORE: Final = 60
+_ASKED: Final = ("query", "domain", "filters", "as_of", "require_sources", "overrides")
 
 
 class StillClock:
@@ -75,7 +79,7 @@ class AccessCertificate:
         changes: how many were done, by kind.
         questions: different requests; `answers` counts how often they were asked and compared.
         outcomes: how the first answers came out: decisions, and names of errors.
-        differing: how many answers were not as at first.
+        differing: how many answers were not as at first, by the first place that differs.
         first: the first of these.
         insider_saw: how many answers of one who may read all did change: 0 means that the trial shows nothing.
         digest: SHA-256 of requests and answers, in hexadecimal: equal trials have equal ones.
@@ -87,7 +91,7 @@ class AccessCertificate:
     questions: int
     answers: int
     outcomes: Mapping[str, int]
-    differing: int
+    differing: Mapping[str, int]
     first: AnswerDifference | None
     insider_saw: int | None
     digest: str
@@ -148,7 +152,7 @@ def certify(
         questions=len(requests),
         answers=run.answers,
         outcomes=dict(sorted(run.outcomes.items())),
-        differing=run.differing,
+        differing=dict(sorted(run.differing.items())),
         first=run.first,
         insider_saw=None if insider is None else run.insider_saw,
         digest=run.digest(),
@@ -165,10 +169,10 @@ class _Run:
     insider: Principal | None
     changes: int = 0
     answers: int = 0
-    differing: int = 0
     insider_saw: int = 0
     first: AnswerDifference | None = None
     outcomes: Counter[str] = field(default_factory=Counter)
+    differing: Counter[str] = field(default_factory=Counter)
     expected: list[Mapping[str, Any]] = field(default_factory=list)
     known: list[bytes] = field(default_factory=list)
     of_insider: list[bytes] = field(default_factory=list)
@@ -196,8 +200,9 @@ class _Run:
             if _bytes(answer) == self.known[turn]:
                 self.same_at[turn] = self.changes
             else:
-                self.differing += 1
-                self.first = self.first or self._difference(turn, answer)
+                found = self._difference(turn, answer)
+                self.differing[re.sub(r"\[\d+\]", "[]", found.where)] += 1
+                self.first = self.first or found
 
     def digest(self) -> str:
         """Return what the trial showed as one number."""
@@ -210,8 +215,9 @@ class _Run:
 
     def _difference(self, turn: int, answer: Mapping[str, Any]) -> AnswerDifference:
         where, before, after = _first_difference(_plain(self.expected[turn]), _plain(answer))
-        asked = canonical_json({name: value for name, value in asdict(self.requests[turn]).items() if value})
-        return AnswerDifference(asked, self.same_at[turn], self.changes, where, _cut(before), _cut(after))
+        asked = {name: getattr(self.requests[turn], name) for name in _ASKED}
+        told = canonical_json({name: value for name, value in asked.items() if value})
+        return AnswerDifference(told, self.same_at[turn], self.changes, where, *_cut(before, after))
 
 
 def _batches(changes: Iterable[HiddenChange], draw: Random) -> Iterator[list[HiddenChange]]:
@@ -225,15 +231,16 @@ def _bytes(answer: Mapping[str, Any]) -> bytes:
 
 
 def _plain(answer: Mapping[str, Any]) -> Any:
-    return json.loads(_bytes(answer).decode("utf-8", "surrogatepass"))
+    """Return an answer as JSON holds it, in its own order: what it was made of first comes first."""
+    return json.loads(json.dumps(answer, default=str))
 
 
 def _first_difference(before: Any, after: Any, path: str = "") -> tuple[str, Any, Any]:
     """Return where two JSON values differ first, and what stands there."""
     if isinstance(before, dict) and isinstance(after, dict):
-        for key in sorted(before.keys() | after.keys()):
-            if key not in before or key not in after or before[key] != after[key]:
-                return _first_difference(before.get(key), after.get(key), f"{path}.{key}" if path else key)
+        if before.keys() == after.keys():
+            key = next(key for key in before if before[key] != after[key])
+            return _first_difference(before[key], after[key], f"{path}.{key}" if path else key)
     if isinstance(before, list) and isinstance(after, list):
         for place, (one, other) in enumerate(zip(before, after, strict=False)):
             if one != other:
@@ -243,6 +250,14 @@ def _first_difference(before: Any, after: Any, path: str = "") -> tuple[str, Any
     return path, before, after
 
 
-def _cut(value: Any) -> str:
-    text = canonical_json(value)
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
+def _cut(before: Any, after: Any) -> tuple[str, str]:
+    """Return two values as JSON, each cut to where they begin to differ."""
+    first, second = canonical_json(before), canonical_json(after)
+    same = len(commonprefix([first, second]))
+    start = max(same - _SHOWN_BEFORE, 0)
+    return _part(first, start), _part(second, start)
+
+
+def _part(text: str, start: int) -> str:
+    end = start + _MOST_SHOWN
+    return ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")
