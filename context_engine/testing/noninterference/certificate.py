@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import cycle, islice
-from os.path import commonprefix
 from random import Random
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -237,10 +236,9 @@ def _plain(answer: Mapping[str, Any]) -> Any:
 
 def _first_difference(before: Any, after: Any, path: str = "") -> tuple[str, Any, Any]:
     """Return where two JSON values differ first, and what stands there."""
-    if isinstance(before, dict) and isinstance(after, dict):
-        if before.keys() == after.keys():
-            key = next(key for key in before if before[key] != after[key])
-            return _first_difference(before[key], after[key], f"{path}.{key}" if path else key)
+    if isinstance(before, dict) and isinstance(after, dict) and before.keys() == after.keys():
+        key = next(key for key in before if before[key] != after[key])
+        return _first_difference(before[key], after[key], f"{path}.{key}" if path else key)
     if isinstance(before, list) and isinstance(after, list):
         for place, (one, other) in enumerate(zip(before, after, strict=False)):
             if one != other:
@@ -253,7 +251,8 @@ def _first_difference(before: Any, after: Any, path: str = "") -> tuple[str, Any
 def _cut(before: Any, after: Any) -> tuple[str, str]:
     """Return two values as JSON, each cut to where they begin to differ."""
     first, second = canonical_json(before), canonical_json(after)
-    same = len(commonprefix([first, second]))
+    pairs = enumerate(zip(first, second, strict=False))
+    same = next((place for place, (one, other) in pairs if one != other), min(len(first), len(second)))
     start = max(same - _SHOWN_BEFORE, 0)
     return _part(first, start), _part(second, start)
 
