@@ -203,7 +203,7 @@ class LocalBase:
         vector = self._vectors.ask(query_text, embed_within_s) if self._vectors is not None and by_vector else None
         text = text_query(words or query_text, self.options, expansions)
         question = LocalQuery(text, vector, self.options, words_to_check(query_text))
-        with self._viewer.view() as view:
+        with self._viewer.view(scope.access) as view:
             return answer(view, question, top_k, scope)
 
     def best_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -20,7 +21,8 @@ __all__ = ["VectorCache"]
 
 _LIVE: Final = """
 SELECT rid, source_key FROM vectors JOIN chunks USING (rid) JOIN documents USING (doc_key)
-WHERE generation <= ? AND (removed IS NULL OR removed > ?) ORDER BY rid
+WHERE generation <= ? AND (removed IS NULL OR removed > ?) AND partition_key IN (SELECT value FROM json_each(?))
+ORDER BY rid
 """
 _BATCH: Final = 4096
 
@@ -29,6 +31,7 @@ class _Key(NamedTuple):
     base_id: str
     index_number: int
     model: Model
+    partitions: tuple[int, ...]
 
 
 class VectorCache:
@@ -50,8 +53,10 @@ class VectorCache:
         self._held = -1
         self._matrix: Matrix | None = None
 
-    def matrix(self, connection: sqlite3.Connection, state: BaseState, held: int, root: Path) -> Matrix | None:
-        """Return the vectors of the rows that the index holds, None where the base has none.
+    def matrix(
+        self, connection: sqlite3.Connection, state: BaseState, held: int, partitions: tuple[int, ...], root: Path
+    ) -> Matrix | None:
+        """Return the vectors of the rows that the indexes of some partitions hold, None where the base has none.
 
         Raises:
             StoreVersionMismatch: they are of another model.
@@ -61,11 +66,11 @@ class VectorCache:
             return None
         if model.model_id != self.model_id:
             raise other_model(root, model.model_id, self.model_id)
-        key = _Key(state.base_id, state.index_number, model)
+        key = _Key(state.base_id, state.index_number, model, partitions)
         with self._lock:
             if (self._key, self._held) != (key, held):
                 former = self._matrix if self._key == key and self._held < held else None
-                self._matrix = _loaded(connection, model, held, former)
+                self._matrix = _loaded(connection, key, held, former)
                 self._key, self._held = key, held
             return self._matrix
 
@@ -75,9 +80,10 @@ class VectorCache:
             self._key, self._matrix = None, None
 
 
-def _loaded(connection: sqlite3.Connection, model: Model, held: int, former: Matrix | None) -> Matrix:
+def _loaded(connection: sqlite3.Connection, key: _Key, held: int, former: Matrix | None) -> Matrix:
     """Read what the former matrix does not have; the rest is taken from it."""
-    live = np.fromiter(chain.from_iterable(connection.execute(_LIVE, (held, held))), np.int64).reshape(-1, 2)
+    model, rows = key.model, connection.execute(_LIVE, (held, held, json.dumps(key.partitions)))
+    live = np.fromiter(chain.from_iterable(rows), np.int64).reshape(-1, 2)
     rids, sources = live[:, 0].copy(), live[:, 1].copy()
     if former is None or not len(former.rids) or not _only_newer(former, rids):
         lengths, parts = _read(connection, model, rids)
