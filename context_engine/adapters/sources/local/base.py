@@ -10,10 +10,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from context_engine.adapters.sources.local import schema
-from context_engine.adapters.sources.local.calibrations import read_one
+from context_engine.adapters.sources.local.calibrations import in_force
 from context_engine.adapters.sources.local.candidates import LocalQuery
 from context_engine.adapters.sources.local.merge import kind_of
 from context_engine.adapters.sources.local.options import SearchOptions
+from context_engine.adapters.sources.local.partitions import readable
 from context_engine.adapters.sources.local.queries import text_query
 from context_engine.adapters.sources.local.query_vectors import QueryVectors
 from context_engine.adapters.sources.local.reader import Pool, Viewer
@@ -23,7 +24,7 @@ from context_engine.adapters.sources.local.stats import BaseStats, read_stats
 from context_engine.adapters.sources.local.verify import VerifyReport, verify
 from context_engine.adapters.sources.local.writer import BaseWriter
 from context_engine.core.engine.clock import SystemClock
-from context_engine.core.models import Chunk, Expansion, Filter, ScopeCalibration, ScoreKind, SourceAnswer
+from context_engine.core.models import AccessScope, Chunk, Expansion, Filter, ScopeCalibration, ScoreKind, SourceAnswer
 from context_engine.core.protocols import Embedder
 from context_engine.core.query.spelling import words_to_check
 from context_engine.errors import ConfigError, StoreError
@@ -214,15 +215,19 @@ class LocalBase:
         top_k: int,
         words: str | None = None,
         expansions: Sequence[Expansion] = (),
+        partition: int | None = None,
     ) -> SourceAnswer:
-        """Return the best chunks of several sources together; the arguments are those of `answer`.
+        """Return the best chunks of several sources together; the other arguments are those of `answer`.
+
+        Args:
+            partition: the only one that is read; None: all.
 
         Raises:
             EmbedderError, StoreError: as in `answer`.
         """
         vector = self._vectors.ask(query_text, 60.0) if self._vectors is not None else None
         question = LocalQuery(text_query(words or query_text, self.options, expansions), vector, self.options)
-        with self._viewer.view() as view:
+        with self._viewer.view(only=partition) as view:
             return best_of(view, question, source_ids, top_k)
 
     def get(self, source_id: str, chunk_id: str) -> Chunk | None:
@@ -248,10 +253,13 @@ class LocalBase:
             except sqlite3.DatabaseError as error:
                 raise schema.unusable(self.path, error) from error
 
-    def calibration(self, domain: str, *, by_vector: bool = True) -> ScopeCalibration | None:
+    def calibration(
+        self, domain: str, *, by_vector: bool = True, access: AccessScope | None = None
+    ) -> ScopeCalibration | None:
         """Return the calibration of a domain's scope threshold, None where it has none.
 
         Args:
+            access: of who searches; None: who may read all.
             by_vector: that of a search by text and vectors, where the base has any; else that of the text alone.
 
         Raises:
@@ -259,7 +267,8 @@ class LocalBase:
         """
         with self._pool.snapshot() as connection:
             model = schema.model_of(connection) if by_vector else None
-            return read_one(connection, domain, model.model_id if model else "")
+            keys = [one.key for one in readable(connection, access)]
+            return in_force(connection, domain, model.model_id if model else "", keys)
 
     def stats(self) -> BaseStats:
         """Return what the base holds, also where its index cannot be read.

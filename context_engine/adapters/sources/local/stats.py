@@ -12,7 +12,7 @@ from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.calibrations import read_all
 from context_engine.core.models import ScopeCalibration
 
-__all__ = ["BaseStats", "SourceStats", "read_stats"]
+__all__ = ["BaseStats", "PartCalibration", "SourceStats", "read_stats"]
 
 
 class SourceStats(NamedTuple):
@@ -20,6 +20,14 @@ class SourceStats(NamedTuple):
 
     documents: int
     chunks: int
+
+
+class PartCalibration(NamedTuple):
+    """The scope threshold that a domain has in one partition."""
+
+    domain: str
+    partition: int
+    calibration: ScopeCalibration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +42,9 @@ class BaseStats:
         model_id: of the embedder that made the vectors, None where there are none.
         dimension: length of a vector, 0 where there are none.
         embedded: chunks that have vectors.
-        calibrations: the scope thresholds that it was calibrated to, by domain and embedder.
-        cells: the vectors are parted into that many for an approximate search; 0: searches are exact.
+        calibrations: the scope thresholds that it was calibrated to, by domain, embedder and partition.
+        cells: the vectors of large partitions are parted into that many for an approximate search; 0: all searches are
+            exact.
     """
 
     path: str
@@ -53,7 +62,7 @@ class BaseStats:
     dimension: int
     embedded: int
     cells: int
-    calibrations: tuple[tuple[str, ScopeCalibration], ...] = ()
+    calibrations: tuple[PartCalibration, ...] = ()
 
 
 def read_stats(connection: sqlite3.Connection, root: Path, held: int | None) -> BaseStats:
@@ -71,7 +80,7 @@ def read_stats(connection: sqlite3.Connection, root: Path, held: int | None) -> 
     ).fetchall()
     embedded, cells = connection.execute(
         "SELECT (SELECT count(*) FROM vectors JOIN chunks USING (rid) JOIN documents USING (doc_key)"
-        " WHERE removed IS NULL), coalesce((SELECT length(matrix) FROM centroids), 0)"
+        " WHERE removed IS NULL), coalesce((SELECT sum(length(matrix)) FROM centroids), 0)"
     ).fetchone()
     sources = {source: SourceStats(documents, chunks) for source, documents, chunks in rows}
     return BaseStats(
@@ -90,7 +99,7 @@ def read_stats(connection: sqlite3.Connection, root: Path, held: int | None) -> 
         dimension=model.dimension if model else 0,
         embedded=embedded,
         cells=cells // (4 * model.dimension) if model else 0,
-        calibrations=tuple((one.domain, one.calibration) for one in read_all(connection)),
+        calibrations=tuple(PartCalibration(*one[:3]) for one in read_all(connection)),
     )
 
 

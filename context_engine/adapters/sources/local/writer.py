@@ -159,7 +159,7 @@ class BaseWriter:
             state = self._index.state
             if self._changed:
                 state = state._replace(generation=state.generation + 1)
-                touch(self._connection, state.generation)
+                touch(self._connection, state.generation, self._vectors.partitions)
                 schema.write_state(self._connection, state)
                 self._index.prepare()
                 self._connection.execute("COMMIT")
