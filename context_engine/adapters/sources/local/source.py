@@ -37,7 +37,12 @@ class LocalSource:
         base: the base, shared by all its sources, or its folder. It need not exist yet.
         source_id: the source.
         spec: its manifest; with it filters on tier, type, trust and classification are answered by the index.
+
+    Attributes:
+        access_classes: what a caller may not read changes none of its answers (`testing.AccessContract`).
     """
+
+    access_classes: Final = True
 
     def __init__(self, base: LocalBase | Path, source_id: str, *, spec: SourceSpec | None = None) -> None:
         self.source_id = source_id
