@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.calibrations import read_all
-from context_engine.core.models import ScopeCalibration
+from context_engine.adapters.sources.local.partitions import Partition, partitions
+from context_engine.core.models import Classification, ScopeCalibration
 
-__all__ = ["BaseStats", "PartCalibration", "SourceStats", "read_stats"]
+__all__ = ["BaseStats", "PartCalibration", "PartitionStats", "SourceStats", "read_stats"]
 
 
 class SourceStats(NamedTuple):
@@ -31,6 +32,25 @@ class PartCalibration(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStats:
+    """What is held for the same callers.
+
+    Attributes:
+        key: names it in this base.
+        rules: of its sources, as canonical text; "" where there are none.
+        classification: the clearance needed; None where none is.
+        sources: those that have documents in it.
+    """
+
+    key: int
+    rules: str
+    classification: Classification | None
+    sources: tuple[str, ...]
+    documents: int
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BaseStats:
     """What a base holds.
 
@@ -43,6 +63,7 @@ class BaseStats:
         dimension: length of a vector, 0 where there are none.
         embedded: chunks that have vectors.
         calibrations: the scope thresholds that it was calibrated to, by domain, embedder and partition.
+        partitions: what is held for the same callers each; that of all first.
         cells: the vectors of large partitions are parted into that many for an approximate search; 0: all searches are
             exact.
     """
@@ -63,6 +84,7 @@ class BaseStats:
     embedded: int
     cells: int
     calibrations: tuple[PartCalibration, ...] = ()
+    partitions: tuple[PartitionStats, ...] = ()
 
 
 def read_stats(connection: sqlite3.Connection, root: Path, held: int | None) -> BaseStats:
@@ -100,6 +122,23 @@ def read_stats(connection: sqlite3.Connection, root: Path, held: int | None) -> 
         embedded=embedded,
         cells=cells // (4 * model.dimension) if model else 0,
         calibrations=tuple(PartCalibration(*one[:3]) for one in read_all(connection)),
+        partitions=tuple(_partition(connection, one) for one in partitions(connection)),
+    )
+
+
+def _partition(connection: sqlite3.Connection, partition: Partition) -> PartitionStats:
+    rows = connection.execute(
+        "SELECT source_id, count(*), sum(chunk_count) FROM documents JOIN sources USING (source_key)"
+        " WHERE removed IS NULL AND partition_key = ? GROUP BY source_id ORDER BY source_id",
+        (partition.key,),
+    ).fetchall()
+    return PartitionStats(
+        key=partition.key,
+        rules=partition.holds.rules,
+        classification=partition.holds.classification,
+        sources=tuple(source for source, _, _ in rows),
+        documents=sum(documents for _, documents, _ in rows),
+        chunks=sum(chunks for _, _, chunks in rows),
     )
 
 
