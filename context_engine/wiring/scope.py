@@ -16,6 +16,7 @@ from context_engine.wiring.build import Setup
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local import LocalBase
+    from context_engine.adapters.sources.local.calibrate import JudgedQuestion
 
 __all__ = ["DomainCalibration", "calibrate_domains", "scope_in_force"]
 
@@ -38,7 +39,7 @@ class DomainCalibration(NamedTuple):
 
 
 def calibrate_domains(
-    setup: Setup, base: LocalBase, *, judged: Mapping[str, Sequence[str]] = NOTHING, anew: bool = False
+    setup: Setup, base: LocalBase, *, judged: Mapping[str, Sequence[JudgedQuestion]] = NOTHING, anew: bool = False
 ) -> Iterator[DomainCalibration]:
     """Calibrate every domain that has sources in the embedded base; what has hardly changed is left as it is.
 

@@ -77,7 +77,7 @@ def doctor(
         click.get_current_context().exit(0 if good else FAILURE)
     if token_env is not None or token_file is not None:
         raise InvalidRequest("--token-env and --token-file belong to --external")
-    context = open_context(location)
+    context = open_context(location, operator=True)
     reports = list(_reports(context, domain, None if no_query else query))
     setup = context.setup
     models = [] if no_query else list(model_reports(setup, setup.models(context.data_dir)))

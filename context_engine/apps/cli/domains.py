@@ -11,6 +11,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from context_engine.apps.cli.acting import with_acting
 from context_engine.apps.cli.console import clean, note, out, print_json, show
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
 from context_engine.apps.cli.words import tier_text
@@ -24,6 +25,7 @@ __all__ = ["domains"]
     epilog="\b\nExamples:\n  context-engine domains\n  context-engine domains --json | jq '.domains[].domain'",
 )
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_acting
 @with_location
 def domains(location: ConfigLocation, as_json: bool) -> None:
     """List the domains, their sources, and what the embedded base holds of them."""
@@ -35,7 +37,7 @@ def domains(location: ConfigLocation, as_json: bool) -> None:
         print_json(json.dumps(_published(context, held), ensure_ascii=False))
         return
     console = out()
-    registry = context.setup.registry
+    registry = context.registry
     longest = max((len(source.id) for domain in registry.domains.values() for source in domain.sources), default=0)
     for problem in registry.unread:
         show(console, Text(f"cannot be read: {clean(str(problem))}", "red"))
@@ -94,7 +96,7 @@ def _counts(source: SourceSpec, held: Mapping[str, tuple[int, int]] | None) -> t
 
 
 def _published(context: CliContext, held: Mapping[str, tuple[int, int]] | None) -> dict[str, Any]:
-    registry = context.setup.registry
+    registry = context.registry
     rows: list[dict[str, Any]] = []
     for name in registry.names:
         if name in registry.broken:
