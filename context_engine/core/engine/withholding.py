@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Set
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from context_engine.core.engine.admission import is_listed
 from context_engine.core.engine.sanitize_chunk import chunk_id_of, sanitized_notice
@@ -46,14 +46,17 @@ _OF_CHUNKS: Final = frozenset(
 _IDS: Final = ("chunk_id", "document_id")
 
 
-class Readable(NamedTuple):
+A = TypeVar("A")
+
+
+class Readable(NamedTuple, Generic[A]):
     """What of an answer the caller may read, and what was taken out."""
 
-    answer: Any
+    answer: A
     withheld: tuple[WithheldChunk, ...] = ()
 
 
-def readable(answer: Any, *, source_id: str, declared: Classification, scope: AccessScope | None) -> Readable:
+def readable(answer: A, *, source_id: str, declared: Classification, scope: AccessScope | None) -> Readable[A]:
     """Return an answer without what its caller may not read.
 
     Of the notes about chunks those stay that name a chunk or document which stays. A caller who is cleared for
