@@ -289,6 +289,7 @@ class TestEndpoint:
 
 
 class TestSaidDenials:
+    @pytest.mark.wording
     def test_the_domain_says_so_in_every_output(self, form: dict[str, Any], tmp_path: Path) -> None:
         line = json.loads(form["domains"])
         line["manifests"][0]["denials"] = "said"
