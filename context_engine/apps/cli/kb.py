@@ -43,7 +43,7 @@ def stats(location: ConfigLocation, as_json: bool) -> None:
         found = base.stats()
     if as_json:
         sources = {name: one._asdict() for name, one in found.sources.items()}
-        scope = [{"domain": domain, **asdict(one)} for domain, one in found.calibrations]
+        scope = [{"domain": domain, "partition": key, **asdict(one)} for domain, key, one in found.calibrations]
         print_json(json.dumps({**asdict(found), "sources": sources, "calibrations": scope}, ensure_ascii=False))
         return
     console = out()
@@ -210,11 +210,13 @@ def _facts(found: BaseStats) -> Table:
 
 
 def _calibrations(found: BaseStats) -> Iterator[tuple[str, str]]:
-    """Yield what each domain was calibrated to: for the text alone, and with an embedder for both."""
+    """Yield what each domain was calibrated to in each partition: for the text alone, with an embedder for both."""
     if not found.calibrations:
         yield "scope threshold", "not calibrated, a measured default is used: run 'kb calibrate'"
-    for domain, one in found.calibrations:
-        yield f"scope threshold of {domain}", calibration_text(one)
+    parted = len({one.partition for one in found.calibrations}) > 1
+    for domain, partition, one in found.calibrations:
+        where = f" in partition {partition}" if parted else ""
+        yield f"scope threshold of {domain}{where}", calibration_text(one)
 
 
 def _vectors(found: BaseStats) -> str:

@@ -117,6 +117,7 @@ class LocalSource:
             as_of=query.as_of,
             constants={"domain": query.domain},
             standing=self._standing if self._spec is not None else None,
+            access=query.access,
         )
 
     def _standing(self, chunk: Chunk) -> Mapping[str, Any]:

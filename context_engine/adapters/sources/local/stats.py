@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.calibrations import read_all
-from context_engine.core.models import ScopeCalibration
+from context_engine.adapters.sources.local.partitions import readable
+from context_engine.core.models import AccessScope, ScopeCalibration
 
-__all__ = ["BaseStats", "SourceStats", "read_stats"]
+__all__ = ["BaseStats", "PartCalibration", "SourceStats", "read_held", "read_stats"]
 
 
 class SourceStats(NamedTuple):
@@ -20,6 +21,14 @@ class SourceStats(NamedTuple):
 
     documents: int
     chunks: int
+
+
+class PartCalibration(NamedTuple):
+    """The scope threshold that a domain has in one partition."""
+
+    domain: str
+    partition: int
+    calibration: ScopeCalibration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +43,9 @@ class BaseStats:
         model_id: of the embedder that made the vectors, None where there are none.
         dimension: length of a vector, 0 where there are none.
         embedded: chunks that have vectors.
-        calibrations: the scope thresholds that it was calibrated to, by domain and embedder.
-        cells: the vectors are parted into that many for an approximate search; 0: searches are exact.
+        calibrations: the scope thresholds that it was calibrated to, by domain, embedder and partition.
+        cells: the vectors of large partitions are parted into that many for an approximate search; 0: all searches are
+            exact.
     """
 
     path: str
@@ -53,7 +63,23 @@ class BaseStats:
     dimension: int
     embedded: int
     cells: int
-    calibrations: tuple[tuple[str, ScopeCalibration], ...] = ()
+    calibrations: tuple[PartCalibration, ...] = ()
+
+
+def read_held(connection: sqlite3.Connection, access: AccessScope | None) -> Mapping[str, SourceStats]:
+    """Return how much each source holds for a caller; a source is left out of which there is nothing.
+
+    Args:
+        connection: a reader's, in a transaction.
+        access: of the caller; None: everything.
+    """
+    keys = [one.key for one in readable(connection, access)]
+    rows = connection.execute(
+        "SELECT source_id, count(*), sum(chunk_count) FROM documents JOIN sources USING (source_key)"
+        f" WHERE removed IS NULL AND partition_key IN ({','.join('?' * len(keys))}) GROUP BY source_id",
+        keys,
+    )
+    return {source: SourceStats(documents, chunks) for source, documents, chunks in rows}
 
 
 def read_stats(connection: sqlite3.Connection, root: Path, held: int | None) -> BaseStats:
@@ -71,7 +97,7 @@ def read_stats(connection: sqlite3.Connection, root: Path, held: int | None) -> 
     ).fetchall()
     embedded, cells = connection.execute(
         "SELECT (SELECT count(*) FROM vectors JOIN chunks USING (rid) JOIN documents USING (doc_key)"
-        " WHERE removed IS NULL), coalesce((SELECT length(matrix) FROM centroids), 0)"
+        " WHERE removed IS NULL), coalesce((SELECT sum(length(matrix)) FROM centroids), 0)"
     ).fetchone()
     sources = {source: SourceStats(documents, chunks) for source, documents, chunks in rows}
     return BaseStats(
@@ -90,7 +116,7 @@ def read_stats(connection: sqlite3.Connection, root: Path, held: int | None) -> 
         dimension=model.dimension if model else 0,
         embedded=embedded,
         cells=cells // (4 * model.dimension) if model else 0,
-        calibrations=tuple((one.domain, one.calibration) for one in read_all(connection)),
+        calibrations=tuple(PartCalibration(*one[:3]) for one in read_all(connection)),
     )
 
 

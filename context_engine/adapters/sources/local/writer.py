@@ -1,8 +1,9 @@
 """Writing: SQLite first, the index after it.
 
-One commit is four steps: the rows and the new generation (SQLite), the numbers of new field values (SQLite), the
-index with its mark (tantivy), the removal of replaced rows (SQLite). Killed between any two of them, the base holds
-everything the first step has taken; the next writer goes through the rest before anything else.
+One commit is a row of steps: the rows and the new generation (SQLite), then for each partition that has changed the
+numbers of new field values (SQLite) and its index (tantivy), at last the removal of replaced rows (SQLite). Killed
+between any two of them, the base holds everything the first step has taken; the next writer goes through the rest
+before anything else.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.embedding import EmbeddingWriter
 from context_engine.adapters.sources.local.index_sync import IndexSync
 from context_engine.adapters.sources.local.lock import WriterLock
+from context_engine.adapters.sources.local.partitions import partition_key, touch
+from context_engine.adapters.sources.local.placement import Place, SourcePlace, claimed_by
 from context_engine.adapters.sources.local.records import encode
 from context_engine.core.models import Chunk
+from context_engine.core.policy.access import access_class
 from context_engine.core.protocols import Embedder, SinkReport
 from context_engine.core.text import content_sha256
 from context_engine.errors import InvalidRequest, StoreError
@@ -28,6 +32,10 @@ from context_engine.errors import InvalidRequest, StoreError
 __all__ = ["BaseWriter"]
 
 _log = logging.getLogger(__name__)
+
+
+def _not_known(_source_id: str) -> None:
+    """Know nothing of any source."""
 
 
 class BaseWriter:
@@ -43,6 +51,7 @@ class BaseWriter:
         embedder: gives new rows their vectors, and rows of old that have none; None: rows get none.
         approximate_from: see `SearchOptions`.
         rebuild: build the index anew from the rows, and the vectors too where another model made them.
+        place: who may read a source; where nothing is known of one, everybody may.
 
     Attributes:
         given_up: damaged documents that a rebuild has found; the next ingestion writes them anew.
@@ -61,8 +70,9 @@ class BaseWriter:
         embedder: Embedder | None = None,
         approximate_from: int = 200_000,
         rebuild: bool = False,
+        place: Place | None = None,
     ) -> None:
-        self._root, self._now = root, now
+        self._root, self._now, self._place = root, now, place or _not_known
         self._changed = False
         with _store_errors(root):
             root.mkdir(parents=True, exist_ok=True)
@@ -102,7 +112,8 @@ class BaseWriter:
             if found is not None and found[0] == content_hash:
                 return False
             self._remove(source_key, document_id, version)
-            self._insert(source_key, document_id, version, content_hash, chunks)
+            place = self._place(source_id) or SourcePlace()
+            self._insert(source_key, document_id, version, content_hash, chunks, place)
             self._changed = True
         with _store_errors(self._root):
             self._vectors.wait(len(chunks))
@@ -148,7 +159,9 @@ class BaseWriter:
             state = self._index.state
             if self._changed:
                 state = state._replace(generation=state.generation + 1)
+                touch(self._connection, state.generation, self._vectors.partitions)
                 schema.write_state(self._connection, state)
+                self._index.prepare()
                 self._connection.execute("COMMIT")
                 self._vectors.committed()
             self.rollback()
@@ -231,15 +244,24 @@ class BaseWriter:
         return int(row[0])
 
     def _insert(
-        self, source_key: int, document_id: str, version: str, content_hash: str, chunks: Sequence[Chunk]
+        self,
+        source_key: int,
+        document_id: str,
+        version: str,
+        content_hash: str,
+        chunks: Sequence[Chunk],
+        place: SourcePlace,
     ) -> None:
         moment = self._now().isoformat(timespec="seconds")
+        claimed, generation = claimed_by(chunks), self._index.state.generation
+        held = access_class(place.rules, place.classification, claimed)
         doc_key = self._connection.execute(
-            "INSERT INTO documents(source_key, document_id, version, content_hash, chunk_count, indexed_at, generation)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (source_key, document_id, version, content_hash, len(chunks), moment, self._index.state.generation + 1),
-        ).lastrowid
-        for place, chunk in enumerate(chunks):
+            "INSERT INTO documents(source_key, document_id, version, content_hash, chunk_count, indexed_at, generation,"
+            " partition_key, claimed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (source_key, document_id, version, content_hash, len(chunks), moment, generation + 1,
+             partition_key(self._connection, held, generation), claimed or ""),
+        ).lastrowid  # fmt: skip
+        for number, chunk in enumerate(chunks):
             row = encode(chunk, document_id, version)
             if taken := self._taken(source_key, row.chunk_id):
                 if chunk.chunk_id:
@@ -247,7 +269,7 @@ class BaseWriter:
                         f"document {document_id!r}: chunk id {row.chunk_id!r} is in document {taken[0]!r} version "
                         f"{taken[1]!r} already: give each chunk of a source an id of its own"
                     )
-                own = content_sha256("\0".join((document_id, version, str(place), chunk.content)))
+                own = content_sha256("\0".join((document_id, version, str(number), chunk.content)))
                 row = encode(chunk._replace(chunk_id=own), document_id, version)
             self._connection.execute(
                 "INSERT INTO chunks(doc_key, chunk_id, content, fields, digest) VALUES (?, ?, ?, ?, ?)",
