@@ -6,6 +6,7 @@ The bank: LOANS has a page for all, rules for analysts and a memo for the board;
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,13 +41,14 @@ ACCESS = {
     },
 }
 QUESTION = "who approves a loan"
+RULE = "A loan is approved by two officers."
 SECRET = "A loan to a director is approved by the chair."
 
 
 @pytest.fixture
 def dify() -> Iterator[FakeDify]:
     rules = [
-        FakeDocument("Rules", ["A loan is approved by two officers."]),
+        FakeDocument("Rules", [RULE]),
         FakeDocument("Annex", [SECRET], {"secrecy": "restricted"}),
     ]
     datasets = [
@@ -105,6 +107,12 @@ def sources(result: SearchResult) -> list[str]:
     return [status.source_id for status in result.sources]
 
 
+def timeless(result: SearchResult) -> str:
+    """A result as text, without its id and what a clock says."""
+    text = json.dumps(result.to_dict()).replace(result.search_id, "ID")
+    return re.sub(r'"(elapsed_ms|retrieved_at|fetched_at|now|ms|started_at)": ("[^"]*"|[\d.]+)', "", text)
+
+
 class TestWhoAsks:
     @pytest.mark.parametrize(
         ("app", "user", "name"),
@@ -158,6 +166,16 @@ class TestTools:
         assert len([one for one in dify.requests if one.method == "POST"]) == 3, "one of each dataset"
         counted = {one.source_id: one.chunks for one in searched(opened, analyst).sources}
         assert counted == {"web": 1, "rules": 1}
+
+    def test_the_answer_is_that_of_a_dataset_without_the_raised_documents(
+        self, opened: OpenEngine, dify: FakeDify, form: dict[str, Any], tmp_path: Path
+    ) -> None:
+        analyst = opened.principals.for_dify(APP, None)
+        with_it = searched(opened, analyst)
+        dify.put(FakeDataset("rules", "economy", [FakeDocument("Rules", [RULE])]))
+        with open_form(form, tmp_path) as one:
+            without = searched(one, analyst)
+        assert timeless(with_it) == timeless(without)
 
     def test_a_domain_that_may_not_be_known_is_one_that_there_is_not(
         self, form: dict[str, Any], tmp_path: Path
