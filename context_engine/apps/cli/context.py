@@ -91,9 +91,10 @@ class CliContext:
         """
         from context_engine.adapters.sources.factory import open_base
         from context_engine.core.engine import SystemClock
+        from context_engine.wiring import embedded_places
 
         settings, models = self.setup.resolver.base().values, models or self.setup.models(self.data_dir)
-        return open_base(self.base, settings, models.embedder(), SystemClock())
+        return open_base(self.base, settings, models.embedder(), SystemClock(), embedded_places(self.setup))
 
 
 def with_location(command: F) -> F:

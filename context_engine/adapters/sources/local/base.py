@@ -12,22 +12,24 @@ from typing import TYPE_CHECKING, Final
 from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.calibrations import in_force
 from context_engine.adapters.sources.local.candidates import LocalQuery
+from context_engine.adapters.sources.local.held import read_held
 from context_engine.adapters.sources.local.merge import kind_of
 from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.partitions import readable
+from context_engine.adapters.sources.local.placement import Place, PlacementCheck
 from context_engine.adapters.sources.local.queries import text_query
 from context_engine.adapters.sources.local.query_vectors import QueryVectors
-from context_engine.adapters.sources.local.reader import Pool, Viewer
+from context_engine.adapters.sources.local.reader import Pool, View, Viewer
 from context_engine.adapters.sources.local.records import decode
 from context_engine.adapters.sources.local.search import Scope, answer, best_of
-from context_engine.adapters.sources.local.stats import BaseStats, SourceStats, read_held, read_stats
+from context_engine.adapters.sources.local.stats import BaseStats, SourceStats, read_stats
 from context_engine.adapters.sources.local.verify import VerifyReport, verify
 from context_engine.adapters.sources.local.writer import BaseWriter
 from context_engine.core.engine.clock import SystemClock
 from context_engine.core.models import AccessScope, Chunk, Expansion, Filter, ScopeCalibration, ScoreKind, SourceAnswer
 from context_engine.core.protocols import Embedder
 from context_engine.core.query.spelling import words_to_check
-from context_engine.errors import ConfigError, StoreError
+from context_engine.errors import ConfigError, RepartitionRequired, StoreError
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local.loading import VectorCache
@@ -53,6 +55,7 @@ class LocalBase:
         now: the time, aware; stands in what is written.
         embedder: gives texts and questions their vectors; None: text search alone.
         options: how it is searched.
+        place: where the documents of each source belong; None: nothing is known of any.
 
     Raises:
         ConfigError: an embedder without numpy.
@@ -65,10 +68,12 @@ class LocalBase:
         now: Callable[[], datetime] = utc_now,
         embedder: Embedder | None = None,
         options: SearchOptions | None = None,
+        place: Place | None = None,
     ) -> None:
         self.path = Path(path)
         self.options = options or SearchOptions()
-        self._now, self._embedder = now, embedder
+        self._now, self._embedder, self._place = now, embedder, place
+        self._placement = PlacementCheck()
         self._vectors = None if embedder is None else QueryVectors(embedder, SystemClock())
         self._pool = Pool(self.path)
         self._viewer = Viewer(self.path, self._pool, None if embedder is None else _cache(embedder))
@@ -82,19 +87,20 @@ class LocalBase:
         now: Callable[[], datetime] = utc_now,
         embedder: Embedder | None = None,
         options: SearchOptions | None = None,
+        place: Place | None = None,
     ) -> LocalBase:
         """Return the base in a folder, after a look at its state.
 
         Args:
             path: folder of the base.
             create: make an empty one where there is none.
-            now, embedder, options: see the class.
+            now, embedder, options, place: see the class.
 
         Raises:
             StoreError: there is none, or it cannot be opened.
             StoreVersionMismatch: the tables are of another version.
         """
-        base = cls(path, now=now, embedder=embedder, options=options)
+        base = cls(path, now=now, embedder=embedder, options=options, place=place)
         if create and not base.exists():
             base.writer().close()
         with base._pool.snapshot() as connection:
@@ -117,7 +123,7 @@ class LocalBase:
         return schema.exists(self.path)
 
     def writer(self) -> BaseWriter:
-        """Return the one writer, making the base where there is none.
+        """Return the one writer, making the base where there is none; it moves what stands elsewhere (`repartition`).
 
         Raises:
             StoreLocked: another writer is at work.
@@ -132,6 +138,7 @@ class LocalBase:
             embedder=self._embedder,
             approximate_from=self.options.approximate_from,
             rebuild=rebuild,
+            place=self._place,
         )
 
     def rebuild(self) -> int:
@@ -154,6 +161,24 @@ class LocalBase:
         writer = self._writer(rebuild=True)
         writer.close()
         return writer.given_up
+
+    def repartition(self) -> int:
+        """Move documents whose source's access rules have changed since they were written to where they belong now.
+
+        The index is built anew where there are any, beside the old one; nothing is embedded again.
+
+        Returns:
+            How many documents were moved.
+
+        Raises:
+            StoreLocked: a writer is at work.
+            StoreError: the base cannot be written.
+        """
+        if not self.exists():
+            raise schema.missing(self.path)
+        writer = self._writer()
+        writer.close()
+        return writer.moved
 
     def search(
         self,
@@ -200,12 +225,23 @@ class LocalBase:
             EmbedderError: the model gave no vector for the query, or none in time.
             StoreVersionMismatch: the base's vectors are of another model.
             StoreError: the base cannot be read.
+            RepartitionRequired: documents of the source stand where former rules put them (`Scope.place`).
         """
         vector = self._vectors.ask(query_text, embed_within_s) if self._vectors is not None and by_vector else None
         text = text_query(words or query_text, self.options, expansions)
         question = LocalQuery(text, vector, self.options, words_to_check(query_text))
         with self._viewer.view(scope.access) as view:
+            self._check_placement(view, scope)
             return answer(view, question, top_k, scope)
+
+    def _check_placement(self, view: View, scope: Scope) -> None:
+        place = scope.place
+        if place and not self._placement.stands(view.connection, view.state, scope.source_id, place):
+            raise RepartitionRequired(
+                "its access rules or its classification have changed: run 'context-engine kb repartition' to move its "
+                "documents",
+                source_id=scope.source_id,
+            )
 
     def best_of(
         self,

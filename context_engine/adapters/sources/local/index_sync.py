@@ -22,8 +22,10 @@ from context_engine.adapters.sources.local import index as indexing
 from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.attributes import Dictionary
 from context_engine.adapters.sources.local.damage import give_up
+from context_engine.adapters.sources.local.derived import forget_derived, part
 from context_engine.adapters.sources.local.partition_index import PartitionIndex
-from context_engine.adapters.sources.local.partitions import OPEN, Partition, partitions
+from context_engine.adapters.sources.local.partitions import OPEN, Partition, forget_empty, partition_key, partitions
+from context_engine.adapters.sources.local.placement import Move, Place, moves
 from context_engine.adapters.sources.local.records import decode
 from context_engine.adapters.sources.local.schema import BaseState
 
@@ -44,18 +46,30 @@ class IndexSync:
         root: folder of the base; a base is made there if there is none.
         connection: the writer's, outside a transaction.
         rebuild: build the indexes anew in any case.
+        place: where the documents of each source belong; what stands elsewhere is moved, and the indexes are built
+            anew. None: what is there stays.
+        approximate_from: see `SearchOptions`.
 
     Attributes:
         state: of the base, as last brought up to.
         given_up: damaged documents that a rebuild has found and that wait for an ingestion.
+        moved: documents that have come to another partition.
     """
 
-    def __init__(self, root: Path, connection: sqlite3.Connection, *, rebuild: bool) -> None:
-        self._root, self._connection = root, connection
+    def __init__(
+        self,
+        root: Path,
+        connection: sqlite3.Connection,
+        *,
+        rebuild: bool,
+        place: Place | None = None,
+        approximate_from: int = 200_000,
+    ) -> None:
+        self._root, self._connection, self._approximate_from = root, connection, approximate_from
         self._dictionary = Dictionary(connection)
         self._indexes: dict[int, PartitionIndex] = {}
-        self.given_up = 0
-        self.state = self._opened(rebuild)
+        self.given_up = self.moved = 0
+        self.state = self._opened(rebuild, place)
         self.follow(self.state)
         self._clear_old(self.state.index_number)
 
@@ -95,13 +109,14 @@ class IndexSync:
             index.close()
             raise
 
-    def _opened(self, rebuild: bool) -> BaseState:
+    def _opened(self, rebuild: bool, place: Place | None) -> BaseState:
         if not schema.exists(self._root):
             return self._created()
         schema.upgrade(self._connection)
         state = schema.read_state(self._connection, self._root)
-        anew = rebuild or state.analyser != indexing.INDEX_VERSION
-        return state if not anew and self._readable(state) else self._rebuilt(state)
+        elsewhere = list(moves(self._connection, place)) if place is not None else []
+        anew = rebuild or elsewhere or state.analyser != indexing.INDEX_VERSION
+        return state if not anew and self._readable(state) else self._rebuilt(state, elsewhere)
 
     def _readable(self, state: BaseState) -> bool:
         """Open the index of every partition; return whether all are there."""
@@ -122,19 +137,34 @@ class IndexSync:
             schema.create(self._connection, state)
         return state
 
-    def _rebuilt(self, old: BaseState) -> BaseState:
+    def _rebuilt(self, old: BaseState, elsewhere: Iterable[Move]) -> BaseState:
         """Build the indexes anew beside the old ones, then point to them; readers use the old ones until then.
 
-        Rows that are not as they were written are left out.
+        Rows that are not as they were written are left out, documents that stand elsewhere are moved.
         """
         self._clear_old(old.index_number)
         state = old._replace(index_number=old.index_number + 1, analyser=indexing.INDEX_VERSION)
         with schema.transaction(self._connection):
             self._connection.execute("DELETE FROM attributes")
             changed, self.given_up = give_up(self._connection)
+            self.moved = sum(self._move(one, old.generation) for one in elsewhere)
+            if self.moved:
+                part(self._connection, self._approximate_from)
+            forget_empty(self._connection)
             self._indexes = {one.key: self._built(state, one, changed) for one in partitions(self._connection)}
             schema.write_state(self._connection, state)
         return state
+
+    def _move(self, move: Move, generation: int) -> int:
+        """Give documents their partition; return how many."""
+        key = partition_key(self._connection, move.holds, generation)
+        moved = self._connection.execute(
+            "UPDATE documents SET partition_key = ?"
+            " WHERE source_key = ? AND partition_key = ? AND claimed = ? AND removed IS NULL",
+            (key, move.source_key, move.partition_key, move.claimed),
+        ).rowcount
+        forget_derived(self._connection, (move.partition_key, key))
+        return moved
 
     def _built(self, state: BaseState, partition: Partition, without: Iterable[int]) -> PartitionIndex:
         path = indexing.directory(self._root, state.index_number, partition.key)

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from context_engine.core.models import AccessClass, AccessScope, Classification
 
-__all__ = ["OPEN", "Partition", "held_by", "partition_key", "partitions", "readable", "touch"]
+__all__ = ["OPEN", "Partition", "forget_empty", "held_by", "partition_key", "partitions", "readable", "touch"]
 
 OPEN: Final = 1
 """The partition of what everybody may read; always there."""
@@ -93,6 +93,15 @@ def touch(connection: sqlite3.Connection, generation: int, embedded: Iterable[in
     )
     connection.executemany(
         "UPDATE partitions SET generation = ? WHERE partition_key = ?", [(generation, key) for key in embedded]
+    )
+
+
+def forget_empty(connection: sqlite3.Connection) -> None:
+    """Forget partitions without documents, in the transaction of a rebuild; that of all is kept."""
+    connection.execute(
+        "DELETE FROM partitions WHERE partition_key <> ?"
+        " AND NOT EXISTS (SELECT 1 FROM documents WHERE documents.partition_key = partitions.partition_key)",
+        (OPEN,),
     )
 
 

@@ -89,6 +89,7 @@ ALTER TABLE documents ADD COLUMN partition_key INTEGER NOT NULL DEFAULT 1;
 ALTER TABLE documents ADD COLUMN claimed TEXT NOT NULL DEFAULT '';
 DROP INDEX IF EXISTS documents_by_generation;
 CREATE INDEX documents_by_partition ON documents(partition_key, generation);
+CREATE INDEX documents_by_place ON documents(source_key, partition_key, claimed) WHERE removed IS NULL;
 DROP TABLE IF EXISTS centroids;
 DELETE FROM cells;
 CREATE TABLE centroids(partition_key INTEGER PRIMARY KEY, trained_on INTEGER NOT NULL, matrix BLOB NOT NULL);

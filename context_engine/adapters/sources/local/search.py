@@ -13,6 +13,7 @@ from context_engine.adapters.sources.local import index as indexing
 from context_engine.adapters.sources.local.attributes import fields_held
 from context_engine.adapters.sources.local.calibrations import in_force as calibration_in_force
 from context_engine.adapters.sources.local.candidates import LocalQuery, SearchScope, candidates
+from context_engine.adapters.sources.local.placement import SourcePlace
 from context_engine.adapters.sources.local.pushdown import ENGINE_FIELDS, Pushdown, Standing, in_force, relaxed
 from context_engine.adapters.sources.local.queries import constant
 from context_engine.adapters.sources.local.reader import View
@@ -48,6 +49,7 @@ class Scope:
         constants: further fields that are the same for every chunk of the source (the domain).
         standing: from what a document claims of its authority to the fields the engine will see.
         access: which classes of chunks may be read; None: all.
+        place: where its documents belong; None: not known.
     """
 
     source_id: str
@@ -56,17 +58,17 @@ class Scope:
     constants: Mapping[str, Any] = field(default_factory=dict)
     standing: Standing | None = None
     access: AccessScope | None = None
+    place: SourcePlace | None = None
 
 
 def answer(view: View, question: LocalQuery, top_k: int, scope: Scope) -> SourceAnswer:
     """Return the best chunks for a question, and notices of the search (see `LocalBase.answer`)."""
     notices = [Notice(code, scope.source_id, str(code)) for code in _notices(view, question)]
-    found = view.connection.execute("SELECT source_key FROM sources WHERE source_id = ?", (scope.source_id,)).fetchone()
-    if found is None:
-        return _nothing(notices, NoticeCode.SOURCE_UNKNOWN, scope)
+    key = _source_key(view, scope)
+    if key is None:
+        return _nothing(notices, NoticeCode.SOURCE_UNKNOWN if scope.access is None else None, scope)
     if question.query is None and (question.vector is None or view.vectors is None):
         return _nothing(notices, NoticeCode.NO_SEARCH_TERMS, scope)
-    key = int(found[0])
     clauses = [(Occur.Must, constant(Query.term_query(indexing.SCHEMA, "source", key), 0.0))]
     clauses += in_force(scope.as_of) if scope.as_of is not None else []
     test = _filtered(view, scope, clauses) if scope.filters is not None else None
@@ -80,6 +82,18 @@ def answer(view: View, question: LocalQuery, top_k: int, scope: Scope) -> Source
         unknown_words=unknown_words(view.searcher, scoped.query, question.words, chunks),
         filter_fields=None if scope.filters is None else tuple(_fields_of(view, clauses[0])),
     )
+
+
+def _source_key(view: View, scope: Scope) -> int | None:
+    """Return the key of the source; None where the base does not know it, or the caller may read nothing of it.
+
+    Whether there is a source of which nothing may be read, is not to be told.
+    """
+    found = view.connection.execute("SELECT source_key FROM sources WHERE source_id = ?", (scope.source_id,)).fetchone()
+    if found is None or scope.access is None:
+        return None if found is None else int(found[0])
+    own = Query.term_query(indexing.SCHEMA, "source", int(found[0]))
+    return int(found[0]) if view.searcher.search(own, limit=1, count=False).hits else None
 
 
 def best_of(view: View, question: LocalQuery, source_ids: Sequence[str], top_k: int) -> SourceAnswer:
@@ -125,8 +139,8 @@ def _fields_of(view: View, source: tuple[Occur, Query]) -> Iterator[str]:
             yield name
 
 
-def _nothing(notices: Sequence[Notice], why: NoticeCode, scope: Scope) -> SourceAnswer:
-    return SourceAnswer(notes=(*notices, Notice(why, scope.source_id, str(why))))
+def _nothing(notices: Sequence[Notice], why: NoticeCode | None, scope: Scope) -> SourceAnswer:
+    return SourceAnswer(notes=(*notices, *([] if why is None else [Notice(why, scope.source_id, str(why))])))
 
 
 def _notices(view: View, question: LocalQuery) -> Iterator[NoticeCode]:

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.calibrations import read_all
-from context_engine.adapters.sources.local.partitions import readable
-from context_engine.core.models import AccessScope, ScopeCalibration
+from context_engine.adapters.sources.local.partitions import Partition, partitions
+from context_engine.core.models import Classification, ScopeCalibration
 
-__all__ = ["BaseStats", "PartCalibration", "SourceStats", "read_held", "read_stats"]
+__all__ = ["BaseStats", "PartCalibration", "PartitionStats", "SourceStats", "read_stats"]
 
 
 class SourceStats(NamedTuple):
@@ -32,6 +32,25 @@ class PartCalibration(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStats:
+    """What is held for the same callers.
+
+    Attributes:
+        key: names it in this base.
+        rules: of its sources, as canonical text; "" where there are none.
+        classification: the clearance needed; None where none is.
+        sources: those that have documents in it.
+    """
+
+    key: int
+    rules: str
+    classification: Classification | None
+    sources: tuple[str, ...]
+    documents: int
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BaseStats:
     """What a base holds.
 
@@ -44,6 +63,7 @@ class BaseStats:
         dimension: length of a vector, 0 where there are none.
         embedded: chunks that have vectors.
         calibrations: the scope thresholds that it was calibrated to, by domain, embedder and partition.
+        partitions: what is held for the same callers each; that of all first.
         cells: the vectors of large partitions are parted into that many for an approximate search; 0: all searches are
             exact.
     """
@@ -64,22 +84,7 @@ class BaseStats:
     embedded: int
     cells: int
     calibrations: tuple[PartCalibration, ...] = ()
-
-
-def read_held(connection: sqlite3.Connection, access: AccessScope | None) -> Mapping[str, SourceStats]:
-    """Return how much each source holds for a caller; a source is left out of which there is nothing.
-
-    Args:
-        connection: a reader's, in a transaction.
-        access: of the caller; None: everything.
-    """
-    keys = [one.key for one in readable(connection, access)]
-    rows = connection.execute(
-        "SELECT source_id, count(*), sum(chunk_count) FROM documents JOIN sources USING (source_key)"
-        f" WHERE removed IS NULL AND partition_key IN ({','.join('?' * len(keys))}) GROUP BY source_id",
-        keys,
-    )
-    return {source: SourceStats(documents, chunks) for source, documents, chunks in rows}
+    partitions: tuple[PartitionStats, ...] = ()
 
 
 def read_stats(connection: sqlite3.Connection, root: Path, held: int | None) -> BaseStats:
@@ -117,6 +122,23 @@ def read_stats(connection: sqlite3.Connection, root: Path, held: int | None) -> 
         embedded=embedded,
         cells=cells // (4 * model.dimension) if model else 0,
         calibrations=tuple(PartCalibration(*one[:3]) for one in read_all(connection)),
+        partitions=tuple(_partition(connection, one) for one in partitions(connection)),
+    )
+
+
+def _partition(connection: sqlite3.Connection, partition: Partition) -> PartitionStats:
+    rows = connection.execute(
+        "SELECT source_id, count(*), sum(chunk_count) FROM documents JOIN sources USING (source_key)"
+        " WHERE removed IS NULL AND partition_key = ? GROUP BY source_id ORDER BY source_id",
+        (partition.key,),
+    ).fetchall()
+    return PartitionStats(
+        key=partition.key,
+        rules=partition.holds.rules,
+        classification=partition.holds.classification,
+        sources=tuple(source for source, _, _ in rows),
+        documents=sum(documents for _, documents, _ in rows),
+        chunks=sum(chunks for _, _, chunks in rows),
     )
 
 

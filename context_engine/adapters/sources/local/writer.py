@@ -24,7 +24,6 @@ from context_engine.adapters.sources.local.partitions import partition_key, touc
 from context_engine.adapters.sources.local.placement import Place, SourcePlace, claimed_by
 from context_engine.adapters.sources.local.records import encode
 from context_engine.core.models import Chunk
-from context_engine.core.policy.access import access_class
 from context_engine.core.protocols import Embedder, SinkReport
 from context_engine.core.text import content_sha256
 from context_engine.errors import InvalidRequest, StoreError
@@ -32,10 +31,6 @@ from context_engine.errors import InvalidRequest, StoreError
 __all__ = ["BaseWriter"]
 
 _log = logging.getLogger(__name__)
-
-
-def _not_known(_source_id: str) -> None:
-    """Know nothing of any source."""
 
 
 class BaseWriter:
@@ -51,10 +46,12 @@ class BaseWriter:
         embedder: gives new rows their vectors, and rows of old that have none; None: rows get none.
         approximate_from: see `SearchOptions`.
         rebuild: build the index anew from the rows, and the vectors too where another model made them.
-        place: who may read a source; where nothing is known of one, everybody may.
+        place: where the documents of each source belong: what stands elsewhere is moved at the opening. Where nothing
+            is known of a source, what is written to it may be read by everybody.
 
     Attributes:
         given_up: damaged documents that a rebuild has found; the next ingestion writes them anew.
+        moved: documents that have come to another partition at the opening.
 
     Raises:
         StoreLocked: another writer is at work.
@@ -72,7 +69,7 @@ class BaseWriter:
         rebuild: bool = False,
         place: Place | None = None,
     ) -> None:
-        self._root, self._now, self._place = root, now, place or _not_known
+        self._root, self._now, self._place = root, now, place
         self._changed = False
         with _store_errors(root):
             root.mkdir(parents=True, exist_ok=True)
@@ -81,8 +78,10 @@ class BaseWriter:
             self._connection = schema.connect(root, write=True)
             try:
                 with _store_errors(root):
-                    self._index = IndexSync(root, self._connection, rebuild=rebuild)
-                    self.given_up = self._index.given_up
+                    self._index = IndexSync(
+                        root, self._connection, rebuild=rebuild, place=place, approximate_from=approximate_from
+                    )
+                    self.given_up, self.moved = self._index.given_up, self._index.moved
                     self._vectors = EmbeddingWriter(
                         self._connection, embedder, root, approximate_from=approximate_from, anew=rebuild
                     )
@@ -112,8 +111,8 @@ class BaseWriter:
             if found is not None and found[0] == content_hash:
                 return False
             self._remove(source_key, document_id, version)
-            place = self._place(source_id) or SourcePlace()
-            self._insert(source_key, document_id, version, content_hash, chunks, place)
+            known = self._place(source_id) if self._place is not None else None
+            self._insert(source_key, document_id, version, content_hash, chunks, known or SourcePlace())
             self._changed = True
         with _store_errors(self._root):
             self._vectors.wait(len(chunks))
@@ -254,12 +253,11 @@ class BaseWriter:
     ) -> None:
         moment = self._now().isoformat(timespec="seconds")
         claimed, generation = claimed_by(chunks), self._index.state.generation
-        held = access_class(place.rules, place.classification, claimed)
         doc_key = self._connection.execute(
             "INSERT INTO documents(source_key, document_id, version, content_hash, chunk_count, indexed_at, generation,"
             " partition_key, claimed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (source_key, document_id, version, content_hash, len(chunks), moment, generation + 1,
-             partition_key(self._connection, held, generation), claimed or ""),
+             partition_key(self._connection, place.holds(claimed), generation), claimed or ""),
         ).lastrowid  # fmt: skip
         for number, chunk in enumerate(chunks):
             row = encode(chunk, document_id, version)
