@@ -31,7 +31,12 @@ from context_engine.core.models import (
 from context_engine.testing.fakes import FakeEmbedder
 
 WORDS = ("limit", "desk", "product", "approval", "haircut", "bond", "committee", "hotel", "seven", "years")
-QUESTIONS = ("hotel limit of the desk", "who approves a new product of the bond desk", "committee for seven years", "hotl")
+QUESTIONS = (
+    "hotel limit of the desk",
+    "who approves a new product of the bond desk",
+    "committee for seven years",
+    "hotl",
+)
 BY_CELLS = SearchOptions(approximate_from=20, probe=0.2)
 DOMAIN = DomainSpec(
     version=1,

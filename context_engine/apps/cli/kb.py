@@ -122,19 +122,22 @@ def repartition(location: ConfigLocation) -> None:
     sources concerned fail until this command, or the next 'ingest' into them, has moved their documents. Nothing is
     embedded again.
     """
-    with _base(location, embedder=True) as base, _busy("Moving documents …"):
-        moved = base.repartition()
+    with _base(location, embedder=True) as base:
+        with _busy("Moving documents …"):
+            moved = base.repartition()
+        if moved:
+            _calibrate(location, base, anew=False)
     what = f"{counted(moved, 'document')} moved" if moved else "every document stands where the rules say"
     show(out(), Text("repartitioned" if moved else "nothing to do", "green").append(f": {what}", ""))
 
 
-def _calibrate(location: ConfigLocation, base: LocalBase) -> bool:
-    """Calibrate every domain anew; return whether all could be."""
+def _calibrate(location: ConfigLocation, base: LocalBase, *, anew: bool = True) -> bool:
+    """Calibrate every domain, anew or where it is due; return whether all could be."""
     from context_engine.wiring import calibrate_domains
 
     setup = open_context(location, build_demo=False, operator=True).setup
     with _busy("Calibrating …"):
-        found = list(calibrate_domains(setup, base, judged=judged_questions(setup), anew=True))
+        found = list(calibrate_domains(setup, base, judged=judged_questions(setup), anew=anew))
     return print_calibrations(found)
 
 
@@ -231,6 +234,7 @@ def _facts(found: BaseStats) -> Table:
 def _partitions(found: Sequence[PartitionStats]) -> Table:
     """Who may read how much: each row is an index of its own."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("partition", justify="right")
     for name in ("open to", "clearance", "sources"):
         table.add_column(name, overflow="fold")
     for name in ("documents", "chunks"):
@@ -238,7 +242,7 @@ def _partitions(found: Sequence[PartitionStats]) -> Table:
     for one in found:
         admits = "whom the rules admit" if one.rules else "everybody"
         counts = (str(one.documents), str(one.chunks))
-        table.add_row(admits, one.classification or "none", clean(", ".join(one.sources)), *counts)
+        table.add_row(str(one.key), admits, one.classification or "none", clean(", ".join(one.sources)), *counts)
     return table
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.calibrations import in_force
 from context_engine.adapters.sources.local.candidates import LocalQuery
+from context_engine.adapters.sources.local.held import read_held
 from context_engine.adapters.sources.local.merge import kind_of
 from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.partitions import readable
@@ -21,7 +22,7 @@ from context_engine.adapters.sources.local.query_vectors import QueryVectors
 from context_engine.adapters.sources.local.reader import Pool, View, Viewer
 from context_engine.adapters.sources.local.records import decode
 from context_engine.adapters.sources.local.search import Scope, answer, best_of
-from context_engine.adapters.sources.local.stats import BaseStats, SourceStats, read_held, read_stats
+from context_engine.adapters.sources.local.stats import BaseStats, SourceStats, read_stats
 from context_engine.adapters.sources.local.verify import VerifyReport, verify
 from context_engine.adapters.sources.local.writer import BaseWriter
 from context_engine.core.engine.clock import SystemClock

@@ -1,7 +1,7 @@
 """What is made from all rows of a partition together: its cells and its calibrations.
 
-Where rows leave a partition or come into it otherwise than by an ingestion, both are forgotten: what they say of the
-rows that stay was learned from others too.
+Where rows leave a partition or come into it otherwise than by an ingestion, both are forgotten, and cells are made
+anew: what they say of the rows that stay was learned from others too.
 """
 
 from __future__ import annotations
@@ -9,7 +9,23 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 
-__all__ = ["forget_cells", "forget_derived"]
+from context_engine.adapters.sources.local.schema import model_of
+
+__all__ = ["forget_cells", "forget_derived", "part"]
+
+
+def part(connection: sqlite3.Connection, least: int) -> None:
+    """Part the vectors of every partition of `least` rows or more into cells, inside the caller's transaction.
+
+    Without numpy nothing is done: who has it searches exactly then.
+    """
+    if model_of(connection) is None:
+        return
+    try:
+        from context_engine.adapters.sources.local.cells import partition
+    except ImportError:
+        return
+    partition(connection, least)
 
 
 def forget_cells(connection: sqlite3.Connection, partition: int) -> None:

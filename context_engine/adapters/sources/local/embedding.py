@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from context_engine.adapters.sources.local.derived import part
 from context_engine.adapters.sources.local.records import decode
 from context_engine.adapters.sources.local.schema import model_of
 from context_engine.core.models import Chunk
@@ -115,9 +116,7 @@ class EmbeddingWriter:
     def part(self) -> None:
         """Keep what a search of very many vectors needs, once there are that many."""
         if self._embedder is not None:
-            from context_engine.adapters.sources.local.cells import partition  # only here: it needs numpy
-
-            partition(self._connection, self._approximate_from)
+            part(self._connection, self._approximate_from)
 
     def committed(self) -> None:
         """What was embedded is durable."""

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.calibrations import read_all
-from context_engine.adapters.sources.local.partitions import Partition, partitions, readable
-from context_engine.core.models import AccessScope, Classification, ScopeCalibration
+from context_engine.adapters.sources.local.partitions import Partition, partitions
+from context_engine.core.models import Classification, ScopeCalibration
 
-__all__ = ["BaseStats", "PartCalibration", "PartitionStats", "SourceStats", "read_held", "read_stats"]
+__all__ = ["BaseStats", "PartCalibration", "PartitionStats", "SourceStats", "read_stats"]
 
 
 class SourceStats(NamedTuple):
@@ -36,11 +36,13 @@ class PartitionStats:
     """What is held for the same callers.
 
     Attributes:
+        key: names it in this base.
         rules: of its sources, as canonical text; "" where there are none.
         classification: the clearance needed; None where none is.
         sources: those that have documents in it.
     """
 
+    key: int
     rules: str
     classification: Classification | None
     sources: tuple[str, ...]
@@ -83,22 +85,6 @@ class BaseStats:
     cells: int
     calibrations: tuple[PartCalibration, ...] = ()
     partitions: tuple[PartitionStats, ...] = ()
-
-
-def read_held(connection: sqlite3.Connection, access: AccessScope | None) -> Mapping[str, SourceStats]:
-    """Return how much each source holds for a caller; a source is left out of which there is nothing.
-
-    Args:
-        connection: a reader's, in a transaction.
-        access: of the caller; None: everything.
-    """
-    keys = [one.key for one in readable(connection, access)]
-    rows = connection.execute(
-        "SELECT source_id, count(*), sum(chunk_count) FROM documents JOIN sources USING (source_key)"
-        f" WHERE removed IS NULL AND partition_key IN ({','.join('?' * len(keys))}) GROUP BY source_id",
-        keys,
-    )
-    return {source: SourceStats(documents, chunks) for source, documents, chunks in rows}
 
 
 def read_stats(connection: sqlite3.Connection, root: Path, held: int | None) -> BaseStats:
@@ -147,6 +133,7 @@ def _partition(connection: sqlite3.Connection, partition: Partition) -> Partitio
         (partition.key,),
     ).fetchall()
     return PartitionStats(
+        key=partition.key,
         rules=partition.holds.rules,
         classification=partition.holds.classification,
         sources=tuple(source for source, _, _ in rows),

@@ -78,7 +78,9 @@ class BaseWriter:
             self._connection = schema.connect(root, write=True)
             try:
                 with _store_errors(root):
-                    self._index = IndexSync(root, self._connection, rebuild=rebuild, place=place)
+                    self._index = IndexSync(
+                        root, self._connection, rebuild=rebuild, place=place, approximate_from=approximate_from
+                    )
                     self.given_up, self.moved = self._index.given_up, self._index.moved
                     self._vectors = EmbeddingWriter(
                         self._connection, embedder, root, approximate_from=approximate_from, anew=rebuild

@@ -52,7 +52,9 @@ def rules(desks: Sequence[str] = DESKS) -> list[str]:
 
 
 def secrets(count: int = 24) -> list[str]:
-    return [f"Bid number {number} for the takeover of a rival bank is {number} crowns a share." for number in range(count)]
+    return [
+        f"Bid number {number} for the takeover of a rival bank is {number} crowns a share." for number in range(count)
+    ]
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,11 +14,10 @@ import pytest
 pytest.importorskip("numpy", reason="the extra 'vectors'")
 
 from context_engine.adapters.sources.local import BaseWriter, LocalBase, SearchOptions
-from context_engine.adapters.sources.local.derived import forget_derived
 from context_engine.adapters.sources.local.partitions import OPEN
-from context_engine.adapters.sources.local.placement import SourcePlace
+from context_engine.adapters.sources.local.placement import Place, SourcePlace
 from context_engine.adapters.sources.local.search import Scope
-from context_engine.core.models import AccessScope, Chunk, Classification, NoticeCode, SourceAnswer
+from context_engine.core.models import AccessScope, Chunk, Classification, NoticeCode, Score, SourceAnswer
 from context_engine.testing.fakes import FakeEmbedder
 
 RULES = {"board": "board only", "audit": "audit only"}
@@ -74,7 +74,7 @@ def test_hidden_rows_change_no_bit_of_an_open_answer(hybrid: LocalBase, write: W
     before = repr(ask(hybrid))
     write("board", texts("secret", 30))
     assert repr(ask(hybrid)) == before
-    write("board", {**{name: "" for name in list(texts("secret", 30))[::2]}, "new": "limit of the desk"})
+    write("board", {**dict.fromkeys(list(texts("secret", 30))[::2], ""), "new": "limit of the desk"})
     assert repr(ask(hybrid)) == before
     with LocalBase(hybrid.path, embedder=FakeEmbedder(16), options=BY_CELLS) as another:
         assert repr(ask(another)) == before
@@ -149,20 +149,46 @@ def test_without_a_readable_vector_it_is_said_whatever_is_hidden(folder: Path, w
         assert repr(ask(base)) == repr(before)
 
 
-def test_what_was_made_of_rows_that_have_moved_is_forgotten_and_made_anew(hybrid: LocalBase, write: Write):
-    write("sop", texts("open", 40))
-    write("board", texts("secret", 20))
-    first = cells(hybrid.path, OPEN)
-    with closing(sqlite3.connect(hybrid.path / "base.sqlite3")) as connection, connection:
-        (vectors,) = connection.execute("SELECT count(*) FROM vectors").fetchone()
-        connection.execute("UPDATE documents SET partition_key = 2 WHERE doc_key % 2 = 0 AND partition_key = 1")
-        forget_derived(connection, [1, 2])
-        assert connection.execute("SELECT count(*) FROM cells").fetchone() == (0,)
-        assert connection.execute("SELECT count(*) FROM vectors").fetchone() == (vectors,)
-    write("sop", {"one": "more"})
-    assert cells(hybrid.path, OPEN) not in ((), first)
-    with closing(sqlite3.connect(hybrid.path / "base.sqlite3")) as connection:
-        assert connection.execute("SELECT count(*) FROM cells").fetchone() == (vectors + 1,)
+def test_moved_rows_are_not_embedded_again_and_cells_are_those_of_a_base_without_them(folder: Path, tmp_path: Path):
+    sop, audit = texts("open", 40), texts("audited", 20)
+    fill(folder, {"sop": sop, "audit": audit}, place=None)
+    fill(tmp_path / "alone", {"sop": sop}, place=None)
+    embedder = Silent(16)
+    with LocalBase(folder, embedder=embedder, options=BY_CELLS, place=place) as base:
+        assert base.repartition() == 20
+        assert cells(folder, OPEN) == cells(tmp_path / "alone", OPEN)
+        assert len(cells(folder, 2)) == 1 + 20
+        with LocalBase(tmp_path / "alone", embedder=embedder, options=BY_CELLS) as alone:
+            assert [one.chunks for one in ask(base)] == [one.chunks for one in same_scorer(ask(alone), base)]
+
+
+class Silent(FakeEmbedder):
+    """Has vectors for questions only."""
+
+    def embed_documents(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        raise AssertionError(f"{len(texts)} texts were embedded again")
+
+
+def fill(folder: Path, sources: dict[str, dict[str, str]], place: Place | None) -> None:
+    with BaseWriter(
+        folder, now=_now, embedder=FakeEmbedder(16), approximate_from=BY_CELLS.approximate_from, place=place
+    ) as writer:
+        for source_id, held in sources.items():
+            for name, text in held.items():
+                writer.put(source_id, f"doc-{name}", "", text, [Chunk(content=text, chunk_id=name)])
+
+
+def same_scorer(answers: list[SourceAnswer], base: LocalBase) -> list[SourceAnswer]:
+    """Return answers of another base under the name of this one."""
+    own = f"local:{base.stats().base_id}"
+
+    def named(score: Score) -> Score:
+        return score._replace(scorer=own + (score.scorer or "")[len(own) :]) if score.kind != "cosine" else score
+
+    return [
+        replace(one, chunks=[chunk._replace(scores=tuple(map(named, chunk.scores))) for chunk in one.chunks])
+        for one in answers
+    ]
 
 
 def cells(folder: Path, partition: int) -> Sequence[bytes]:
