@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from context_engine.adapters.sources.local import schema
-from context_engine.adapters.sources.local.calibrations import read_one
+from context_engine.adapters.sources.local.calibrations import in_force
 from context_engine.adapters.sources.local.candidates import LocalQuery
+from context_engine.adapters.sources.local.held import read_held
 from context_engine.adapters.sources.local.merge import kind_of
 from context_engine.adapters.sources.local.options import SearchOptions
+from context_engine.adapters.sources.local.partitions import readable
 from context_engine.adapters.sources.local.placement import Place, PlacementCheck
 from context_engine.adapters.sources.local.queries import text_query
 from context_engine.adapters.sources.local.query_vectors import QueryVectors
 from context_engine.adapters.sources.local.reader import Pool, View, Viewer
 from context_engine.adapters.sources.local.records import decode
 from context_engine.adapters.sources.local.search import Scope, answer, best_of
-from context_engine.adapters.sources.local.stats import BaseStats, read_stats
+from context_engine.adapters.sources.local.stats import BaseStats, SourceStats, read_stats
 from context_engine.adapters.sources.local.verify import VerifyReport, verify
 from context_engine.adapters.sources.local.writer import BaseWriter
 from context_engine.core.engine.clock import SystemClock
-from context_engine.core.models import Chunk, Expansion, Filter, ScopeCalibration, ScoreKind, SourceAnswer
+from context_engine.core.models import AccessScope, Chunk, Expansion, Filter, ScopeCalibration, ScoreKind, SourceAnswer
 from context_engine.core.protocols import Embedder
 from context_engine.core.query.spelling import words_to_check
 from context_engine.errors import ConfigError, RepartitionRequired, StoreError
@@ -249,15 +251,19 @@ class LocalBase:
         top_k: int,
         words: str | None = None,
         expansions: Sequence[Expansion] = (),
+        partition: int | None = None,
     ) -> SourceAnswer:
-        """Return the best chunks of several sources together; the arguments are those of `answer`.
+        """Return the best chunks of several sources together; the other arguments are those of `answer`.
+
+        Args:
+            partition: the only one that is read; None: all.
 
         Raises:
             EmbedderError, StoreError: as in `answer`.
         """
         vector = self._vectors.ask(query_text, 60.0) if self._vectors is not None else None
         question = LocalQuery(text_query(words or query_text, self.options, expansions), vector, self.options)
-        with self._viewer.view() as view:
+        with self._viewer.view(only=partition) as view:
             return best_of(view, question, source_ids, top_k)
 
     def get(self, source_id: str, chunk_id: str) -> Chunk | None:
@@ -283,10 +289,13 @@ class LocalBase:
             except sqlite3.DatabaseError as error:
                 raise schema.unusable(self.path, error) from error
 
-    def calibration(self, domain: str, *, by_vector: bool = True) -> ScopeCalibration | None:
+    def calibration(
+        self, domain: str, *, by_vector: bool = True, access: AccessScope | None = None
+    ) -> ScopeCalibration | None:
         """Return the calibration of a domain's scope threshold, None where it has none.
 
         Args:
+            access: of who searches; None: who may read all.
             by_vector: that of a search by text and vectors, where the base has any; else that of the text alone.
 
         Raises:
@@ -294,7 +303,8 @@ class LocalBase:
         """
         with self._pool.snapshot() as connection:
             model = schema.model_of(connection) if by_vector else None
-            return read_one(connection, domain, model.model_id if model else "")
+            keys = [one.key for one in readable(connection, access)]
+            return in_force(connection, domain, model.model_id if model else "", keys)
 
     def stats(self) -> BaseStats:
         """Return what the base holds, also where its index cannot be read.
@@ -309,6 +319,18 @@ class LocalBase:
             held = None
         with self._pool.snapshot() as connection:
             return read_stats(connection, self.path, held)
+
+    def held(self, access: AccessScope | None = None) -> Mapping[str, SourceStats]:
+        """Return how much each source holds for a caller; a source is left out of which there is nothing.
+
+        Args:
+            access: of the caller; None: everything.
+
+        Raises:
+            StoreError: the database cannot be read.
+        """
+        with self._pool.snapshot() as connection:
+            return read_held(connection, access)
 
     def verify(self) -> VerifyReport:
         """Return whether the base holds together; reads all of it.

@@ -22,6 +22,7 @@ from context_engine.adapters.sources.local import index as indexing
 from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.attributes import Dictionary
 from context_engine.adapters.sources.local.damage import give_up
+from context_engine.adapters.sources.local.derived import forget_derived, part
 from context_engine.adapters.sources.local.partition_index import PartitionIndex
 from context_engine.adapters.sources.local.partitions import OPEN, Partition, forget_empty, partition_key, partitions
 from context_engine.adapters.sources.local.placement import Move, Place, moves
@@ -47,6 +48,7 @@ class IndexSync:
         rebuild: build the indexes anew in any case.
         place: where the documents of each source belong; what stands elsewhere is moved, and the indexes are built
             anew. None: what is there stays.
+        approximate_from: see `SearchOptions`.
 
     Attributes:
         state: of the base, as last brought up to.
@@ -55,9 +57,15 @@ class IndexSync:
     """
 
     def __init__(
-        self, root: Path, connection: sqlite3.Connection, *, rebuild: bool, place: Place | None = None
+        self,
+        root: Path,
+        connection: sqlite3.Connection,
+        *,
+        rebuild: bool,
+        place: Place | None = None,
+        approximate_from: int = 200_000,
     ) -> None:
-        self._root, self._connection = root, connection
+        self._root, self._connection, self._approximate_from = root, connection, approximate_from
         self._dictionary = Dictionary(connection)
         self._indexes: dict[int, PartitionIndex] = {}
         self.given_up = self.moved = 0
@@ -140,6 +148,8 @@ class IndexSync:
             self._connection.execute("DELETE FROM attributes")
             changed, self.given_up = give_up(self._connection)
             self.moved = sum(self._move(one, old.generation) for one in elsewhere)
+            if self.moved:
+                part(self._connection, self._approximate_from)
             forget_empty(self._connection)
             self._indexes = {one.key: self._built(state, one, changed) for one in partitions(self._connection)}
             schema.write_state(self._connection, state)
@@ -148,11 +158,13 @@ class IndexSync:
     def _move(self, move: Move, generation: int) -> int:
         """Give documents their partition; return how many."""
         key = partition_key(self._connection, move.holds, generation)
-        return self._connection.execute(
+        moved = self._connection.execute(
             "UPDATE documents SET partition_key = ?"
             " WHERE source_key = ? AND partition_key = ? AND claimed = ? AND removed IS NULL",
             (key, move.source_key, move.partition_key, move.claimed),
         ).rowcount
+        forget_derived(self._connection, (move.partition_key, key))
+        return moved
 
     def _built(self, state: BaseState, partition: Partition, without: Iterable[int]) -> PartitionIndex:
         path = indexing.directory(self._root, state.index_number, partition.key)

@@ -6,6 +6,7 @@ Statistics of an index count all of its documents. So documents that not the sam
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from context_engine.core.models import AccessClass, AccessScope, Classification
@@ -76,13 +77,22 @@ def partition_key(connection: sqlite3.Connection, held: AccessClass, generation:
     return int(connection.execute(insert, (*named, generation)).lastrowid or 0)
 
 
-def touch(connection: sqlite3.Connection, generation: int) -> None:
-    """Give every partition that a commit changes its generation, in the caller's transaction."""
+def touch(connection: sqlite3.Connection, generation: int, embedded: Iterable[int] = ()) -> None:
+    """Give every partition that a commit changes its generation, in the caller's transaction.
+
+    Args:
+        connection: a writer's.
+        generation: of the commit.
+        embedded: keys of partitions of which rows were given vectors.
+    """
     connection.execute(
         "UPDATE partitions SET generation = :now WHERE EXISTS (SELECT 1 FROM documents WHERE"
         " documents.partition_key = partitions.partition_key AND documents.generation = :now)"
         " OR partition_key IN (SELECT partition_key FROM documents WHERE removed = :now)",
         {"now": generation},
+    )
+    connection.executemany(
+        "UPDATE partitions SET generation = ? WHERE partition_key = ?", [(generation, key) for key in embedded]
     )
 
 

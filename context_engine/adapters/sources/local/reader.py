@@ -27,7 +27,7 @@ from context_engine.errors import StoreCorrupt, StoreVersionMismatch
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local.loading import VectorCache
-    from context_engine.adapters.sources.local.matrix import Matrix
+    from context_engine.adapters.sources.local.matrices import Matrices
 
 __all__ = ["Pool", "View", "Viewer"]
 
@@ -61,7 +61,7 @@ class View(NamedTuple):
     searcher: tantivy.Searcher
     held: int
     resolved: dict[str, tantivy.Query]
-    vectors: Matrix | None
+    vectors: Matrices | None
     partitions: tuple[int, ...]
 
 
@@ -207,7 +207,7 @@ class Viewer:
         behind = (held_by(connection, one, mark) for one, mark in zip(parts, opened.marks, strict=True))
         held = min((one for one in behind if one is not None), default=state.generation)
         cache = self._vectors
-        vectors = None if cache is None else cache.matrix(connection, state, held, keys, self._root)
+        vectors = None if cache is None else cache.matrices(connection, state, parts, held, self._root)
         return View(connection, state, opened.searcher, held, opened.resolved if settled else {}, vectors, keys)
 
     def _state(self, connection: sqlite3.Connection) -> BaseState:
@@ -248,8 +248,7 @@ class Viewer:
         marks = [indexing.read_mark(path, meta) for path, meta in zip(paths, metas, strict=True)]
         if any(mark.base_id != base_id for mark in marks):
             raise StoreCorrupt(f"the index in {self._root} belongs to another base: {_REBUILD}")
-        searcher = indexing.opened(paths[0]).searcher() if len(paths) == 1 else union(paths, metas)
-        return _OpenIndex(stamps, searcher, tuple(mark.generation for mark in marks), {})
+        return _OpenIndex(stamps, union(paths, metas), tuple(mark.generation for mark in marks), {})
 
 
 def _damaged(path: Path, error: Exception) -> StoreCorrupt:

@@ -77,7 +77,6 @@ CREATE TABLE embedding(
 CREATE TABLE vectors(
     rid INTEGER PRIMARY KEY REFERENCES chunks ON DELETE CASCADE, vector BLOB NOT NULL, digest BLOB NOT NULL
 );
-CREATE TABLE centroids(one INTEGER PRIMARY KEY CHECK (one = 1), trained_on INTEGER NOT NULL, matrix BLOB NOT NULL);
 CREATE TABLE cells(rid INTEGER PRIMARY KEY REFERENCES vectors ON DELETE CASCADE, cells BLOB NOT NULL)
 """
 _PARTITIONS: Final = """
@@ -90,8 +89,20 @@ ALTER TABLE documents ADD COLUMN partition_key INTEGER NOT NULL DEFAULT 1;
 ALTER TABLE documents ADD COLUMN claimed TEXT NOT NULL DEFAULT '';
 DROP INDEX IF EXISTS documents_by_generation;
 CREATE INDEX documents_by_partition ON documents(partition_key, generation);
-CREATE INDEX documents_by_place ON documents(source_key, partition_key, claimed) WHERE removed IS NULL
+CREATE INDEX documents_by_place ON documents(source_key, partition_key, claimed) WHERE removed IS NULL;
+DROP TABLE IF EXISTS centroids;
+DELETE FROM cells;
+CREATE TABLE centroids(partition_key INTEGER PRIMARY KEY, trained_on INTEGER NOT NULL, matrix BLOB NOT NULL);
+DROP TABLE IF EXISTS calibrations;
+CREATE TABLE calibrations(
+    domain TEXT NOT NULL, model_id TEXT NOT NULL, partition_key INTEGER NOT NULL, signal TEXT NOT NULL,
+    threshold REAL NOT NULL, strong REAL NOT NULL, own INTEGER NOT NULL, judged INTEGER NOT NULL,
+    outside INTEGER NOT NULL, chunks INTEGER NOT NULL, base_chunks INTEGER NOT NULL, last_rid INTEGER NOT NULL,
+    PRIMARY KEY (domain, model_id, partition_key)
+)
 """
+"""Cells and calibrations of an earlier version were made from all rows together, and are made anew."""
+
 _CLAIMED: Final = """
 UPDATE documents SET claimed = coalesce((
     SELECT json_extract(fields, '$.classification') AS own FROM chunks

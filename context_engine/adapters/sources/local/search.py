@@ -11,7 +11,7 @@ from tantivy import Occur, Query
 
 from context_engine.adapters.sources.local import index as indexing
 from context_engine.adapters.sources.local.attributes import fields_held
-from context_engine.adapters.sources.local.calibrations import read_one
+from context_engine.adapters.sources.local.calibrations import in_force as calibration_in_force
 from context_engine.adapters.sources.local.candidates import LocalQuery, SearchScope, candidates
 from context_engine.adapters.sources.local.placement import SourcePlace
 from context_engine.adapters.sources.local.pushdown import ENGINE_FIELDS, Pushdown, Standing, in_force, relaxed
@@ -72,7 +72,7 @@ def answer(view: View, question: LocalQuery, top_k: int, scope: Scope) -> Source
     clauses = [(Occur.Must, constant(Query.term_query(indexing.SCHEMA, "source", key), 0.0))]
     clauses += in_force(scope.as_of) if scope.as_of is not None else []
     test = _filtered(view, scope, clauses) if scope.filters is not None else None
-    scoped = SearchScope(Query.boolean_query(clauses), key, scope.filters is not None)
+    scoped = SearchScope(Query.boolean_query(clauses), key, scope.filters is not None, scope.source_id)
     chunks = _found(view, question, scoped, test, top_k)
     return SourceAnswer(
         chunks=chunks,
@@ -104,14 +104,17 @@ def best_of(view: View, question: LocalQuery, source_ids: Sequence[str], top_k: 
     if not keys or (question.query is None and (question.vector is None or view.vectors is None)):
         return SourceAnswer()
     terms = [(Occur.Should, Query.term_query(indexing.SCHEMA, "source", key)) for key in keys]
-    scope = SearchScope(constant(Query.boolean_query(terms), 0.0), keys[0], selective=len(keys) > 1)
+    key = keys[0] if len(keys) == 1 else None
+    scope = SearchScope(constant(Query.boolean_query(terms), 0.0), key, len(keys) > 1, ",".join(source_ids))
     return SourceAnswer(chunks=_found(view, question, scope, None, top_k), statistics=_statistics(view, question))
 
 
 def _calibration(view: View, question: LocalQuery, scope: Scope) -> ScopeCalibration | None:
-    """Return the calibration of the domain that is asked for, under the embedder that the search uses."""
+    """Return the calibration of the domain that is asked for, under the embedder that the search uses, of what the view
+    may read."""
     model_id = view.vectors.model_id if question.vector is not None and view.vectors is not None else ""
-    return read_one(view.connection, str(scope.constants.get("domain", "")), model_id)
+    domain = str(scope.constants.get("domain", ""))
+    return calibration_in_force(view.connection, domain, model_id, view.partitions)
 
 
 def _statistics(view: View, question: LocalQuery) -> TermStatistics:

@@ -78,7 +78,9 @@ class BaseWriter:
             self._connection = schema.connect(root, write=True)
             try:
                 with _store_errors(root):
-                    self._index = IndexSync(root, self._connection, rebuild=rebuild, place=place)
+                    self._index = IndexSync(
+                        root, self._connection, rebuild=rebuild, place=place, approximate_from=approximate_from
+                    )
                     self.given_up, self.moved = self._index.given_up, self._index.moved
                     self._vectors = EmbeddingWriter(
                         self._connection, embedder, root, approximate_from=approximate_from, anew=rebuild
@@ -156,7 +158,7 @@ class BaseWriter:
             state = self._index.state
             if self._changed:
                 state = state._replace(generation=state.generation + 1)
-                touch(self._connection, state.generation)
+                touch(self._connection, state.generation, self._vectors.partitions)
                 schema.write_state(self._connection, state)
                 self._index.prepare()
                 self._connection.execute("COMMIT")
