@@ -46,6 +46,7 @@ def run(code, home, *, shell=True):
 def test_every_block_is_run():
     here = {"tags", "own", "connections", "manifest", "dify-server", "dify", "plugin", "typed"}
     here |= {"dicts", "adapter", "contract", "models", "eval", "access-manifest", "access-file", "access"}
+    here |= {"principal", "policy"}
     assert set(BLOCKS) == here | RUN_BY_CI
     assert len(NAMED) == len(BLOCKS), "one name, one block"
     assert len(re.findall(r"^```(?!text)\w", TEXT, flags=re.M)) == len(BLOCKS), "name every block that is not text"
@@ -205,6 +206,10 @@ def test_the_plugin_is_packed(home):
 def test_dicts(home):
     score, kind = run(BLOCKS["dicts"], home, shell=False).splitlines()[0].split()
     assert (float(score), kind) == (round(0.6 * 0.82 + 0.4 * 0.30, 4), "bank_sop")
+
+
+def test_who_asks_is_said_by_a_program(home):
+    assert run(BLOCKS["principal"], home, shell=False) == "confidential None\n"
 
 
 @pytest.mark.slow
