@@ -121,6 +121,7 @@ class BaseTrial:
         self.setup = setup
         self._data_dir, self._outputs, self._clock = data_dir, outputs, StillClock()
         self._models = setup.models(data_dir, self._clock)
+        self._adapter = load_source_adapter(_ADAPTER)
         self._batches = 0
         self._engine: Engine | None = None
         for domain in setup.registry.names:
@@ -160,7 +161,7 @@ class BaseTrial:
         fresh = [change.place for change in changes if change.kind is ChangeKind.NEW_SOURCE]
         if fresh:
             self._register(fresh)
-        for name, group in groupby(changes, key=lambda change: change.place.domain):
+        for name, group in groupby(sorted(changes, key=_domain_of), key=_domain_of):
             self._write(name, list(group))
         self._batches += 1
         if self._batches % _CALIBRATED_EACH == 0:
@@ -230,10 +231,10 @@ class BaseTrial:
         self.close()
 
     def _write(self, domain: str, changes: Sequence[HiddenChange]) -> None:
-        adapter, spec = load_source_adapter(_ADAPTER), self.setup.registry.domain(domain)
-        assert adapter.open_sink is not None
+        spec = self.setup.registry.domain(domain)
         opener = SourceOpener(self.setup, {}, self._clock, self._data_dir, self._embedder)
-        with adapter.open_sink(spec.sources, opener.context(spec), SinkOptions()) as sink:
+        assert self._adapter.open_sink is not None
+        with self._adapter.open_sink(spec.sources, opener.context(spec), SinkOptions()) as sink:
             for change in changes:
                 write_change(sink, change)
 
@@ -267,6 +268,10 @@ def _answer_of(raw: Any) -> dict[str, Any]:
 def _claims(needed: Classification | None, claims: Sequence[Classification]) -> tuple[Classification | None, ...]:
     """Return what a hidden document may claim and stay where it is."""
     return (max(claims, key=_rank),) if claims and needed is not None else (None,)
+
+
+def _domain_of(change: HiddenChange) -> str:
+    return change.place.domain
 
 
 def _rank(classification: Classification) -> int:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from context_engine.errors import ConfigError, did_you_mean, nearest
+from context_engine.errors import ConfigError, closest, did_you_mean, nearest
 from context_engine.settings.files import Location, dotted
 from context_engine.settings.interpolate import FromVariable, Unfilled
 
@@ -101,7 +101,7 @@ def unknown_key(key: str, known: Mapping[str, Any] | list[str]) -> str:
     """Return the sentence for a key that is not known here."""
     if key in _RULES and "access" in known:
         return f"unknown key: who may search it is said by 'access: {{{_RULES[key]}}}'."
-    if key in _RULES or key in _NOT_ENFORCED:
+    if (key in _RULES or key in _NOT_ENFORCED) and closest(key, known) is None:
         said = "this version does not enforce this key, so it is refused rather than ignored: remove it"
         return said if key in _NOT_ENFORCED else f"{said}. Access rules stand at a domain or a source of a manifest."
     meant = _SYNONYMS.get(key.casefold(), key)

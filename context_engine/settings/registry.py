@@ -24,9 +24,9 @@ __all__ = ["LITERAL_KEYS", "LoadedRegistry", "load_registry", "read_registry"]
 
 _NUMBERS: Final = ("tier", "ttl_seconds", "timeout_s")
 LITERAL_KEYS: Final = frozenset(
-    ("domain", "title", "description", "glossary", "adapter", "include", "doc_type", "profile", "url")
+    ("domain", "title", "description", "glossary", "adapter", "include", "doc_type", "profile", "url", "access")
 )
-"""Keys whose values are text or names that everybody is shown: they take no variable."""
+"""Keys that take no variable: what everybody is shown, and who may search, for who asks can set variables."""
 _SHARED: Final = "is in {} too, with other values: give it another id, or make both alike to share it"
 _NO_RULE: Final = "names nobody: give it roles, groups or a clearance, or remove it to let everybody search"
 _SHORTEST_HIDDEN: Final = 4

@@ -32,7 +32,7 @@ from context_engine.core.policy.access import OpenAccess
 from context_engine.core.policy.access_matrix import AccessMatrix, Holder, access_matrix, holders_in_rules
 from context_engine.errors import InvalidRequest, nearest
 
-__all__ = ["access", "operator_context"]
+__all__ = ["access", "described", "operator_context"]
 
 SCHEMA_VERSION: Final = 1
 _PREFIX: Final = "ce_"
@@ -86,7 +86,7 @@ def check(
     access.yaml does not name. Exit code 4 where nothing may be searched.
     """
     context = operator_context(location)
-    principal = _described(context, name, roles, groups, Classification(clearance) if clearance else None)
+    principal = described(context, name, roles, groups, Classification(clearance) if clearance else None)
     domains = _domains(context, domain)
     decisions = [context.setup.access.decide(principal, one) for one in domains]
     if as_json:
@@ -156,7 +156,7 @@ def _from_stdin() -> str:
     return text
 
 
-def _described(
+def described(
     context: CliContext, name: str | None, roles: Sequence[str], groups: Sequence[str], clearance: Classification | None
 ) -> Principal:
     """Return a principal by its name, or one made of what is said of it.

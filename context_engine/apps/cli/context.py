@@ -18,7 +18,7 @@ from context_engine.apps.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local import LocalBase
-    from context_engine.core.models import Notice, Principal
+    from context_engine.core.models import AccessScope, Notice, Principal
     from context_engine.settings.registry import LoadedRegistry
     from context_engine.wiring import Setup
     from context_engine.wiring.models import Models
@@ -69,6 +69,12 @@ class CliContext:
     def registry(self) -> LoadedRegistry:
         """What the user may know."""
         return self.known.registry
+
+    @property
+    def scope(self) -> AccessScope | None:
+        """What the principal may read of the sources that it may know; None: everything."""
+        domains = self.registry.domains.values()
+        return next((self.setup.access.decide(self.principal, one).scope for one in domains), None)
 
     @property
     def base(self) -> Path:

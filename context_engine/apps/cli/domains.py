@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import click
@@ -32,7 +31,7 @@ def domains(location: ConfigLocation, as_json: bool) -> None:
     if click.get_current_context().invoked_subcommand is not None:
         return
     context = open_context(location)
-    held = _held(context.base)
+    held = _held(context)
     if as_json:
         print_json(json.dumps(_published(context, held), ensure_ascii=False))
         return
@@ -76,14 +75,12 @@ def _sources(domain: DomainSpec, held: Mapping[str, tuple[int, int]] | None, wid
     return table
 
 
-def _held(base: Path) -> Mapping[str, tuple[int, int]] | None:
-    """Return documents and chunks by source; None where there is no base."""
+def _held(context: CliContext) -> Mapping[str, tuple[int, int]] | None:
+    """Return the documents and chunks that the user may read, by source; None where there is no base."""
     from context_engine.adapters.sources.local.base import LocalBase
 
-    with LocalBase(base) as opened:
-        if not opened.exists():
-            return None
-        return {name: (one.documents, one.chunks) for name, one in opened.stats().sources.items()}
+    with LocalBase(context.base) as opened:
+        return opened.held(context.scope) if opened.exists() else None
 
 
 def _counts(source: SourceSpec, held: Mapping[str, tuple[int, int]] | None) -> tuple[int | None, int | None]:

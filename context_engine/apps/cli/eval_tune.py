@@ -219,8 +219,10 @@ def _in_force(context: CliContext, domains: Sequence[str]) -> tuple[float, list[
     """Return the threshold in force, and what to say where domains differ in it: then it is that of the first."""
     from context_engine.wiring import scope_in_force
 
-    setup = context.known
-    held = {name: scope_in_force(setup, setup.registry.domain(name), context.data_dir).value for name in domains}
+    held = {
+        name: scope_in_force(context.known, context.registry.domain(name), context.data_dir, access=context.scope).value
+        for name in domains
+    }
     current = held[domains[0]]
     if len(set(held.values())) == 1:
         return current, []

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any, Final
 
 from context_engine.core.models import Chunk, Classification, SearchRequest
+from context_engine.core.text import content_sha256
 from context_engine.testing.noninterference.wordings import misspelt, sentence_of, unknown_word, words_of
 
 __all__ = ["HiddenTexts"]
@@ -52,10 +53,11 @@ class HiddenTexts:
 
     def _chunk(self, document_id: str, place: int, claim: Classification | None, *, foreign: bool) -> Chunk:
         draw = self._draw
-        like = draw.choice(self._readable) if self._readable and draw.random() < 0.5 else Chunk(content="-")
+        like = draw.choice(self._like(document_id)) if self._readable and draw.random() < 0.5 else Chunk(content="-")
+        same = foreign and place == 0 and like.document_id == document_id and not _is_hash(like)
         return Chunk(
             content=draw.choice(self._kinds)(),
-            chunk_id=like.chunk_id if foreign and place == 0 else "",
+            chunk_id=like.chunk_id if same else "",
             document_id=document_id,
             title=like.title or draw.choice(self._asked)[:80],
             section=like.section,
@@ -67,6 +69,10 @@ class HiddenTexts:
             superseded_by=like.document_id if foreign and draw.random() < 0.2 else None,
             metadata=self._metadata(),
         )
+
+    def _like(self, document_id: str) -> Sequence[Chunk]:
+        """Return the open chunks of the same document id, all where there are none."""
+        return [chunk for chunk in self._readable if chunk.document_id == document_id] or self._readable
 
     def _metadata(self) -> dict[str, Any]:
         draw = self._draw
@@ -99,3 +105,8 @@ class HiddenTexts:
         told = sentence_of(self._draw.choice(self._readable), self._draw) if self._readable else ""
         words = " ".join(self._draw.choices(self._words, k=8))
         return f"Memo on project {unknown_word(self._draw)}: {words}. {told}"
+
+
+def _is_hash(chunk: Chunk) -> bool:
+    """Return whether a chunk's id is its text's hash: whatever has the same text has the same id then by itself."""
+    return chunk.chunk_id == content_sha256(chunk.content)

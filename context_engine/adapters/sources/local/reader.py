@@ -242,8 +242,7 @@ class Viewer:
         marks = [indexing.read_mark(path, meta) for path, meta in zip(paths, metas, strict=True)]
         if any(mark.base_id != base_id for mark in marks):
             raise StoreCorrupt(f"the index in {self._root} belongs to another base: {_REBUILD}")
-        searcher = indexing.opened(paths[0]).searcher() if len(paths) == 1 else union(paths, metas)
-        return _OpenIndex(stamps, searcher, tuple(mark.generation for mark in marks), {})
+        return _OpenIndex(stamps, union(paths, metas), tuple(mark.generation for mark in marks), {})
 
 
 def _damaged(path: Path, error: Exception) -> StoreCorrupt:

@@ -1,7 +1,8 @@
 """Several indexes of one schema as one: its statistics are those of an index that holds all their documents.
 
 An index is a list of segments, and a segment is a few files that never change. So a folder of links to the segments of
-several indexes, with the list of all of them, opens as one index; nothing is copied.
+several indexes, with the list of all of them, opens as one index; nothing is copied. A single index is opened so too:
+the engine writes a lock beside what it opens, and a reader may not be allowed to write to the base.
 """
 
 from __future__ import annotations

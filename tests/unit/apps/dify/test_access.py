@@ -6,6 +6,7 @@ The bank: LOANS has a page for all, rules for analysts and a memo for the board;
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,29 +41,38 @@ ACCESS = {
     },
 }
 QUESTION = "who approves a loan"
+RULE = "A loan is approved by two officers."
 SECRET = "A loan to a director is approved by the chair."
 
 
-@pytest.fixture
-def dify() -> Iterator[FakeDify]:
+def datasets(*, raised: bool = True) -> list[FakeDataset]:
     rules = [
-        FakeDocument("Rules", ["A loan is approved by two officers."]),
-        FakeDocument("Annex", [SECRET], {"secrecy": "restricted"}),
+        FakeDocument("Rules", [RULE]),
+        *([FakeDocument("Annex", [SECRET], {"secrecy": "restricted"})] if raised else []),
     ]
-    datasets = [
+    return [
         FakeDataset("web", "economy", [FakeDocument("Blog", ["Any loan is approved within a day, a blog says."])]),
         FakeDataset("rules", "economy", rules),
         FakeDataset("memo", "economy", [FakeDocument("Memo", ["The board wants every loan approved twice."])]),
         FakeDataset("minutes", "economy", [FakeDocument("Minutes", ["The loan was not approved."])]),
     ]
-    with FakeDify(datasets) as server:
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[FakeDify]:
+    with FakeDify(datasets()) as server:
         yield server
 
 
 @pytest.fixture
-def form(dify: FakeDify) -> dict[str, Any]:
+def dify(server: FakeDify) -> Iterator[FakeDify]:
+    yield server
+    server.heal()
+
+
+def form_of(dify: FakeDify, *, cache_ttl_s: float = 0) -> dict[str, Any]:
     def source(name: str, kind: str, **more: Any) -> dict[str, Any]:
-        settings = {"attempts": 1, "metadata": {"classification": "secrecy"}}
+        settings = {"attempts": 1, "cache_ttl_s": cache_ttl_s, "metadata": {"classification": "secrecy"}}
         row = {"id": name, "title": f"The {name}", "type": kind, "adapter": "dify", "connection": "dify"}
         return {**row, "dataset_ids": [dify.dataset_id(name)], "settings": settings, **more}
 
@@ -90,8 +100,13 @@ def open_form(form: dict[str, Any], tmp_path: Path) -> Iterator[OpenEngine]:
 
 
 @pytest.fixture
-def opened(form: dict[str, Any], tmp_path: Path) -> Iterator[OpenEngine]:
-    with open_form(form, tmp_path) as one:
+def form(dify: FakeDify) -> dict[str, Any]:
+    return form_of(dify)
+
+
+@pytest.fixture(scope="module")
+def opened(server: FakeDify, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenEngine]:
+    with open_form(form_of(server), tmp_path_factory.mktemp("home")) as one:
         yield one
 
 
@@ -103,6 +118,12 @@ def searched(opened: OpenEngine, principal: Principal, **fields: Any) -> SearchR
 
 def sources(result: SearchResult) -> list[str]:
     return [status.source_id for status in result.sources]
+
+
+def timeless(result: SearchResult) -> str:
+    """A result as text, without its id and what a clock says."""
+    text = json.dumps(result.to_dict()).replace(result.search_id, "ID")
+    return re.sub(r'"(elapsed_ms|retrieved_at|fetched_at|now|ms|started_at)": ("[^"]*"|[\d.]+)', "", text)
 
 
 class TestWhoAsks:
@@ -144,20 +165,32 @@ class TestWhoAsks:
 
 class TestTools:
     def test_a_denied_source_is_never_asked(self, opened: OpenEngine, dify: FakeDify) -> None:
+        before = len(dify.requests)
         assert sources(searched(opened, NOBODY)) == ["web"]
-        assert {request.path.split("/")[3] for request in dify.requests} == {dify.dataset_id("web")}
+        assert {request.path.split("/")[3] for request in dify.requests[before:]} == {dify.dataset_id("web")}
         lead = opened.principals.for_dify(APP, LEAD)
         assert sources(searched(opened, lead)) == ["web", "rules", "memo"]
 
-    def test_a_raised_document_is_as_if_it_were_not_there(self, opened: OpenEngine, dify: FakeDify) -> None:
-        analyst, lead = opened.principals.for_dify(APP, None), opened.principals.for_dify(APP, LEAD)
-        for _ in range(2):  # the second time from the answers that are kept for both
-            assert SECRET in json.dumps(searched(opened, lead).to_dict())
-            hidden = json.dumps(searched(opened, analyst).to_dict())
-            assert SECRET not in hidden and "Annex" not in hidden and "restricted" not in hidden.casefold()
-        assert len([one for one in dify.requests if one.method == "POST"]) == 3, "one of each dataset"
-        counted = {one.source_id: one.chunks for one in searched(opened, analyst).sources}
+    def test_a_raised_document_is_as_if_it_were_not_there(self, dify: FakeDify, tmp_path: Path) -> None:
+        before = len(dify.requests)
+        with open_form(form_of(dify, cache_ttl_s=60), tmp_path) as one:
+            analyst, lead = one.principals.for_dify(APP, None), one.principals.for_dify(APP, LEAD)
+            for _ in range(2):  # the second time from the answers that are kept for both
+                assert SECRET in json.dumps(searched(one, lead).to_dict())
+                hidden = json.dumps(searched(one, analyst).to_dict())
+                assert SECRET not in hidden and "Annex" not in hidden and "restricted" not in hidden.casefold()
+            counted = {status.source_id: status.chunks for status in searched(one, analyst).sources}
         assert counted == {"web": 1, "rules": 1}
+        assert len([one for one in dify.requests[before:] if one.method == "POST"]) == 3, "one of each dataset"
+
+    def test_the_answer_is_that_of_a_dataset_without_the_raised_documents(
+        self, opened: OpenEngine, tmp_path: Path
+    ) -> None:
+        with FakeDify(datasets(raised=False)) as other, open_form(form_of(other), tmp_path) as one:
+            analyst = one.principals.for_dify(APP, None)
+            without = searched(one, analyst)
+        assert timeless(searched(opened, analyst)) == timeless(without)
+        assert timeless(searched(opened, opened.principals.for_dify(APP, LEAD))) != timeless(without)
 
     def test_a_domain_that_may_not_be_known_is_one_that_there_is_not(
         self, form: dict[str, Any], tmp_path: Path
@@ -197,8 +230,9 @@ class TestCatalogue:
         return {row["domain"]: [one["source_id"] for one in row["sources"]] for row in rows}
 
     def test_what_may_be_searched_is_listed_and_nothing_else_is_asked(self, opened: OpenEngine, dify: FakeDify) -> None:
+        before = len(dify.requests)
         assert self.listed(opened, NOBODY) == {"LOANS": ["web"]}
-        assert {request.path for request in dify.requests} == {f"/v1/datasets/{dify.dataset_id('web')}"}
+        assert {request.path for request in dify.requests[before:]} == {f"/v1/datasets/{dify.dataset_id('web')}"}
         lead = opened.principals.for_dify(APP, LEAD)
         assert self.listed(opened, lead) == {"LOANS": ["web", "rules", "memo"], "BOARD": ["minutes"]}
 
@@ -289,6 +323,7 @@ class TestEndpoint:
 
 
 class TestSaidDenials:
+    @pytest.mark.wording
     def test_the_domain_says_so_in_every_output(self, form: dict[str, Any], tmp_path: Path) -> None:
         line = json.loads(form["domains"])
         line["manifests"][0]["denials"] = "said"
