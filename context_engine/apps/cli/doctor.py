@@ -77,12 +77,13 @@ def doctor(
         click.get_current_context().exit(0 if good else FAILURE)
     if token_env is not None or token_file is not None:
         raise InvalidRequest("--token-env and --token-file belong to --external")
-    context = open_context(location)
+    context = open_context(location, operator=True)
     reports = list(_reports(context, domain, None if no_query else query))
     setup = context.setup
     models = [] if no_query else list(model_reports(setup, setup.models(context.data_dir)))
     scope = _scope(context, domain)
-    notes, ok = _notes(reports), all(one.ok for one in reports) and all(one.ok for one in models)
+    notes, access = _notes(reports), _access(context)
+    ok = all(one.ok for one in reports) and all(one.ok for one in models)
     if as_json:
         found = {
             "ok": ok,
@@ -90,12 +91,15 @@ def doctor(
             "models": [one.to_dict() for one in models],
             "notes": notes,
             "scope": {name: one._asdict() for name, one in scope.items()},
+            "access": [{"code": one.code, "subject": one.subject, "message": one.message} for one in access],
         }
         print_json(json.dumps(found, ensure_ascii=False))
     else:
         _show(reports, notes)
         _show_models(models)
         _show_scope(scope)
+        for one in access:
+            show(out(), Text(f"! {clean(one.message)}", "yellow"))
     click.get_current_context().exit(0 if ok else FAILURE)
 
 
@@ -103,6 +107,12 @@ def _notes(reports: list[SourceReport]) -> list[str]:
     from context_engine.wiring import adapter_advice
 
     return list(adapter_advice(reports))
+
+
+def _access(context: CliContext) -> tuple[Notice, ...]:
+    from context_engine.wiring.access_advice import access_notices
+
+    return access_notices(context.setup)
 
 
 def _reports(context: CliContext, only: str | None, sample: str | None) -> Iterator[SourceReport]:

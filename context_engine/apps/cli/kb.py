@@ -135,7 +135,7 @@ def _calibrate(location: ConfigLocation, base: LocalBase, *, anew: bool = True) 
     """Calibrate every domain, anew or where it is due; return whether all could be."""
     from context_engine.wiring import calibrate_domains
 
-    setup = open_context(location, build_demo=False).setup
+    setup = open_context(location, build_demo=False, operator=True).setup
     with _busy("Calibrating …"):
         found = list(calibrate_domains(setup, base, judged=judged_questions(setup), anew=anew))
     return print_calibrations(found)
@@ -192,7 +192,7 @@ def _path(location: ConfigLocation) -> Path:
     env, cwd = os.environ, Path.cwd()
     paths = find_config(location.config_dir, env=env, cwd=cwd)
     own = base_path(find_data_dir(location.data_dir, env=env, cwd=cwd, paths=paths))
-    return own if LocalBase(own).exists() else open_context(location).base
+    return own if LocalBase(own).exists() else open_context(location, operator=True).base
 
 
 @contextmanager

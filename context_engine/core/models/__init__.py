@@ -47,6 +47,7 @@ from context_engine.core.models.filters import And, Condition, Filter, FilterOp,
 from context_engine.core.models.ingest_settings import IngestSettings
 from context_engine.core.models.links import LINK_FIELDS, checked_link_template, link_of, web_link
 from context_engine.core.models.notice import BESIDE_THE_ANSWER, Notice, NoticeCode, about, distinct, messages
+from context_engine.core.models.principal_dict import principal_from_dict
 from context_engine.core.models.query import Expansion, PreparedQuery, Refinement, UnknownWord
 from context_engine.core.models.registry import DocumentRule, DomainSpec, Registry, SourceSpec
 from context_engine.core.models.request import (
@@ -183,6 +184,7 @@ __all__ = [
     "link_of",
     "messages",
     "notices_about",
+    "principal_from_dict",
     "sanitized_id",
     "sanitized_mapping",
     "sanitized_text",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.calibrations import in_force
 from context_engine.adapters.sources.local.candidates import LocalQuery
+from context_engine.adapters.sources.local.held import read_held
 from context_engine.adapters.sources.local.merge import kind_of
 from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.partitions import readable
@@ -21,7 +22,7 @@ from context_engine.adapters.sources.local.query_vectors import QueryVectors
 from context_engine.adapters.sources.local.reader import Pool, View, Viewer
 from context_engine.adapters.sources.local.records import decode
 from context_engine.adapters.sources.local.search import Scope, answer, best_of
-from context_engine.adapters.sources.local.stats import BaseStats, read_stats
+from context_engine.adapters.sources.local.stats import BaseStats, SourceStats, read_stats
 from context_engine.adapters.sources.local.verify import VerifyReport, verify
 from context_engine.adapters.sources.local.writer import BaseWriter
 from context_engine.core.engine.clock import SystemClock
@@ -318,6 +319,18 @@ class LocalBase:
             held = None
         with self._pool.snapshot() as connection:
             return read_stats(connection, self.path, held)
+
+    def held(self, access: AccessScope | None = None) -> Mapping[str, SourceStats]:
+        """Return how much each source holds for a caller; a source is left out of which there is nothing.
+
+        Args:
+            access: of the caller; None: everything.
+
+        Raises:
+            StoreError: the database cannot be read.
+        """
+        with self._pool.snapshot() as connection:
+            return read_held(connection, access)
 
     def verify(self) -> VerifyReport:
         """Return whether the base holds together; reads all of it.

@@ -231,19 +231,24 @@ class Viewer:
             except (OSError, ValueError) as error:
                 self._opened.pop(name, None)
                 raise _damaged(paths[0].parent, error) from error
-            self._opened[name] = opened
-            self._opened.move_to_end(name)
-            while len(self._opened) > _MOST_OPEN:
-                self._opened.popitem(last=False)
+            self._keep(name, opened)
             return opened
+
+    def _keep(self, name: _Name, opened: _OpenIndex) -> None:
+        """Keep what was opened as the latest used; what a rebuild has replaced is let go."""
+        self._opened[name] = opened
+        self._opened.move_to_end(name)
+        for former in [one for one in self._opened if one[0] != name[0]]:
+            del self._opened[former]
+        while len(self._opened) > _MOST_OPEN:
+            self._opened.popitem(last=False)
 
     def _open(self, paths: Sequence[Path], stamps: tuple[_Stamp, ...], base_id: str) -> _OpenIndex:
         metas = [indexing.read_meta(path) for path in paths]
         marks = [indexing.read_mark(path, meta) for path, meta in zip(paths, metas, strict=True)]
         if any(mark.base_id != base_id for mark in marks):
             raise StoreCorrupt(f"the index in {self._root} belongs to another base: {_REBUILD}")
-        searcher = indexing.opened(paths[0]).searcher() if len(paths) == 1 else union(paths, metas)
-        return _OpenIndex(stamps, searcher, tuple(mark.generation for mark in marks), {})
+        return _OpenIndex(stamps, union(paths, metas), tuple(mark.generation for mark in marks), {})
 
 
 def _damaged(path: Path, error: Exception) -> StoreCorrupt:

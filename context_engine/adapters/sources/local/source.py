@@ -42,7 +42,7 @@ class LocalSource:
             stand elsewhere.
 
     Attributes:
-        access_classes: what a caller may not read changes nothing in what it is answered (`SourceQuery.access`).
+        access_classes: what a caller may not read changes none of its answers (`testing.AccessContract`).
     """
 
     access_classes: Final = True
