@@ -16,6 +16,15 @@ def test_a_principal_of_a_program():
     )
 
 
+def test_a_principal_takes_lists_and_names_and_is_known_again():
+    made = Principal(roles=["desk", "desk"], groups={"a"}, clearance="CONFIDENTIAL")
+    assert made == Principal(roles=frozenset({"desk"}), groups=("a",), clearance=Classification.CONFIDENTIAL)
+    assert len({made, Principal(roles=("desk",), groups=["a"], clearance="confidential")}) == 1
+    for wrong in ({"roles": "desk"}, {"groups": [1]}, {"clearance": "top"}, {"id": None}):
+        with pytest.raises(InvalidRequest):
+            Principal(**wrong)
+
+
 def test_who_is_named_without_a_clearance_is_cleared_for_what_is_internal():
     assert principal_from_dict({"roles": ("desk",)}).clearance is Classification.INTERNAL
     assert principal_from_dict({}) == Principal(clearance=Classification.INTERNAL)
