@@ -10,7 +10,7 @@ import json
 import shutil
 import sqlite3
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -84,9 +84,9 @@ class IndexSync:
     def follow(self, state: BaseState) -> None:
         """Bring the indexes up to a state whose rows are committed; after an error the next call tries again."""
         self.state = state
-        for partition in partitions(self._connection):
-            if self._indexes[partition.key].held < partition.generation:
-                self._bring_up(partition)
+        behind = [one for one in partitions(self._connection) if self._indexes[one.key].held < one.generation]
+        if behind:
+            self._bring_up(behind)
         self._connection.execute("DELETE FROM documents WHERE removed <= ?", (state.generation,))
 
     def close(self) -> None:
@@ -94,20 +94,31 @@ class IndexSync:
         for index in self._indexes.values():
             index.close()
 
-    def _bring_up(self, partition: Partition) -> None:
-        """Hand an index what has changed since it was last committed; numbers of new values are committed first."""
-        index = self._indexes[partition.key]
-        gone = self._connection.execute(
-            "SELECT doc_key FROM documents WHERE removed > ? AND partition_key = ?", (index.held, partition.key)
-        ).fetchall()
+    def _bring_up(self, behind: Sequence[Partition]) -> None:
+        """Hand indexes what has changed since they were last committed; numbers of new values are committed first.
+
+        All are staged before the first is committed, so that no partition is long ahead of another. Those that only
+        gain documents come first: what moves from one to the other is found rather twice, which `search` sees to, than
+        never.
+        """
+        gone = {one.key: self._gone(one.key) for one in behind}
         try:
             with schema.transaction(self._connection):
-                index.stage([doc_key for (doc_key,) in gone], self._pending(partition.key, index.held))
-            index.commit(partition.generation)
+                for key, removed in gone.items():
+                    self._indexes[key].stage(removed, self._pending(key, self._indexes[key].held))
+            for partition in sorted(behind, key=lambda one: bool(gone[one.key])):
+                self._indexes[partition.key].commit(partition.generation)
         except BaseException:
             self._dictionary.forget()
-            index.close()
+            self.close()
             raise
+
+    def _gone(self, partition_key: int) -> list[int]:
+        held = self._indexes[partition_key].held
+        rows = self._connection.execute(
+            "SELECT doc_key FROM documents WHERE removed > ? AND partition_key = ?", (held, partition_key)
+        )
+        return [doc_key for (doc_key,) in rows]
 
     def _opened(self, rebuild: bool, place: Place | None) -> BaseState:
         if not schema.exists(self._root):
