@@ -19,6 +19,7 @@ ContextEngineError
 ├── RetrievalFailed           a search that has nothing to show for itself
 │   ├── AllSourcesFailed      no source answered; carries every status
 │   └── EvidenceIncomplete    strict search, and required evidence is missing
+├── PolicyError               the access policy failed; nothing is searched
 ├── RerankerError             a reranker failed; the engine degrades instead of raising it
 ├── EmbedderError             an embedder failed (retryable)
 ├── RefinerError              a query refiner failed; the query is searched as it stands instead
@@ -50,6 +51,7 @@ __all__ = [
     "InvalidRequest",
     "MissingExtra",
     "MissingVariable",
+    "PolicyError",
     "RefinerError",
     "RerankerError",
     "RetrievalFailed",
@@ -318,6 +320,12 @@ class EvidenceIncomplete(RetrievalFailed):
     """A strict search, and required evidence is missing."""
 
     code = "evidence_incomplete"
+
+
+class PolicyError(ContextEngineError):
+    """An access policy failed: who may search what is not known, so nothing is searched."""
+
+    code = "policy_error"
 
 
 class RerankerError(ContextEngineError):

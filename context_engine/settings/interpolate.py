@@ -24,7 +24,7 @@ _VARIABLE: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 _MAX_SECRET_BYTES: Final = 65_536
 _NO_FORM: Final = "'${...}' must hold NAME, NAME:-default or file:/path"
 _NO_FILE: Final = "a file is read for a value of a connection alone: write the value out, or take ${NAME}"
-_FIXED: Final = "is shown to everybody and takes no variable or file: write it out ('$${' is a literal '${')"
+_FIXED: Final = "and takes no variable or file: write it out ('$${' is a literal '${')"
 _PASTED_NAME: Final = (
     "this looks like a key where the name of a variable belongs: write ${NAME}, set NAME to the key where this "
     "runs, and have the key replaced if others may read this file"
@@ -84,7 +84,8 @@ class Interpolator:
         folder: relative paths in `${file:...}` start here: the folder of the file.
         file: the file's name in messages.
         files: whether `${file:...}` may stand here: in connections alone.
-        fixed: tells by its place whether a value takes no variable: it is shown to everybody.
+        fixed: tells by its place whether a value takes no variable.
+        because: why it takes none.
     """
 
     env: Mapping[str, str] = field(repr=False)
@@ -92,6 +93,7 @@ class Interpolator:
     file: str
     files: bool = False
     fixed: Callable[[Location], bool] = lambda _: False
+    because: str = "is shown to everybody"
 
     def fill(self, data: Any, *, below: Location = ()) -> Any:
         """Return a copy of parsed JSON or YAML with every text value filled in. Files are read at every call.
@@ -142,7 +144,7 @@ class Interpolator:
                     "'${' is not closed, or holds another '${': write '$${' for a literal '${'", file=self.file, key=key
                 )
             elif fixed:
-                raise ConfigError(_FIXED, file=self.file, key=key)
+                raise ConfigError(f"{self.because} {_FIXED}", file=self.file, key=key)
             else:
                 parts.append(self._value(match.group(1), key))
                 filled = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
+from typing import Self
 
 from pydantic import ConfigDict, Field
 
@@ -57,6 +58,11 @@ class LoadedRegistry(Registry):
         if name not in self.domains and self.unread:
             raise UnknownDomain(name, self.names, self.unread)
         return super().domain(name)
+
+    def only(self, domains: Mapping[str, DomainSpec]) -> Self:
+        """Return a registry that knows of these domains and of nothing else."""
+        files = {name: file for name, file in self.files.items() if name in domains}
+        return self.model_copy(update={"domains": domains, "broken": {}, "unread": (), "files": files})
 
     def without(self, problems: Mapping[str, ConfigError]) -> LoadedRegistry:
         """Return the registry with some domains set aside as broken."""

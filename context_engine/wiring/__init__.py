@@ -1,6 +1,14 @@
 """The only place that turns names into adapters: from configuration and manifests to an engine."""
 
-from context_engine.wiring.adapters import RERANKERS, SOURCES, find_adapter, installed, load_source_adapter
+from context_engine.wiring.access import access_policy
+from context_engine.wiring.adapters import (
+    ACCESS_POLICIES,
+    RERANKERS,
+    SOURCES,
+    find_adapter,
+    installed,
+    load_source_adapter,
+)
 from context_engine.wiring.build import (
     RerankerChoice,
     Setup,
@@ -19,6 +27,7 @@ from context_engine.wiring.scope import DomainCalibration, calibrate_domains, sc
 from context_engine.wiring.sinks import open_sink, sink_names
 
 __all__ = [
+    "ACCESS_POLICIES",
     "RERANKERS",
     "SOURCES",
     "SPEAKS_FOR_ITSELF",
@@ -31,6 +40,7 @@ __all__ = [
     "SourceOpener",
     "SourceReport",
     "StageDifference",
+    "access_policy",
     "adapter_advice",
     "build_engine",
     "calibrate_domains",

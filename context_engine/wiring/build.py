@@ -13,8 +13,26 @@ from typing import Any, Final
 
 from context_engine.adapters.sources.adapter import SourceContext, SourceFactory
 from context_engine.core.engine import Engine, SystemClock
-from context_engine.core.models import DomainSpec, EffectiveSettings, Notice, NoticeCode, SearchRequest, SourceSpec
-from context_engine.core.protocols import Clock, Embedder, IdSource, QueryRefiner, Recorder, Reranker, Source
+from context_engine.core.models import (
+    DomainSpec,
+    EffectiveSettings,
+    Notice,
+    NoticeCode,
+    Principal,
+    SearchRequest,
+    SourceSpec,
+)
+from context_engine.core.policy.visible import visible
+from context_engine.core.protocols import (
+    AccessPolicy,
+    Clock,
+    Embedder,
+    IdSource,
+    QueryRefiner,
+    Recorder,
+    Reranker,
+    Source,
+)
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.settings import (
     Config,
@@ -29,6 +47,7 @@ from context_engine.settings import (
 from context_engine.settings.data_dir import claim_data_dir, orphaned_data_dirs
 from context_engine.settings.layers import with_layer
 from context_engine.settings.registry import LoadedRegistry, load_registry
+from context_engine.wiring.access import access_policy
 from context_engine.wiring.adapters import SOURCES, find_adapter, load_adapter, with_installed_adapters
 from context_engine.wiring.hybrid import hybrid
 from context_engine.wiring.models import Models
@@ -48,14 +67,20 @@ class Setup:
         config: settings, connections, stage.
         registry: the domains.
         resolver: the settings of a search.
+        access: decides who may search what.
         env, cwd: what it was loaded with.
     """
 
     config: Config
     registry: LoadedRegistry
     resolver: SettingsResolver
+    access: AccessPolicy
     env: Mapping[str, str] = field(repr=False)
     cwd: Path
+
+    def visible(self, principal: Principal) -> LoadedRegistry:
+        """Return the registry as a principal may know it; see `context_engine.core.policy.visible`."""
+        return visible(self.registry, self.access, principal)
 
     def data_dir(self, data_dir: str | Path | None = None) -> Path:
         """Return the folder of the embedded base; see `find_data_dir`."""
@@ -131,10 +156,12 @@ def usable_setup(config: Config, env: Mapping[str, str], cwd: Path) -> Setup:
     registry = load_registry(
         paths, env=env, stage=config.stage, connections=config.connections.names, doc_types=config.chunking
     )
+    access = access_policy(registry.domains)
     registry = with_installed_adapters(registry)
     for notice in registry.notices:
         logger.warning("%s", notice.message)
-    return Setup(config=config, registry=registry, resolver=config.resolver(registry.files), env=env, cwd=cwd)
+    resolver = config.resolver(registry.files)
+    return Setup(config=config, registry=registry, resolver=resolver, access=access, env=env, cwd=cwd)
 
 
 def _beside_others(paths: ConfigPaths, env: Mapping[str, str], stage: str | None) -> Config:
@@ -163,6 +190,7 @@ def build_engine(
     clock: Clock | None = None,
     ids: IdSource | None = None,
     recorder: Recorder | None = None,
+    access: AccessPolicy | None = None,
 ) -> Engine:
     """Return an engine over the configured domains; sources are opened on their first use.
 
@@ -174,12 +202,14 @@ def build_engine(
         reranker, refiner: used in place of those the settings name.
         models: those to open, for who asks them afterwards what they did; of the same settings.
         clock, ids, recorder: see `Engine`.
+        access: decides in place of the configuration's own policy.
 
     Raises:
         ConfigError: a configuration that cannot be used, or a reranker that is not installed.
     """
     loaded = setup or load_setup(config_dir=config_dir, stage=stage, env=env, cwd=cwd)
     loaded = loaded.with_pipeline(pipeline) if pipeline else loaded
+    loaded = loaded if access is None else replace(loaded, access=access)
     factories = _factories(loaded.registry.domains.values())
     clock = clock or SystemClock()
     models = models or loaded.models(data_dir, clock)
@@ -193,6 +223,7 @@ def build_engine(
         clock=clock,
         ids=ids,
         recorder=recorder,
+        access=loaded.access,
     )
 
 
@@ -258,6 +289,7 @@ class SourceOpener:
             timezone=domain.timezone,
             settings=self.setup.resolver.base().values,
             embedder=self.embedder,
+            rules_of=self.setup.access.rules_of,
         )
 
     def _data_folder(self) -> Path:

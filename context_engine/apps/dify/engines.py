@@ -13,6 +13,9 @@ from context_engine.apps.dify.credentials import Credentials
 from context_engine.apps.dify.plugin_settings import PluginSetup
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.engine import Engine
+from context_engine.core.models import Principal
+from context_engine.settings.principals import Principals
+from context_engine.settings.registry import LoadedRegistry
 from context_engine.wiring import build_engine
 
 __all__ = ["Engines", "OpenEngine", "open_engine"]
@@ -27,6 +30,15 @@ class OpenEngine:
 
     plugin: PluginSetup
     engine: Engine
+
+    @property
+    def principals(self) -> Principals:
+        """Who may act as whom, as `access.yaml` says."""
+        return self.plugin.setup.config.principals
+
+    def known_to(self, principal: Principal) -> LoadedRegistry:
+        """Return the domains and sources that a principal may know; to it there are no others."""
+        return self.plugin.setup.visible(principal)
 
 
 def open_engine(plugin: PluginSetup) -> OpenEngine:

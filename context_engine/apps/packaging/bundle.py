@@ -45,7 +45,7 @@ class Bundle:
     """Parsed files, the stage's overlay applied.
 
     Attributes:
-        config: JSON file name -> content.
+        config: file name -> content; written as JSON, which YAML holds.
         manifests: file name -> content.
         connections: name -> fields.
         labels: file name -> what it is called in messages.
@@ -90,12 +90,8 @@ def read_bundle(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None
         raise ConfigError(f"{paths.config_dir} holds no configuration file ({names})", key=paths.origin)
     manifests = {f"{path.stem}.yaml": path for path in paths.manifests()}
     bundle = Bundle(
-        config={
-            name: _dated(read_json(path, paths.label(path))) for name, path in found.items() if name != _CONNECTIONS
-        },
-        manifests={
-            name: _staged(_dated(read_yaml(path, paths.label(path))), overlay) for name, path in manifests.items()
-        },
+        config={name: _read(path, paths.label(path)) for name, path in found.items() if name != _CONNECTIONS},
+        manifests={name: _staged(_read(path, paths.label(path)), overlay) for name, path in manifests.items()},
         connections=_connections(paths, overlay),
         labels={name: paths.label(path) for name, path in (found | manifests).items()},
     )
@@ -135,6 +131,10 @@ def _staged(manifest: dict[str, Any], overlay: StageOverlay) -> dict[str, Any]:
         for row in sources
     ]
     return {**manifest, "sources": rows}
+
+
+def _read(path: Path, label: str) -> Any:
+    return _dated(read_json(path, label) if path.suffix == ".json" else read_yaml(path, label))
 
 
 def _dated(value: Any) -> Any:

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 from context_engine.core.engine.clock import SystemClock, TimeSortedIds
 from context_engine.core.engine.defaults import default_settings
+from context_engine.core.engine.permission import denial_notices, permitted_settings
 from context_engine.core.engine.pipeline import SearchPipeline
 from context_engine.core.engine.refining import TimedRefiner, prepared_query
 from context_engine.core.engine.reranking import TimedReranker, rerank_step
@@ -18,19 +19,21 @@ from context_engine.core.engine.source_calls import SourceCalls
 from context_engine.core.engine.source_pool import OpenedSource, OpenSource, SourcePool
 from context_engine.core.engine.text_cache import TextCache
 from context_engine.core.models import (
-    NOBODY,
     AccessRecord,
     Decision,
     DomainSpec,
     EffectiveSettings,
+    Principal,
     Registry,
     SearchRequest,
     SearchResult,
     SourceStatus,
     Status,
 )
-from context_engine.core.protocols import Clock, IdSource, QueryRefiner, Recorder, Reranker
-from context_engine.errors import AllSourcesFailed, EvidenceIncomplete, InvalidRequest
+from context_engine.core.policy.access import OPEN_ACCESS, OpenAccess
+from context_engine.core.policy.visible import AccessViews, RegistryView
+from context_engine.core.protocols import AccessPolicy, Clock, IdSource, QueryRefiner, Recorder, Reranker
+from context_engine.errors import AllSourcesFailed, EvidenceIncomplete, InvalidRequest, UnknownDomain
 
 __all__ = ["Engine"]
 
@@ -43,13 +46,14 @@ class Engine:
     """Two-stage retrieval over the sources of a registry. Safe for many threads; a context manager, `async with` too.
 
     Args:
-        registry: the domains and their sources.
+        registry: the domains and their sources, all of them.
         open_source: opens a source, called once per source on its first use; it must not wait for the network.
         resolve: the settings of a search; the built-in defaults and the call's overrides where left out.
         reranker: a model reranker; None for none.
         refiner: a query refiner; None for none.
         clock, ids: the time and the search ids; passed in so that a search can be repeated.
-        recorder: takes every result.
+        recorder: takes every result, and every request for a domain that the caller may not know.
+        access: decides who may search what, before any source is asked.
     """
 
     def __init__(
@@ -63,8 +67,10 @@ class Engine:
         clock: Clock | None = None,
         ids: IdSource | None = None,
         recorder: Recorder | None = None,
+        access: AccessPolicy = OPEN_ACCESS,
     ) -> None:
         self.registry = registry
+        self._views, self._restricts = AccessViews(registry, access), not isinstance(access, OpenAccess)
         self._resolve, self._reranker, self._recorder = resolve, reranker, recorder
         self._clock: Clock = clock or SystemClock()
         self._ids: IdSource = ids or TimeSortedIds()
@@ -105,11 +111,20 @@ class Engine:
 
         return await asyncio.to_thread(self.search, request)
 
+    def visible(self, principal: Principal) -> Registry:
+        """Return the registry as a principal may know it.
+
+        Raises:
+            PolicyError: the access policy failed.
+        """
+        return self._views.of(principal).registry
+
     def search(self, request: SearchRequest) -> SearchResult:
-        """Answer a request.
+        """Answer a request with what its principal may search; the rest looks as if it did not exist.
 
         Raises:
             UnknownDomain: the domain is not registered.
+            PolicyError: the access policy failed.
             InvalidRequest: a source or option that does not exist, or a threshold no source can be tested on.
             ConfigError: the domain's configuration cannot be used.
             AllSourcesFailed: no source answered; carries the result with every status. Its cause is the first source's
@@ -119,18 +134,35 @@ class Engine:
         if not isinstance(request, SearchRequest):
             raise InvalidRequest(f"search takes a SearchRequest(query=..., domain=...), got {type(request).__name__}")
         started = self._clock.monotonic()
-        domain = self.registry.domain(request.domain)
+        view = self._views.of(request.principal)
+        domain = self._domain(request, view)
         effective = self._resolve(domain, request)
+        if self._restricts:
+            effective = permitted_settings(effective, domain)
         sources = self._pool.sources(domain, effective.values, request)
-        plan = self._plan(request, domain, effective, sources)
+        plan = self._plan(request, view, effective, sources)
         result = self._pipeline(plan, domain, sources, started).run(plan)
-        self._report(result)
+        self._report(result, AccessRecord(principal=request.principal, decision=view.decisions[request.domain]))
         return _answered(result)
 
+    def _domain(self, request: SearchRequest, view: RegistryView[Registry]) -> DomainSpec:
+        """Return the domain as the principal may know it; that there is none to know goes to the record."""
+        try:
+            return view.registry.domain(request.domain)
+        except UnknownDomain:
+            access = AccessRecord(principal=request.principal, decision=view.decisions.get(request.domain))
+            self._record(lambda recorder: recorder.refuse(request, access), "a refused request")
+            raise
+
     def _plan(
-        self, request: SearchRequest, domain: DomainSpec, effective: EffectiveSettings, sources: list[OpenedSource]
+        self,
+        request: SearchRequest,
+        view: RegistryView[Registry],
+        effective: EffectiveSettings,
+        sources: list[OpenedSource],
     ) -> SearchPlan:
         """Settle what the search runs with; a query refiner is called here."""
+        domain, decision = view.registry.domain(request.domain), view.decisions[request.domain]
         now = self._clock.now()
         return SearchPlan(
             request=request,
@@ -139,7 +171,8 @@ class Engine:
             clock=ClockReading.at(now, ZoneInfo(domain.timezone), request.as_of),
             search_id=self._ids.new(now),
             prepared=prepared_query(request.query, domain.glossary, effective.values, self._timed_refiner),
-            notices=self.registry.notices,
+            notices=(*denial_notices(domain, decision), *view.registry.notices),
+            access=decision.scope,
         )
 
     def _pipeline(
@@ -160,7 +193,7 @@ class Engine:
             prepare=lambda query: prepared_query(query, domain.glossary, settings, None),
         )
 
-    def _report(self, result: SearchResult) -> None:
+    def _report(self, result: SearchResult, access: AccessRecord) -> None:
         """Log the funnel in one line and hand the result to the recorder."""
         scores = [chunk.relevance for chunk in result.chunks]
         left = {stage.name: stage.left for stage in result.stages}
@@ -177,11 +210,16 @@ class Engine:
         for status in result.sources:
             if status.error is not None:
                 logger.warning("search %s: %s", result.search_id, status.error["message"])
-        if self._recorder is not None:
-            try:
-                self._recorder.record(result, AccessRecord(principal=NOBODY))
-            except Exception:
-                logger.exception("search %s could not be recorded", result.search_id)
+        self._record(lambda recorder: recorder.record(result, access), f"search {result.search_id}")
+
+    def _record(self, keep: Callable[[Recorder], None], what: str) -> None:
+        """Hand something to the recorder; a search never fails for it."""
+        if self._recorder is None:
+            return
+        try:
+            keep(self._recorder)
+        except Exception:
+            logger.exception("%s could not be recorded", what)
 
 
 def _answered(result: SearchResult) -> SearchResult:

@@ -104,6 +104,7 @@ def _query(plan: SearchPlan, spec: SourceSpec, text: str, words: str, top_k: int
         timeout_s=min(spec.timeout_s or settings.source_timeout_s, max(seconds, 0.0)),
         search_id=plan.search_id,
         caller=request.caller,
+        access=plan.access,
     )
 
 

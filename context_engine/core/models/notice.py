@@ -168,6 +168,7 @@ class NoticeCode(StrEnum):
         "Returned chunks carry no dates: whether they were in force on the day asked about is not known.",
         "count as_of",
     )
+    SOURCES_NOT_SEARCHED = "sources_not_searched", "Some sources of the domain were not searched for the caller."
     KEYWORDS_ONLY = "keywords_only", "Only sources searched by a few keywords of each chunk were asked."
 
     # A configuration; the subject is the variable, the connection, the file or the source
@@ -263,6 +264,7 @@ BESIDE_THE_ANSWER: Final = frozenset(
         NoticeCode.REQUIRED_SOURCE_MISSING,
         NoticeCode.THRESHOLD_NOT_APPLICABLE,
         NoticeCode.MANIFEST_UNUSABLE,
+        NoticeCode.SOURCES_NOT_SEARCHED,
     }
 )
 """What changes how an answer is to be read: every output says it. The other notices stand among the warnings."""
