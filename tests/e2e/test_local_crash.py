@@ -141,6 +141,7 @@ def survives(folder: Path, kills: int, seed: int, *, vectors: bool = False) -> N
     assert last >= 0, "no writer lived long enough to commit"
 
 
+@pytest.mark.slow
 def test_three_kills(tmp_path: Path) -> None:
     survives(tmp_path, 3, seed=1, vectors=True)
 
