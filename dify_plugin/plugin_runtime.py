@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 
 from dify_plugin import Tool
 from dify_plugin.config.logger_format import plugin_logger_handler

@@ -95,7 +95,9 @@ def _finds(options: PersonalDataOptions) -> tuple[Find, ...]:
     return tuple(by_kind[kind] for kind in PERSONAL_DATA_KINDS if kind in options.kinds)
 
 
-def _codes(given: tuple[str, ...], known: Mapping[str, object] | frozenset[str], key: str, what: str) -> tuple[str, ...]:
+def _codes(
+    given: tuple[str, ...], known: Mapping[str, object] | frozenset[str], key: str, what: str
+) -> tuple[str, ...]:
     codes = tuple(dict.fromkeys(code.strip().upper() for code in given))
     for code in codes:
         if code not in known:

@@ -58,9 +58,7 @@ class SearchForm:
     notices: bool
 
 
-def read_search_form(
-    fields: Mapping[str, Any], registry: Registry, caller: Caller, principal: Principal
-) -> SearchForm:
+def read_search_form(fields: Mapping[str, Any], registry: Registry, caller: Caller, principal: Principal) -> SearchForm:
     """Read the fields; one that is absent, None or empty has its default.
 
     Args:

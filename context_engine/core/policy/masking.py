@@ -13,12 +13,14 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from context_engine.core.protocols import Masker, PersonalData
+from context_engine.errors import ContextEngineError, MaskingError
 
 __all__ = ["PseudonymMask"]
 
 _LENGTH: Final = 12
 _LETTER: Final = re.compile(r"[a-f]")
-_PSEUDONYM: Final = re.compile(rf"(\[[A-Z][A-Z0-9_-]*(?: [A-Z0-9_-]+)* (?=[0-9]*[a-f])[0-9a-f]{{{_LENGTH}}}\])")
+_KIND: Final = re.compile(r"[A-Z][A-Z0-9_-]{0,31}")
+_PSEUDONYM: Final = re.compile(rf"(\[[A-Z][A-Z0-9_-]{{0,31}} (?=[0-9]*[a-f])[0-9a-f]{{{_LENGTH}}}\])")
 
 
 class PseudonymMask:
@@ -41,6 +43,9 @@ class PseudonymMask:
 
         Pseudonyms that stand in it already are not read. What was next to a value may itself be one once that is
         replaced, so the text is read until nothing more is found: masked again it stays the same.
+
+        Raises:
+            MaskingError: a masker failed.
         """
         while (masked := self._once(text)) != text:
             text = masked
@@ -60,7 +65,7 @@ class PseudonymMask:
         if not text:
             return text
         parts, end = [], 0
-        for found in _apart(one for masker in self._maskers for one in masker.find(text)):
+        for found in _apart(one for masker in self._maskers for one in _found(masker, text)):
             if not self._is_allowed(found, text):
                 parts += [text[end : found.start], self.pseudonym(found.kind, found.value)]
                 end = found.end
@@ -75,14 +80,29 @@ class PseudonymMask:
         """Yield an allowed value as it is written and as the maskers read it, a bare number as a telephone's too."""
         yield _plain(entry)
         for text in (entry, f"Tel. {entry}"):
-            yield from (found.value for masker in self._maskers for found in masker.find(text))
+            yield from (found.value for masker in self._maskers for found in _found(masker, text))
+
+
+def _found(masker: Masker, text: str) -> list[PersonalData]:
+    """Return what a masker finds, checked; what it raises may hold the text and is not repeated."""
+    try:
+        found = list(masker.find(text))
+    except ContextEngineError:
+        raise
+    except Exception as error:
+        raise MaskingError(f"a masker ({type(masker).__name__}) failed with {type(error).__name__}") from error
+    for one in found:
+        if not (0 <= one.start < one.end <= len(text) and _KIND.fullmatch(one.kind)):
+            place = f"[{one.start}, {one.end}) of {len(text)} characters as {one.kind!r}"
+            raise MaskingError(f"a masker ({type(masker).__name__}) named {place}, which cannot be masked")
+    return found
 
 
 def _apart(found: Iterable[PersonalData]) -> list[PersonalData]:
     """Return places in the order of the text; those that overlap become one, named as the longest of them."""
     out: list[PersonalData] = []
     longest = 0
-    for one in sorted((one for one in found if one.start < one.end), key=lambda one: (one.start, -one.end)):
+    for one in sorted(found, key=lambda one: (one.start, -one.end)):
         if not out or one.start >= out[-1].end:
             out.append(one)
             longest = one.end - one.start

@@ -44,9 +44,7 @@ def divided(
     return DividedRecords(tuple(readable), tuple(withheld))
 
 
-def may_withhold(
-    spec: SourceSpec, access: AccessScope | None, field: str | None, fields: Collection[str]
-) -> bool:
+def may_withhold(spec: SourceSpec, access: AccessScope | None, field: str | None, fields: Collection[str]) -> bool:
     """Return whether some of an answer may be withheld, so that more has to be asked for.
 
     Args:
