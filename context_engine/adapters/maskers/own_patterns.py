@@ -56,8 +56,8 @@ def _compiled(name: str, text: str) -> re.Pattern[str]:
         pattern = re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
         raise ConfigError(f"is not a regular expression: {error}", key=name) from None
-    if pattern.search("") is not None or pattern.fullmatch("") is not None:
-        problem = "matches the empty text, so it would mask nothing anywhere: have it match at least one character"
+    if pattern.search("") is not None:
+        problem = "matches the empty text, and so between any two characters: have it match at least one"
         raise ConfigError(problem, key=name)
     if _REPEAT_IN_REPEAT.search(text):
         problem = "repeats a group that repeats itself, such as (a+)+, and may never end on some texts: write a+"
