@@ -13,15 +13,19 @@ __all__ = ["EMAIL", "find_emails"]
 
 EMAIL: Final = "EMAIL"
 
-_LOCAL: Final = r"[\w!#$%&'*+/=?^`{|}~-]"
-_ADDRESS: Final = re.compile(
-    rf"(?<![\w.+%-])[\w+%](?:{_LOCAL}|\.(?!\.)){{0,63}}(?<!\.)@(?:[^\W_](?:[\w-]{{0,61}}[^\W_])?\.){{1,8}}[^\W\d_]{{2,24}}(?![\w-])"
-)
+_LONGEST_NAME: Final = 64
+_NAME: Final = re.compile(r"(?<![\w.+%'~-])[\w+%~](?:[\w+%'~-]|\.(?!\.)){0,63}(?<![.'])$")
+_DOMAIN: Final = re.compile(r"(?:[^\W_](?:[\w-]{0,61}[^\W_])?\.){1,8}[^\W\d_]{2,24}(?![\w-])")
 
 
 def find_emails(plain: PlainText) -> Iterator[PersonalData]:
     """Yield the addresses of a text; the value is the address in small letters."""
-    if "@" not in plain.text:
-        return
-    for found in _ADDRESS.finditer(plain.text):
-        yield PersonalData(*plain.span(found.start(), found.end()), EMAIL, found[0].casefold())
+    at = plain.text.find("@")
+    while at >= 0:
+        first = max(0, at - _LONGEST_NAME - 1)
+        domain = _DOMAIN.match(plain.text, at + 1)
+        name = _NAME.search(plain.text[first:at]) if domain else None
+        if name and domain:
+            start, end = first + name.start(), domain.end()
+            yield PersonalData(*plain.span(start, end), EMAIL, plain.text[start:end].casefold())
+        at = plain.text.find("@", at + 1)

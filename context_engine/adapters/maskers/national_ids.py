@@ -21,40 +21,53 @@ __all__ = ["COUNTRIES", "NATIONAL_ID", "find_national_ids"]
 NATIONAL_ID: Final = "ID"
 
 _OWN: Final = "context_engine.adapters.maskers.asian_ids"
-_LUHN_9: Final = r"\d{3}[ -]?\d{3}[ -]?\d{3}"
+
+
+def _groups(*lengths: int, last: str = "") -> str:
+    """Return a pattern of digits, unbroken or all in these groups; more groups make it another number.
+
+    Args:
+        lengths: digits of each group.
+        last: what stands at the end of the last group.
+    """
+    first, *others = (rf"\d{{{length}}}" for length in lengths)
+    return rf"{first}(?P<gap>[ -]?){'(?P=gap)'.join(others)}{last}(?!(?P=gap)\d)"
+
 
 COUNTRIES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
         "AR": {"stdnum.ar.cuit": r"\d{2}-?\d{8}-?\d"},
         "AT": {"stdnum.at.vnr": r"\d{4} ?\d{6}"},
-        "AU": {"stdnum.au.tfn": r"\d{3} ?\d{3} ?\d{2,3}"},
+        "AU": {"stdnum.au.tfn": _groups(3, 3, 3)},
         "BE": {"stdnum.be.nn": r"\d{2}[. ]?\d{2}[. ]?\d{2}[- ]?\d{3}[. ]?\d{2}"},
         "BG": {"stdnum.bg.egn": r"\d{10}"},
         "BR": {"stdnum.br.cpf": r"\d{3}\.?\d{3}\.?\d{3}-?\d{2}"},
-        "CA": {"stdnum.ca.sin": _LUHN_9},
+        "CA": {"stdnum.ca.sin": _groups(3, 3, 3)},
         "CH": {"stdnum.ch.ssn": r"756[. ]?\d{4}[. ]?\d{4}[. ]?\d{2}"},
         "CL": {"stdnum.cl.rut": r"\d{1,2}\.?\d{3}\.?\d{3}-[\dK]"},
-        "CN": {"stdnum.cn.ric": r"\d{6}[ -]?\d{8}[ -]?\d{3}[\dX]"},
+        "CN": {"stdnum.cn.ric": _groups(6, 8, 3, last=r"[\dX]")},
         "CZ": {"stdnum.cz.rc": r"\d{6}/?\d{4}"},
-        "DE": {"stdnum.de.idnr": r"\d{2} ?\d{3} ?\d{3} ?\d{3}"},
+        "DE": {"stdnum.de.idnr": _groups(2, 3, 3, 3)},
         "DK": {"stdnum.dk.cpr": r"\d{6}-\d{4}"},
         "DO": {"stdnum.do.cedula": r"\d{3}-?\d{7}-?\d"},
         "EC": {"stdnum.ec.ci": r"\d{9}-?\d"},
         "EE": {"stdnum.ee.ik": r"\d{11}"},
         "ES": {"stdnum.es.dni": r"\d{8}[ -]?[A-Z]", "stdnum.es.nie": r"[XYZ][ -]?\d{7}[ -]?[A-Z]"},
         "FI": {"stdnum.fi.hetu": r"\d{6}[-+A-FU-Y]\d{3}[0-9A-Y]"},
-        "FR": {"stdnum.fr.nir": r"[12] ?\d{2} ?\d{2} ?(?:\d{2}|2[AB]) ?\d{3} ?\d{3} ?\d{2}"},
-        "GB": {"stdnum.gb.nhs": r"\d{3}[ -]?\d{3}[ -]?\d{4}"},
+        "FR": {
+            "stdnum.fr.nir": r"[12](?P<gap>[ -]?)\d{2}(?P=gap)\d{2}(?P=gap)(?:\d{2}|2[AB])(?P=gap)\d{3}(?P=gap)\d{3}(?P=gap)\d{2}"
+        },
+        "GB": {"stdnum.gb.nhs": _groups(3, 3, 4)},
         "GR": {"stdnum.gr.amka": r"\d{11}"},
         "HK": {f"{_OWN}.hkid": r"[A-Z]{1,2} ?\d{6} ?(?:\([0-9A]\)|[0-9A])"},
         "HR": {"stdnum.hr.oib": r"\d{11}"},
         "ID": {"stdnum.id.nik": r"\d{16}"},
         "IE": {"stdnum.ie.pps": r"\d{7}[A-W][AHIWTX]?"},
         "IL": {"stdnum.il.idnr": r"\d{8}-?\d"},
-        "IN": {"stdnum.in_.aadhaar": r"\d{4}[ -]?\d{4}[ -]?\d{4}", "stdnum.in_.pan": r"[A-Z]{5}\d{4}[A-Z]"},
+        "IN": {"stdnum.in_.aadhaar": _groups(4, 4, 4), "stdnum.in_.pan": r"[A-Z]{5}\d{4}[A-Z]"},
         "IS": {"stdnum.is_.kennitala": r"\d{6}-?\d{4}"},
         "IT": {"stdnum.it.codicefiscale": r"[A-Z]{6} ?[\dL-V]{2}[A-EHLMPRST][\dL-V]{2} ?[A-Z][\dL-V]{3}[A-Z]"},
-        "JP": {"stdnum.jp.in_": r"\d{4}[ -]?\d{4}[ -]?\d{4}"},
+        "JP": {"stdnum.jp.in_": _groups(4, 4, 4)},
         "KR": {"stdnum.kr.rrn": r"\d{6}-?\d{7}"},
         "LT": {"stdnum.lt.asmens": r"\d{11}"},
         "LV": {"stdnum.lv.pvn": r"\d{6}-?\d{5}"},
@@ -63,7 +76,7 @@ COUNTRIES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         "MY": {"stdnum.my.nric": r"\d{6}-?\d{2}-?\d{4}"},
         "NL": {"stdnum.nl.bsn": r"\d{9}|\d{4}[. ]\d{2}[. ]\d{3}"},
         "NO": {"stdnum.no.fodselsnummer": r"\d{6} ?\d{5}"},
-        "NZ": {"stdnum.nz.ird": r"\d{2,3}[- ]?\d{3}[- ]?\d{3}"},
+        "NZ": {"stdnum.nz.ird": _groups(3, 3, 3)},
         "PK": {"stdnum.pk.cnic": r"\d{5}-\d{7}-\d"},
         "PL": {"stdnum.pl.pesel": r"\d{11}"},
         "PT": {"stdnum.pt.cc": r"\d{8} ?\d ?[A-Z0-9]{2} ?\d"},
@@ -73,11 +86,11 @@ COUNTRIES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         "SG": {f"{_OWN}.nric": r"[STFGM]\d{7}[A-Z]"},
         "SI": {"stdnum.si.emso": r"\d{13}"},
         "SK": {"stdnum.sk.rc": r"\d{6}/?\d{4}"},
-        "TH": {"stdnum.th.pin": r"\d[ -]?\d{4}[ -]?\d{5}[ -]?\d{2}[ -]?\d"},
+        "TH": {"stdnum.th.pin": _groups(1, 4, 5, 2, 1)},
         "TR": {"stdnum.tr.tckimlik": r"\d{11}"},
         "UA": {"stdnum.ua.rntrc": r"\d{10}"},
         "US": {"stdnum.us.ssn": r"\d{3}-\d{2}-\d{4}", "stdnum.us.itin": r"9\d{2}-\d{2}-\d{4}"},
-        "ZA": {"stdnum.za.idnr": r"\d{6} ?\d{4} ?\d{3}"},
+        "ZA": {"stdnum.za.idnr": _groups(6, 4, 3)},
     }
 )
 """ISO 3166 country -> validator -> how the number is written."""

@@ -38,10 +38,15 @@ class PersonalDataOptions:
 
 
 class _PersonalDataMasker:
-    """Looks for each kind in turn; a `Masker`."""
+    """Looks for each kind in turn; a `Masker`.
 
-    def __init__(self, finds: tuple[Find, ...], patterns: tuple[OwnPattern, ...]) -> None:
-        self._finds, self._patterns = finds, patterns
+    Args:
+        numbers: look around digits alone.
+        others: look through the whole text.
+    """
+
+    def __init__(self, numbers: tuple[Find, ...], others: tuple[Find, ...], patterns: tuple[OwnPattern, ...]) -> None:
+        self._numbers, self._others, self._patterns = numbers, others, patterns
 
     def find(self, text: str) -> Iterator[PersonalData]:
         """Yield what is found."""
@@ -49,7 +54,10 @@ class _PersonalDataMasker:
         from context_engine.adapters.maskers.plain_text import plain_text
 
         plain = plain_text(text)
-        for find in self._finds:
+        for part in plain.around_digits() if self._numbers else ():
+            for find in self._numbers:
+                yield from find(part)
+        for find in self._others:
             yield from find(plain)
         yield from find_own(text, self._patterns)
 
@@ -64,7 +72,7 @@ def open_personal_data(options: PersonalDataOptions) -> _PersonalDataMasker:
     from context_engine.adapters.maskers.own_patterns import read_patterns
 
     try:
-        finds = _finds(options)
+        numbers, others = _finds(options)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("stdnum", "phonenumbers"):
             raise
@@ -73,10 +81,11 @@ def open_personal_data(options: PersonalDataOptions) -> _PersonalDataMasker:
         patterns = read_patterns(options.patterns)
     except ConfigError as error:
         raise ConfigError(error.problem, key=f"mask_patterns.{error.key}") from None
-    return _PersonalDataMasker(finds, patterns)
+    return _PersonalDataMasker(numbers, others, patterns)
 
 
-def _finds(options: PersonalDataOptions) -> tuple[Find, ...]:
+def _finds(options: PersonalDataOptions) -> tuple[tuple[Find, ...], tuple[Find, ...]]:
+    """Return what looks for numbers, and what looks for the rest."""
     from context_engine.adapters.maskers.cards import find_cards
     from context_engine.adapters.maskers.emails import find_emails
     from context_engine.adapters.maskers.ibans import find_ibans
@@ -85,14 +94,14 @@ def _finds(options: PersonalDataOptions) -> tuple[Find, ...]:
 
     countries = _codes(options.countries, COUNTRIES, "mask_countries", "no national id is known of")
     regions = _codes(options.phone_regions, SUPPORTED_REGIONS, "mask_phone_regions", "there is no telephone region")
-    by_kind: Mapping[str, Find] = {
+    numbers: Mapping[str, Find] = {
         "card": find_cards,
         "iban": find_ibans,
         "national_id": lambda plain: find_national_ids(plain, countries),
         "phone": lambda plain: find_phones(plain, regions),
-        "email": find_emails,
     }
-    return tuple(by_kind[kind] for kind in PERSONAL_DATA_KINDS if kind in options.kinds)
+    others = (find_emails,) if "email" in options.kinds else ()
+    return tuple(find for kind, find in numbers.items() if kind in options.kinds), others
 
 
 def _codes(

@@ -1,8 +1,8 @@
 """Telephone numbers that a country's numbering plan has.
 
-A number with `+` or `00` before it is read as it is; one without as of the regions that are configured, and then it is
-written in the groups of its region, or stands behind a word such as "tel" or "call": eight digits alone are as often an
-account, a date or an amount.
+A number with `+` or `00` before it is read as it is; one without as of the regions that are configured, and then it
+stands behind a word such as "tel" or "call", or is written in the groups of its region with no other digits beside it:
+eight digits alone are as often an account, a date or an amount, and a row of a table is full of them.
 """
 
 from __future__ import annotations
@@ -23,16 +23,23 @@ PHONE: Final = "PHONE"
 SUPPORTED_REGIONS: Final[frozenset[str]] = frozenset(_REGIONS)
 
 _WRITTEN: Final = re.compile(
-    r"(?<![\w+])(?<!\d[-.,/])(?:\+ ?|\(\+?|0)?\(?\d[\d ().\-/]{4,22}\d(?!\w)(?:,? ?(?:ext|x)\.? ?\d{1,5}\b)?"
+    r"(?<![\w+/=])(?<!\d[-.,/])(?:\+ ?|\(\+?|0)?\(?\d(?:[\d ().\-]|/(?=\d)){4,22}\d(?!\w)"
+    r"(?:,? ?(?:ext|x)\.? ?\d{1,5}\b)?"
 )
 _INTERNATIONAL: Final = re.compile(r"\(?\+|00(?=[1-9])")
 _WORD_BEFORE: Final = re.compile(
-    r"(?:\b(?:tele?(?:phone|fon|efono)?|phone|mobile?|cell|hand(?:y|phone)|fax|call|dial|ring|hotline|helpline|"
-    r"whats ?app|sms|t[ée]l(?:[ée]phone)?|tel[ée]fono)(?:'s|s)?\b|电话|電話|手机|手機|热线|熱線|传真|傳真)[^\n\d]{0,20}$",
+    r"(?:\b(?:t[ée]l(?:[ée]phone|efon|[ée]fono)?|phone|mobile?|cell|hand(?:y|phone)|fax|call|dial|ring|hotline|"
+    r"helpline|whats ?app|sms)s?\b|电话|電話|手机|手機|热线|熱線|传真|傳真)[^\n\d]{0,20}$",
     re.IGNORECASE,
 )
+_MORE_DIGITS: Final = re.compile(r"[ .\-]{1,2}\d")
 _BEFORE: Final = 40
+_Number = tuple[int, int, str]
+"""Where a number begins and ends, and itself in E.164."""
+
 _LEAST_DIGITS: Final = 7
+_MOST_DIGITS: Final = 15
+_MOST_PAGES: Final = 100
 _YEAR: Final = re.compile(r"(?:19|20)\d\d")
 _DATE: Final = re.compile(r"\d{1,2}[-./]\d{1,2}[-./]\d{2,4}|\d{4}[-./]\d{1,2}[-./]\d{1,2}")
 
@@ -44,31 +51,45 @@ def find_phones(plain: PlainText, regions: Sequence[str]) -> Iterator[PersonalDa
         start, written = found.start(), found[0]
         if sum(map(str.isdigit, written)) < _LEAST_DIGITS:
             continue
-        for first, last, value in _numbers(written, text[max(0, start - _BEFORE) : start], regions):
+        if _INTERNATIONAL.match(written):
+            numbers = _international(written)
+        elif regions and _WORD_BEFORE.search(text, max(0, start - _BEFORE), start):
+            numbers = _national(written, regions, Leniency.VALID)
+        elif regions and not (_is_other(written) or _MORE_DIGITS.match(text, found.end())):
+            numbers = [one for one in _national(written, regions, Leniency.STRICT_GROUPING) if _is_all_of(written, one)]
+        else:
+            continue
+        for first, last, value in numbers:
             yield PersonalData(*plain.span(start + first, start + last), PHONE, value)
 
 
-def _numbers(written: str, before: str, regions: Sequence[str]) -> list[tuple[int, int, str]]:
-    """Return the numbers in what looks like one, each with its place in it."""
-    international = _INTERNATIONAL.match(written)
-    if international:
-        zeros = written.startswith("00")
-        return _matched(f"+{written[2:]}" if zeros else written, None, Leniency.VALID, shift=int(zeros))
-    named = _WORD_BEFORE.search(before) is not None
-    if not named and (_DATE.match(written) or all(map(_YEAR.fullmatch, re.findall(r"\d+", written)))):
-        return []
-    for region in regions:
-        leniency = Leniency.VALID if named else Leniency.STRICT_GROUPING
-        numbers = _matched(written, region, leniency)
-        numbers = [one for one in numbers if named or not written[one[0] : one[1]].isdigit()]
-        if numbers:
-            return numbers
-    return []
+def _international(written: str) -> list[_Number]:
+    """Return the numbers in what begins with `+`, or with `00` in its place."""
+    if not written.startswith("00"):
+        return _matched(written, None, Leniency.VALID)
+    numbers = _matched(f"+{written[2:]}", None, Leniency.VALID)
+    return [(first + (first > 0), last + 1, value) for first, last, value in numbers]
 
 
-def _matched(written: str, region: str | None, leniency: int, *, shift: int = 0) -> list[tuple[int, int, str]]:
-    """Return numbers with their places; `shift` characters at the beginning were left out of `written`."""
-    return [
-        (one.start + (shift if one.start else 0), one.end + shift, format_number(one.number, PhoneNumberFormat.E164))
-        for one in PhoneNumberMatcher(written, region, leniency=leniency)
-    ]
+def _national(written: str, regions: Sequence[str], leniency: int) -> list[_Number]:
+    """Return the numbers of the first region that has any."""
+    return next((numbers for region in regions if (numbers := _matched(written, region, leniency))), [])
+
+
+def _is_all_of(written: str, number: _Number) -> bool:
+    """Whether a number in groups is all there is, but for a bracket around it."""
+    return not written.isdigit() and number[0] <= 1 and number[1] == len(written)
+
+
+def _is_other(written: str) -> bool:
+    """Whether digits in groups are too many, a date, years, a range of pages, or parts of a path."""
+    groups = re.findall(r"\d+", written)
+    first, second = (*map(int, groups[:2]), 0)[:2]
+    pages = len(groups) == 2 and len(groups[0]) == len(groups[1]) and first < second < first + _MOST_PAGES
+    too_many = sum(map(len, groups)) > _MOST_DIGITS
+    return bool(too_many or pages or "/" in written or _DATE.match(written) or all(map(_YEAR.fullmatch, groups)))
+
+
+def _matched(written: str, region: str | None, leniency: int) -> list[_Number]:
+    found = PhoneNumberMatcher(written, region, leniency=leniency)
+    return [(one.start, one.end, format_number(one.number, PhoneNumberFormat.E164)) for one in found]
