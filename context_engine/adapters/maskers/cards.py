@@ -17,14 +17,14 @@ CARD: Final = "CARD"
 
 _GAP: Final = r"(?:[ -]{1,2}|\n)"
 _WRITTEN: Final = re.compile(
-    rf"(?<!\w)(?<!\d[-.,/])(?=("
+    rf"(?<!\w)(?<!\d[-.,/])(?<![A-Z]{{2}}\d\d[ -])(?=("
     rf"[2-6]\d{{11,18}}"
-    rf"|[2-6]\d{{3}}{_GAP}\d{{4}}{_GAP}\d{{4}}{_GAP}\d{{4}}(?:{_GAP}\d{{1,3}}(?!\d))?"
+    rf"|[2-6]\d{{3}}{_GAP}\d{{4}}{_GAP}\d{{4}}{_GAP}\d{{4}}(?:{_GAP}\d{{3}}(?!\d))?"
     rf"|3\d{{3}}{_GAP}\d{{6}}{_GAP}\d{{4,5}}"
     rf"|62\d{{4}}{_GAP}\d{{13}}"
     rf")(?!\w)(?![.,]\d))"
 )
-"""Unbroken, in fours with up to three digits more, 4-6-5 and 4-6-4, 6-13; not a part of a longer number."""
+"""Unbroken, in fours with three digits more or none, 4-6-5 and 4-6-4, 6-13; not a part of a longer number."""
 
 _ISSUERS: Final = (
     ("Visa", "4", "4", (13, 16, 19)),
@@ -63,7 +63,7 @@ def find_cards(plain: PlainText) -> Iterator[PersonalData]:
 
 def _end(written: str) -> int:
     """Return how much of a candidate is a card number, 0 for nothing: a short last group may be the security code."""
-    shorter = len(re.sub(r"\D+\d{1,3}$", "", written))
+    shorter = len(re.sub(r"\D+\d{3}$", "", written))
     return next((end for end in (len(written), shorter) if _is_card(_digits(written[:end]))), 0)
 
 

@@ -1,6 +1,6 @@
 """Numbers that countries give to persons: written as that country writes them, and valid by its rules.
 
-The rules are those of python-stdnum; for Singapore and Hong Kong, which it lacks, of `asian_ids`. Of numbers without a
+The rules are those of python-stdnum; for Singapore, Hong Kong and China those of `asian_ids`. Of numbers without a
 check digit (United States, Denmark) only the form with hyphens is taken.
 """
 
@@ -45,7 +45,7 @@ COUNTRIES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         "CA": {"stdnum.ca.sin": _groups(3, 3, 3)},
         "CH": {"stdnum.ch.ssn": r"756[. ]?\d{4}[. ]?\d{4}[. ]?\d{2}"},
         "CL": {"stdnum.cl.rut": r"\d{1,2}\.?\d{3}\.?\d{3}-[\dK]"},
-        "CN": {"stdnum.cn.ric": _groups(6, 8, 3, last=r"[\dX]")},
+        "CN": {f"{_OWN}.resident_number": _groups(6, 8, 3, last=r"[\dX]")},
         "CZ": {"stdnum.cz.rc": r"\d{6}/?\d{4}"},
         "DE": {"stdnum.de.idnr": _groups(2, 3, 3, 3)},
         "DK": {"stdnum.dk.cpr": r"\d{6}-\d{4}"},

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from phonenumbers import SUPPORTED_REGIONS as _REGIONS
-from phonenumbers import Leniency, PhoneNumberFormat, PhoneNumberMatcher, format_number
+from phonenumbers import Leniency, PhoneNumberFormat, PhoneNumberMatch, PhoneNumberMatcher, format_number
 
 from context_engine.adapters.maskers.plain_text import PlainText
 from context_engine.core.protocols import PersonalData
@@ -92,4 +92,10 @@ def _is_other(written: str) -> bool:
 
 def _matched(written: str, region: str | None, leniency: int) -> list[_Number]:
     found = PhoneNumberMatcher(written, region, leniency=leniency)
-    return [(one.start, one.end, format_number(one.number, PhoneNumberFormat.E164)) for one in found]
+    return [(_first(one), one.end, format_number(one.number, PhoneNumberFormat.E164)) for one in found]
+
+
+def _first(found: PhoneNumberMatch) -> int:
+    """Return where a number begins; a bracket that does not close in it is around the whole."""
+    opened = found.raw_string.startswith("(") and ")" not in found.raw_string
+    return int(found.start) + opened

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["Flag", "SettingsGroup"]
+__all__ = ["SettingsGroup"]
 
 Flag = Annotated[bool, Field(strict=True)]
 
