@@ -10,6 +10,7 @@ from context_engine.adapters.sources.adapter_forms import source_of
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.engine import Engine
 from context_engine.core.models import DomainSpec, Registry, SourceSpec, SourceType
+from context_engine.core.protocols import Mask
 from context_engine.wiring.build import RerankerChoice
 
 __all__ = ["SPEAKS_FOR_ITSELF", "FunctionEngines"]
@@ -29,10 +30,11 @@ class FunctionEngines:
 
     Args:
         choice: the reranker and the settings of all of them.
+        mask: masks personal data where the settings say so.
     """
 
-    def __init__(self, choice: RerankerChoice) -> None:
-        self.choice = choice
+    def __init__(self, choice: RerankerChoice, mask: Mask | None = None) -> None:
+        self.choice, self.mask = choice, mask
         self._kept: OrderedDict[Hashable, Engine] = OrderedDict()
         self._lock = Lock()
 
@@ -60,6 +62,7 @@ class FunctionEngines:
             lambda _domain, _spec: source,
             resolve=self.choice.resolve,
             reranker=self.choice.reranker,
+            mask=self.mask,
         )
 
 

@@ -34,6 +34,10 @@ def _groups(*lengths: int, last: str = "") -> str:
     return rf"{first}(?P<gap>[ -]?){'(?P=gap)'.join(others)}{last}(?!(?P=gap)\d)"
 
 
+_FRENCH: Final = (
+    r"[12](?P<gap>[ -]?)\d{2}(?P=gap)\d{2}(?P=gap)(?:\d{2}|2[AB])(?P=gap)\d{3}(?P=gap)\d{3}(?P=gap)\d{2}"
+)
+
 COUNTRIES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
         "AR": {"stdnum.ar.cuit": r"\d{2}-?\d{8}-?\d"},
@@ -54,9 +58,7 @@ COUNTRIES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         "EE": {"stdnum.ee.ik": r"\d{11}"},
         "ES": {"stdnum.es.dni": r"\d{8}[ -]?[A-Z]", "stdnum.es.nie": r"[XYZ][ -]?\d{7}[ -]?[A-Z]"},
         "FI": {"stdnum.fi.hetu": r"\d{6}[-+A-FU-Y]\d{3}[0-9A-Y]"},
-        "FR": {
-            "stdnum.fr.nir": r"[12](?P<gap>[ -]?)\d{2}(?P=gap)\d{2}(?P=gap)(?:\d{2}|2[AB])(?P=gap)\d{3}(?P=gap)\d{3}(?P=gap)\d{2}"
-        },
+        "FR": {"stdnum.fr.nir": _FRENCH},
         "GB": {"stdnum.gb.nhs": _groups(3, 3, 4)},
         "GR": {"stdnum.gr.amka": r"\d{11}"},
         "HK": {f"{_OWN}.hkid": r"[A-Z]{1,2} ?\d{6} ?(?:\([0-9A]\)|[0-9A])"},

@@ -11,7 +11,7 @@ from context_engine.core.engine.stage_two_input import RerankStep
 from context_engine.core.models import Chunk, Key, Settings
 from context_engine.core.policy.masked import masked_chunk
 from context_engine.core.protocols import Clock, Mask, Reranker
-from context_engine.errors import RerankerError
+from context_engine.errors import ConfigError, RerankerError
 
 __all__ = ["TimedReranker", "rerank_step"]
 
@@ -47,9 +47,14 @@ def rerank_step(
         settings: of the search.
         left: seconds until its deadline, which counts where it is sooner.
         mask: what question and passages pass before the model reads them, where `mask_contexts` is on.
+
+    Raises:
+        ConfigError: it is on, and there is no mask.
     """
     if reranker is None or not settings.reranking_enabled:
         return None
+    if settings.mask_contexts and mask is None:
+        raise ConfigError(f"mask_contexts is set, and there is no mask for what {reranker.name} reads: pass one")
 
     def step(query: str, pairs: Sequence[tuple[Key, Chunk]]) -> Mapping[Key, float] | None:
         seconds = min(left(), settings.rerank_timeout_s)
