@@ -1,4 +1,4 @@
-"""What is found as personal data and what is not: the forms people write, and the look-alikes a checksum tells apart."""
+"""What is found as personal data and what is not: the forms people write, and look-alikes that a checksum tells."""
 
 from __future__ import annotations
 
