@@ -15,6 +15,7 @@ ContextEngineError
 │   ├── SourceBusy            at its bound of parallel calls, or stuck in an overdue one
 │   ├── SourceTimeout         no answer in time
 │   ├── SourceUnavailable     down, unreachable or failing inside
+│   │   └── RepartitionRequired   its access rules have changed since its documents were written
 │   └── SourceProtocolError   an answer that does not keep the contract
 ├── RetrievalFailed           a search that has nothing to show for itself
 │   ├── AllSourcesFailed      no source answered; carries every status
@@ -55,6 +56,7 @@ __all__ = [
     "MissingVariable",
     "PolicyError",
     "RefinerError",
+    "RepartitionRequired",
     "RerankerError",
     "RetrievalFailed",
     "SourceAuthError",
@@ -278,6 +280,12 @@ class SourceUnavailable(SourceError):
     """Down, unreachable or failing inside."""
 
     code = "unavailable"
+
+
+class RepartitionRequired(SourceUnavailable):
+    """Its access rules have changed since its documents were written: they stand where other callers may read them."""
+
+    code = "repartition"
 
 
 class SourceProtocolError(SourceError):

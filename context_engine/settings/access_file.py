@@ -114,7 +114,7 @@ def read_access(path: Path, label: str, env: Mapping[str, str]) -> AccessFile:
     Raises:
         ConfigError: the file or one of its keys cannot be used, or two principals claim the same user, app or token.
     """
-    filler = Interpolator(env, path.parent, label, fixed=_is_fixed, because="says who may do what")
+    filler = Interpolator(env, path.parent, label, fixed=_is_fixed)
     filled = filler.fill(read_yaml(path, label))
     try:
         access = AccessFile.model_validate(filled)

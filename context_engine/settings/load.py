@@ -217,4 +217,4 @@ def _connections(paths: ConfigPaths, env: Mapping[str, str], stage: StageOverlay
 
 def _principals(paths: ConfigPaths, env: Mapping[str, str]) -> Principals:
     path = paths.config_file(ACCESS_FILE)
-    return NO_PRINCIPALS if path is None else Principals(read_access(path, paths.label(path), env))
+    return NO_PRINCIPALS if path is None else Principals(read_access(path, paths.label(path), env), paths.label(path))

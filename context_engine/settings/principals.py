@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from context_engine.core.models import NOBODY, Classification, Principal
 from context_engine.errors import InvalidRequest, nearest
-from context_engine.settings.access_file import AccessFile, Claims, DifyCaller
+from context_engine.settings.access_file import ACCESS_FILE, AccessFile, Claims, DifyCaller
 
 __all__ = ["NO_PRINCIPALS", "Principals", "token_hash"]
 
@@ -24,24 +24,26 @@ class Principals:
     """The principals of `access.yaml`. Whoever it does not name is `NOBODY`: no role, and what is public alone.
 
     Args:
-        file: None where there is none: nobody is named, and everybody at the command line is an operator.
+        access: what the file says; None: there is none, nobody is named, and everybody at the command line is an
+            operator.
+        file: its name in messages.
 
     Attributes:
         in_force: whether there is the file: access is checked then, even where no manifest has a rule.
         policy: name of the policy that decides.
     """
 
-    def __init__(self, file: AccessFile | None = None) -> None:
-        self.in_force = file is not None
-        self._file = file = file or AccessFile(version=1)
-        self.policy = file.policy
+    def __init__(self, access: AccessFile | None = None, file: str = ACCESS_FILE) -> None:
+        self.in_force = access is not None
+        self._access = access = access or AccessFile(version=1)
+        self.policy, self.file = access.policy, file
         self._named = {
             name: Principal(id=name, roles=frozenset(one.roles), groups=frozenset(one.groups), clearance=one.clearance)
-            for name, one in file.principals.items()
+            for name, one in access.principals.items()
         }
-        self._of_user = {user: name for name, one in file.principals.items() for user in one.os_users}
-        self._of_dify = {caller: name for name, one in file.principals.items() for caller in one.dify}
-        self._tokens = [(token, name) for name, one in file.principals.items() for token in one.tokens]
+        self._of_user = {user: name for name, one in access.principals.items() for user in one.os_users}
+        self._of_dify = {caller: name for name, one in access.principals.items() for caller in one.dify}
+        self._tokens = [(token, name) for name, one in access.principals.items() for token in one.tokens]
 
     @property
     def named(self) -> Mapping[str, Principal]:
@@ -51,7 +53,7 @@ class Principals:
     @property
     def takes_claims(self) -> bool:
         """Whether claims may give roles and groups that the file does not name."""
-        return self._file.claims is not None
+        return self._access.claims is not None
 
     def for_os_user(self, user: str) -> Principal:
         """Return the principal of a user of the operating system."""
@@ -81,7 +83,7 @@ class Principals:
 
         A clearance that cannot be read is PUBLIC; where the file names no claim for it, it is INTERNAL.
         """
-        names = self._file.claims
+        names = self._access.claims
         if names is None:
             return NOBODY
         return Principal(
@@ -94,7 +96,7 @@ class Principals:
     def is_operator(self, user: str) -> bool:
         """Return whether a user of the operating system runs the engine; everybody does where there is no file."""
         name = self._of_user.get(user)
-        return not self.in_force or (name is not None and self._file.principals[name].operator)
+        return not self.in_force or (name is not None and self._access.principals[name].operator)
 
     def acting_as(self, user: str, name: str) -> Principal:
         """Return the principal that a user of the operating system wants to act as.
@@ -108,7 +110,7 @@ class Principals:
         operator = self.is_operator(user)
         if operator and name not in self._named:
             raise InvalidRequest(f"unknown principal {name!r}.{nearest(name, self._named)}")
-        if operator or (own is not None and name in (own, *self._file.principals[own].may_act_as)):
+        if operator or (own is not None and name in (own, *self._access.principals[own].may_act_as)):
             return self._named[name]
         raise InvalidRequest(f"you may not act as {name!r}: access.yaml does not allow it to the user {user!r}")
 

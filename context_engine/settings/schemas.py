@@ -160,9 +160,15 @@ def _connections(*, required: bool) -> Schema:
 def _access() -> Schema:
     schema = AccessFile.model_json_schema()
     for form in schema["$defs"].values():
-        if "properties" in form:
-            form["properties"] = {name: _one_or_several(one) for name, one in form["properties"].items()}
+        form.update(_names_or_name(form))
     return schema
+
+
+def _names_or_name(form: Schema) -> Schema:
+    """Return the schema of a model of access rules: its lists take one text too, its classes may be in capitals."""
+    if "enum" in form:
+        return {**form, "enum": [*form["enum"], *map(str.upper, form["enum"])]}
+    return {**form, "properties": {name: _one_or_several(one) for name, one in form["properties"].items()}}
 
 
 def _one_or_several(schema: Schema) -> Schema:
@@ -180,6 +186,8 @@ def _manifest() -> Schema:
     tier = {"type": "integer", "minimum": 1, "maximum": 5, "description": source["properties"]["tier"]["description"]}
     source["properties"] = {**_variables(source["properties"]), "tier": tier}
     rule["properties"] = _variables(rule["properties"])
+    for name in ("AccessRule", "Classification"):
+        schema["$defs"][name].update(_names_or_name(schema["$defs"][name]))
     for part in (schema, source, rule):
         part["properties"] = {
             name: _written_out(one) if name in LITERAL_KEYS else one for name, one in part["properties"].items()

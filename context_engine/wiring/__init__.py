@@ -24,7 +24,7 @@ from context_engine.wiring.functions import SPEAKS_FOR_ITSELF, FunctionEngines
 from context_engine.wiring.listing import listed_chunks
 from context_engine.wiring.report import Shown, StageDifference, changed, diff_stages, show
 from context_engine.wiring.scope import DomainCalibration, calibrate_domains, scope_in_force
-from context_engine.wiring.sinks import open_sink, sink_names
+from context_engine.wiring.sinks import embedded_places, open_sink, sink_names
 
 __all__ = [
     "ACCESS_POLICIES",
@@ -47,6 +47,7 @@ __all__ = [
     "changed",
     "check",
     "diff_stages",
+    "embedded_places",
     "examine_source",
     "find_adapter",
     "installed",

@@ -9,9 +9,11 @@ from context_engine.core.models import DomainSpec
 from context_engine.core.policy.access import OPEN_ACCESS, has_rules
 from context_engine.core.protocols import AccessPolicy
 from context_engine.errors import ConfigError
+from context_engine.settings import Config
+from context_engine.settings.registry import LoadedRegistry
 from context_engine.wiring.adapters import ACCESS_POLICIES, find_adapter, load_adapter
 
-__all__ = ["PolicyFactory", "access_policy"]
+__all__ = ["PolicyFactory", "access_policy", "configured_policy"]
 
 PolicyFactory = Callable[[Mapping[str, DomainSpec]], AccessPolicy]
 """Makes a policy for all domains of a registry; published in the entry-point group `context_engine.access_policies`.
@@ -19,6 +21,17 @@ PolicyFactory = Callable[[Mapping[str, DomainSpec]], AccessPolicy]
 Raises:
     ConfigError: the policy cannot be used.
 """
+
+
+def configured_policy(config: Config, registry: LoadedRegistry) -> AccessPolicy:
+    """Return the policy that `access.yaml` names; without that file the rules of the manifests, where one has any.
+
+    Raises:
+        ConfigError: see `access_policy`.
+    """
+    named = config.principals
+    name = named.policy if named.in_force else None
+    return access_policy(registry.domains, name, in_force=named.in_force, file=named.file, key="policy")
 
 
 def access_policy(

@@ -47,7 +47,7 @@ from context_engine.settings import (
 from context_engine.settings.data_dir import claim_data_dir, orphaned_data_dirs
 from context_engine.settings.layers import with_layer
 from context_engine.settings.registry import LoadedRegistry, load_registry
-from context_engine.wiring.access import access_policy
+from context_engine.wiring.access import configured_policy
 from context_engine.wiring.adapters import SOURCES, find_adapter, load_adapter, with_installed_adapters
 from context_engine.wiring.hybrid import hybrid
 from context_engine.wiring.models import Models
@@ -165,7 +165,7 @@ def usable_setup(config: Config, env: Mapping[str, str], cwd: Path) -> Setup:
     registry = load_registry(
         paths, env=env, stage=config.stage, connections=config.connections.names, doc_types=config.chunking
     )
-    access = access_policy(registry.domains)
+    access = configured_policy(config, registry)
     registry = with_installed_adapters(registry)
     for notice in registry.notices:
         logger.warning("%s", notice.message)

@@ -34,9 +34,7 @@ def _groups(*lengths: int, last: str = "") -> str:
     return rf"{first}(?P<gap>[ -]?){'(?P=gap)'.join(others)}{last}(?!(?P=gap)\d)"
 
 
-_FRENCH: Final = (
-    r"[12](?P<gap>[ -]?)\d{2}(?P=gap)\d{2}(?P=gap)(?:\d{2}|2[AB])(?P=gap)\d{3}(?P=gap)\d{3}(?P=gap)\d{2}"
-)
+_FRENCH: Final = r"[12](?P<gap>[ -]?)\d{2}(?P=gap)\d{2}(?P=gap)(?:\d{2}|2[AB])(?P=gap)\d{3}(?P=gap)\d{3}(?P=gap)\d{2}"
 
 COUNTRIES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {

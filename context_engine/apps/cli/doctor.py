@@ -79,13 +79,12 @@ def doctor(
         click.get_current_context().exit(0 if good else FAILURE)
     if token_env is not None or token_file is not None:
         raise InvalidRequest("--token-env and --token-file belong to --external")
-    context = open_context(location)
+    context = open_context(location, operator=True)
     reports = list(_reports(context, domain, None if no_query else query))
     setup = context.setup
     models = [] if no_query else list(model_reports(setup, setup.models(context.data_dir)))
     scope = _scope(context, domain)
-    privacy = privacy_report(setup)
-    notes = _notes(reports)
+    notes, access, privacy = _notes(reports), _access(context), privacy_report(setup)
     ok = all(one.ok for one in reports) and all(one.ok for one in models) and privacy.problem is None
     if as_json:
         found = {
@@ -94,6 +93,7 @@ def doctor(
             "models": [one.to_dict() for one in models],
             "notes": notes,
             "scope": {name: one._asdict() for name, one in scope.items()},
+            "access": [{"code": one.code, "subject": one.subject, "message": one.message} for one in access],
             "privacy": privacy.to_dict(),
         }
         print_json(json.dumps(found, ensure_ascii=False))
@@ -101,6 +101,8 @@ def doctor(
         _show(reports, notes)
         _show_models(models)
         _show_scope(scope)
+        for one in access:
+            show(out(), Text(f"! {clean(one.message)}", "yellow"))
         for line in privacy_lines(privacy):
             show(out(), line)
     click.get_current_context().exit(0 if ok else FAILURE)
@@ -110,6 +112,12 @@ def _notes(reports: list[SourceReport]) -> list[str]:
     from context_engine.wiring import adapter_advice
 
     return list(adapter_advice(reports))
+
+
+def _access(context: CliContext) -> tuple[Notice, ...]:
+    from context_engine.wiring.access_advice import access_notices
+
+    return access_notices(context.setup)
 
 
 def _reports(context: CliContext, only: str | None, sample: str | None) -> Iterator[SourceReport]:

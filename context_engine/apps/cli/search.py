@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from context_engine.apps.cli.acting import with_acting
 from context_engine.apps.cli.app import DEGRADED, NOT_ANSWERED
 from context_engine.apps.cli.console import note, out, print_json, print_json_line, write_text, written
 from context_engine.apps.cli.context import ConfigLocation, open_context, with_location
@@ -87,8 +88,9 @@ class Day(_DayType):
     metavar="FILE",
     help="Write the answer as a page.",
 )
-@click.option("--principal", metavar="ID", help="Who asks; kept for the record, never interpreted.")
+@click.option("--principal", metavar="ID", help="Who asks, as you say; kept for the record, it grants nothing.")
 @click.option("--request-id", metavar="ID", help="Your own id of this call; returned in the result.")
+@with_acting
 @with_location
 def search(query: str, location: ConfigLocation, **options: Any) -> None:
     """Search a domain and show the ranked, provenance-tagged answer.
@@ -100,7 +102,7 @@ def search(query: str, location: ConfigLocation, **options: Any) -> None:
     _check_forms(options)
     request_to = _request(_from_stdin() if query == "-" else query, options)
     context = open_context(location, domain=options["domain"], one_domain=True)
-    request = request_to(domain=only_domain(context.setup.registry, options["domain"]))
+    request = request_to(domain=only_domain(context.registry, options["domain"]), principal=context.principal)
     from context_engine.wiring import build_engine
 
     with build_engine(context.setup, data_dir=context.data_dir) as engine:

@@ -53,11 +53,11 @@ Use = Callable[[Credentials], AbstractContextManager[OpenEngine]]
 
 
 def answer_retrieval(settings: Mapping[str, Any], header: str | None, body: bytes, use: Use) -> ExternalAnswer:
-    """Answer a request.
+    """Answer a request as the principal of its access token.
 
-    It acts as the principal of its access token. 403 is a wrong token, 400 a request that cannot be used. An unknown domain and a search that failed are a 200 with
-    one record that says so; without notice records they are a 400 and a 424. Dify asks none of these again. A domain that
-    the principal may not know is an unknown one.
+    403 is a wrong token, 400 a request that cannot be used. An unknown domain, as is one that the principal may not
+    know, and a search that failed are a 200 with one record that says so; without notice records they are a 400 and a
+    424. Dify asks none of these again.
 
     Args:
         settings: of the endpoint: the plugin's fields, `access_token`, `notice_records`, `persona`.

@@ -36,6 +36,7 @@ _FILE: Final = re.compile(r"\$\{file:[^{}]+\}")
 _TELLTALE: Final = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY|\b(?:dataset|app|sk)-[A-Za-z0-9_-]{16,}|//[^/\s:@{}$]+:[^/\s@{}$]+@"
 )
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _FROM_THE_FORM: Final = "https://dify.invalid/v1"
 _LOCAL_FILES: Final = ("ca_bundle", "client_certificate", "client_key")
 
@@ -176,6 +177,11 @@ def _refuse_secrets(bundle: Bundle) -> None:
         bare = _VARIABLE.sub("", _FILE.sub("", value)).strip()
         if (_SECRET_KEY.fullmatch(key.rsplit(".", 1)[-1]) and bare) or _TELLTALE.search(value):
             problem = "holds a secret: write ${NAME} and give NAME in the plugin's credentials or its environment"
+            raise ConfigError(problem, file=file, key=key)
+        if bare and key.endswith(".sha256") and not _DIGEST.fullmatch(bare):
+            problem = (
+                "is no SHA-256 and may be the token itself: write the hash that 'context-engine access token' prints"
+            )
             raise ConfigError(problem, file=file, key=key)
 
 

@@ -146,8 +146,10 @@ class Engine:
         check_mask(self.mask, effective.values, domain)
         sources = self._pool.sources(domain, effective.values, request)
         plan = self._plan(request, view, effective, sources)
-        result = self._pipeline(plan, domain, sources, started).run(plan)
-        self._report(result, AccessRecord(principal=request.principal, decision=view.decisions[request.domain]))
+        calls = self._calls(plan, sources, started)
+        result = self._pipeline(plan, domain, calls, started).run(plan)
+        decision = view.decisions[request.domain]
+        self._report(result, AccessRecord(principal=request.principal, decision=decision, withheld=calls.withheld))
         return _answered(result)
 
     def _domain(self, request: SearchRequest, view: RegistryView[Registry]) -> DomainSpec:
@@ -185,15 +187,18 @@ class Engine:
             access=decision.scope,
         )
 
-    def _pipeline(
-        self, plan: SearchPlan, domain: DomainSpec, sources: list[OpenedSource], started: float
-    ) -> SearchPipeline:
-        """Return the pipeline over live sources and the live reranker, all of it due at the search's deadline."""
+    def _calls(self, plan: SearchPlan, sources: list[OpenedSource], started: float) -> SourceCalls:
+        """Return the calls of the live sources, all of them due at the search's deadline."""
+        clock, deadline_s = self._clock, plan.settings.deadline_s
+        due = started + deadline_s
+        # Without a refiner the sources have all the time there is, however long they took to open.
+        seconds = deadline_s if self._timed_refiner is None else due - clock.monotonic()
+        return SourceCalls(sources, clock, started=started, due=due, seconds=seconds)
+
+    def _pipeline(self, plan: SearchPlan, domain: DomainSpec, calls: SourceCalls, started: float) -> SearchPipeline:
+        """Return the pipeline over live sources and the live reranker, which is due at the search's deadline."""
         clock, settings = self._clock, plan.settings
         due = started + settings.deadline_s
-        # Without a refiner the sources have all the time there is, however long they took to open.
-        seconds = settings.deadline_s if self._timed_refiner is None else due - clock.monotonic()
-        calls = SourceCalls(sources, clock, started=started, due=due, seconds=seconds)
         step = rerank_step(self._timed_reranker, settings, lambda: due - clock.monotonic(), self.mask)
         return SearchPipeline(
             calls,

@@ -47,6 +47,7 @@ from context_engine.core.models.filters import And, Condition, Filter, FilterOp,
 from context_engine.core.models.ingest_settings import IngestSettings
 from context_engine.core.models.links import LINK_FIELDS, checked_link_template, link_of, web_link
 from context_engine.core.models.notice import BESIDE_THE_ANSWER, Notice, NoticeCode, about, distinct, messages
+from context_engine.core.models.principal_dict import principal_from_dict
 from context_engine.core.models.privacy_settings import PERSONAL_DATA_KINDS, MaskedOutputs, PrivacySettings
 from context_engine.core.models.query import Expansion, PreparedQuery, Refinement, UnknownWord
 from context_engine.core.models.registry import DocumentRule, DomainSpec, Registry, SourceSpec
@@ -187,6 +188,7 @@ __all__ = [
     "link_of",
     "messages",
     "notices_about",
+    "principal_from_dict",
     "sanitized_id",
     "sanitized_mapping",
     "sanitized_text",

@@ -179,6 +179,23 @@ class NoticeCode(StrEnum):
     CONNECTION_UNUSED = "connection_unused", "A connection is used by no source and no model."
     NO_DOMAIN = "no_domain", "No domain is registered."
     SOURCE_SHARED = "source_shared", "Domains have a source of one id, and share its documents.", "domains"
+    SOURCE_WITHOUT_RULE = (
+        "source_without_rule",
+        "A source above internal has no access rule: whoever may ask the engine may search it.",
+        "domain classification",
+    )
+    DATASET_RULES_DIFFER = (
+        "dataset_rules_differ",
+        "A dataset stands in sources with different access rules: whoever may search one of them reads it all.",
+        "sources",
+    )
+    HOLDER_UNKNOWN = "holder_unknown", "A rule names a role or group that no principal of access.yaml has.", "kind name"
+    ACCESS_FILE_WRITABLE = "access_file_writable", "Every user of this machine may change access.yaml, or its folder."
+    DATASET_KEY_UNBOUND = (
+        "dataset_key_unbound",
+        "Dify's dataset key acts as the owner of its workspace: nothing but the access rules keeps a caller out.",
+        "connections",
+    )
     MANIFEST_UNUSABLE = (
         "manifest_unusable",
         "A manifest cannot be used: its domain cannot be searched, all others can.",

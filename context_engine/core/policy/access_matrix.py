@@ -32,7 +32,7 @@ class Holder(NamedTuple):
     def principal(self, clearance: Classification) -> Principal:
         """Return somebody who has this alone."""
         held = frozenset((self.name,))
-        return Principal(id=self.name, **{f"{self.kind}s": held}, clearance=clearance)  # type: ignore[arg-type]
+        return Principal(id=self.name, **{f"{self.kind}s": held}, clearance=clearance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,8 @@ def access_matrix(
 def rules_in(domains: Iterable[DomainSpec]) -> Iterator[AccessRule]:
     """Yield every rule of some domains and their sources."""
     for domain in domains:
-        yield from (one.access for one in (domain, *domain.sources) if one.access is not None)
+        rules = (domain.access, *(source.access for source in domain.sources))
+        yield from (rule for rule in rules if rule is not None)
 
 
 def holders_in_rules(domains: Iterable[DomainSpec]) -> tuple[Holder, ...]:

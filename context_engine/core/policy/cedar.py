@@ -63,7 +63,7 @@ def _policy(domain: DomainSpec, source: SourceSpec) -> str:
         f"@id({name})\npermit (",
         '  principal,\n  action in [Action::"search", Action::"read"],',
         f"  resource in Source::{name}\n)",
-        *(f"when {{ {condition} }}" for condition in _conditions(domain, source)),
+        *(f"when {{ {condition} }}" for condition in dict.fromkeys(_conditions(domain, source))),
     ]
     return "\n".join(lines) + ";\n"
 

@@ -66,9 +66,9 @@ def test_one_entry_may_name_an_identity_twice(tmp_path: Path) -> None:
         ({"clearance": "secret"}, r"clearance: must be one of public, internal, confidential, restricted"),
         ({"os_users": [1000]}, r"os_users\.0: must be text"),
         ({"dify": [{"user": "u-1"}]}, r"dify\.0\.app: is required"),
-        ({"roles": ["${ROLE}"]}, r"roles\.0: says who may do what and takes no variable"),
-        ({"operator": "${YES}"}, r"operator: says who may do what and takes no variable"),
-        ({"os_users": ["${USER}"]}, r"os_users\.0: says who may do what and takes no variable"),
+        ({"roles": ["${ROLE}"]}, r"roles\.0: takes no variable"),
+        ({"operator": "${YES}"}, r"operator: takes no variable"),
+        ({"os_users": ["${USER}"]}, r"os_users\.0: takes no variable"),
     ],
 )
 def test_what_cannot_be_used_is_named_with_its_place(tmp_path: Path, row: dict[str, Any], said: str) -> None:

@@ -36,12 +36,11 @@ def divided(
     """
     if access is None or not _can_be_too_high(spec, access):
         return DividedRecords(tuple(records))
-    readable, withheld = [], []
+    parts: dict[bool, list[Mapping[str, Any]]] = {True: [], False: []}
     for record in records:
         claimed = claimed_classification(record, claims)
-        admitted = access.admits(access_class("", spec.classification, claimed))
-        (readable if admitted else withheld).append(record)
-    return DividedRecords(tuple(readable), tuple(withheld))
+        parts[access.admits(access_class("", spec.classification, claimed))].append(record)
+    return DividedRecords(tuple(parts[True]), tuple(parts[False]))
 
 
 def may_withhold(spec: SourceSpec, access: AccessScope | None, field: str | None, fields: Collection[str]) -> bool:

@@ -30,7 +30,7 @@ def between(monkeypatch: pytest.MonkeyPatch) -> Between:
     def arrange(act: Callable[[], object]) -> None:
         todo = [act]
 
-        def late(path: Path) -> tuple[int, int, int]:
+        def late(path: Path) -> tuple[tuple[int, int, int], ...]:
             if todo:
                 todo.pop()()
             return stamp(path)
@@ -87,7 +87,7 @@ def test_commits_faster_than_a_search_leave_nothing_behind(base: LocalBase, monk
     colours = iter(("blue", "green", "white", "black"))
     with base.writer() as writer:
 
-        def late(path: Path) -> tuple[int, int, int]:
+        def late(path: Path) -> tuple[tuple[int, int, int], ...]:
             put(writer, next(colours))
             writer.commit()
             return stamp(path)

@@ -88,7 +88,7 @@ class TestErrors:
     def test_damage(self, fill: Callable[..., None], base: LocalBase, folder: Path) -> None:
         fill({"c": "limit"})
         base.close()
-        shutil.rmtree(folder / "index-1")
+        shutil.rmtree(folder / "index-1" / "1")
         with pytest.raises(SourceUnavailable, match=r"source 'sop': .*context-engine kb rebuild"):
             ask(LocalSource(base, "sop"))
 
