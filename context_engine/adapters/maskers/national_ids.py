@@ -13,6 +13,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from context_engine.adapters.maskers.asian_ids import hkid, nric, resident_number
 from context_engine.adapters.maskers.plain_text import PlainText
 from context_engine.core.protocols import PersonalData
 
@@ -20,7 +21,7 @@ __all__ = ["COUNTRIES", "NATIONAL_ID", "find_national_ids"]
 
 NATIONAL_ID: Final = "ID"
 
-_OWN: Final = "context_engine.adapters.maskers.asian_ids"
+_OWN: Final[Mapping[str, Callable[[str], bool]]] = {"nric": nric, "hkid": hkid, "resident_number": resident_number}
 
 
 def _groups(*lengths: int, last: str = "") -> str:
@@ -47,7 +48,7 @@ COUNTRIES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         "CA": {"stdnum.ca.sin": _groups(3, 3, 3)},
         "CH": {"stdnum.ch.ssn": r"756[. ]?\d{4}[. ]?\d{4}[. ]?\d{2}"},
         "CL": {"stdnum.cl.rut": r"\d{1,2}\.?\d{3}\.?\d{3}-[\dK]"},
-        "CN": {f"{_OWN}.resident_number": _groups(6, 8, 3, last=r"[\dX]")},
+        "CN": {"resident_number": _groups(6, 8, 3, last=r"[\dX]")},
         "CZ": {"stdnum.cz.rc": r"\d{6}/?\d{4}"},
         "DE": {"stdnum.de.idnr": _groups(2, 3, 3, 3)},
         "DK": {"stdnum.dk.cpr": r"\d{6}-\d{4}"},
@@ -59,7 +60,7 @@ COUNTRIES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         "FR": {"stdnum.fr.nir": _FRENCH},
         "GB": {"stdnum.gb.nhs": _groups(3, 3, 4)},
         "GR": {"stdnum.gr.amka": r"\d{11}"},
-        "HK": {f"{_OWN}.hkid": r"[A-Z]{1,2} ?\d{6} ?(?:\([0-9A]\)|[0-9A])"},
+        "HK": {"hkid": r"[A-Z]{1,2} ?\d{6} ?(?:\([0-9A]\)|[0-9A])"},
         "HR": {"stdnum.hr.oib": r"\d{11}"},
         "ID": {"stdnum.id.nik": r"\d{16}"},
         "IE": {"stdnum.ie.pps": r"\d{7}[A-W][AHIWTX]?"},
@@ -83,7 +84,7 @@ COUNTRIES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         "RO": {"stdnum.ro.cnp": r"\d{13}"},
         "RU": {"stdnum.ru.inn": r"\d{12}"},
         "SE": {"stdnum.se.personnummer": r"(?:\d{2})?\d{6}[-+]\d{4}"},
-        "SG": {f"{_OWN}.nric": r"[STFGM]\d{7}[A-Z]"},
+        "SG": {"nric": r"[STFGM]\d{7}[A-Z]"},
         "SI": {"stdnum.si.emso": r"\d{13}"},
         "SK": {"stdnum.sk.rc": r"\d{6}/?\d{4}"},
         "TH": {"stdnum.th.pin": _groups(1, 4, 5, 2, 1)},
@@ -129,8 +130,7 @@ def _whole(written: str) -> re.Pattern[str]:
 
 
 def _validator(name: str) -> Callable[[str], bool]:
-    if name.startswith(_OWN):
-        validate: Callable[[str], bool] = getattr(import_module(_OWN), name.removeprefix(f"{_OWN}."))
-        return validate
+    if name in _OWN:
+        return _OWN[name]
     found: Callable[[str], bool] = import_module(name).is_valid
     return found
