@@ -9,7 +9,6 @@ import pytest
 
 from context_engine.core.models import (
     DomainSettings,
-    ModelSettings,
     SearchSettings,
     Settings,
     group_of,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import pytest
 
@@ -172,6 +174,15 @@ def test_without_the_extra_what_should_be_masked_is_refused(bank, monkeypatch):
         setup_of(bank({"mask_logs": True}))
     report = check(find_config(folder, env={}, cwd=folder), env={})
     assert isinstance(report.problems[0], MissingExtra)
+
+
+def test_the_settings_of_the_guide_do_what_it_says(bank):
+    guide = (Path(__file__).parents[3] / "docs/guides/operator.md").read_text("utf-8")
+    (block,) = re.findall(r"^<!-- privacy -->\n```json\n(.*?)^```$", guide, flags=re.M | re.S)
+    mask = setup_of(bank(json.loads(block)["privacy"]), **{PRIVACY_KEY: KEY}).mask()
+    masked = mask("STF-12345, S1234567D, 6123 4567, +65 6123 4568, desk@bank.example, ana@mail.example")
+    kinds = re.sub(r" [0-9a-f]{12}\]", "]", masked)
+    assert kinds == "[STAFF], [ID], 6123 4567, [PHONE], desk@bank.example, [EMAIL]"
 
 
 def doctor(folder, monkeypatch, *options):
