@@ -206,6 +206,10 @@ class NoticeCode(StrEnum):
         "Nothing was ingested yet, but there is data of the same domains, whose configuration is gone: it was moved.",
         "path manifest_dir domains",
     )
+    PRIVACY_KEY_MISSING = (
+        "privacy_key_missing",
+        "Personal data is masked with a random key: each process has its own pseudonyms.",
+    )
     FILE_PASSED_OVER = "file_passed_over", "A file cannot be used and may be another program's.", "problem"
 
     # A plugin package; the subject is the key that names a file, or the platform
