@@ -35,6 +35,9 @@ RULES: Final = (
     Rule("persona", ("become", "model"), 2),
     Rule("act", ("unbound_model", "act_as"), 2),
     Rule("address", ("address",), 2),
+    Rule("reader", ("reads_this", "named"), 2),
+    Rule("ordered_model", ("named", "must"), 1),
+    Rule("updated", ("updated", "yours", "orders"), 1),
     Rule("conceal", ("conceal", "user"), 1),
     Rule("hush", ("hush",), 1),
     Rule("become", ("become",), 1),
@@ -46,14 +49,21 @@ RULES: Final = (
     Rule("obey", ("obey",), 1),
     Rule("mode", ("mode",), 1),
     Rule("unbound", ("unbound",), 1),
+    Rule("tool", ("tool",), 1),
+    Rule("confirmation", ("confirmation",), 1),
+    Rule("game", ("game",), 1),
+    Rule("recite", ("verbatim", "write_all"), 1),
+    Rule("asked", ("asked",), 1),
+    Rule("free", ("free",), 1),
+    Rule("machine", ("machine",), 1),
     Rule("summary", ("summary",), 1),
 )
 
 _IGNORE: Final = {
     "en": "ignore|ignoring|disregard|disregarding|forget|discard|override|overrule|overwrite|bypass|neglect|stop following"
-    "|do not follow|don t follow|pay no attention to|set aside|abandon|do not obey|cease following|no longer follow|drop",
+    "|do not follow|don t follow|pay no attention to|set aside|abandon|do not obey|cease following|no longer follow|drop|throw out|throw away|do not listen to|disobey",
     "de": "ignorier*|missacht*|vergiss|vergesst|vergessen sie|nicht beacht*|verwirf|verwerfen sie|überschreib*|umgeh*"
-    "|außer acht",
+    "|außer acht|verwerft|beachte nicht|nicht beachten",
     "fr": "ignore|ignorez|ignorer|oublie|oubliez|oublier|ne tiens pas compte|ne tenez pas compte|ne tenez aucun compte"
     "|fais abstraction|faites abstraction|néglige|négligez|contourne|contournez",
     "es": "ignora|ignore|ignorar|ignoren|olvida|olvide|olviden|olvidar|haz caso omiso|haga caso omiso|hagan caso omiso"
@@ -77,14 +87,14 @@ _IGNORE: Final = {
 }
 _EARLIER: Final = {
     "en": "previous|previously|prior|above|earlier|preceding|foregoing|former|all|every|everything|before|so far|original"
-    "|initial|past|whatever",
+    "|initial|past|whatever|so far|beforehand",
     "de": "vorherig*|bisherig*|obig*|vorangegangen*|vorangehend*|früher*|alle|aller|alles|sämtliche*|oben|vorig*"
-    "|ursprünglich*|zuvor",
+    "|ursprünglich*|zuvor|vorher|bislang",
     "fr": "précédent*|antérieur*|ci dessus|toutes|tous|tout|plus haut|préalables|jusqu ici|initiales|au dessus",
-    "es": "anteriores|anterior|previas|previos|previo|previa|todas|todos|todo|de arriba|más arriba|precedentes|originales",
+    "es": "anteriores|anterior|previas|previos|previo|previa|todas|todos|todo|de arriba|más arriba|precedentes|originales|cualquier|precedente",
     "it": "precedenti|precedente|anteriori|tutte|tutti|tutto|di cui sopra|qui sopra|sopra|finora|originali",
-    "pt": "prévias|prévios|tudo|acima|até aqui|até agora|originais|antes",
-    "nl": "vorige|eerdere|bovenstaande|voorgaande|hierboven|alle|alles",
+    "pt": "prévias|prévios|prévia|prévio|qualquer|quaisquer|tudo|acima|até aqui|até agora|originais|antes",
+    "nl": "vorige|eerdere|bovenstaande|voorgaande|hierboven|alle|alles|eerder|daarvoor",
     "pl": "poprzedni*|wcześniejsz*|powyższ*|wszystkie|wszystkich|wszystkim|dotychczasow*",
     "ru": "предыдущ*|прежни*|все|всё|всех|выше|вышеуказан*|ранее|прошлые|изначальн*",
     "tr": "önceki|yukarıdaki|tüm|bütün|şimdiye kadarki|evvelki",
@@ -100,17 +110,17 @@ _EARLIER: Final = {
 _ORDERS: Final = {
     "en": "instruction|instructions|prompt|prompts|directions|guideline|guidelines|rule|rules|commands|constraints"
     "|restrictions|programming|directives|safeguards|guardrails|you were told|you have been told|you were given"
-    "|you have been given|told you|context|conversation",
-    "de": "anweisung*|instruktion*|vorgabe*|regel|regeln|befehl*|richtlinien|prompt*|weisungen|einschränkungen|gesagt wurde",
-    "fr": "consigne|consignes|règles|directives|ordres|invite|indications",
-    "es": "instrucciones|instrucción|indicaciones|reglas|órdenes|directrices|directivas",
-    "it": "istruzioni|istruzione|regole|indicazioni|direttive|ordini|comandi|linee guida",
-    "pt": "instruções|instrução|regras|orientações|diretrizes|ordens|comandos",
-    "nl": "instructies|regels|aanwijzingen|richtlijnen|opdrachten",
+    "|you have been given|told you|context|conversation|your brief|earlier brief|what it was told|it was told",
+    "de": "anweisung*|instruktion*|vorgabe*|regel|regeln|befehl*|richtlinien|prompt*|weisungen|einschränkungen|gesagt wurde|vorgaben|instruktionen|aufgetragen wurde",
+    "fr": "consigne|consignes|règles|directives|ordres|invite|indications|qui précède|t a été dit|vous a été dit",
+    "es": "instrucciones|instrucción|indicaciones|reglas|órdenes|directrices|directivas|te dijeron|se te ha dicho",
+    "it": "istruzioni|istruzione|regole|indicazioni|direttive|ordini|comandi|linee guida|ti è stato detto",
+    "pt": "instruções|instrução|regras|orientações|orientação|diretrizes|ordens|comandos",
+    "nl": "instructies|regels|aanwijzingen|richtlijnen|opdrachten|opgedragen|gezegd is",
     "pl": "instrukcje|instrukcji|instrukcjach|zasad|zasady|zasadach|polecenia|poleceń|wytyczne|reguły|regułach",
     "ru": "инструкц*|указани*|правил*|команд*|предписани*|промпт*|установк*",
     "tr": "talimat*|kural*|yönerge*|komut*|emir*",
-    "ar": "التعليمات|تعليمات|القواعد|قواعد|الأوامر|أوامر|الإرشادات|توجيهات|التوجيهات",
+    "ar": "التعليمات|بالتعليمات|تعليمات|تعليماتك|بالقواعد|القواعد|قواعد|الأوامر|أوامر|الإرشادات|توجيهات|التوجيهات",
     "hi": "निर्देश|नियम|आदेश|हिदायत",
     "zh": "指令|指示|规则|規則|提示|命令|要求|约束|設定|设定",
     "ja": "指示|命令|ルール|規則|プロンプト|設定|制約",
@@ -120,7 +130,7 @@ _ORDERS: Final = {
     "th": "คำสั่ง|กฎ|คำแนะนำ|ข้อกำหนด",
 }
 _REVEAL: Final = {
-    "en": "reveal|print|output|show|display|repeat|leak|disclose|write out|expose|tell me|recite|dump|give me|copy|quote",
+    "en": "reveal|print|output|show|display|repeat|leak|disclose|write out|expose|tell me|recite|dump|give me|copy|quote|write all|write down|write it",
     "de": "gib|zeige|zeig|nenne|wiederhole|verrate|drucke|offenbare|geben sie|zeigen sie|wiederholen sie|nennen sie",
     "fr": "affiche|affichez|montre|montrez|révèle|révélez|répète|répétez|donne|donnez|imprime|écris|recopie",
     "es": "muestra|muestre|revela|revele|repite|imprime|escribe|enseña|dime",
@@ -141,7 +151,7 @@ _REVEAL: Final = {
 }
 _PROMPT: Final = {
     "en": "system prompt|system prompts|hidden prompt|initial prompt|secret prompt|your prompt|your system message"
-    "|your system instructions|hidden instructions|your initial instructions|developer message|your hidden rules",
+    "|your system instructions|hidden instructions|your initial instructions|developer message|your hidden rules|your context window|setup text|start of this conversation|beginning of this conversation|start of our conversation",
     "de": "system prompt*|systemprompt*|systemanweisung*|deine systemnachricht",
     "fr": "invite système|prompt système|instructions système|invite du système|message système",
     "es": "prompt del sistema|mensaje del sistema|instrucciones del sistema|indicaciones del sistema|prompt de sistema",
@@ -185,13 +195,13 @@ _BECOME: Final = {
 }
 _MODEL: Final = {
     "en": "assistant|chatbot|language model|ai|a i|llm|gpt|dan|unrestricted|uncensored|unfiltered|jailbroken"
-    "|without restrictions|without limits|no restrictions|in developer mode|bound by",
-    "de": "assistent|ki|sprachmodell|chatbot|ohne einschränkung*|ohne beschränkung*|unzensiert*|ohne regeln",
-    "fr": "assistant|modèle de langage|ia|sans aucune limite|sans restriction*|sans limites|non censuré|robot",
-    "es": "asistente|modelo de lenguaje|ia|sin restricciones|sin límites|sin censura",
-    "it": "assistente|modello linguistico|ia|senza vincoli|senza restrizioni|senza limiti|senza censura",
-    "pt": "assistente|modelo de linguagem|sem restrições|sem limites|sem censura",
-    "nl": "taalmodel|zonder beperkingen|zonder grenzen",
+    "|without restrictions|without limits|no restrictions|in developer mode|bound by|without any filter|without filters|unlimited bot",
+    "de": "assistent|ki|sprachmodell|chatbot|ohne einschränkung*|ohne beschränkung*|unzensiert*|ohne regeln|ohne filter|bot|roboter",
+    "fr": "assistant|modèle de langage|ia|sans aucune limite|sans restriction*|sans limites|non censuré|robot|sans filtre|sans règles",
+    "es": "asistente|modelo de lenguaje|ia|sin restricciones|sin límites|sin censura|sin filtros|sin reglas",
+    "it": "assistente|modello linguistico|ia|senza vincoli|senza restrizioni|senza limiti|senza censura|senza filtri|senza regole|modello senza",
+    "pt": "assistente|modelo de linguagem|sem restrições|sem limites|sem censura|sem filtros|sem regras|robô",
+    "nl": "taalmodel|zonder beperkingen|zonder grenzen|zonder filters|zonder regels|chatbot",
     "pl": "asystent*|model językowy|modelem|bez ograniczeń|sztuczną inteligencją",
     "ru": "помощник|ассистент|языковая модель|модель без|без ограничений",
     "tr": "asistan*|dil modeli*|yapay zeka*|kısıtlaması olmayan|sınırsız|sansürsüz",
@@ -210,19 +220,19 @@ _ADDRESS: Final = {
     "|dear ai|dear language model|hello ai|hey ai|if you are an ai|if you are a language model"
     "|if you are a large language model|if you are an llm|if you re an ai|if you are a chatbot|ai reading this"
     "|ai assistants reading this|ai assistant reading this|llm reading this|model reading this|ai agents reading"
-    "|to the ai reading|any ai reading|ai instructions|llm instructions|to all language models",
+    "|to the ai reading|any ai reading|ai instructions|llm instructions|to all language models|for the ai assistant|for ai assistants|to the ai assistant|hey chatbot|hello chatbot|dear chatbot|dear assistant|llm when|as an ai you|as a language model you|as an ai model you|as an ai assistant you",
     "de": "hinweis an die ki|hinweis für die ki|nachricht an die ki|anweisung an die ki|notiz an die ki|liebe ki|achtung ki"
     "|wenn du ein sprachmodell bist|falls du ein sprachmodell bist|wenn du eine ki bist|falls du eine ki bist"
-    "|wenn sie ein sprachmodell sind|falls sie ein sprachmodell sind",
+    "|wenn sie ein sprachmodell sind|falls sie ein sprachmodell sind|ki assistenten die dies|sprachmodelle die dies|wenn sie eine ki sind|an alle sprachmodelle|als ki musst du|als ki sollst du",
     "fr": "note à l ia|note pour l ia|message à l ia|message pour l ia|si tu es un modèle de langage|si tu es une ia"
-    "|si vous êtes un modèle de langage|si vous êtes une ia|chère ia|à l attention de l ia|instructions pour l ia"
+    "|si vous êtes un modèle de langage|si vous êtes une ia|si tu es une intelligence artificielle|si vous êtes une intelligence artificielle|en tant qu ia tu|chère ia|à l attention de l ia|instructions pour l ia"
     "|consigne pour l ia",
     "es": "nota para la ia|nota a la ia|mensaje para la ia|si eres un modelo de lenguaje|si eres una ia"
-    "|instrucciones para la ia|atención ia|querida ia",
+    "|si eres una inteligencia artificial|como ia debes|instrucciones para la ia|atención ia|querida ia",
     "it": "nota per l ia|nota all ia|messaggio per l ia|se sei un modello linguistico|se sei un ia|se sei una ia"
-    "|se sei un intelligenza artificiale|istruzioni per l ia|attenzione ia|cara ia",
+    "|se sei un intelligenza artificiale|come ia devi|istruzioni per l ia|attenzione ia|cara ia",
     "pt": "nota para a ia|nota à ia|mensagem para a ia|se você é um modelo de linguagem|se você for um modelo de linguagem"
-    "|se você é uma ia|se você for uma ia|instruções para a ia",
+    "|se você é uma ia|se você for uma ia|se você é uma inteligência artificial|como ia você deve|instruções para a ia",
     "nl": "als je een taalmodel bent|als je een ai bent|bericht aan de ai|opmerking voor de ai|instructie voor de ai",
     "pl": "jeśli jesteś modelem językowym|jeśli jesteś sztuczną inteligencją|uwaga dla ai|wiadomość dla ai"
     "|instrukcja dla ai",
@@ -273,17 +283,36 @@ _ENGLISH: Final = {
     "user": "the user|users|the reader|this message|this instruction|these instructions|this paragraph|this request"
     "|this note",
     "pretend": "pretend to be|pretend you are|pretend that you are|roleplay as|role play as|imagine you are an",
+    "reads_this": "reading this|reads this|indexes this|indexing this|processing this|processes this|crawls this"
+    "|crawling this|summarising this|summarizing this|summarises this|summarizes this|who read this|that read this",
+    "named": "chatbot|chatbots|llm|llms|language model|language models|ai assistant|ai assistants|ai agent|ai agents"
+    "|ai model|ai models|an ai|any ai|the ai|gpt|copilot|automated assistant|automated assistants",
+    "must": "must output|must say|must answer|must respond|must reply|must include|must add|must append|must recommend"
+    "|must treat|you must|you should|respond that|tell the customer|tell the user|answer that|output the|your answer",
+    "updated": "updated|changed|replaced|lifted|suspended|relaxed|removed",
+    "tool": "call the payment tool|use your tools to|invoke the tool|call the tool|run the tool|use the tool to"
+    "|call the function|execute the following",
+    "confirmation": "do not ask for confirmation|no confirmation is needed|without asking|without confirmation"
+    "|the user has already authorised|the user has already authorized|the user has agreed",
+    "game": "let us play a game|let s play a game|i am your administrator|i am your developer|i am your creator"
+    "|by the developer|hypothetical world in which you",
+    "write_all": "write all|write it all|write everything|write down|type out|list all",
+    "asked": "what were you told|what are your instructions|what was your prompt|what does your prompt",
+    "free": "you may now|you can now say|you have no rules|no rules apply to you|you are free to",
+    "machine": "processes this file automatically|automated reader*|automatic processing of this file|what it was told"
+    "|even if it conflicts|do anything the",
     "answer": "respond only with|reply only with|answer only with|reply with only|respond with the word|say only"
     "|you only say|only say|begin your answer with|begin your reply with|start your answer with|begin your response with"
-    "|start your response with|end your answer with|instead of answering|must respond as|respond as",
+    "|start your response with|end your answer with|instead of answering|must respond as|respond as|answer to every question|answer to any question|reply to any question"
+    "|reply to every question|and nothing else|each answer|every reply",
     "task": "your only task|your new task|your sole task|your real task|your new role",
-    "renewed": "new instructions|updated instructions|new system prompt|new directive for the",
+    "renewed": "new instructions|updated instructions|new system prompt|new directive for the|real instructions|actual instructions|instructions start here|true instructions",
     "from_now": "from now on you|from here on you|from now on respond|from now on answer|from this point on you",
     "obey": "obey the|obey me|follow only what|follow these ones instead|highest authority|whatever the user asks"
     "|do exactly what this|takes precedence over your|comply with this text",
     "mode": "developer mode|debug mode enabled|god mode|dan mode|jailbreak|do anything now|maintenance mode enabled",
     "unbound": "restrictions no longer apply|rules no longer apply|do not refuse|never refuse|no restrictions"
-    "|without any restrictions|unrestricted assistant|uncensored model|safety filters",
+    "|without any restrictions|unrestricted assistant|uncensored model|safety filters|you have no rules|no compliance filter|no rules apply",
     "summary": "when you summari*|when summari*|when you answer|in your summary|in your answer you must",
 }
 
