@@ -102,7 +102,7 @@ def test_a_missing_variable_fails_only_its_domain_and_only_when_it_is_asked_for(
             "unknown key. Did you mean 'fields'?",
         ),
         (one("NPA") + "domian: X\n", "domian", "unknown key. Did you mean 'domain'?"),
-        (one("NPA") + "access: {allow: [all]}\n", "access", "this version does not enforce this key"),
+        (one("NPA") + "access: {allow: [all]}\n", "access.allow", "this version does not enforce this key"),
         (
             one("NPA", "s", ", allowed_groups: [x]"),
             "sources.s.allowed_groups",

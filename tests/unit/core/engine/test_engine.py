@@ -730,7 +730,8 @@ def test_a_slow_opening_holds_up_only_its_own_domain(spec_of, chunk_of):
 
 def test_the_recorder_takes_every_result_also_a_failed_one(make_engine, chunk_of):
     class Recorder(list):
-        record = list.append
+        def record(self, result, access):
+            self.append(result)
 
     recorder = Recorder()
     result = make_engine([(1, [chunk_of("a", 0.5)])], recorder=recorder).search(request())
@@ -742,7 +743,7 @@ def test_the_recorder_takes_every_result_also_a_failed_one(make_engine, chunk_of
 
 def test_a_recorder_that_raises_does_not_fail_the_search(make_engine, chunk_of, caplog):
     class Recorder:
-        def record(self, result):
+        def record(self, result, access):
             raise OSError("disk full")
 
     result = make_engine([(1, [chunk_of("a", 0.5)])], recorder=Recorder()).search(request())
