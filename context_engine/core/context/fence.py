@@ -9,7 +9,7 @@ U+241B of the text itself is doubled, so that the original text is recovered exa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import groupby
 from typing import Final
@@ -109,9 +109,13 @@ def _break_run(found: re.Match[str]) -> str:
     return _BRACKET.sub(lambda one: one[0] + BREAK, found[0])
 
 
-def neutralise(text: str, nonce: str) -> str:
-    """Return the text with nothing in it that reads as a marker; reversible."""
-    return without_nonce(_runs().sub(_break_run, text.replace(BREAK, BREAK * 2)), nonce)
+def neutralise(text: str, nonce: str, claims: Callable[[str], str] = str) -> str:
+    """Return the text with nothing in it that reads as a marker; reversible.
+
+    Args:
+        claims: breaks what else a text must not hold, by a break where none stands.
+    """
+    return without_nonce(_runs().sub(_break_run, claims(text.replace(BREAK, BREAK * 2))), nonce)
 
 
 def without_nonce(text: str, nonce: str) -> str:
@@ -124,13 +128,16 @@ def without_nonce(text: str, nonce: str) -> str:
     return _spread_nonce(nonce).sub(_break_first, text)
 
 
-def fence(text: str, nonce: str) -> str:
+def fence(text: str, nonce: str, claims: Callable[[str], str] = str) -> str:
     """Return the text between its markers, three lines or more.
+
+    Args:
+        claims: as in `neutralise`.
 
     Raises:
         InvalidRequest: the nonce is not 6 to 64 letters, digits, "_" or "-".
     """
-    return f"<<<untrusted {checked_nonce(nonce)}\n{neutralise(text, nonce)}\n{nonce}>>>"
+    return f"<<<untrusted {checked_nonce(nonce)}\n{neutralise(text, nonce, claims)}\n{nonce}>>>"
 
 
 def parse_fences(text: str, nonce: str) -> list[str]:

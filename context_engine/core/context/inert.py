@@ -31,7 +31,7 @@ def inert(text: str) -> str:
 
     No word is lost. In what `injection_findings` finds, marks are broken by U+241B, text in invisible characters is
     shown in ⟦brackets⟧, characters that turn the direction of writing are named, and those that show nothing left out.
-    Instructions keep their words: they are for a fence.
+    Instructions keep their words: they are for a fence, whose `claims` this may be.
     """
     for _ in range(_MOST_ROUNDS):
         findings = injection_findings(text)
@@ -62,7 +62,8 @@ def _edits(text: str, findings: Iterable[InjectionFinding]) -> _Edits:
                 edits[place, place + 1] = instead
         if finding.kind not in ("instructions", "hidden_text"):
             for place in _breaks(text, finding):
-                edits[place, place] = BREAK
+                if BREAK not in text[place - 1 : place + 1]:
+                    edits[place, place] = BREAK
     return edits
 
 

@@ -168,6 +168,11 @@ class NoticeCode(StrEnum):
         "Returned chunks carry no dates: whether they were in force on the day asked about is not known.",
         "count as_of",
     )
+    INJECTION_SUSPECTED = (
+        "injection_suspected",
+        "A returned chunk reads like instructions to a model, or fakes marks of a prompt or of our own.",
+        "chunk_id kinds",
+    )
     KEYWORDS_ONLY = "keywords_only", "Only sources searched by a few keywords of each chunk were asked."
 
     # A configuration; the subject is the variable, the connection, the file or the source

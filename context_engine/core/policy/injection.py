@@ -19,7 +19,13 @@ from context_engine.core.policy.injection_phrases import PHRASES, RULES, Rule
 from context_engine.core.policy.phrase_class import PhraseClass, words_of
 from context_engine.core.text import FoldedText, fold
 
-__all__ = ["INJECTION_SUSPECTED", "InjectionFinding", "injection_findings", "split_findings"]
+__all__ = [
+    "INJECTION_SUSPECTED",
+    "InjectionFinding",
+    "injection_findings",
+    "injection_kinds",
+    "split_kinds",
+]
 
 INJECTION_SUSPECTED: Final = "injection_suspected"
 """The flag of a chunk with findings."""
@@ -79,12 +85,17 @@ def injection_findings(text: str) -> tuple[InjectionFinding, ...]:
     return tuple(sorted(found, key=lambda one: (one.start, one.end, one.kind)))
 
 
-def split_findings(before: str, after: str) -> tuple[str, ...]:
-    """Return the kinds of the signs that arise where one text follows another, in neither of them alone."""
+def injection_kinds(text: str) -> tuple[str, ...]:
+    """Return the kinds of the findings in a text, each once; () for a harmless one."""
+    return tuple(dict.fromkeys(found.kind for found in injection_findings(text)))
+
+
+def split_kinds(before: str, after: str) -> tuple[str, ...]:
+    """Return the kinds of the signs that arise where one text follows another, at once or on the next line."""
     left, right = before[-_SEAM:].rstrip(), after[:_SEAM].lstrip()
+    seam = len(left)
     kinds = []
     for joint in ("", "\n"):
-        seam = len(left)
         for kind, start, end in injection_findings(left + joint + right):
             if start < seam and end > seam + len(joint):
                 kinds.append(kind)
