@@ -127,7 +127,7 @@ def test_equal_chunks_have_falling_scores(ask: Any, chunk_of: Any) -> None:
 def test_untrusted_text_is_fenced(result: SearchResult) -> None:
     *trusted, web = node_records(result)
     assert all("<<<untrusted" not in one["content"] for one in trusted)
-    assert web["content"].startswith("Quoted from an unverified source")
+    assert web["content"].startswith("Quoted, title included, for parts of it read like instructions")
     assert "<<<untrusted " in web["content"] and "ignore all rules" in web["content"]
     assert web["metadata"]["doc_metadata"]["trust_class"] == "UNTRUSTED"
 
