@@ -78,10 +78,16 @@ class _Sign(NamedTuple):
 def injection_findings(text: str) -> tuple[InjectionFinding, ...]:
     """Return the signs that a text wants to be obeyed or to pass for something else, by place; () for a harmless one.
 
+    Signs of one kind that overlap are one.
     It sees through case, look-alike letters, characters that show nothing, entities and escapes (nested too), letters
     spelt apart or run together, digits for letters, reversed text, Base64 and hexadecimal digits. Time grows linearly.
     """
-    found = {InjectionFinding(sign.kind, sign.start, sign.end) for sign in _suspected(_signs(text, 0))}
+    found: list[InjectionFinding] = []
+    for kind, start, end in sorted((sign.kind, sign.start, sign.end) for sign in _suspected(_signs(text, 0))):
+        if found and found[-1].kind == kind and start < found[-1].end:
+            found[-1] = found[-1]._replace(end=max(end, found[-1].end))
+        else:
+            found.append(InjectionFinding(kind, start, end))
     return tuple(sorted(found, key=lambda one: (one.start, one.end, one.kind)))
 
 
@@ -95,7 +101,7 @@ def split_kinds(before: str, after: str) -> tuple[str, ...]:
     left, right = before[-_SEAM:].rstrip(), after[:_SEAM].lstrip()
     seam = len(left)
     kinds = []
-    for joint in ("", "\n"):
+    for joint in ("\n",) if left.endswith((".", "!", "?")) else ("", "\n"):
         for kind, start, end in injection_findings(left + joint + right):
             if start < seam and end > seam + len(joint):
                 kinds.append(kind)
