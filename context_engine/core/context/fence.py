@@ -115,7 +115,7 @@ def neutralise(text: str, nonce: str, claims: Callable[[str], str] = str) -> str
     Args:
         claims: breaks what else a text must not hold, by a break where none stands.
     """
-    return without_nonce(_runs().sub(_break_run, claims(text.replace(BREAK, BREAK * 2))), nonce)
+    return without_nonce(claims(_runs().sub(_break_run, text.replace(BREAK, BREAK * 2))), nonce)
 
 
 def without_nonce(text: str, nonce: str) -> str:

@@ -45,14 +45,9 @@ def inert_line(line: str) -> str:
 
 def _edits(text: str, findings: Iterable[InjectionFinding]) -> _Edits:
     """Return what stands in the place of which characters."""
-    edits: _Edits = {}
-    shown = {start: (end, says) for start, end, says in invisible(text)}
+    edits = {(start, end): f"\u27e6{says}\u27e7" for start, end, says in invisible(text)}
     for kind, start, end in findings:
-        if kind == "hidden_text" and start in shown:
-            last, says = shown[start]
-            edits[start, last] = f"\u27e6{says}\u27e7"
-            continue
-        places = [] if kind == "instructions" else list(_in_mark(text[start:end]))
+        places = () if kind in ("instructions", "hidden_text") else _in_mark(text[start:end])
         for place in (*places, *_first_unseen(text[start:end])):
             if BREAK not in text[max(0, start + place - 1) : start + place + 1]:
                 edits[start + place, start + place] = BREAK

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import cache
 from itertools import chain
 from typing import Final, NamedTuple
@@ -37,11 +37,12 @@ _NEAR: Final = 300
 """Most characters between two signs that count together."""
 _SPOKEN: Final = 40
 """Most characters between the name of a role and the words that speak to a model."""
-_SEAM: Final = 400
+_SEAM: Final = 120
 """Characters of either side that are read where two texts meet."""
 _DEEPEST: Final = 2
 
 _SENTENCE_END: Final = re.compile(r"[.!?।]+(?=\s)|[。！？]|\n\s{0,40}\n")
+_FULL_STOPS: Final = (".", "!", "?", "。", "！", "？", "।")
 _LEET: Final = str.maketrans("013457@$", "oieastas")
 _LEET_WORD: Final = re.compile(r"[013457@$](?=[a-z]{2})(?!th\b|rd\b|nd\b|st\b)|(?<=[a-z])[013457@$](?=[a-z])")
 _REPORTED: Final = re.compile(
@@ -101,7 +102,7 @@ def split_kinds(before: str, after: str) -> tuple[str, ...]:
     left, right = before[-_SEAM:].rstrip(), after[:_SEAM].lstrip()
     seam = len(left)
     kinds = []
-    for joint in ("\n",) if left.endswith((".", "!", "?")) else ("", "\n"):
+    for joint in () if left.endswith(_FULL_STOPS) else ("", "\n"):
         for kind, start, end in injection_findings(left + joint + right):
             if start < seam and end > seam + len(joint):
                 kinds.append(kind)
@@ -167,18 +168,36 @@ def _phrases(folded: FoldedText, *, compact: bool = False) -> Iterator[_Sign]:
 def _ruled(folded: FoldedText, compact: bool) -> Iterator[_Sign]:
     """Yield what the rules find; a class of phrases is looked for once, and only if a rule may still need it."""
     text = folded.text
-    words = frozenset() if compact else words_of(text)
+    possible = frozenset(PHRASES) if compact or not text.isascii() else _possible(words_of(text))
     places: dict[str, list[tuple[int, int]]] = {}
-    for rule in RULES:
+    for rule in RULES if possible else ():
+        if not possible.issuperset(rule.classes):
+            continue
         for name in rule.classes:
             if name not in places:
                 phrases = _phrase_class(name)
-                places[name] = phrases.in_letters(text) if compact else phrases.in_text(text, words)
+                places[name] = phrases.in_letters(text) if compact else phrases.in_text(text)
             if not places[name]:
                 break
         else:
             for start, end, weight in _together(rule, places, text):
                 yield _Sign(*folded.span(start, end), "instructions", rule.name, weight)
+
+
+def _possible(words: Set[str]) -> frozenset[str]:
+    """Return the classes of phrases that a text of these words may hold."""
+    index = _index()
+    return frozenset(name for key in words & index.keys() for name, needed in index[key] if needed <= words)
+
+
+@cache
+def _index() -> dict[str, list[tuple[str, frozenset[str]]]]:
+    """Return by the longest word of each phrase its class and all its words."""
+    index: dict[str, list[tuple[str, frozenset[str]]]] = {}
+    for name in PHRASES:
+        for needed in sorted(_phrase_class(name).needs, key=sorted):
+            index.setdefault(max(sorted(needed), key=len), []).append((name, needed))
+    return index
 
 
 @cache
@@ -201,6 +220,7 @@ def _together(rule: Rule, places: dict[str, list[tuple[int, int]]], text: str) -
         if until - first <= _SENTENCE and bisect_right(ends, first) == bisect_left(ends, until):
             reported = "ignore" in last and _is_reported(text, last["ignore"][0])
             yield first, until, 1 if reported else rule.weight
+            last.clear()
 
 
 def _is_reported(text: str, verb: int) -> bool:

@@ -26,6 +26,7 @@ class Rule(NamedTuple):
     weight: int
 
 
+
 RULES: Final = (
     Rule("override", ("ignore", "earlier", "orders"), 2),
     Rule("override_yours", ("ignore", "yours", "orders"), 1),

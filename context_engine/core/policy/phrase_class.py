@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 from typing import Final
 
 from context_engine.core.text import fold
@@ -30,32 +30,24 @@ class PhraseClass:
 
     Args:
         phrases: words parted by one blank; "*" at the end of one for any ending.
+
+    Attributes:
+        needs: of each phrase that begins and ends with words, the `words_of` every text with it.
     """
 
     def __init__(self, phrases: Iterable[str]) -> None:
         folded = list(dict.fromkeys(fold(phrase).text for phrase in phrases))
         bounded = [phrase for phrase in folded if max(phrase) < _FIRST_UNBOUNDED]
         compact = [phrase for phrase in bounded if len(phrase.replace(" ", "").rstrip("*")) >= _LEAST_COMPACT]
-        self._needs: dict[str, list[frozenset[str]]] = {}
-        for words in map(_words_needed, bounded):
-            self._needs.setdefault(max(words, key=len), []).append(words)
+        self.needs = frozenset(map(_words_needed, bounded))
         self._bounded = re.compile(r"(?<![^\W_])" + _pattern(_tree(bounded), r"[\W_]{1,6}") + r"(?![^\W_])")
         self._unbounded = re.compile(_pattern(_tree(one for one in folded if one not in bounded), r"[\W_]{0,6}"))
         self._compact = re.compile(_pattern(_tree(one.replace(" ", "").rstrip("*") for one in compact), ""))
 
-    def in_text(self, folded: str, words: Set[str]) -> list[tuple[int, int]]:
-        """Return the places of its phrases in a folded text.
-
-        Args:
-            words: `words_of` the text: where a phrase is, its words are among them.
-        """
-        near = words & self._needs.keys()
-        found: list[tuple[int, int]] = []
-        if near and any(needed <= words for key in near for needed in self._needs[key]):
-            found += [one.span() for one in self._bounded.finditer(folded)]
-        if not folded.isascii():
-            found += [one.span() for one in self._unbounded.finditer(folded)]
-        return found
+    def in_text(self, folded: str) -> list[tuple[int, int]]:
+        """Return the places of its phrases in a folded text."""
+        found = [one.span() for one in self._bounded.finditer(folded)]
+        return found if folded.isascii() else found + [one.span() for one in self._unbounded.finditer(folded)]
 
     def in_letters(self, letters: str) -> list[tuple[int, int]]:
         """Return the places of its phrases in folded letters without blanks."""

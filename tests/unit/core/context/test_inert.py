@@ -35,23 +35,23 @@ def test_what_becomes_of_a_text(text: str, shown: str):
     assert inert(text) == shown
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=[row["id"] for row in ROWS])
-def test_a_text_of_the_corpus_is_made_inert_once_and_for_all(text: str):
-    shown = inert(text)
-    assert inert(shown) == shown
-    assert set(injection_kinds(shown)) <= {"instructions"}
+def test_a_text_of_the_corpus_is_made_inert_once_and_for_all():
+    for text in TEXTS:
+        shown = inert(text)
+        assert inert(shown) == shown
+        assert set(injection_kinds(shown)) <= {"instructions"}, text
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=[row["id"] for row in ROWS])
-def test_nothing_of_the_corpus_is_lost(text: str):
-    if "hidden_text" not in injection_kinds(text):
-        assert inert(text).replace(BREAK, "") == text
+def test_nothing_of_the_corpus_is_lost():
+    for text in TEXTS:
+        if "hidden_text" not in injection_kinds(text):
+            assert inert(text).replace(BREAK, "") == text
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=[row["id"] for row in ROWS])
-def test_every_fence_of_the_corpus_survives(text: str):
-    whole = f"before\n{fence(text, NONCE, inert)}\nafter"
-    [back] = parse_fences(whole, NONCE)
-    assert back == text or "hidden_text" in injection_kinds(text)
-    body = whole.split("\n", 2)[2].rsplit("\n", 2)[0]
-    assert set(injection_kinds(body)) <= {"instructions"}
+def test_every_fence_of_the_corpus_survives():
+    for text in TEXTS:
+        whole = fence(text, NONCE, inert)
+        [back] = parse_fences(f"before\n{whole}\nafter", NONCE)
+        assert back == text or "hidden_text" in injection_kinds(text)
+        body = whole.removeprefix(f"<<<untrusted {NONCE}\n").removesuffix(f"\n{NONCE}>>>")
+        assert set(injection_kinds(body)) <= {"instructions"}, text
