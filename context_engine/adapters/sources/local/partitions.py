@@ -77,8 +77,8 @@ def partition_key(connection: sqlite3.Connection, held: AccessClass, generation:
     return int(connection.execute(insert, (*named, generation)).lastrowid or 0)
 
 
-def touch(connection: sqlite3.Connection, generation: int, embedded: Iterable[int] = ()) -> None:
-    """Give every partition that a commit changes its generation, in the caller's transaction.
+def touch(connection: sqlite3.Connection, generation: int, embedded: Iterable[int] = ()) -> list[int]:
+    """Give every partition that a commit changes its generation, in the caller's transaction; return their keys.
 
     Args:
         connection: a writer's.
@@ -94,6 +94,7 @@ def touch(connection: sqlite3.Connection, generation: int, embedded: Iterable[in
     connection.executemany(
         "UPDATE partitions SET generation = ? WHERE partition_key = ?", [(generation, key) for key in embedded]
     )
+    return [one.key for one in partitions(connection) if one.generation == generation]
 
 
 def forget_empty(connection: sqlite3.Connection) -> None:
