@@ -53,7 +53,7 @@ _ADAPTER: Final = "local"
 _DELETED: Final = "access-proof-deleted"
 _DELETED_CHUNK: Final = Chunk(content="The approval limit of the committee was deleted; a report is due in ten days.")
 _COUNTER: Final = ApproxTokenCounter()
-_CALIBRATED_EACH: Final = 25
+_CALIBRATED_EACH: Final = 10
 _MOST_TEXTS: Final = 5_000
 
 
@@ -126,6 +126,7 @@ class BaseTrial:
         self._adapter = load_source_adapter(_ADAPTER)
         self._batches = 0
         self._engine: Engine | None = None
+        self._rebuild()
         for domain in setup.registry.names:
             self._write(domain, ())
         self._leave_deleted()
@@ -155,7 +156,7 @@ class BaseTrial:
             "domains": listed,
             "found": [_answer_of(raw) for raw in result.raw],
             "result": result.to_dict(),
-            "context": from_result(result, counter=_COUNTER).text,
+            "context": from_result(result, counter=_COUNTER, mask=engine.mask).text,
             **{name: form(result) for name, form in self._outputs.items()},
         }
 
@@ -231,6 +232,10 @@ class BaseTrial:
         self.setup = replace(self.setup, registry=registry, access=ManifestPolicy(domains))
         self.close()
 
+    def _rebuild(self) -> None:
+        with open_base(base_path(self._data_dir), self._settings, self._embedder(), self._clock) as base:
+            base.rebuild()
+
     def _leave_deleted(self) -> None:
         """Delete a document of each source: the indexes go on counting it, as those of any base that is in use."""
         made = [
@@ -240,8 +245,7 @@ class BaseTrial:
         for one in made:
             change = HiddenChange(number=0, kind=ChangeKind.INSERT, place=one.place, now=one)
             self._write(one.place.domain, [change])
-        with open_base(base_path(self._data_dir), self._settings, self._embedder(), self._clock) as base:
-            base.rebuild()  # a document is counted on beside others in one segment alone
+        self._rebuild()  # a document is counted on beside others in one segment alone
         for one in made:
             change = HiddenChange(number=1, kind=ChangeKind.DELETE, place=one.place, gone=one)
             self._write(one.place.domain, [change])

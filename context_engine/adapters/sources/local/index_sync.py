@@ -46,8 +46,8 @@ class IndexSync:
         root: folder of the base; a base is made there if there is none.
         connection: the writer's, outside a transaction.
         rebuild: build the indexes anew in any case.
-        place: where the documents of each source belong; what stands elsewhere is moved, and the indexes are built
-            anew. None: what is there stays.
+        place: where the documents of each source belong; what stands elsewhere is moved, and the indexes that it
+            leaves and enters are built anew. None: what is there stays.
         approximate_from: see `SearchOptions`.
 
     Attributes:
@@ -126,8 +126,9 @@ class IndexSync:
         schema.upgrade(self._connection)
         state = schema.read_state(self._connection, self._root)
         elsewhere = list(moves(self._connection, place)) if place is not None else []
-        anew = rebuild or elsewhere or state.analyser != indexing.INDEX_VERSION
-        return state if not anew and self._readable(state) else self._rebuilt(state, elsewhere)
+        if rebuild or state.analyser != indexing.INDEX_VERSION or not self._readable(state):
+            return self._rebuilt(state, elsewhere)
+        return self._rearranged(state, elsewhere) if elsewhere else state
 
     def _readable(self, state: BaseState) -> bool:
         """Open the index of every partition; return whether all are there."""
@@ -165,6 +166,31 @@ class IndexSync:
             self._indexes = {one.key: self._built(state, one, changed) for one in partitions(self._connection)}
             schema.write_state(self._connection, state)
         return state
+
+    def _rearranged(self, old: BaseState, elsewhere: Iterable[Move]) -> BaseState:
+        """Move documents; the indexes that they leave and enter are built anew, those of all others stay byte by byte.
+
+        So what is hidden by a new rule is counted no more where it stood, and what was hidden before changes nothing
+        in what others are answered.
+        """
+        self._clear_old(old.index_number)
+        state, changed = old._replace(index_number=old.index_number + 1), set[int]()
+        with schema.transaction(self._connection):
+            for one in elsewhere:
+                self.moved += self._move(one, old.generation)
+                changed |= {one.partition_key, partition_key(self._connection, one.holds, old.generation)}
+            part(self._connection, self._approximate_from)
+            forget_empty(self._connection)
+            self._indexes = {
+                one.key: self._built(state, one, ()) if one.key in changed else self._copied(old, state, one)
+                for one in partitions(self._connection)
+            }
+            schema.write_state(self._connection, state)
+        return state
+
+    def _copied(self, old: BaseState, state: BaseState, partition: Partition) -> PartitionIndex:
+        before, path = (indexing.directory(self._root, one.index_number, partition.key) for one in (old, state))
+        return PartitionIndex.copied(before, path, state.base_id, self._indexes[partition.key].held)
 
     def _move(self, move: Move, generation: int) -> int:
         """Give documents their partition; return how many."""

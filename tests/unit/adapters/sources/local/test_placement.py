@@ -130,6 +130,11 @@ class TestRulesThatChange:
             LocalBase(tmp_path / "none").repartition()
 
 
+def _files(base: LocalBase, partition: int) -> dict[str, bytes]:
+    """The files of a partition's index, by their path."""
+    return {file.name: file.read_bytes() for file in base.path.glob(f"index-*/{partition}/*") if file.is_file()}
+
+
 class TestMoving:
     def test_nothing_is_embedded_again(self, tmp_path: Path) -> None:
         pytest.importorskip("numpy")
@@ -151,6 +156,19 @@ class TestMoving:
             base.repartition()
             assert view.searcher.num_docs == 4
         assert found(base, "sop") == {"a", "b", "r"}
+
+    def test_the_index_of_another_partition_does_not_change_by_a_byte(self, base: LocalBase, said: Said) -> None:
+        said["sop"] = RULED
+        base.repartition()
+        with base.writer() as writer:
+            writer.put("web", "gone", "", "h", [Chunk(content="limit limit limit")])
+        with base.writer() as writer:
+            writer.delete("web", "gone", "")
+        before, answer = _files(base, 1), ask(base, "web", said["web"])
+        said["sop"] = SourcePlace("audit", Classification.CONFIDENTIAL)
+        assert base.repartition() == 3
+        assert _files(base, 1) == before
+        assert ask(base, "web", said["web"]) == answer
 
     def test_what_fails_on_the_way_changes_nothing(
         self, base: LocalBase, said: Said, monkeypatch: pytest.MonkeyPatch
