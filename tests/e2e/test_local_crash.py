@@ -103,6 +103,20 @@ def test_a_second_writing_process_is_refused(tmp_path: Path) -> None:
     LocalBase(tmp_path).writer().close()
 
 
+@pytest.mark.slow
+def test_a_reader_beside_a_writer_of_several_partitions(tmp_path: Path) -> None:
+    """Every search is answered, whatever is committed meanwhile, and finds nothing twice."""
+    with process(WRITER, tmp_path, 0, False) as writer:
+        assert [said(writer) for _ in range(3)] == ["open", "0", "1"]
+        with LocalBase.open(tmp_path) as base:
+            seen = []
+            for _ in range(300):
+                found = [chunk.chunk_id for chunk in base.search("limit", source_id="sop", top_k=100_000)]
+                assert len(found) == len(set(found)) > 0
+                seen.append(base.stats().generation)
+    assert len(set(seen)) > 1, "the writer wrote nothing meanwhile"
+
+
 def killed(folder: Path, start: int, delay: float, *, vectors: bool) -> int:
     """Run a writer, kill it, return the last number it had acknowledged; start - 1 if none."""
     last = start - 1

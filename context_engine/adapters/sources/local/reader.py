@@ -6,10 +6,11 @@ searcher comes from them alone.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -139,10 +140,12 @@ class _OpenIndex(NamedTuple):
     """What searches the indexes of some partitions.
 
     Attributes:
+        paths: their directories.
         stamps: of their files, as they were before they were opened.
         marks: the generation of each index.
     """
 
+    paths: tuple[Path, ...]
     stamps: tuple[_Stamp, ...]
     searcher: tantivy.Searcher
     marks: tuple[int, ...]
@@ -235,10 +238,10 @@ class Viewer:
         return state
 
     def _current(self, state: BaseState, keys: tuple[int, ...]) -> _OpenIndex:
-        paths = [indexing.directory(self._root, state.index_number, key) for key in keys]
         name = (state.index_number, keys)
         with self._lock:
             opened = self._opened.get(name)
+            paths = opened.paths if opened is not None else self._paths(state, keys)
             try:
                 if opened is None or opened.stamps != _stamps(paths):
                     opened = self._open(paths, state.base_id)
@@ -247,6 +250,9 @@ class Viewer:
                 raise _damaged(paths[0].parent, error) from error
             self._keep(name, opened)
             return opened
+
+    def _paths(self, state: BaseState, keys: tuple[int, ...]) -> tuple[Path, ...]:
+        return tuple(indexing.directory(self._root, state.index_number, key) for key in keys)
 
     def _keep(self, name: _Name, opened: _OpenIndex) -> None:
         """Keep what was opened as the latest used; what a rebuild has replaced is let go."""
@@ -257,7 +263,7 @@ class Viewer:
         while len(self._opened) > _MOST_OPEN:
             self._opened.popitem(last=False)
 
-    def _open(self, paths: Sequence[Path], base_id: str) -> _OpenIndex:
+    def _open(self, paths: tuple[Path, ...], base_id: str) -> _OpenIndex:
         """Open some indexes; again where a commit has removed a file between the look at its list and at itself."""
         for left in reversed(range(_MOST_LOOKS)):
             stamps = _stamps(paths)
@@ -268,12 +274,12 @@ class Viewer:
                     raise
         raise AssertionError("the last look returns or raises")
 
-    def _opened_at(self, paths: Sequence[Path], stamps: tuple[_Stamp, ...], base_id: str) -> _OpenIndex:
+    def _opened_at(self, paths: tuple[Path, ...], stamps: tuple[_Stamp, ...], base_id: str) -> _OpenIndex:
         metas = [indexing.read_meta(path) for path in paths]
         marks = [indexing.read_mark(path, meta) for path, meta in zip(paths, metas, strict=True)]
         if any(mark.base_id != base_id for mark in marks):
             raise StoreCorrupt(f"the index in {self._root} belongs to another base: {_REBUILD}")
-        return _OpenIndex(stamps, union(paths, metas), tuple(mark.generation for mark in marks), {})
+        return _OpenIndex(paths, stamps, union(paths, metas), tuple(mark.generation for mark in marks), {})
 
 
 def _damaged(path: Path, error: Exception) -> StoreCorrupt:
@@ -286,5 +292,5 @@ def _stamps(paths: Iterable[Path]) -> tuple[_Stamp, ...]:
 
 
 def _stamp(path: Path) -> _Stamp:
-    found = [(path / name).stat() for name in (indexing.META, indexing.MARK)]
+    found = [os.stat(f"{path}/{name}") for name in (indexing.META, indexing.MARK)]  # noqa: PTH116  in every search
     return tuple((one.st_mtime_ns, one.st_ino, one.st_size) for one in found)
