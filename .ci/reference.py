@@ -43,6 +43,8 @@ _GROUPS = {
     "index": "How documents are cut and indexed: a change takes effect with the next ingestion. A domain may set them.",
     "limits": "Of the deployment; a domain may set them.",
     "models": "Opened with the engine: one set for all searches, from files, variables or the pipeline config.",
+    "privacy": "Of the deployment, off unless set; a domain may set `mask_contexts` and `mask_stored_queries`. The key "
+    "of the pseudonyms is no setting: `CONTEXT_ENGINE_PRIVACY_KEY`.",
 }
 
 

@@ -24,6 +24,7 @@ ContextEngineError
 ├── RerankerError             a reranker failed; the engine degrades instead of raising it
 ├── EmbedderError             an embedder failed (retryable)
 ├── RefinerError              a query refiner failed; the query is searched as it stands instead
+├── MaskingError              personal data could not be masked, so nothing of the text is given out
 └── StoreError                the embedded base cannot be used
     ├── StoreLocked           another process is writing
     ├── StoreCorrupt          what is on disk does not hold together; says how to rebuild
@@ -50,6 +51,7 @@ __all__ = [
     "EvidenceIncomplete",
     "InvalidFilter",
     "InvalidRequest",
+    "MaskingError",
     "MissingExtra",
     "MissingVariable",
     "PolicyError",
@@ -346,6 +348,12 @@ class RefinerError(ContextEngineError):
     """A query refiner failed or gave something unusable."""
 
     code = "refiner_error"
+
+
+class MaskingError(ContextEngineError):
+    """Personal data could not be masked: the text that should have been is not given out."""
+
+    code = "masking_error"
 
 
 class EmbedderError(ContextEngineError):

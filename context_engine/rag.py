@@ -252,9 +252,12 @@ class RagPipeline(Mapping[str, Callable[..., Any]]):
         read = [chunk_from_dict(chunk, notices) for chunk in given]
         domain = next((str(chunk.extra["domain"]) for chunk in read if chunk.extra.get("domain")), "NPA")
         request = self._request(query, domain, {} if top_k is None else {"stage2_top_k": checked_top_k(top_k, "top_k")})
-        own, choice = SPEAKS_FOR_ITSELF, self._functions().choice
+        own, choice, mask = SPEAKS_FOR_ITSELF, self._functions().choice, self._functions().mask
         settings = choice.resolve(None, request)
-        return _listed(rank_chunks(request, own, read, settings=settings, notices=notices, reranker=choice.reranker))
+        ranked = rank_chunks(
+            request, own, read, settings=settings, notices=notices, reranker=choice.reranker, mask=mask
+        )
+        return _listed(ranked)
 
     def get_config(self) -> dict[str, Any]:
         """See `context_engine.rag.get_rag_config`."""
@@ -297,7 +300,7 @@ class RagPipeline(Mapping[str, Callable[..., Any]]):
         with self._lock:
             if self._engines is None:
                 choice = RerankerChoice.of(setup.resolver, models=setup.models())
-                self._engines = FunctionEngines(choice, setup.access)
+                self._engines = FunctionEngines(choice, setup.access, setup.mask())
             return self._engines
 
     def _request(self, query: str, domain: str, options: dict[str, Any]) -> SearchRequest:

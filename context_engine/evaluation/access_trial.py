@@ -156,7 +156,7 @@ class BaseTrial:
             "domains": listed,
             "found": [_answer_of(raw) for raw in result.raw],
             "result": result.to_dict(),
-            "context": from_result(result, counter=_COUNTER).text,
+            "context": from_result(result, counter=_COUNTER, mask=engine.mask).text,
             **{name: form(result) for name, form in self._outputs.items()},
         }
 

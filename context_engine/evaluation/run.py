@@ -215,7 +215,8 @@ def answer_of(
     pool, ranking = _pool(result), _with_rest(result.chunks, result, depth)
     tokens, plain = 0, tuple[GoldHit, ...]()
     if counter is not None:
-        tokens = from_result(replace(result, chunks=ranking[: depth.read(result.domain)]), counter=counter).tokens
+        read = replace(result, chunks=ranking[: depth.read(result.domain)])
+        tokens = from_result(read, counter=counter, mask=str).tokens  # only counted: nobody reads it
     if authority:
         plain = hits_of(with_settings(result, _NO_AUTHORITY), depth)
     return QuestionAnswer(

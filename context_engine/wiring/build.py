@@ -51,6 +51,7 @@ from context_engine.wiring.access import configured_policy
 from context_engine.wiring.adapters import SOURCES, find_adapter, load_adapter, with_installed_adapters
 from context_engine.wiring.hybrid import hybrid
 from context_engine.wiring.models import Models
+from context_engine.wiring.privacy import ConfiguredMask, Masking, mask_log_records, masking, masking_notices
 
 __all__ = ["RerankerChoice", "Setup", "SourceOpener", "build_engine", "load_setup", "source_opener", "usable_setup"]
 
@@ -104,13 +105,21 @@ class Setup:
             clock=clock or SystemClock(),
         )
 
+    def mask(self) -> ConfiguredMask:
+        """Return what masks personal data as the settings say, to be opened when it is first used."""
+        return ConfiguredMask(self.resolver.base, env=self.env, cwd=self.cwd)
+
+    def masking(self) -> Masking:
+        """Return what is masked where."""
+        return masking(self.resolver, self.registry, self.env)
+
     def with_pipeline(self, pipeline: Mapping[str, Any]) -> Setup:
         """Return the same with a pipeline config in force.
 
         Raises:
             ConfigError: a key that is not known, or a value out of range.
         """
-        return replace(self, resolver=self.resolver.with_pipeline(pipeline))
+        return _with_masked_logs(replace(self, resolver=self.resolver.with_pipeline(pipeline)))
 
 
 def load_setup(
@@ -150,7 +159,7 @@ def usable_setup(config: Config, env: Mapping[str, str], cwd: Path) -> Setup:
     """Return a configuration with its domains; one whose manifest or adapter cannot be used is set aside in them.
 
     Raises:
-        ConfigError: the stage names a source that there is not.
+        ConfigError: the stage names a source that there is not, or log records cannot be masked as they should be.
     """
     paths = config.paths
     registry = load_registry(
@@ -161,7 +170,16 @@ def usable_setup(config: Config, env: Mapping[str, str], cwd: Path) -> Setup:
     for notice in registry.notices:
         logger.warning("%s", notice.message)
     resolver = config.resolver(registry.files)
-    return Setup(config=config, registry=registry, resolver=resolver, access=access, env=env, cwd=cwd)
+    setup = Setup(config=config, registry=registry, resolver=resolver, access=access, env=env, cwd=cwd)
+    unwise = masking_notices(setup.masking())
+    for notice in unwise:
+        logger.warning("%s", notice.message)
+    return _with_masked_logs(replace(setup, config=replace(config, notices=(*config.notices, *unwise))))
+
+
+def _with_masked_logs(setup: Setup) -> Setup:
+    mask_log_records(setup.mask(), setup.resolver.base())
+    return setup
 
 
 def _beside_others(paths: ConfigPaths, env: Mapping[str, str], stage: str | None) -> Config:
@@ -224,6 +242,7 @@ def build_engine(
         ids=ids,
         recorder=recorder,
         access=loaded.access,
+        mask=loaded.mask(),
     )
 
 

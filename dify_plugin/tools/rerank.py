@@ -29,7 +29,9 @@ class RerankTool(Tool):
                 principal = plugin_runtime.principal_of(self, opened)
                 result, form = rerank_passages(tool_parameters, opened, caller, principal, self._ask_model)
                 notices = flag_field(tool_parameters, "notice_passage", True)
-                return search_answer(result, form=form, demo=opened.plugin.demo, notices=notices)
+                return search_answer(
+                    result, form=form, demo=opened.plugin.demo, notices=notices, mask=opened.engine.mask
+                )
 
         yield from plugin_runtime.messages(self, guarded_tool(self.runtime.credentials, rank))
 

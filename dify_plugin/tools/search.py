@@ -34,6 +34,7 @@ class SearchTool(Tool):
                     demo=opened.plugin.demo,
                     notices=form.notices,
                     register_required=form.register_required,
+                    mask=opened.engine.mask,
                 )
 
         yield from plugin_runtime.messages(self, guarded_tool(self.runtime.credentials, search))

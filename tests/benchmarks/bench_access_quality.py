@@ -12,6 +12,9 @@ whole documents in shares of about 50, 25, 15, 7 and 3 %. Compared are
 
 by text alone, and with vectors by both. R@8 and MAP@10 are those of the engine's results, without authority boost,
 dedup or filter; "same" is the share of questions with the very same chunks in the very same order as from one index.
+By text the scope threshold is calibrated too, in each partition by itself, with every other off-topic question of the
+package: "kept" is the share of the benchmark's questions that reach it, "away" that of the other off-topic ones that
+do not.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from bench_quality import Vectors, with_headings, write
 
 from context_engine import Engine, Registry, SearchRequest
 from context_engine.adapters.sources.local import LocalBase, LocalSource
+from context_engine.adapters.sources.local.calibrate import calibrate, outside_questions
 from context_engine.adapters.sources.local.placement import places
 from context_engine.core.models import (
     AccessRule,
@@ -42,17 +46,21 @@ from context_engine.core.models import (
     SourceType,
 )
 from context_engine.core.policy.access import ManifestPolicy
+from context_engine.evaluation.questions import EvalQuestion
+from context_engine.evaluation.scope import best_signals
 
 SETTINGS = {"authority_weight": 0.0, "dedup_method": "off", "min_relevance_score": 0.0, "stage2_top_k": 10}
 
 
 class Outcome(NamedTuple):
-    """Mean recall at 8 and average precision at 10, milliseconds a question, and the ids returned to each."""
+    """Mean recall at 8 and average precision at 10, milliseconds a question, the ids returned to each, and of the
+    scope threshold its value and the shares kept and turned away, where it was calibrated."""
 
     recall: float
     precision: float
     milliseconds: float
     returned: Sequence[tuple[str, ...]]
+    scope: tuple[float, float, float] | None
 
 
 def main() -> None:
@@ -66,7 +74,7 @@ def main() -> None:
     parts = {f"s{number}": part for number, part in enumerate(shares(passages))}
     vectors = Vectors(given.vectors, with_headings(given.bench), queries) if given.vectors else None
     print(f"{len(passages)} passages in sources of {[len(part) for part in parts.values()]}, {len(asked)} questions")
-    print(f"{'':30} {'R@8':>7} {'MAP@10':>7} {'same':>7} {'ms':>6}")
+    print(f"{'':30} {'R@8':>7} {'MAP@10':>7} {'same':>7} {'ms':>6} {'scope':>6} {'kept':>6} {'away':>6}")
     for kind, embedder in (("text", None), ("text and vectors", vectors)):
         if kind == "text" or embedder is not None:
             first: Sequence[tuple[str, ...]] | None = None
@@ -76,6 +84,7 @@ def main() -> None:
                 first = found.returned if first is None else first
                 same = sum(one == other for one, other in zip(found.returned, first, strict=True)) / len(asked)
                 figures = f"{found.recall:7.4f} {found.precision:7.4f} {same:7.1%} {found.milliseconds:6.1f}"
+                figures += "" if found.scope is None else " {:6.3f} {:6.1%} {:6.1%}".format(*found.scope)
                 print(f"{kind + ', ' + layout:30} {figures}", flush=True)
 
 
@@ -113,7 +122,22 @@ def measure(
             precision += sum(number / place for number, place in enumerate(hits, start=1)) / len(wanted)
             returned.append(found)
         took = time.perf_counter() - started
-    return Outcome(recall / len(asked), precision / len(asked), 1000 * took / len(asked), returned)
+        calibrated = embedder is None and len(together) == 1
+        scope = in_scope(engine, bases["s0"], registry.domain("BENCH"), asked, everybody) if calibrated else None
+    return Outcome(recall / len(asked), precision / len(asked), 1000 * took / len(asked), returned, scope)
+
+
+def in_scope(
+    engine: Engine, base: LocalBase, of: DomainSpec, asked: Sequence[dict[str, Any]], principal: Principal
+) -> tuple[float, float, float]:
+    """Return the calibrated threshold, and the shares of the questions it keeps and of the off-topic it turns away."""
+    (found,) = calibrate(base, of, outside=outside_questions()[::2])
+    shares = []
+    for texts in ([query["text"] for query in asked], outside_questions()[1::2]):
+        questions = [(EvalQuestion(id=str(number), text=text), "BENCH") for number, text in enumerate(texts)]
+        signals = [signal for _, signal in best_signals(engine, questions, principal=principal)]
+        shares.append(sum(signal >= found.threshold for signal in signals) / len(signals))
+    return found.threshold, shares[0], 1.0 - shares[1]
 
 
 def domain(names: Sequence[str] | Mapping[str, Any], *, ruled: bool) -> DomainSpec:

@@ -203,7 +203,7 @@ def test_a_folder_that_cannot_be_listed_is_an_error_and_nothing_is_removed(
     scandir = os.scandir
 
     def closed(place: Any) -> Any:
-        if Path(place) == Path("documents/web"):
+        if not isinstance(place, int) and Path(place) == Path("documents/web"):
             raise PermissionError(errno.EACCES, "Permission denied", str(place))
         return scandir(place)
 

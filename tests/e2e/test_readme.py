@@ -46,7 +46,7 @@ def run(code, home, *, shell=True):
 def test_every_block_is_run():
     here = {"tags", "own", "connections", "manifest", "dify-server", "dify", "plugin", "typed"}
     here |= {"dicts", "adapter", "contract", "models", "eval", "access-manifest", "access-file", "access"}
-    here |= {"principal", "policy"}
+    here |= {"principal", "policy", "privacy"}
     assert set(BLOCKS) == here | RUN_BY_CI
     assert len(NAMED) == len(BLOCKS), "one name, one block"
     assert len(re.findall(r"^```(?!text)\w", TEXT, flags=re.M)) == len(BLOCKS), "name every block that is not text"

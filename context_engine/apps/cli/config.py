@@ -31,6 +31,7 @@ _GROUP_HEADINGS: Final = {
     "index": "how documents are cut: a change takes effect when they are ingested again",
     "limits": "hold for all searches: a domain may set them, a call may not",
     "models": "one set for all searches of an engine: only files, variables and the pipeline config set them",
+    "privacy": "what is masked: a domain may set mask_contexts and mask_stored_queries, no call may",
     "ingest": "how files are read: ingest.json and variables set them",
 }
 

@@ -20,6 +20,7 @@ from context_engine.apps.cli.search import Day
 from context_engine.apps.cli.words import chunk_name, counted, heading, tier_text
 from context_engine.core.models import SearchRequest
 from context_engine.core.models.request import checked_query
+from context_engine.core.policy.masked import as_kept
 
 if TYPE_CHECKING:
     from context_engine.core.models import RankedChunk
@@ -64,13 +65,13 @@ def judge(query: str, location: ConfigLocation, **options: Any) -> None:
     query = checked_query(query)
     context = open_context(location, domain=options["domain"], one_domain=True)
     domain = only_domain(context.registry, options["domain"])
-    question = question_id(path, query, domain, as_of, options["name"])
     overrides = {"stage2_top_k": options["top_k"]}
     with build_engine(context.setup, data_dir=context.data_dir) as engine:
         request = SearchRequest(
             query=query, domain=domain, as_of=as_of, overrides=overrides, principal=context.principal
         )
-        result = engine.search(request)
+        result = as_kept(engine.search(request), engine.mask)
+    question = question_id(path, result.query, domain, as_of, options["name"])
     waiting = to_judge(path, question, result)
     note(f"question {question}: {counted(len(waiting), 'chunk')} to judge, {len(result.chunks) - len(waiting)} judged")
     for trouble in troubles_in(result):

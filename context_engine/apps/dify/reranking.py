@@ -101,7 +101,9 @@ def rerank_passages(
     registry = known.model_copy(update={"domains": {domain.domain: domain}})
     form = context_form(fields)
     resolve = partial(_resolve, setup.resolver, reranker)
-    with Engine(registry, lambda _domain, spec: given[spec.id], resolve=resolve, reranker=reranker) as engine:
+    with Engine(
+        registry, lambda _domain, spec: given[spec.id], resolve=resolve, reranker=reranker, mask=opened.engine.mask
+    ) as engine:
         return engine.search(request), form
 
 

@@ -120,7 +120,9 @@ def _searched(
         if not notice_records or not isinstance(error.result, SearchResult):
             raise
         return _only_notice(error.result, hide(str(error)))
-    return records_answer(result, request, notice_records=notice_records, demo=opened.plugin.demo)
+    return records_answer(
+        result, request, notice_records=notice_records, demo=opened.plugin.demo, mask=opened.engine.mask
+    )
 
 
 def _failed(what: str, *, notice_records: bool) -> ExternalAnswer:

@@ -12,6 +12,7 @@ from context_engine.core.engine.clock import SystemClock, TimeSortedIds
 from context_engine.core.engine.defaults import default_settings
 from context_engine.core.engine.permission import denial_notices, permitted_settings
 from context_engine.core.engine.pipeline import SearchPipeline
+from context_engine.core.engine.privacy import check_mask, masks_refused
 from context_engine.core.engine.refining import TimedRefiner, prepared_query
 from context_engine.core.engine.reranking import TimedReranker, rerank_step
 from context_engine.core.engine.search_plan import ClockReading, SearchPlan
@@ -31,9 +32,10 @@ from context_engine.core.models import (
     Status,
 )
 from context_engine.core.policy.access import OPEN_ACCESS, OpenAccess
+from context_engine.core.policy.masked import as_kept, masked_request
 from context_engine.core.policy.visible import AccessViews, RegistryView
-from context_engine.core.protocols import AccessPolicy, Clock, IdSource, QueryRefiner, Recorder, Reranker
-from context_engine.errors import AllSourcesFailed, EvidenceIncomplete, InvalidRequest, UnknownDomain
+from context_engine.core.protocols import AccessPolicy, Clock, IdSource, Mask, QueryRefiner, Recorder, Reranker
+from context_engine.errors import AllSourcesFailed, EvidenceIncomplete, InvalidRequest, PolicyError, UnknownDomain
 
 __all__ = ["Engine"]
 
@@ -54,6 +56,7 @@ class Engine:
         clock, ids: the time and the search ids; passed in so that a search can be repeated.
         recorder: takes every result, and every request for a domain that the caller may not know.
         access: decides who may search what, before any source is asked.
+        mask: masks personal data where a domain says so; pass it on to `from_result`. None: such domains are refused.
     """
 
     def __init__(
@@ -68,8 +71,9 @@ class Engine:
         ids: IdSource | None = None,
         recorder: Recorder | None = None,
         access: AccessPolicy = OPEN_ACCESS,
+        mask: Mask | None = None,
     ) -> None:
-        self.registry = registry
+        self.registry, self.mask = registry, mask
         self._views, self._restricts = AccessViews(registry, access), not isinstance(access, OpenAccess)
         self._resolve, self._reranker, self._recorder = resolve, reranker, recorder
         self._clock: Clock = clock or SystemClock()
@@ -134,11 +138,11 @@ class Engine:
         if not isinstance(request, SearchRequest):
             raise InvalidRequest(f"search takes a SearchRequest(query=..., domain=...), got {type(request).__name__}")
         started = self._clock.monotonic()
-        view = self._views.of(request.principal)
-        domain = self._domain(request, view)
+        view, domain = self._known(request)
         effective = self._resolve(domain, request)
         if self._restricts:
             effective = permitted_settings(effective, domain)
+        check_mask(self.mask, effective.values, domain)
         sources = self._pool.sources(domain, effective.values, request)
         plan = self._plan(request, view, effective, sources)
         calls = self._calls(plan, sources, started)
@@ -147,14 +151,22 @@ class Engine:
         self._report(result, AccessRecord(principal=request.principal, decision=decision, withheld=calls.withheld))
         return _answered(result)
 
-    def _domain(self, request: SearchRequest, view: RegistryView[Registry]) -> DomainSpec:
-        """Return the domain as the principal may know it; that there is none to know goes to the record."""
+    def _known(self, request: SearchRequest) -> tuple[RegistryView[Registry], DomainSpec]:
+        """Return the registry and the domain as the principal may know them; a refusal goes to the record."""
+        decision = None
         try:
-            return view.registry.domain(request.domain)
-        except UnknownDomain:
-            access = AccessRecord(principal=request.principal, decision=view.decisions.get(request.domain))
-            self._record(lambda recorder: recorder.refuse(request, access), "a refused request")
+            view = self._views.of(request.principal)
+            decision = view.decisions.get(request.domain)
+            return view, view.registry.domain(request.domain)
+        except (PolicyError, UnknownDomain):
+            access = AccessRecord(principal=request.principal, decision=decision)
+            self._record(lambda recorder: recorder.refuse(self._as_kept(request), access), "a refused request")
             raise
+
+    def _as_kept(self, request: SearchRequest) -> SearchRequest:
+        """Return a refused request as it may be kept."""
+        masks = self.mask is not None and masks_refused(self.registry, self._resolve)
+        return masked_request(request, self.mask) if masks and self.mask else request
 
     def _plan(
         self,
@@ -189,7 +201,7 @@ class Engine:
         """Return the pipeline over live sources and the live reranker, which is due at the search's deadline."""
         clock, settings = self._clock, plan.settings
         due = started + settings.deadline_s
-        step = rerank_step(self._timed_reranker, settings, lambda: due - clock.monotonic())
+        step = rerank_step(self._timed_reranker, settings, lambda: due - clock.monotonic(), self.mask)
         return SearchPipeline(
             calls,
             step,
@@ -215,7 +227,7 @@ class Engine:
         for status in result.sources:
             if status.error is not None:
                 logger.warning("search %s: %s", result.search_id, status.error["message"])
-        self._record(lambda recorder: recorder.record(result, access), f"search {result.search_id}")
+        self._record(lambda recorder: recorder.record(as_kept(result, self.mask), access), f"search {result.search_id}")
 
     def _record(self, keep: Callable[[Recorder], None], what: str) -> None:
         """Hand something to the recorder; a search never fails for it."""

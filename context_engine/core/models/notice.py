@@ -169,6 +169,11 @@ class NoticeCode(StrEnum):
         "count as_of",
     )
     SOURCES_NOT_SEARCHED = "sources_not_searched", "Some sources of the domain were not searched for the caller."
+    INJECTION_SUSPECTED = (
+        "injection_suspected",
+        "A returned chunk reads like instructions to a model, or fakes marks of a prompt or of our own.",
+        "chunk_id kinds",
+    )
     KEYWORDS_ONLY = "keywords_only", "Only sources searched by a few keywords of each chunk were asked."
 
     # A configuration; the subject is the variable, the connection, the file or the source
@@ -205,6 +210,10 @@ class NoticeCode(StrEnum):
         "data_left_behind",
         "Nothing was ingested yet, but there is data of the same domains, whose configuration is gone: it was moved.",
         "path manifest_dir domains",
+    )
+    PRIVACY_KEY_MISSING = (
+        "privacy_key_missing",
+        "Personal data is masked with a random key: each process has its own pseudonyms.",
     )
     FILE_PASSED_OVER = "file_passed_over", "A file cannot be used and may be another program's.", "problem"
 

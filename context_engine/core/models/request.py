@@ -119,6 +119,8 @@ class SearchRequest:
         checked_query(self.query)
         if not isinstance(self.domain, str) or not self.domain.strip():
             raise InvalidRequest("domain is empty: name a registered domain")
+        if not isinstance(self.principal, Principal):
+            raise InvalidRequest(f"principal takes a Principal, got {type(self.principal).__name__}")
         self._check_top_k()
         for tier in self.require_tiers:
             if isinstance(tier, bool) or tier not in TIERS:

@@ -32,22 +32,18 @@ _OF_PARTITION: Final = "CROSS JOIN chunks USING (rid) CROSS JOIN documents USING
 """Row by row, in their order."""
 
 
-def partition(connection: sqlite3.Connection, least: int) -> None:
-    """Give every row of each partition that has `least` rows or more its cells; inside the caller's transaction.
+def partition(connection: sqlite3.Connection, key: int, least: int) -> None:
+    """Give every row of a partition its cells where it has `least` rows or more; inside the caller's transaction.
 
-    A partition's centroids are of its own vectors alone. They are found anew when it has _GROWN times as many rows as
-    they were found from.
+    Its centroids are of its own vectors alone. They are found anew when there are _GROWN times as many rows as they
+    were found from.
     """
     model = model_of(connection)
-    if model is None:
+    (count,) = connection.execute(
+        "SELECT coalesce(sum(chunk_count), 0) FROM documents WHERE partition_key = ?", (key,)
+    ).fetchone()
+    if model is None or count < least:
         return
-    counts = connection.execute("SELECT partition_key, sum(chunk_count) FROM documents GROUP BY partition_key")
-    for key, count in counts.fetchall():
-        if count >= least:
-            _parted(connection, model, key, count)
-
-
-def _parted(connection: sqlite3.Connection, model: Model, key: int, count: int) -> None:
     found = connection.execute("SELECT trained_on, matrix FROM centroids WHERE partition_key = ?", (key,)).fetchone()
     if found is None or count >= _GROWN * found[0]:
         cells = _PER_ROOT * isqrt(count)

@@ -14,10 +14,15 @@ from context_engine.adapters.sources.local.schema import model_of
 __all__ = ["forget_cells", "forget_derived", "part"]
 
 
-def part(connection: sqlite3.Connection, least: int) -> None:
-    """Part the vectors of every partition of `least` rows or more into cells, inside the caller's transaction.
+def part(connection: sqlite3.Connection, least: int, partitions: Iterable[int]) -> None:
+    """Part the vectors of some partitions, each of `least` rows or more, into cells, inside the caller's transaction.
 
     Without numpy nothing is done: who has it searches exactly then.
+
+    Args:
+        connection: a writer's.
+        least: rows of a partition from which it has cells.
+        partitions: the keys of those that have changed: another stays as it is searched.
     """
     if model_of(connection) is None:
         return
@@ -25,7 +30,8 @@ def part(connection: sqlite3.Connection, least: int) -> None:
         from context_engine.adapters.sources.local.cells import partition
     except ImportError:
         return
-    partition(connection, least)
+    for key in partitions:
+        partition(connection, key, least)
 
 
 def forget_cells(connection: sqlite3.Connection, partition: int) -> None:

@@ -6,7 +6,7 @@ import logging
 import re
 import sqlite3
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -113,10 +113,10 @@ class EmbeddingWriter:
             for table in ("cells", "centroids"):
                 self._connection.execute(f"DELETE FROM {table}")
 
-    def part(self) -> None:
-        """Keep what a search of very many vectors needs, once there are that many."""
+    def part(self, partitions: Iterable[int]) -> None:
+        """Keep what a search of very many vectors needs, of partitions that have changed and have that many."""
         if self._embedder is not None:
-            part(self._connection, self._approximate_from)
+            part(self._connection, self._approximate_from, partitions)
 
     def committed(self) -> None:
         """What was embedded is durable."""

@@ -159,9 +159,8 @@ class IndexSync:
         with schema.transaction(self._connection):
             self._connection.execute("DELETE FROM attributes")
             changed, self.given_up = give_up(self._connection)
-            self.moved = sum(self._move(one, old.generation) for one in elsewhere)
-            if self.moved:
-                part(self._connection, self._approximate_from)
+            self._move(elsewhere, old.generation)
+            part(self._connection, self._approximate_from, [one.key for one in partitions(self._connection)])
             forget_empty(self._connection)
             self._indexes = {one.key: self._built(state, one, changed) for one in partitions(self._connection)}
             schema.write_state(self._connection, state)
@@ -174,12 +173,10 @@ class IndexSync:
         in what others are answered.
         """
         self._clear_old(old.index_number)
-        state, changed = old._replace(index_number=old.index_number + 1), set[int]()
+        state = old._replace(index_number=old.index_number + 1)
         with schema.transaction(self._connection):
-            for one in elsewhere:
-                self.moved += self._move(one, old.generation)
-                changed |= {one.partition_key, partition_key(self._connection, one.holds, old.generation)}
-            part(self._connection, self._approximate_from)
+            changed = self._move(elsewhere, old.generation)
+            part(self._connection, self._approximate_from, changed)
             forget_empty(self._connection)
             self._indexes = {
                 one.key: self._built(state, one, ()) if one.key in changed else self._copied(old, state, one)
@@ -192,16 +189,19 @@ class IndexSync:
         before, path = (indexing.directory(self._root, one.index_number, partition.key) for one in (old, state))
         return PartitionIndex.copied(before, path, state.base_id, self._indexes[partition.key].held)
 
-    def _move(self, move: Move, generation: int) -> int:
-        """Give documents their partition; return how many."""
-        key = partition_key(self._connection, move.holds, generation)
-        moved = self._connection.execute(
-            "UPDATE documents SET partition_key = ?"
-            " WHERE source_key = ? AND partition_key = ? AND claimed = ? AND removed IS NULL",
-            (key, move.source_key, move.partition_key, move.claimed),
-        ).rowcount
-        forget_derived(self._connection, (move.partition_key, key))
-        return moved
+    def _move(self, elsewhere: Iterable[Move], generation: int) -> set[int]:
+        """Give documents their partitions and count them; return the keys of those that they leave and enter."""
+        changed: set[int] = set()
+        for one in elsewhere:
+            key = partition_key(self._connection, one.holds, generation)
+            self.moved += self._connection.execute(
+                "UPDATE documents SET partition_key = ?"
+                " WHERE source_key = ? AND partition_key = ? AND claimed = ? AND removed IS NULL",
+                (key, one.source_key, one.partition_key, one.claimed),
+            ).rowcount
+            changed |= {one.partition_key, key}
+        forget_derived(self._connection, changed)
+        return changed
 
     def _built(self, state: BaseState, partition: Partition, without: Iterable[int]) -> PartitionIndex:
         path = indexing.directory(self._root, state.index_number, partition.key)

@@ -77,8 +77,8 @@ def partition_key(connection: sqlite3.Connection, held: AccessClass, generation:
     return int(connection.execute(insert, (*named, generation)).lastrowid or 0)
 
 
-def touch(connection: sqlite3.Connection, generation: int, embedded: Iterable[int] = ()) -> None:
-    """Give every partition that a commit changes its generation, in the caller's transaction.
+def touch(connection: sqlite3.Connection, generation: int, embedded: Iterable[int] = ()) -> list[int]:
+    """Give every partition that a commit changes its generation, in the caller's transaction; return their keys.
 
     Args:
         connection: a writer's.
@@ -94,15 +94,21 @@ def touch(connection: sqlite3.Connection, generation: int, embedded: Iterable[in
     connection.executemany(
         "UPDATE partitions SET generation = ? WHERE partition_key = ?", [(generation, key) for key in embedded]
     )
+    return [one.key for one in partitions(connection) if one.generation == generation]
 
 
 def forget_empty(connection: sqlite3.Connection) -> None:
-    """Forget partitions without documents, in the transaction of a rebuild; that of all is kept."""
+    """Forget partitions without documents and what was made from them, in the transaction of a rebuild.
+
+    That of all is kept.
+    """
     connection.execute(
         "DELETE FROM partitions WHERE partition_key <> ?"
         " AND NOT EXISTS (SELECT 1 FROM documents WHERE documents.partition_key = partitions.partition_key)",
         (OPEN,),
     )
+    for table in ("centroids", "calibrations"):
+        connection.execute(f"DELETE FROM {table} WHERE partition_key NOT IN (SELECT partition_key FROM partitions)")
 
 
 def held_by(connection: sqlite3.Connection, partition: Partition, indexed: int) -> int | None:

@@ -158,7 +158,7 @@ class BaseWriter:
             state = self._index.state
             if self._changed:
                 state = state._replace(generation=state.generation + 1)
-                touch(self._connection, state.generation, self._vectors.partitions)
+                self._vectors.part(touch(self._connection, state.generation, self._vectors.partitions))
                 schema.write_state(self._connection, state)
                 self._index.prepare()
                 self._connection.execute("COMMIT")
@@ -172,8 +172,6 @@ class BaseWriter:
             self._begin()
             self._vectors.flush()
             self._changed = True
-        if self._changed:
-            self._vectors.part()
 
     def rollback(self) -> None:
         """Forget everything written since the last commit."""

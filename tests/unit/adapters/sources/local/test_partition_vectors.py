@@ -100,6 +100,23 @@ def test_a_partition_has_cells_from_its_own_size_on(hybrid: LocalBase, write: Wr
     assert hybrid.stats().cells == 4 * 6 + 4 * 3  # four times the root of 40 and of 12, rounded down
 
 
+def test_what_changes_elsewhere_gives_a_partition_no_cells_and_takes_none(hybrid: LocalBase, write: Write):
+    """A setting that was changed since shows with the partition's own next commit."""
+    with BaseWriter(hybrid.path, now=_now, embedder=FakeEmbedder(16), approximate_from=1000) as writer:
+        for name, text in texts("open", 40).items():
+            writer.put("sop", f"doc-{name}", "", text, [Chunk(content=text, chunk_id=name)])
+    before = repr(ask(hybrid))
+    write("audit", texts("audited", 20))
+    assert not cells(hybrid.path, OPEN) and repr(ask(hybrid)) == before
+    write("sop", {"one": "more"})
+    parted = cells(hybrid.path, OPEN)
+    assert len(parted) == 1 + 41
+    moving = {"audit": SourcePlace(rules="others"), "sop": SourcePlace()}
+    with LocalBase(hybrid.path, options=BY_CELLS, place=moving.get) as base:
+        assert base.repartition() == 20
+    assert cells(hybrid.path, OPEN) == parted
+
+
 def test_callers_share_the_matrices(hybrid: LocalBase, write: Write):
     write("sop", texts("open", 20))
     write("board", texts("secret", 5))
