@@ -282,3 +282,25 @@ def test_the_rules_in_cedar(run: Callable[..., Result]) -> None:
     assert 'when { principal in [Group::"deal-team"] }' in run(OPERATOR, "policy", "export", "--cedar").stdout
     entities = json.loads(run(OPERATOR, "policy", "export", "--cedar", "--entities").stdout)
     assert {"type": "Principal", "id": "deal-desk"} in [one["uid"] for one in entities]
+
+
+def test_prove_is_for_an_operator(run: Callable[..., Result]) -> None:
+    refused = run(DESK, "access", "prove", "--changes", "1", "--questions", "1")
+    assert refused.exit_code == 2 and "for an operator" in refused.stderr
+
+
+def test_prove_shows_that_nothing_shows(run: Callable[..., Result]) -> None:
+    shown = run(OPERATOR, "access", "prove", "--as", "desk", "--changes", "6", "--questions", "4", "--json")
+    assert shown.exit_code == 0, shown.output
+    found = json.loads(shown.stdout)
+    assert found["holds"] and found["first"] is None and found["principal"] == "desk"
+    assert sum(found["changes"].values()) == 6 and found["questions"] == 4 and found["left_out"] == []
+
+
+@pytest.mark.slow
+def test_prove_says_where_something_shows(run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("context_engine.adapters.sources.local.writer.partition_key", lambda *_: 1)
+    shown = run(OPERATOR, "access", "prove", "--as", "desk", "--changes", "20", "--questions", "8")
+    assert shown.exit_code == 1
+    assert "answers are not what they were before" in shown.stdout
+    assert "before  " in shown.stdout and "after  " in shown.stdout
