@@ -343,7 +343,7 @@ class Recorder(Protocol):
         ...
 
     def refuse(self, request: SearchRequest, access: AccessRecord) -> None:
-        """Keep a request for a domain that the caller may not know, or that there is not."""
+        """Keep a request for a domain that the caller may not know or that there is not, or that no policy decided."""
         ...
 
 

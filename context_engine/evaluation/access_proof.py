@@ -92,14 +92,14 @@ def _certificate(
         readable=held.readable,
         hidden=held.hidden,
     )
+    by_manifest = isinstance(setup.access, ManifestPolicy)
     made = hidden_changes(
         list(hidden_places(domains, setup.access, principal)),
         HiddenTexts(draw, held.readable, requests),
         draw,
         held=held.documents,
-        new_places=_new_places([domain.domain for domain in domains], draw)
-        if isinstance(setup.access, ManifestPolicy)
-        else (),
+        new_places=_new_places([domain.domain for domain in domains], draw) if by_manifest else (),
+        new_rules=by_manifest,
     )
     return certify(
         trial,

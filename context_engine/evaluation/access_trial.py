@@ -50,8 +50,10 @@ Outputs = Mapping[str, Callable[[SearchResult], Any]]
 """Further forms of a result that its caller gets, by name; JSON-ready."""
 
 _ADAPTER: Final = "local"
+_DELETED: Final = "access-proof-deleted"
+_DELETED_CHUNK: Final = Chunk(content="The approval limit of the committee was deleted; a report is due in ten days.")
 _COUNTER: Final = ApproxTokenCounter()
-_CALIBRATED_EACH: Final = 25
+_CALIBRATED_EACH: Final = 10
 _MOST_TEXTS: Final = 5_000
 
 
@@ -124,8 +126,10 @@ class BaseTrial:
         self._adapter = load_source_adapter(_ADAPTER)
         self._batches = 0
         self._engine: Engine | None = None
+        self._rebuild()
         for domain in setup.registry.names:
             self._write(domain, ())
+        self._leave_deleted()
         self.calibrate()
 
     def close(self) -> None:
@@ -150,17 +154,17 @@ class BaseTrial:
         return {
             "outcome": str(result.decision),
             "domains": listed,
-            "result": result.to_dict(),
             "found": [_answer_of(raw) for raw in result.raw],
+            "result": result.to_dict(),
             "context": from_result(result, counter=_COUNTER, mask=engine.mask).text,
             **{name: form(result) for name, form in self._outputs.items()},
         }
 
     def change(self, changes: Sequence[HiddenChange]) -> None:
         """Write some changes as an ingestion does, new sources registered first, and calibrate now and then."""
-        fresh = [change.place for change in changes if change.kind is ChangeKind.NEW_SOURCE]
-        if fresh:
-            self._register(fresh)
+        configured = [change for change in changes if change.kind in (ChangeKind.NEW_SOURCE, ChangeKind.NEW_RULE)]
+        if configured:
+            self._configure(configured)
         for name, group in groupby(sorted(changes, key=_domain_of), key=_domain_of):
             self._write(name, list(group))
         self._batches += 1
@@ -215,20 +219,36 @@ class BaseTrial:
                     seen.add(spec.id)
                     yield domain, spec
 
-    def _register(self, places: Sequence[HiddenPlace]) -> None:
-        """Register new sources that ask for a role which nobody but the insider has, and open the engine anew."""
-        rule = AccessRule(roles=(INSIDER_ROLE,))
+    def _configure(self, changes: Sequence[HiddenChange]) -> None:
+        """Register new sources and change rules, and open the engine anew; nobody but the insider may read them."""
         domains = dict(self.setup.registry.domains)
-        for place in places:
-            spec = SourceSpec(id=place.source_id, type=SourceType.SYSTEM_OF_RECORD, access=rule)
-            known = domains.get(place.domain)
-            if known is None:
-                domains[place.domain] = DomainSpec(version=1, domain=place.domain, access=rule, sources=(spec,))
+        for change in changes:
+            if change.kind is ChangeKind.NEW_SOURCE:
+                domains[change.place.domain] = _with_source(domains.get(change.place.domain), change.place)
             else:
-                domains[place.domain] = known.model_copy(update={"sources": (*known.sources, spec)})
+                rule = AccessRule(roles=(INSIDER_ROLE, f"rule-{change.number}"))
+                domains = {name: _with_rule(one, change.place.source_id, rule) for name, one in domains.items()}
         registry = self.setup.registry.model_copy(update={"domains": domains})
         self.setup = replace(self.setup, registry=registry, access=ManifestPolicy(domains))
         self.close()
+
+    def _rebuild(self) -> None:
+        with open_base(base_path(self._data_dir), self._settings, self._embedder(), self._clock) as base:
+            base.rebuild()
+
+    def _leave_deleted(self) -> None:
+        """Delete a document of each source: the indexes go on counting it, as those of any base that is in use."""
+        made = [
+            HiddenDocument(place=HiddenPlace(domain.domain, spec.id), document_id=_DELETED, chunks=(_DELETED_CHUNK,))
+            for domain, spec in self._sources()
+        ]
+        for one in made:
+            change = HiddenChange(number=0, kind=ChangeKind.INSERT, place=one.place, now=one)
+            self._write(one.place.domain, [change])
+        self._rebuild()  # a document is counted on beside others in one segment alone
+        for one in made:
+            change = HiddenChange(number=1, kind=ChangeKind.DELETE, place=one.place, gone=one)
+            self._write(one.place.domain, [change])
 
     def _write(self, domain: str, changes: Sequence[HiddenChange]) -> None:
         spec = self.setup.registry.domain(domain)
@@ -268,6 +288,20 @@ def _answer_of(raw: Any) -> dict[str, Any]:
 def _claims(needed: Classification | None, claims: Sequence[Classification]) -> tuple[Classification | None, ...]:
     """Return what a hidden document may claim and stay where it is."""
     return (max(claims, key=_rank),) if claims and needed is not None else (None,)
+
+
+def _with_source(domain: DomainSpec | None, place: HiddenPlace) -> DomainSpec:
+    """Return a domain with a new source in it, or a new domain of that source."""
+    rule = AccessRule(roles=(INSIDER_ROLE,))
+    spec = SourceSpec(id=place.source_id, type=SourceType.SYSTEM_OF_RECORD, access=rule)
+    if domain is None:
+        return DomainSpec(version=1, domain=place.domain, access=rule, sources=(spec,))
+    return domain.model_copy(update={"sources": (*domain.sources, spec)})
+
+
+def _with_rule(domain: DomainSpec, source_id: str, rule: AccessRule) -> DomainSpec:
+    changed = (one.model_copy(update={"access": rule}) if one.id == source_id else one for one in domain.sources)
+    return domain.model_copy(update={"sources": tuple(changed)})
 
 
 def _domain_of(change: HiddenChange) -> str:

@@ -91,10 +91,12 @@ class PrincipalEntry(_Form):
 class Claims(_Form):
     """Which claims of an OIDC token say who asks; a dot leads into a claim that holds others."""
 
-    id: Text = "sub"
-    roles: Text | None = None
-    groups: Text | None = None
-    clearance: Text | None = None
+    id: Text = Field("sub", description="Names the principal in the record.")
+    roles: Text | None = Field(None, description="Holds a role, or a list of them; null: no claim gives one.")
+    groups: Text | None = Field(None, description="Holds a group, or a list of them; null: no claim gives one.")
+    clearance: Text | None = Field(
+        None, description="Holds the clearance; one that cannot be read is public. Null: everybody has internal."
+    )
 
 
 class AccessFile(_Form):

@@ -21,6 +21,7 @@ class LoadedRegistry(Registry):
         broken: the domains that cannot be searched, each with what is wrong.
         unread: what is wrong with manifests whose domain is not known.
         files: the file that each domain comes from.
+        ruled: whether some manifest holds an access rule, one that cannot be used included.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
@@ -28,6 +29,7 @@ class LoadedRegistry(Registry):
     broken: Mapping[str, ConfigError] = Field(default_factory=dict)
     unread: tuple[ConfigError, ...] = ()
     files: Mapping[str, str] = Field(default_factory=dict)
+    ruled: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ _SHARED: Final = "is in {} too, with other values: give it another id, or make b
 _NO_RULE: Final = "names nobody: give it roles, groups or a clearance, or remove it to let everybody search"
 _SHORTEST_HIDDEN: Final = 4
 _DOMAIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_ACCESS_KEY: Final = re.compile(r"^[^#\n]*\baccess[\"']?[ \t]*:", re.MULTILINE)
 _DOMAIN_LINE: Final = re.compile(r"^domain[ \t]*:([^#\n]*)", re.MULTILINE)
 
 
@@ -55,6 +56,7 @@ class _Reading:
     files: dict[str, str] = field(default_factory=dict)
     sources: dict[str, _Registered] = field(default_factory=dict)
     source_ids: set[str] = field(default_factory=set)
+    ruled: bool = False
 
     def refuse(self, name: str | None, problem: ConfigError) -> None:
         """Set a domain aside; None: its name is not known."""
@@ -105,7 +107,11 @@ def read_registry(
     for path in paths.manifests():
         _read(reading, path, paths.label(path), env)
     registry = LoadedRegistry(
-        domains=reading.domains, broken=reading.broken, unread=tuple(reading.unread), files=reading.files
+        domains=reading.domains,
+        broken=reading.broken,
+        unread=tuple(reading.unread),
+        files=reading.files,
+        ruled=reading.ruled,
     )
     certain = all(isinstance(one, MissingVariable) for one in registry.problems)  # else a file may name it
     unknown = [] if not certain else sorted(set(stage.dataset_ids) - reading.source_ids)
@@ -127,9 +133,11 @@ def _read(reading: _Reading, path: Path, file: str, env: Mapping[str, str]) -> N
         if name is not None:
             reading.files[name] = file
         reading.source_ids.update(_ids(raw))
+        reading.ruled = reading.ruled or "access" in raw or any("access" in row for _, row in _raw_sources(raw))
         spec = _filled_spec(reading, raw, path, file, env)
     except ConfigError as problem:
         name = name or _written_name(path)
+        reading.ruled = reading.ruled or bool(_ACCESS_KEY.search(_text(path)))
         if name is not None and name in reading.files and reading.files[name] != file:
             _refuse_twice(reading, name, file)
         elif name is not None:
@@ -155,11 +163,15 @@ def _domain_name(value: Any) -> str | None:
 
 def _written_name(path: Path) -> str | None:
     """Return the domain of a file that is no YAML, if a line of it names one."""
-    try:
-        found = _DOMAIN_LINE.findall(path.read_text("utf-8", errors="replace"))
-    except OSError:
-        return None
+    found = _DOMAIN_LINE.findall(_text(path))
     return _domain_name(found[0].strip().strip("'\"")) if len(found) == 1 else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def _filled_spec(

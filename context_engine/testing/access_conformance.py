@@ -72,11 +72,11 @@ class AccessContract:
     """The tests of a source that claims access classes; each test needs a place of its own that is empty at first.
 
     Attributes:
-        domain: the domain, of three sources: one open to all, one that has nothing but what is raised, one with a rule.
+        access_domain: of three sources: one open to all, one that has nothing but what is raised, one with a rule.
         changes, questions: how large the certificate is.
     """
 
-    domain: ClassVar[DomainSpec] = DomainSpec(
+    access_domain: ClassVar[DomainSpec] = DomainSpec(
         version=1, domain="NPA", sources=(_OPEN_SOURCE, _BARE_SOURCE, _BOARD_SOURCE)
     )
     changes: ClassVar[int] = 60
@@ -113,7 +113,7 @@ class AccessContract:
     def test_without_a_scope_everything_is_read(self) -> None:
         self._write()
         source = self._source(_BOARD_SOURCE)
-        answer = source.search(SourceQuery(text="hotel limit", domain=self.domain.domain, top_k=10))
+        answer = source.search(SourceQuery(text="hotel limit", domain=self.access_domain.domain, top_k=10))
         assert {chunk.document_id for chunk in answer.chunks} == {"falcon"}
         source.close()
 
@@ -125,17 +125,17 @@ class AccessContract:
 
     @property
     def _policy(self) -> ManifestPolicy:
-        return ManifestPolicy({self.domain.domain: self.domain})
+        return ManifestPolicy({self.access_domain.domain: self.access_domain})
 
     @property
     def _insider(self) -> Principal:
-        return insider_of([self.domain])
+        return insider_of([self.access_domain])
 
     def _source(self, spec: SourceSpec) -> Source:
         return self.open_source(spec, self._policy.rules_of)
 
     def _write(self) -> None:
-        with self.open_sink(self.domain.sources, self._policy.rules_of) as sink:
+        with self.open_sink(self.access_domain.sources, self._policy.rules_of) as sink:
             for number, text in enumerate(_OPEN):
                 sink.put(_OPEN_SOURCE.id, f"open-{number}", "", "1", [Chunk(content=text)])
             raised = Chunk(content=_HIDDEN, classification=Classification.RESTRICTED)
@@ -145,16 +145,18 @@ class AccessContract:
 
     def _found(self, spec: SourceSpec, principal: Principal) -> list[str | None]:
         source = self._source(spec)
-        scope = self._policy.decide(principal, self.domain).scope
-        answer = source.search(SourceQuery(text="hotel limit", domain=self.domain.domain, top_k=10, access=scope))
+        scope = self._policy.decide(principal, self.access_domain).scope
+        answer = source.search(
+            SourceQuery(text="hotel limit", domain=self.access_domain.domain, top_k=10, access=scope)
+        )
         source.close()
         return sorted({chunk.document_id for chunk in answer.chunks}, key=str)
 
     def _certificate(self, principal: Principal) -> AccessCertificate:
         self._write()
         draw, readable = Random(7), [Chunk(content=text, document_id=f"open-{n}") for n, text in enumerate(_OPEN)]
-        requests = made_requests(draw, self.questions, domains=[self.domain.domain], readable=readable)
-        places = list(hidden_places([self.domain], self._policy, principal))
+        requests = made_requests(draw, self.questions, domains=[self.access_domain.domain], readable=readable)
+        places = list(hidden_places([self.access_domain], self._policy, principal))
         changes = hidden_changes(places, HiddenTexts(draw, readable, requests), draw)
         trial = _SourceTrial(self)
         try:
@@ -173,16 +175,16 @@ class _SourceTrial:
 
     def answer(self, request: SearchRequest) -> Mapping[str, Any]:
         """Return what each source answers."""
-        scope = self._policy.decide(request.principal, self._contract.domain).scope
+        scope = self._policy.decide(request.principal, self._contract.access_domain).scope
         query = SourceQuery(
             text=request.query, domain=request.domain, top_k=10, filters=request.filters, as_of=request.as_of,
             access=scope,
         )  # fmt: skip
-        return {spec.id: self._asked(spec, query) for spec in self._contract.domain.sources}
+        return {spec.id: self._asked(spec, query) for spec in self._contract.access_domain.sources}
 
     def change(self, changes: Sequence[HiddenChange]) -> None:
         """Write some changes."""
-        with self._contract.open_sink(self._contract.domain.sources, self._policy.rules_of) as sink:
+        with self._contract.open_sink(self._contract.access_domain.sources, self._policy.rules_of) as sink:
             for change in changes:
                 write_change(sink, change)
             sink.commit()

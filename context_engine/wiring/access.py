@@ -26,12 +26,15 @@ Raises:
 def configured_policy(config: Config, registry: LoadedRegistry) -> AccessPolicy:
     """Return the policy that `access.yaml` names; without that file the rules of the manifests, where one has any.
 
+    A manifest with a rule that cannot be used opens nothing: the others are searched under a policy all the same.
+
     Raises:
         ConfigError: see `access_policy`.
     """
     named = config.principals
     name = named.policy if named.in_force else None
-    return access_policy(registry.domains, name, in_force=named.in_force, file=named.file, key="policy")
+    in_force = named.in_force or registry.ruled
+    return access_policy(registry.domains, name, in_force=in_force, file=named.file, key="policy")
 
 
 def access_policy(

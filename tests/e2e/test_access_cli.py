@@ -12,18 +12,20 @@ import pytest
 from click.testing import CliRunner, Result
 
 from context_engine.apps.cli import main
+from context_engine.apps.cli.context import ConfigLocation, open_context
+from context_engine.core.models import Chunk, Classification
+from context_engine.core.text import content_sha256
 
 HANDBOOK = """
 version: 1
 domain: HANDBOOK
 title: Staff handbook
 sources:
-  - {id: policies, type: bank_sop, documents: [{include: "policies/*.md"}]}
+  - {id: policies, type: bank_sop}
   - id: board
     type: bank_sop
     classification: restricted
     access: {roles: [secretary]}
-    documents: [{include: "board/*.md"}]
 """
 DEALS = """
 version: 1
@@ -31,7 +33,7 @@ domain: DEALS
 title: Deals
 access: {groups: [deal-team], clearance: CONFIDENTIAL}
 sources:
-  - {id: deals, type: bank_sop, classification: confidential, documents: [{include: "deals/*.md"}]}
+  - {id: deals, type: bank_sop, classification: confidential}
 """
 ACCESS = """
 version: 1
@@ -41,28 +43,44 @@ principals:
   secretary: {roles: [secretary], clearance: RESTRICTED, os_users: [c.lim]}
   platform: {os_users: [kb-admin], operator: true}
 """
-DOCUMENTS = {
-    "policies/hotels.md": "# 1 Hotels\n\nA hotel may cost at most 180 EUR a night in every city of the region.\n",
-    "policies/memo.md": "---\nclassification: confidential\n---\n# 1 Memo\n\nThe hotel limit will rise in spring.\n",
-    "board/falcon.md": "# 1 Falcon\n\nThe board has agreed to buy the hotel group called Falcon.\n",
-    "deals/merlin.md": "# 1 Merlin\n\nMerlin buys a hotel group in two steps before the summer.\n",
-}
+
+
+def document(source: str, name: str, text: str, classification: Classification | None = None) -> Chunk:
+    return Chunk(
+        content=text,
+        chunk_id=f"{name}-1",
+        document_id=name,
+        source_id=source,
+        title=name,
+        classification=classification,
+    )
+
+
+DOCUMENTS = [
+    document("policies", "hotels", "A hotel may cost at most 180 EUR a night in every city of the region."),
+    document("policies", "memo", "The hotel limit will rise in spring.", Classification.CONFIDENTIAL),
+    document("board", "falcon", "The board has agreed to buy the hotel group called Falcon."),
+    document("deals", "merlin", "Merlin buys a hotel group in two steps before the summer."),
+]
 ANYBODY, DESK, SECRETARY, OPERATOR = "guest", "a.tan", "c.lim", "kb-admin"
 
 
 @pytest.fixture(scope="module")
 def bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A configuration with a filled base; whoever filled it was no principal: ingesting asks for none."""
+    """A configuration with a filled base."""
     place = tmp_path_factory.mktemp("bank")
     files = {"manifests/handbook.yaml": HANDBOOK, "manifests/deals.yaml": DEALS, "config/access.yaml": ACCESS}
-    for name, text in {**files, **{f"documents/{name}": text for name, text in DOCUMENTS.items()}}.items():
+    for name, text in files.items():
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_text(text, "utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        _as(patch, place, ANYBODY)
-        for domain in ("HANDBOOK", "DEALS"):
-            done = CliRunner().invoke(main, ["ingest", "documents", "-d", domain])
-            assert done.exit_code == 0, done.output
+        _as(patch, place, ANYBODY)  # who writes is no principal
+        context = open_context(ConfigLocation(None, None, None), operator=True)
+        with context.open_base() as base, base.writer() as writer:
+            for chunk in DOCUMENTS:
+                document = str(chunk.document_id)
+                writer.put(str(chunk.source_id), document, "", content_sha256(chunk.content), [chunk])
+            writer.commit()
     yield place
 
 
@@ -78,7 +96,7 @@ def run(bank: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
 def _as(patch: pytest.MonkeyPatch, place: Path, user: str) -> None:
     patch.chdir(place)
     patch.setenv("CONTEXT_ENGINE_DATA_DIR", str(place / "data"))
-    for name in ("CONTEXT_ENGINE_CONFIG_DIR", "CONTEXT_ENGINE_STAGE", "XDG_CONFIG_HOME"):
+    for name in ("CONTEXT_ENGINE_CONFIG_DIR", "CONTEXT_ENGINE_STAGE", "XDG_CONFIG_HOME", "COLUMNS"):
         patch.delenv(name, raising=False)
     patch.setenv("USER", OPERATOR)  # which a user may set to anything
     patch.setenv("LOGNAME", OPERATOR)
@@ -133,16 +151,12 @@ def test_a_search_finds_what_one_may_read_and_the_only_domain_one_knows_need_not
     [
         ("DEALS", "ZEALS", ["search", "hotel", "-d", "DEALS"]),
         ("DEALS", "ZEALS", ["search", "hotel", "-d", "DEALS", "--json"]),
-        ("DEALS", "ZEALS", ["search", "hotel", "-d", "DEALS", "--explain"]),
-        ("board", "zoard", ["search", "hotel", "--require-source", "board"]),
         ("board", "zoard", ["search", "hotel", "--require-source", "board", "--strict"]),
         ("board", "zoard", ["search", "hotel", "--set", "sources=board"]),
-        ("falcon", "zalcon", ["search", "falcon"]),
         ("falcon", "zalcon", ["search", "falcon", "--explain"]),
         ("falcon", "zalcon", ["search", "hotel falcon", "--context"]),
         ("spring", "zpring", ["search", "spring"]),
         ("platform", "zlatform", ["search", "hotel", "--as", "platform"]),
-        ("platform", "zlatform", ["domains", "--as", "platform"]),
         ("DEALS", "ZEALS", ["eval", "judge", "hotel", "-d", "DEALS", "--qrels", "q.jsonl"]),
         ("DEALS", "ZEALS", ["eval", "run", "--qrels", "judged.jsonl", "-d", "DEALS"]),
         ("DEALS", "ZEALS", ["eval", "scope", "--in", "judged.jsonl", "-d", "DEALS"]),

@@ -6,6 +6,8 @@ import click
 
 from context_engine import __version__
 from context_engine.apps.cli.access import access
+from context_engine.apps.cli.access_prove import prove
+from context_engine.apps.cli.access_token import token
 from context_engine.apps.cli.app import App, with_debug
 from context_engine.apps.cli.chunk import chunk
 from context_engine.apps.cli.config import config, init
@@ -46,3 +48,5 @@ def main() -> None:
 for command in (search, domains, doctor, config, init, chunk, ingest, kb, eval_, tags, access, policy, plugin):
     main.add_command(command)
 domains.add_command(import_datasets)
+access.add_command(prove)
+access.add_command(token)

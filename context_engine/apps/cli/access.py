@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +13,7 @@ from rich.text import Text
 
 from context_engine.apps.cli.access_words import decision_words, principal_words
 from context_engine.apps.cli.acting import require_operator
-from context_engine.apps.cli.app import NOT_ANSWERED, with_debug
+from context_engine.apps.cli.app import NOT_ANSWERED
 from context_engine.apps.cli.console import clean, note, out, print_json, show, written
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
 from context_engine.core.models import (
@@ -35,8 +33,6 @@ from context_engine.errors import InvalidRequest, nearest
 __all__ = ["access", "described", "operator_context"]
 
 SCHEMA_VERSION: Final = 1
-_PREFIX: Final = "ce_"
-_MOST_BYTES: Final = 10_000
 _OPEN: Final = "There is no rule in a manifest and no access.yaml: everybody may search everything."
 CHECK: Final = """\b
 Examples:
@@ -123,37 +119,6 @@ def matrix(location: ConfigLocation, domain: str | None, page: Path | None, as_j
         print_json(json.dumps({**_matrix_rows(found), "demo": context.demo}, ensure_ascii=False))
     elif page is None:
         _print_matrix(found)
-
-
-@access.command(
-    epilog='\b\nExamples:\n  context-engine access token\n  printf %s "$TOKEN" | context-engine access token -'
-)
-@click.argument("given", metavar="[-]", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
-@with_debug
-def token(given: str | None, as_json: bool) -> None:
-    """Make a token and its hash for access.yaml; with "-", the hash of the token on stdin.
-
-    The token is shown once and kept nowhere: give it to the program that is to show it.
-    """
-    from context_engine.settings.principals import token_hash
-
-    if given not in (None, "-"):
-        raise InvalidRequest("a token on the command line is seen by every user of this machine: give it on stdin, '-'")
-    made = _PREFIX + secrets.token_urlsafe(32) if given is None else _from_stdin()
-    found = {"sha256": token_hash(made), **({} if given else {"token": made})}
-    if as_json:
-        print_json(json.dumps(found))
-        return
-    for label, value in found.items():
-        show(out(), Text(f"{label}: ", "dim").append(value, "bold"))
-
-
-def _from_stdin() -> str:
-    text = sys.stdin.buffer.read(_MOST_BYTES).decode("utf-8", errors="replace").strip("\r\n")
-    if not text:
-        raise InvalidRequest("there is no token on stdin")
-    return text
 
 
 def described(

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from context_engine.core.policy.access import OpenAccess
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from context_engine.core.models import Principal
     from context_engine.settings.principals import Principals
+    from context_engine.wiring import Setup
 
-__all__ = ["acting_principal", "os_user", "require_operator", "with_acting"]
+__all__ = ["access_in_force", "acting_principal", "os_user", "require_operator", "with_acting"]
 
 with_acting = click.option("--as", "acting_as", metavar="NAME", help="Act as this principal, if access.yaml lets you.")
 """Gives a command `--as`, whose value goes to its `location`."""
@@ -44,6 +46,19 @@ def acting_principal(principals: Principals, acting_as: str | None) -> Principal
     """
     user = os_user()
     return principals.for_os_user(user) if acting_as is None else principals.acting_as(user, acting_as)
+
+
+def access_in_force(setup: Setup) -> dict[str, str | bool | None]:
+    """Return what decides who may search and who the user is to it, JSON-ready; the policy is None where none does."""
+    principals, user = setup.config.principals, os_user()
+    return {
+        "policy": None if isinstance(setup.access, OpenAccess) else principals.policy,
+        "policy_hash": setup.access.policy_hash,
+        "file": principals.file if principals.in_force else None,
+        "user": user,
+        "principal": principals.for_os_user(user).id,
+        "operator": principals.is_operator(user),
+    }
 
 
 def require_operator(principals: Principals) -> None:

@@ -89,7 +89,7 @@ def calibrate(location: ConfigLocation) -> None:
 
     'ingest' does it by itself whenever a fifth of the base has changed. Sentences of the base and off-topic questions
     are asked; below the threshold that tells them apart a question is out of scope. Questions that 'eval judge' wrote
-    into judgements.jsonl, in the configuration folder, stay above it.
+    into judgements.jsonl, in the configuration folder, stay above it. Each access class is calibrated by itself.
     """
     with _base(location, embedder=True) as base:
         good = _calibrate(location, base)

@@ -35,7 +35,7 @@ from context_engine.core.policy.access import OPEN_ACCESS, OpenAccess
 from context_engine.core.policy.masked import as_kept, masked_request
 from context_engine.core.policy.visible import AccessViews, RegistryView
 from context_engine.core.protocols import AccessPolicy, Clock, IdSource, Mask, QueryRefiner, Recorder, Reranker
-from context_engine.errors import AllSourcesFailed, EvidenceIncomplete, InvalidRequest, UnknownDomain
+from context_engine.errors import AllSourcesFailed, EvidenceIncomplete, InvalidRequest, PolicyError, UnknownDomain
 
 __all__ = ["Engine"]
 
@@ -138,8 +138,7 @@ class Engine:
         if not isinstance(request, SearchRequest):
             raise InvalidRequest(f"search takes a SearchRequest(query=..., domain=...), got {type(request).__name__}")
         started = self._clock.monotonic()
-        view = self._views.of(request.principal)
-        domain = self._domain(request, view)
+        view, domain = self._known(request)
         effective = self._resolve(domain, request)
         if self._restricts:
             effective = permitted_settings(effective, domain)
@@ -152,12 +151,15 @@ class Engine:
         self._report(result, AccessRecord(principal=request.principal, decision=decision, withheld=calls.withheld))
         return _answered(result)
 
-    def _domain(self, request: SearchRequest, view: RegistryView[Registry]) -> DomainSpec:
-        """Return the domain as the principal may know it; that there is none to know goes to the record."""
+    def _known(self, request: SearchRequest) -> tuple[RegistryView[Registry], DomainSpec]:
+        """Return the registry and the domain as the principal may know them; a refusal goes to the record."""
+        decision = None
         try:
-            return view.registry.domain(request.domain)
-        except UnknownDomain:
-            access = AccessRecord(principal=request.principal, decision=view.decisions.get(request.domain))
+            view = self._views.of(request.principal)
+            decision = view.decisions.get(request.domain)
+            return view, view.registry.domain(request.domain)
+        except (PolicyError, UnknownDomain):
+            access = AccessRecord(principal=request.principal, decision=decision)
             self._record(lambda recorder: recorder.refuse(self._as_kept(request), access), "a refused request")
             raise
 

@@ -62,6 +62,7 @@ class SourceBulkhead:
     def __init__(self, source_id: str, source: Source, clock: Clock, declared: Classification) -> None:
         self.source_id, self.source = source_id, source
         self._clock, self._declared = clock, declared
+        self._keeps_classes = getattr(source, "access_classes", False) is True
         self._bulkhead = Bulkhead(f"source-{source_id}")
 
     def submit(self, query: SourceQuery, left: Callable[[], float], limit: int) -> Future[SourceReply]:
@@ -84,7 +85,13 @@ class SourceBulkhead:
         started = self._clock.monotonic()
         try:
             found = self.source.search(query)
-            answer, withheld = readable(found, source_id=self.source_id, declared=self._declared, scope=query.access)
+            answer, withheld = readable(
+                found,
+                source_id=self.source_id,
+                declared=self._declared,
+                scope=query.access,
+                keeps_classes=self._keeps_classes,
+            )
             validated = validate_answer(answer, source_id=self.source_id, top_k=query.top_k)
             validated = validated._replace(withheld=withheld)
             return SourceReply(validated, None, self._ms(started), validated.retrieved_at or self._clock.now())

@@ -1,8 +1,9 @@
 """The seam of access control: chunks that the caller may not read leave an answer before anything counts them.
 
 A source is asked only where all of it may be searched, but a document may raise its classification above that of its
-source. A source with partitions does not find such a document for the caller; from any other its chunks are taken out
-here, with every note that may be about one.
+source. A source that keeps access classes does not find such a document for the caller. From any other its chunks are
+taken out here, with every note that may be about one, and what the source knows of its whole collection counts as not
+known: it would tell of what the caller may not read.
 """
 
 from __future__ import annotations
@@ -56,7 +57,14 @@ class Readable(NamedTuple, Generic[A]):
     withheld: tuple[WithheldChunk, ...] = ()
 
 
-def readable(answer: A, *, source_id: str, declared: Classification, scope: AccessScope | None) -> Readable[A]:
+def readable(
+    answer: A,
+    *,
+    source_id: str,
+    declared: Classification,
+    scope: AccessScope | None,
+    keeps_classes: bool = False,
+) -> Readable[A]:
     """Return an answer without what its caller may not read.
 
     Of the notes about chunks those stay that name a chunk or document which stays. A caller who is cleared for
@@ -67,6 +75,7 @@ def readable(answer: A, *, source_id: str, declared: Classification, scope: Acce
         source_id: the source.
         declared: its classification.
         scope: which classes the caller may read; None: all.
+        keeps_classes: what the caller may not read changes nothing of what the source says beside the chunks.
     """
     if scope is None or scope.clearance is Classification.RESTRICTED:
         return Readable(answer)
@@ -80,8 +89,11 @@ def readable(answer: A, *, source_id: str, declared: Classification, scope: Acce
             kept.append(chunk)
         else:
             withheld.append(WithheldChunk(source_id, chunk_id_of(chunk), claimed))
+    if keeps_classes:
+        return Readable(replace(answer, chunks=kept), tuple(withheld))
     notes = _notes((sanitized_notice(note, source_id) for note in answer.notes), kept)
-    return Readable(replace(answer, chunks=kept, notes=notes), tuple(withheld))
+    unsaid = replace(answer, chunks=kept, notes=notes, statistics=None, unknown_words=None, calibration=None)
+    return Readable(unsaid, tuple(withheld))
 
 
 def _claimed(chunk: Any) -> Classification | None:

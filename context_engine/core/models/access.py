@@ -58,7 +58,7 @@ class Principal:
 
 
 def _names(given: Any, what: str) -> frozenset[str]:
-    names = list(given) if isinstance(given, list | tuple | Set) else [None]
+    names: list[Any] = list(given) if isinstance(given, list | tuple | Set) else [None]
     if not all(isinstance(one, str) and one for one in names):
         raise InvalidRequest(f"the {what} of a principal must be a list of names, got {given!r}")
     return frozenset(names)

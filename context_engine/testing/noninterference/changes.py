@@ -20,6 +20,7 @@ _MOST_DOCUMENTS: Final = 150
 """Made and kept at once; beyond it more are deleted than written."""
 
 _NEW_SOURCE_EACH: Final = 40
+_NEW_RULE_EACH: Final = 70
 
 
 class ChangeKind(StrEnum):
@@ -31,6 +32,7 @@ class ChangeKind(StrEnum):
     RENAME = "rename"
     RECLASSIFY = "reclassify"
     NEW_SOURCE = "new_source"
+    NEW_RULE = "new_rule"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,23 +51,19 @@ class HiddenDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HiddenChange:
-    """One change: the document that goes, and the one that stands there afterwards.
+    """One change in one place.
 
     Attributes:
         number: from 0 on; makes the content hash another each time.
+        gone: the document that was there; None where there was none.
+        now: the document that stands there afterwards; None where there is none.
     """
 
     number: int
     kind: ChangeKind
+    place: HiddenPlace
     gone: HiddenDocument | None = None
     now: HiddenDocument | None = None
-
-    @property
-    def place(self) -> HiddenPlace:
-        """Where it happens."""
-        changed = self.now or self.gone
-        assert changed is not None
-        return changed.place
 
 
 def write_change(sink: Sink, change: HiddenChange) -> None:
@@ -84,14 +82,16 @@ def hidden_changes(
     *,
     held: Iterable[HiddenDocument] = (),
     new_places: Iterable[HiddenPlace] = (),
+    new_rules: bool = False,
 ) -> Iterator[HiddenChange]:
-    """Yield random changes without end, each kind among them.
+    """Yield random changes without end.
 
     Args:
         places: where hidden documents may stand; it may be empty where there are new places.
         texts: makes them.
         held: hidden documents that stand there already.
         new_places: of sources that are not registered yet; each comes into play by a change of kind `new_source`.
+        new_rules: whether the rule of a hidden source changes now and then, too; it stays hidden.
     """
     making = _Changes(places, texts, draw, held)
     fresh = iter(new_places)
@@ -99,7 +99,9 @@ def hidden_changes(
         place = next(fresh, None) if number % _NEW_SOURCE_EACH == 0 or not making.places else None
         if place is not None:
             making.places.append(place)
-            yield HiddenChange(number=number, kind=ChangeKind.NEW_SOURCE, now=making.inserted(place))
+            yield HiddenChange(number=number, kind=ChangeKind.NEW_SOURCE, place=place, now=making.inserted(place))
+        elif new_rules and number % _NEW_RULE_EACH == _NEW_RULE_EACH // 2 and any(one.whole for one in making.places):
+            yield HiddenChange(number=number, kind=ChangeKind.NEW_RULE, place=making.ruled())
         elif making.places:
             yield making.drawn(number)
         else:
@@ -128,14 +130,18 @@ class _Changes:
         """Return a random change, done."""
         crowded = len(self._documents) > self._most
         if not self._documents or (not crowded and self._draw.random() < 0.4):
-            now: HiddenDocument | None = self.inserted(self._draw.choice(self.places))
-            return HiddenChange(number=number, kind=ChangeKind.INSERT, now=now)
+            place = self._draw.choice(self.places)
+            return HiddenChange(number=number, kind=ChangeKind.INSERT, place=place, now=self.inserted(place))
         at = self._draw.randrange(len(self._documents))
         gone = self._documents[at]
         kind = ChangeKind.DELETE if crowded else self._draw.choice(tuple(self._by_kind))
         now = self._by_kind[kind](gone)
         self._documents[at : at + 1] = [] if now is None else [now]
-        return HiddenChange(number=number, kind=kind, gone=gone, now=now)
+        return HiddenChange(number=number, kind=kind, place=gone.place, gone=gone, now=now)
+
+    def ruled(self) -> HiddenPlace:
+        """Return a source whose rule is to change: one of which nothing may be read."""
+        return self._draw.choice([one for one in self.places if one.whole])
 
     def inserted(self, place: HiddenPlace) -> HiddenDocument:
         """Return a new document, kept."""

@@ -103,6 +103,22 @@ def test_one_rule_puts_the_manifests_rules_in_force(setup_of):
     assert [source.id for source in setup.visible(DESK).domain("NPA").sources] == ["sops", "board"]
 
 
+@pytest.mark.parametrize(
+    "broken",
+    [
+        BROKEN + "access: {roles: [desk]}\n",
+        "version: 1\ndomain: LOST\nsources:\n  - {id: a, type: nothing, access: {roles: [desk]}}\n",
+        "version: 1\ndomain: LOST\n  access: {roles: [desk]}\nsources: [\n",
+    ],
+)
+def test_a_rule_in_a_manifest_that_cannot_be_used_opens_nothing(setup_of, broken):
+    setup = setup_of(npa=OPEN % "", lost=broken)
+    assert isinstance(setup.access, ManifestPolicy)
+    assert (setup.visible(NOBODY).names, len(setup.registry.problems)) == (("NPA",), 1)
+    setup = setup_of(npa=OPEN % "", lost=BROKEN + "# access: none\n")
+    assert setup.access is OPEN_ACCESS
+
+
 def test_a_policy_is_named_as_adapters_are(setup_of, installed_policy):
     domains = setup_of(npa=OPEN % "").registry.domains
     assert isinstance(access_policy(domains, "sops"), OnlySops)

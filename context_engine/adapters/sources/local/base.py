@@ -19,7 +19,7 @@ from context_engine.adapters.sources.local.partitions import readable
 from context_engine.adapters.sources.local.placement import Place, PlacementCheck
 from context_engine.adapters.sources.local.queries import text_query
 from context_engine.adapters.sources.local.query_vectors import QueryVectors
-from context_engine.adapters.sources.local.reader import Pool, View, Viewer
+from context_engine.adapters.sources.local.reader import Pool, Viewer
 from context_engine.adapters.sources.local.records import decode
 from context_engine.adapters.sources.local.search import Scope, answer, best_of
 from context_engine.adapters.sources.local.stats import BaseStats, SourceStats, read_stats
@@ -29,7 +29,7 @@ from context_engine.core.engine.clock import SystemClock
 from context_engine.core.models import AccessScope, Chunk, Expansion, Filter, ScopeCalibration, ScoreKind, SourceAnswer
 from context_engine.core.protocols import Embedder
 from context_engine.core.query.spelling import words_to_check
-from context_engine.errors import ConfigError, RepartitionRequired, StoreError
+from context_engine.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local.loading import VectorCache
@@ -231,17 +231,9 @@ class LocalBase:
         text = text_query(words or query_text, self.options, expansions)
         question = LocalQuery(text, vector, self.options, words_to_check(query_text))
         with self._viewer.view(scope.access) as view:
-            self._check_placement(view, scope)
+            if scope.place is not None:
+                self._placement.require(view.connection, view.state, scope.source_id, scope.place)
             return answer(view, question, top_k, scope)
-
-    def _check_placement(self, view: View, scope: Scope) -> None:
-        place = scope.place
-        if place and not self._placement.stands(view.connection, view.state, scope.source_id, place):
-            raise RepartitionRequired(
-                "its access rules or its classification have changed: run 'context-engine kb repartition' to move its "
-                "documents",
-                source_id=scope.source_id,
-            )
 
     def best_of(
         self,

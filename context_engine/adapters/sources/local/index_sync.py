@@ -10,7 +10,7 @@ import json
 import shutil
 import sqlite3
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -46,8 +46,8 @@ class IndexSync:
         root: folder of the base; a base is made there if there is none.
         connection: the writer's, outside a transaction.
         rebuild: build the indexes anew in any case.
-        place: where the documents of each source belong; what stands elsewhere is moved, and the indexes are built
-            anew. None: what is there stays.
+        place: where the documents of each source belong; what stands elsewhere is moved, and the indexes that it
+            leaves and enters are built anew. None: what is there stays.
         approximate_from: see `SearchOptions`.
 
     Attributes:
@@ -84,9 +84,9 @@ class IndexSync:
     def follow(self, state: BaseState) -> None:
         """Bring the indexes up to a state whose rows are committed; after an error the next call tries again."""
         self.state = state
-        for partition in partitions(self._connection):
-            if self._indexes[partition.key].held < partition.generation:
-                self._bring_up(partition)
+        behind = [one for one in partitions(self._connection) if self._indexes[one.key].held < one.generation]
+        if behind:
+            self._bring_up(behind)
         self._connection.execute("DELETE FROM documents WHERE removed <= ?", (state.generation,))
 
     def close(self) -> None:
@@ -94,20 +94,31 @@ class IndexSync:
         for index in self._indexes.values():
             index.close()
 
-    def _bring_up(self, partition: Partition) -> None:
-        """Hand an index what has changed since it was last committed; numbers of new values are committed first."""
-        index = self._indexes[partition.key]
-        gone = self._connection.execute(
-            "SELECT doc_key FROM documents WHERE removed > ? AND partition_key = ?", (index.held, partition.key)
-        ).fetchall()
+    def _bring_up(self, behind: Sequence[Partition]) -> None:
+        """Hand indexes what has changed since they were last committed; numbers of new values are committed first.
+
+        All are staged before the first is committed, so that no partition is long ahead of another. Those that only
+        gain documents come first: what moves from one to the other is found rather twice, which `search` sees to, than
+        never.
+        """
+        gone = {one.key: self._gone(one.key) for one in behind}
         try:
             with schema.transaction(self._connection):
-                index.stage([doc_key for (doc_key,) in gone], self._pending(partition.key, index.held))
-            index.commit(partition.generation)
+                for key, removed in gone.items():
+                    self._indexes[key].stage(removed, self._pending(key, self._indexes[key].held))
+            for partition in sorted(behind, key=lambda one: bool(gone[one.key])):
+                self._indexes[partition.key].commit(partition.generation)
         except BaseException:
             self._dictionary.forget()
-            index.close()
+            self.close()
             raise
+
+    def _gone(self, partition_key: int) -> list[int]:
+        held = self._indexes[partition_key].held
+        rows = self._connection.execute(
+            "SELECT doc_key FROM documents WHERE removed > ? AND partition_key = ?", (held, partition_key)
+        )
+        return [doc_key for (doc_key,) in rows]
 
     def _opened(self, rebuild: bool, place: Place | None) -> BaseState:
         if not schema.exists(self._root):
@@ -115,8 +126,9 @@ class IndexSync:
         schema.upgrade(self._connection)
         state = schema.read_state(self._connection, self._root)
         elsewhere = list(moves(self._connection, place)) if place is not None else []
-        anew = rebuild or elsewhere or state.analyser != indexing.INDEX_VERSION
-        return state if not anew and self._readable(state) else self._rebuilt(state, elsewhere)
+        if rebuild or state.analyser != indexing.INDEX_VERSION or not self._readable(state):
+            return self._rebuilt(state, elsewhere)
+        return self._rearranged(state, elsewhere) if elsewhere else state
 
     def _readable(self, state: BaseState) -> bool:
         """Open the index of every partition; return whether all are there."""
@@ -154,6 +166,31 @@ class IndexSync:
             self._indexes = {one.key: self._built(state, one, changed) for one in partitions(self._connection)}
             schema.write_state(self._connection, state)
         return state
+
+    def _rearranged(self, old: BaseState, elsewhere: Iterable[Move]) -> BaseState:
+        """Move documents; the indexes that they leave and enter are built anew, those of all others stay byte by byte.
+
+        So what is hidden by a new rule is counted no more where it stood, and what was hidden before changes nothing
+        in what others are answered.
+        """
+        self._clear_old(old.index_number)
+        state, changed = old._replace(index_number=old.index_number + 1), set[int]()
+        with schema.transaction(self._connection):
+            for one in elsewhere:
+                self.moved += self._move(one, old.generation)
+                changed |= {one.partition_key, partition_key(self._connection, one.holds, old.generation)}
+            part(self._connection, self._approximate_from)
+            forget_empty(self._connection)
+            self._indexes = {
+                one.key: self._built(state, one, ()) if one.key in changed else self._copied(old, state, one)
+                for one in partitions(self._connection)
+            }
+            schema.write_state(self._connection, state)
+        return state
+
+    def _copied(self, old: BaseState, state: BaseState, partition: Partition) -> PartitionIndex:
+        before, path = (indexing.directory(self._root, one.index_number, partition.key) for one in (old, state))
+        return PartitionIndex.copied(before, path, state.base_id, self._indexes[partition.key].held)
 
     def _move(self, move: Move, generation: int) -> int:
         """Give documents their partition; return how many."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -59,14 +59,19 @@ class VectorCache:
         self._kept: dict[int, _Kept] = {}
 
     def matrices(
-        self, connection: sqlite3.Connection, state: BaseState, partitions: Sequence[Partition], held: int, root: Path
+        self,
+        connection: sqlite3.Connection,
+        state: BaseState,
+        partitions: Sequence[Partition],
+        behind: Mapping[int, int],
+        root: Path,
     ) -> Matrices | None:
         """Return the vectors of the rows that the index holds of some partitions, None where these have none.
 
         Args:
             connection: a reader's, in a transaction.
             partitions: as they stand in that transaction.
-            held: the generation that the index holds.
+            behind: of partitions whose index is not up to date, the generation that it holds.
             root: folder of the base, for messages.
 
         Raises:
@@ -81,7 +86,9 @@ class VectorCache:
         with self._lock:
             if self._key != key:
                 self._key, self._kept = key, {}
-            found = [self._matrix(connection, model, one.key, min(one.generation, held)) for one in partitions]
+            found = [
+                self._matrix(connection, model, one.key, behind.get(one.key, one.generation)) for one in partitions
+            ]
         return Matrices([one for one in found if len(one)]) if any(map(len, found)) else None
 
     def close(self) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -39,6 +41,13 @@ class PartitionIndex:
         shutil.rmtree(path, ignore_errors=True)
         indexing.create(path)
         indexing.write_mark(path, base_id, held, held)
+        return cls(path, base_id, held)
+
+    @classmethod
+    def copied(cls, source: Path, path: Path, base_id: str, held: int) -> PartitionIndex:
+        """Make an index of the same files as another, in place of what an interrupted writer may have left there."""
+        shutil.rmtree(path, ignore_errors=True)
+        shutil.copytree(source, path, copy_function=_linked)
         return cls(path, base_id, held)
 
     @classmethod
@@ -99,3 +108,13 @@ class PartitionIndex:
             writer.garbage_collect_files()
             self._writer = writer
         return self._writer
+
+
+def _linked(source: str, to: str) -> None:
+    """Link a file of a segment, which never changes; copy what does, and what cannot be linked."""
+    changes = Path(source).name in (indexing.META, indexing.MARK) or Path(source).name.startswith(".")
+    if not changes:
+        with suppress(OSError, NotImplementedError):
+            os.link(source, to)
+            return
+    shutil.copy2(source, to)

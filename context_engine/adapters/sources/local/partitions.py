@@ -97,12 +97,17 @@ def touch(connection: sqlite3.Connection, generation: int, embedded: Iterable[in
 
 
 def forget_empty(connection: sqlite3.Connection) -> None:
-    """Forget partitions without documents, in the transaction of a rebuild; that of all is kept."""
+    """Forget partitions without documents and what was made from them, in the transaction of a rebuild.
+
+    That of all is kept.
+    """
     connection.execute(
         "DELETE FROM partitions WHERE partition_key <> ?"
         " AND NOT EXISTS (SELECT 1 FROM documents WHERE documents.partition_key = partitions.partition_key)",
         (OPEN,),
     )
+    for table in ("centroids", "calibrations"):
+        connection.execute(f"DELETE FROM {table} WHERE partition_key NOT IN (SELECT partition_key FROM partitions)")
 
 
 def held_by(connection: sqlite3.Connection, partition: Partition, indexed: int) -> int | None:

@@ -10,6 +10,7 @@ from context_engine.adapters.sources.local.partitions import partitions
 from context_engine.adapters.sources.local.schema import BaseState
 from context_engine.core.models import AccessClass, Chunk, Classification, SourceSpec
 from context_engine.core.policy.access import access_class
+from context_engine.errors import RepartitionRequired
 
 __all__ = ["Move", "Place", "PlacementCheck", "SourcePlace", "claimed_by", "moves", "places"]
 
@@ -90,20 +91,34 @@ def moves(connection: sqlite3.Connection, place: Place, *, source_id: str | None
 
 
 class PlacementCheck:
-    """Tells whether a source's documents stand where its rules say; looks once a commit. Safe for several threads."""
+    """Sees to it that a searched source's documents stand where its rules say; looks once a commit.
+
+    Safe for several threads.
+    """
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, SourcePlace], tuple[BaseState, bool]] = {}
 
-    def stands(self, connection: sqlite3.Connection, state: BaseState, source_id: str, place: SourcePlace) -> bool:
-        """Return whether all of them do.
+    def require(self, connection: sqlite3.Connection, state: BaseState, source_id: str, place: SourcePlace) -> None:
+        """Refuse a source of which some do not.
 
         Args:
             connection: a reader's, in a transaction.
             state: of the base in that transaction.
             source_id: the source.
             place: what is said of it now.
+
+        Raises:
+            RepartitionRequired: they stand where former rules put them.
         """
+        if not self._stands(connection, state, source_id, place):
+            raise RepartitionRequired(
+                "its access rules or its classification have changed: run 'context-engine kb repartition' to move its "
+                "documents",
+                source_id=source_id,
+            )
+
+    def _stands(self, connection: sqlite3.Connection, state: BaseState, source_id: str, place: SourcePlace) -> bool:
         key = (source_id, place)
         known = self._known.get(key)
         if known is None or known[0] != state:

@@ -6,10 +6,11 @@ searcher comes from them alone.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -35,6 +36,7 @@ _TRIES = 3
 _MOST_IDLE = 16
 """Connections kept open between searches."""
 
+_MOST_LOOKS = 20
 _MOST_OPEN = 16
 """Sets of partitions kept open: many callers share few."""
 
@@ -50,7 +52,7 @@ class View(NamedTuple):
 
     Attributes:
         searcher: over the partitions of the view, as one index.
-        held: the generation the searcher holds.
+        behind: of partitions whose index is not up to date, the generation that it holds.
         vectors: of the rows the searcher holds; None without an embedder, or where the base has none.
         partitions: their keys, ascending.
         resolved: conditions that were turned into queries for this searcher before; shared by all its views.
@@ -59,10 +61,24 @@ class View(NamedTuple):
     connection: sqlite3.Connection
     state: BaseState
     searcher: tantivy.Searcher
-    held: int
+    behind: Mapping[int, int]
     resolved: dict[str, tantivy.Query]
     vectors: Matrices | None
     partitions: tuple[int, ...]
+
+    @property
+    def held(self) -> int:
+        """The generation that all of its indexes hold."""
+        return min(self.behind.values(), default=self.state.generation)
+
+    def holds(self, partition_key: int, generation: int, removed: int | None) -> bool:
+        """Return whether a document is found: one that lives in the generation that the index of its partition holds.
+
+        Args:
+            partition_key, generation, removed: of the document.
+        """
+        held = self.behind.get(partition_key, self.state.generation)
+        return generation <= held and (removed is None or removed > held)
 
 
 class Pool:
@@ -124,10 +140,12 @@ class _OpenIndex(NamedTuple):
     """What searches the indexes of some partitions.
 
     Attributes:
+        paths: their directories.
         stamps: of their files, as they were before they were opened.
         marks: the generation of each index.
     """
 
+    paths: tuple[Path, ...]
     stamps: tuple[_Stamp, ...]
     searcher: tantivy.Searcher
     marks: tuple[int, ...]
@@ -204,11 +222,11 @@ class Viewer:
                     break
             connection.execute("ROLLBACK")
             connection.execute("BEGIN")
-        behind = (held_by(connection, one, mark) for one, mark in zip(parts, opened.marks, strict=True))
-        held = min((one for one in behind if one is not None), default=state.generation)
+        marked = ((one.key, held_by(connection, one, mark)) for one, mark in zip(parts, opened.marks, strict=True))
+        behind = {key: held for key, held in marked if held is not None}
         cache = self._vectors
-        vectors = None if cache is None else cache.matrices(connection, state, parts, held, self._root)
-        return View(connection, state, opened.searcher, held, opened.resolved if settled else {}, vectors, keys)
+        vectors = None if cache is None else cache.matrices(connection, state, parts, behind, self._root)
+        return View(connection, state, opened.searcher, behind, opened.resolved if settled else {}, vectors, keys)
 
     def _state(self, connection: sqlite3.Connection) -> BaseState:
         state = schema.read_state(connection, self._root)
@@ -220,29 +238,48 @@ class Viewer:
         return state
 
     def _current(self, state: BaseState, keys: tuple[int, ...]) -> _OpenIndex:
-        paths = [indexing.directory(self._root, state.index_number, key) for key in keys]
         name = (state.index_number, keys)
         with self._lock:
             opened = self._opened.get(name)
+            paths = opened.paths if opened is not None else self._paths(state, keys)
             try:
-                stamps = tuple(_stamp(path) for path in paths)
-                if opened is None or opened.stamps != stamps:
-                    opened = self._open(paths, stamps, state.base_id)
+                if opened is None or opened.stamps != _stamps(paths):
+                    opened = self._open(paths, state.base_id)
             except (OSError, ValueError) as error:
                 self._opened.pop(name, None)
                 raise _damaged(paths[0].parent, error) from error
-            self._opened[name] = opened
-            self._opened.move_to_end(name)
-            while len(self._opened) > _MOST_OPEN:
-                self._opened.popitem(last=False)
+            self._keep(name, opened)
             return opened
 
-    def _open(self, paths: Sequence[Path], stamps: tuple[_Stamp, ...], base_id: str) -> _OpenIndex:
+    def _paths(self, state: BaseState, keys: tuple[int, ...]) -> tuple[Path, ...]:
+        return tuple(indexing.directory(self._root, state.index_number, key) for key in keys)
+
+    def _keep(self, name: _Name, opened: _OpenIndex) -> None:
+        """Keep what was opened as the latest used; what a rebuild has replaced is let go."""
+        self._opened[name] = opened
+        self._opened.move_to_end(name)
+        for former in [one for one in self._opened if one[0] != name[0]]:
+            del self._opened[former]
+        while len(self._opened) > _MOST_OPEN:
+            self._opened.popitem(last=False)
+
+    def _open(self, paths: tuple[Path, ...], base_id: str) -> _OpenIndex:
+        """Open some indexes; again where a commit has removed a file between the look at its list and at itself."""
+        for left in reversed(range(_MOST_LOOKS)):
+            stamps = _stamps(paths)
+            try:
+                return self._opened_at(paths, stamps, base_id)
+            except (OSError, ValueError):
+                if not left or stamps == _stamps(paths):
+                    raise
+        raise AssertionError("the last look returns or raises")
+
+    def _opened_at(self, paths: tuple[Path, ...], stamps: tuple[_Stamp, ...], base_id: str) -> _OpenIndex:
         metas = [indexing.read_meta(path) for path in paths]
         marks = [indexing.read_mark(path, meta) for path, meta in zip(paths, metas, strict=True)]
         if any(mark.base_id != base_id for mark in marks):
             raise StoreCorrupt(f"the index in {self._root} belongs to another base: {_REBUILD}")
-        return _OpenIndex(stamps, union(paths, metas), tuple(mark.generation for mark in marks), {})
+        return _OpenIndex(paths, stamps, union(paths, metas), tuple(mark.generation for mark in marks), {})
 
 
 def _damaged(path: Path, error: Exception) -> StoreCorrupt:
@@ -250,6 +287,10 @@ def _damaged(path: Path, error: Exception) -> StoreCorrupt:
     return StoreCorrupt(f"the index in {path} cannot be read ({error}): {_REBUILD}")
 
 
+def _stamps(paths: Iterable[Path]) -> tuple[_Stamp, ...]:
+    return tuple(_stamp(path) for path in paths)
+
+
 def _stamp(path: Path) -> _Stamp:
-    found = [(path / name).stat() for name in (indexing.META, indexing.MARK)]
+    found = [os.stat(f"{path}/{name}") for name in (indexing.META, indexing.MARK)]  # noqa: PTH116  in every search
     return tuple((one.st_mtime_ns, one.st_ino, one.st_size) for one in found)

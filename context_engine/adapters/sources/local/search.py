@@ -188,19 +188,31 @@ def _found(
 
 
 def _chunks(view: View, rids: list[int], test: Callable[[Chunk], bool] | None) -> dict[int, Chunk | None]:
-    """Return the chunk of each row, None where the row fails the test or is not of the view's generation.
-
-    The index of one partition may be a commit ahead of another's: what is moved between them is found once.
-    """
+    """Return the chunk of each row, None where the row fails the test or is not of the view's generation."""
     out: dict[int, Chunk | None] = dict.fromkeys(rids)
     for start in range(0, len(rids), _MOST_PARAMETERS):
         some = rids[start : start + _MOST_PARAMETERS]
         rows = view.connection.execute(
-            "SELECT rid, indexed_at, chunk_id, content, fields FROM chunks JOIN documents USING (doc_key)"
-            f" WHERE rid IN ({','.join('?' * len(some))}) AND generation <= ? AND (removed IS NULL OR removed > ?)",
-            (*some, view.held, view.held),
+            "SELECT rid, partition_key, generation, removed, indexed_at, chunk_id, content, fields FROM chunks"
+            f" JOIN documents USING (doc_key) WHERE rid IN ({','.join('?' * len(some))})",
+            some,
         )
-        for rid, indexed_at, *row in rows:
-            chunk = decode((row[0], row[1], row[2]), indexed_at)
-            out[rid] = chunk if test is None or test(chunk) else None
+        for rid, partition_key, generation, removed, indexed_at, *row in rows:
+            if view.holds(partition_key, generation, removed) and not (removed and _came_again(view, rid)):
+                chunk = decode((row[0], row[1], row[2]), indexed_at)
+                out[rid] = chunk if test is None or test(chunk) else None
     return out
+
+
+def _came_again(view: View, rid: int) -> bool:
+    """Return whether the document of a row was moved to a partition whose index is ahead, so that it is found there."""
+    found = view.connection.execute(
+        "SELECT now.partition_key, now.generation FROM chunks JOIN documents AS former USING (doc_key)"
+        " JOIN documents AS now ON now.source_key = former.source_key AND now.document_id = former.document_id"
+        " AND now.version = former.version AND now.removed IS NULL WHERE rid = ?",
+        (rid,),
+    ).fetchone()
+    if found is None:
+        return False
+    partition_key, generation = found
+    return partition_key in view.partitions and view.holds(partition_key, generation, None)

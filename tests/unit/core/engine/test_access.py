@@ -123,10 +123,11 @@ def test_a_policy_that_fails_lets_nothing_be_searched(make_engine, chunk_of):
         def rules_of(self, source_id):
             return ""
 
-    source = ScriptedSource("t2", [chunk_of("a", 0.5)])
+    source, recorder = ScriptedSource("t2", [chunk_of("a", 0.5)]), Kept()
     with pytest.raises(PolicyError):
-        make_engine([(2, source)], access=Down()).search(asked(BOARD))
+        make_engine([(2, source)], access=Down(), recorder=recorder).search(asked(BOARD))
     assert source.queries == []
+    assert [(access.principal, access.decision) for _, access in recorder.refused] == [(BOARD, None)]
 
 
 # -- sources ----------------------------------------------------------------------------------------------------------

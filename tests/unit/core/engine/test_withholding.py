@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 
 import pytest
 
 from context_engine.core.engine.withholding import readable
-from context_engine.core.models import AccessScope, Classification, Notice, NoticeCode, SourceAnswer, WithheldChunk
+from context_engine.core.models import (
+    AccessScope,
+    Classification,
+    Notice,
+    NoticeCode,
+    SearchRequest,
+    SourceAnswer,
+    TermStatistics,
+    UnknownWord,
+    WithheldChunk,
+)
+from context_engine.core.policy.access import ManifestPolicy
+from context_engine.testing.fakes import ScriptedSource
 
 PUBLIC, INTERNAL, CONFIDENTIAL, RESTRICTED = Classification
 SCOPE = AccessScope(clearance=INTERNAL)
@@ -90,3 +103,47 @@ def test_odd_notes_and_ids_are_no_way_round(chunk_of):
     notes = (Notice("no code", "", "odd", None), Notice(NoticeCode.FIELD_UNUSABLE, "", "odd", {"chunk_id": ["a"]}), 7)
     found = readable(SourceAnswer(chunks=chunks, notes=notes), source_id="s", declared=INTERNAL, scope=SCOPE)
     assert ([one.chunk_id for one in found.answer.chunks], found.answer.notes) == (["a"], ())
+
+
+def test_what_a_source_knows_of_its_whole_collection_counts_as_not_known_unless_it_keeps_classes(chunk_of):
+    chunks = [chunk_of("a", 0.5), chunk_of("b", 0.5, classification=RESTRICTED)]
+    statistics = TermStatistics(collection="all", chunks=100, document_frequency={"falcon": 40})
+    answer = SourceAnswer(
+        chunks=chunks,
+        notes=("two memos were skipped",),
+        statistics=statistics,
+        unknown_words=(UnknownWord("falcn", "falcon"),),
+        filter_fields=("owner",),
+    )
+    found = {
+        keeps: readable(answer, source_id="s", declared=INTERNAL, scope=SCOPE, keeps_classes=keeps)
+        for keeps in (True, False)
+    }
+    for one in found.values():
+        assert [[chunk.chunk_id for chunk in one.answer.chunks], [chunk.chunk_id for chunk in one.withheld]] == [
+            ["a"],
+            ["b"],
+        ]
+        assert one.answer.filter_fields == ("owner",)
+    assert (found[True].answer.statistics, found[True].answer.notes) == (statistics, answer.notes)
+    assert found[True].answer.unknown_words == answer.unknown_words
+    assert (found[False].answer.statistics, found[False].answer.unknown_words, found[False].answer.notes) == (
+        None,
+        None,
+        (),
+    )
+
+
+def test_a_source_says_for_itself_that_it_keeps_classes(make_engine, spec_of, chunk_of):
+    class Knowing(ScriptedSource):
+        def search(self, query):
+            return replace(super().search(query), unknown_words=(UnknownWord("approvol", "approval"),))
+
+    class Keeping(Knowing):
+        access_classes = True
+
+    suggestions = []
+    for kind in (Knowing, Keeping):
+        engine = make_engine([(2, kind("t2", [chunk_of("a", 0.9, "The rule on hotels")]))], access=ManifestPolicy({}))
+        suggestions.append(engine.search(SearchRequest(query="approvol rule", domain="NPA")).prepared.suggestions)
+    assert suggestions == [(), (("approvol", "approval"),)]

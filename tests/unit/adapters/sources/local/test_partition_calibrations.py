@@ -137,6 +137,16 @@ def test_one_that_holds_nothing_of_the_domain_any_more_is_forgotten(house: Local
     assert list(stored(house)) == [OPEN]
 
 
+def test_a_partition_that_a_rebuild_drops_leaves_none_behind(house: LocalBase, folder: Path):
+    calibrate(house, HOUSE)
+    with BaseWriter(folder, now=lambda: datetime(2026, 3, 2, tzinfo=UTC)) as writer:
+        for text in secrets():
+            writer.delete("board", text, "")
+    house.rebuild()
+    found = house.stats()
+    assert {one.partition for one in found.calibrations} == {one.key for one in found.partitions} == {OPEN}
+
+
 def test_one_that_documents_have_left_is_forgotten(house: LocalBase):
     calibrate(house, HOUSE)
     with closing(sqlite3.connect(house.path / "base.sqlite3")) as connection, connection:
