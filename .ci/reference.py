@@ -18,6 +18,7 @@ import click
 from context_engine import errors
 from context_engine.apps.cli import main as command_line
 from context_engine.core.models import GROUPS, DomainSpec, NoticeCode, Settings
+from context_engine.settings.access_file import AccessFile
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "reference"
@@ -29,6 +30,7 @@ def pages() -> dict[str, str]:
     return {
         "settings.md": settings_page(),
         "manifests.md": manifest_page(),
+        "access.md": access_page(),
         "result.md": result_page(),
         "notices.md": notices_page(),
         "errors.md": errors_page(),
@@ -41,6 +43,8 @@ _GROUPS = {
     "index": "How documents are cut and indexed: a change takes effect with the next ingestion. A domain may set them.",
     "limits": "Of the deployment; a domain may set them.",
     "models": "Opened with the engine: one set for all searches, from files, variables or the pipeline config.",
+    "privacy": "Of the deployment, off unless set; a domain may set `mask_contexts` and `mask_stored_queries`. The key "
+    "of the pseudonyms is no setting: `CONTEXT_ENGINE_PRIVACY_KEY`.",
 }
 
 
@@ -64,6 +68,15 @@ def manifest_page() -> str:
         "A manifest is one YAML file a domain: what knowledge exists, how authoritative it is and where it is found."
     )
     return _page("Manifests", intro, *_tables("Domain", DomainSpec.model_json_schema()))
+
+
+def access_page() -> str:
+    """Return the keys of `config/access.yaml`."""
+    intro = (
+        "`config/access.yaml` says which users, Dify apps, tokens and claims are which principal; the rules that admit "
+        "them stand in the manifests. See [who may see what](../guides/access.md)."
+    )
+    return _page("Principals", intro, *_tables("Access file", AccessFile.model_json_schema()))
 
 
 def result_page() -> str:

@@ -15,13 +15,16 @@ ContextEngineError
 │   ├── SourceBusy            at its bound of parallel calls, or stuck in an overdue one
 │   ├── SourceTimeout         no answer in time
 │   ├── SourceUnavailable     down, unreachable or failing inside
+│   │   └── RepartitionRequired   its access rules have changed since its documents were written
 │   └── SourceProtocolError   an answer that does not keep the contract
 ├── RetrievalFailed           a search that has nothing to show for itself
 │   ├── AllSourcesFailed      no source answered; carries every status
 │   └── EvidenceIncomplete    strict search, and required evidence is missing
+├── PolicyError               the access policy failed; nothing is searched
 ├── RerankerError             a reranker failed; the engine degrades instead of raising it
 ├── EmbedderError             an embedder failed (retryable)
 ├── RefinerError              a query refiner failed; the query is searched as it stands instead
+├── MaskingError              personal data could not be masked, so nothing of the text is given out
 └── StoreError                the embedded base cannot be used
     ├── StoreLocked           another process is writing
     ├── StoreCorrupt          what is on disk does not hold together; says how to rebuild
@@ -48,9 +51,12 @@ __all__ = [
     "EvidenceIncomplete",
     "InvalidFilter",
     "InvalidRequest",
+    "MaskingError",
     "MissingExtra",
     "MissingVariable",
+    "PolicyError",
     "RefinerError",
+    "RepartitionRequired",
     "RerankerError",
     "RetrievalFailed",
     "SourceAuthError",
@@ -276,6 +282,12 @@ class SourceUnavailable(SourceError):
     code = "unavailable"
 
 
+class RepartitionRequired(SourceUnavailable):
+    """Its access rules have changed since its documents were written: they stand where other callers may read them."""
+
+    code = "repartition"
+
+
 class SourceProtocolError(SourceError):
     """An answer that does not keep the contract."""
 
@@ -320,6 +332,12 @@ class EvidenceIncomplete(RetrievalFailed):
     code = "evidence_incomplete"
 
 
+class PolicyError(ContextEngineError):
+    """An access policy failed: who may search what is not known, so nothing is searched."""
+
+    code = "policy_error"
+
+
 class RerankerError(ContextEngineError):
     """A reranker failed."""
 
@@ -330,6 +348,12 @@ class RefinerError(ContextEngineError):
     """A query refiner failed or gave something unusable."""
 
     code = "refiner_error"
+
+
+class MaskingError(ContextEngineError):
+    """Personal data could not be masked: the text that should have been is not given out."""
+
+    code = "masking_error"
 
 
 class EmbedderError(ContextEngineError):

@@ -22,14 +22,17 @@ from context_engine.core.chunking import ChunkingStrategy, get_strategy, read_st
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.engine import Engine, SystemClock, rank_chunks
 from context_engine.core.models import (
+    NOBODY,
     Caller,
     NoticeCode,
+    Principal,
     SearchRequest,
     SearchResult,
     Status,
     advice_on_dicts,
     checked_top_k,
     chunk_from_dict,
+    principal_from_dict,
     to_date,
 )
 from context_engine.core.policy.filters import parse_filter
@@ -56,7 +59,7 @@ __all__ = [
 
 _REQUEST_OPTIONS: Final = frozenset(
     {"adapter", "out_of_scope", "filters", "as_of", "persona", "require_tiers", "require_sources", "strict"}
-    | {"caller", "request_id"}
+    | {"caller", "principal", "request_id"}
 )
 
 
@@ -96,11 +99,14 @@ def retrieve(query: str, domain: str = "NPA", options: Mapping[str, Any] | None 
         options: `adapter` (a function of query, domain, top_k that returns chunk dicts, an object with such a method
             `search`, or `dify_kb_adapter`; asked instead of the domain's sources), `stage1_top_k`, `stage2_top_k`,
             `min_relevance`, `out_of_scope` (True: nothing is returned unless something reaches the scope threshold),
-            `filters`, `as_of`, `persona`, `require_tiers`, `require_sources`, `strict`, `caller`, `request_id` and
-            every key of the configuration that `config show` lists under "search".
+            `filters`, `as_of`, `persona`, `require_tiers`, `require_sources`, `strict`, `principal` (who asks, as the
+            program has authenticated it: a `Principal`, or a dict of id, roles, groups and clearance; it decides what
+            may be searched), `caller` (who asks, as a description; it grants nothing), `request_id` and every key of
+            the configuration that `config show` lists under "search".
 
     Returns:
-        The chunks, best first, with `.result`. An unregistered domain gives an empty list and a warning.
+        The chunks, best first, with `.result`. A domain that is unregistered, or closed to the principal, gives an
+        empty list and a warning.
 
     Raises:
         InvalidRequest: a query or option that cannot be used.
@@ -127,7 +133,11 @@ def rerank(query: str, chunks: Iterable[Mapping[str, Any]], top_k: int = 8) -> C
 
 
 def dify_kb_adapter(
-    *, config_dir: str | Path | None = None, stage: str | None = None, timeout_s: float = 10.0
+    *,
+    config_dir: str | Path | None = None,
+    stage: str | None = None,
+    timeout_s: float = 10.0,
+    principal: Principal | Mapping[str, Any] | None = None,
 ) -> DifyAdapter:
     """Return a function (query, domain, top_k) over the Dify sources of each domain.
 
@@ -137,17 +147,26 @@ def dify_kb_adapter(
     Args:
         config_dir, stage: where manifests and connections are; found as everywhere if None.
         timeout_s: seconds for one call of the function.
+        principal: who asks, as for `retrieve`; nobody if None.
 
     Raises:
         ConfigError: a configuration that cannot be used.
+        InvalidRequest: a principal that cannot be read.
     """
-    return _over_dify(load_setup(config_dir=config_dir, stage=stage), timeout_s)
+    return _over_dify(load_setup(config_dir=config_dir, stage=stage), timeout_s, _principal(principal))
 
 
-def _over_dify(setup: Setup, timeout_s: float) -> DifyAdapter:
+def _over_dify(setup: Setup, timeout_s: float, principal: Principal = NOBODY) -> DifyAdapter:
     from context_engine.adapters.sources.dify.adapter import dify_kb_adapter as make
 
-    return make(setup.registry, setup.config.connections.get, SystemClock(), timeout_s=timeout_s)
+    return make(
+        setup.registry,
+        setup.config.connections.get,
+        SystemClock(),
+        timeout_s=timeout_s,
+        access=setup.access,
+        principal=principal,
+    )
 
 
 def get_rag_config() -> dict[str, Any]:
@@ -215,9 +234,9 @@ class RagPipeline(Mapping[str, Callable[..., Any]]):
         """See `context_engine.rag.retrieve`."""
         given = _mapping(options, "options")
         adapter = given.pop("adapter", None)
-        if adapter is dify_kb_adapter:
-            adapter = self._dify()
         request = self._request(query, domain, given)
+        if adapter is dify_kb_adapter:
+            adapter = self._dify().acting_as(request.principal)
         if adapter is not None:
             return _listed(self._functions().engine(adapter, request.domain).search(request))
         try:
@@ -233,9 +252,12 @@ class RagPipeline(Mapping[str, Callable[..., Any]]):
         read = [chunk_from_dict(chunk, notices) for chunk in given]
         domain = next((str(chunk.extra["domain"]) for chunk in read if chunk.extra.get("domain")), "NPA")
         request = self._request(query, domain, {} if top_k is None else {"stage2_top_k": checked_top_k(top_k, "top_k")})
-        own, choice = SPEAKS_FOR_ITSELF, self._functions().choice
+        own, choice, mask = SPEAKS_FOR_ITSELF, self._functions().choice, self._functions().mask
         settings = choice.resolve(None, request)
-        return _listed(rank_chunks(request, own, read, settings=settings, notices=notices, reranker=choice.reranker))
+        ranked = rank_chunks(
+            request, own, read, settings=settings, notices=notices, reranker=choice.reranker, mask=mask
+        )
+        return _listed(ranked)
 
     def get_config(self) -> dict[str, Any]:
         """See `context_engine.rag.get_rag_config`."""
@@ -277,7 +299,8 @@ class RagPipeline(Mapping[str, Callable[..., Any]]):
         setup = self._loaded()
         with self._lock:
             if self._engines is None:
-                self._engines = FunctionEngines(RerankerChoice.of(setup.resolver, models=setup.models()))
+                choice = RerankerChoice.of(setup.resolver, models=setup.models())
+                self._engines = FunctionEngines(choice, setup.access, setup.mask())
             return self._engines
 
     def _request(self, query: str, domain: str, options: dict[str, Any]) -> SearchRequest:
@@ -290,6 +313,7 @@ class RagPipeline(Mapping[str, Callable[..., Any]]):
             query=query,
             domain=domain,
             caller=_caller(options.get("caller")),
+            principal=_principal(options.get("principal")),
             request_id=options.get("request_id"),
             as_of=_day(options.get("as_of")),
             filters=parse_filter(options.get("filters")),
@@ -309,6 +333,12 @@ def _caller(value: Any) -> Caller:
         if key not in known:
             raise InvalidRequest(f"caller has no {key!r}.{nearest(str(key), known)}")
     return Caller(**given)
+
+
+def _principal(value: Any) -> Principal:
+    if value is None or isinstance(value, Principal):
+        return value or NOBODY
+    return principal_from_dict(_mapping(value, "principal"))
 
 
 def _mapping(value: Any, name: str) -> dict[str, Any]:

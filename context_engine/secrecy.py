@@ -25,7 +25,7 @@ from itertools import pairwise
 from typing import Any, Final
 from urllib.parse import quote, quote_plus
 
-__all__ = ["MASK", "hide", "hide_in_error", "keep_secret", "looks_like_key", "redacted"]
+__all__ = ["MASK", "hide", "hide_in_error", "keep_secret", "looks_like_key", "mask_logs", "redacted"]
 
 MASK: Final = "********"
 _SHORTEST: Final = 8
@@ -81,12 +81,31 @@ class _Keys:
 
 
 _KEYS: Final = _Keys()
+_MOST_MASKS: Final = 8
+_masks: OrderedDict[str, Callable[[str], str]] = OrderedDict()
+_NOT_SHOWN: Final = "(not shown: personal data in it could not be masked)"
 
 
 def keep_secret(secret: str) -> None:
     """Name a key that is in use from now on; naming it again costs nothing."""
     if len(secret) >= _SHORTEST:
         _KEYS.add(secret)
+    _filter_logs()
+
+
+def mask_logs(name: str, mask: Callable[[str], str]) -> None:
+    """Have the log records of this package and of the transport masked from now on; of one name the last one counts.
+
+    A record that cannot be masked is kept without its text.
+
+    Args:
+        name: masks of one name mask alike.
+        mask: returns a text without personal data.
+    """
+    with _installed:
+        _masks[name] = mask
+        while len(_masks) > _MOST_MASKS:
+            _masks.popitem(last=False)
     _filter_logs()
 
 
@@ -197,8 +216,18 @@ class _MaskingRecordFactory:
         record = self._make(*args, **fields)
         name = record.name.partition(".")[0]
         if name in _TRANSPORT or name == _OURS:
-            _clean(record, hide_in_error if name == _OURS else redacted)
+            hidden = hide_in_error if name == _OURS else redacted
+            _clean(record, lambda text: _masked(hidden(text)))
         return record
+
+
+def _masked(text: str) -> str:
+    for mask in tuple(_masks.values()):
+        try:
+            text = mask(text)
+        except Exception:  # noqa: BLE001  whatever it is: what was not masked is not shown
+            return _NOT_SHOWN
+    return text
 
 
 def _clean(record: logging.LogRecord, hidden: Callable[[str], str]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 
 from dify_plugin import Tool
 from dify_plugin.config.logger_format import plugin_logger_handler
@@ -16,9 +15,10 @@ from context_engine import Caller
 from context_engine.apps.dify.answer import ToolOutput
 from context_engine.apps.dify.catalogue import domain_titles
 from context_engine.apps.dify.credentials import Credentials
-from context_engine.apps.dify.engines import Engines, open_engine
+from context_engine.apps.dify.engines import Engines, OpenEngine, open_engine
 from context_engine.apps.dify.failure import guarded
 from context_engine.apps.dify.plugin_settings import load_plugin
+from context_engine.core.models import Principal
 
 ROOT = Path(__file__).resolve().parent
 ENGINES = Engines(lambda credentials: open_engine(load_plugin(credentials, root=ROOT)))
@@ -30,7 +30,7 @@ _logger.propagate = False
 
 
 def caller_of(tool: Tool) -> Caller:
-    """Return who calls, as Dify says."""
+    """Return who calls, as Dify says; for the record."""
     session = tool.session
     return Caller(
         principal=tool.runtime.user_id,
@@ -38,6 +38,11 @@ def caller_of(tool: Tool) -> Caller:
         conversation=session.conversation_id,
         message=session.message_id,
     )
+
+
+def principal_of(tool: Tool, opened: OpenEngine) -> Principal:
+    """Return as whom a tool acts: by the app and the user that Dify itself names, and by no field of the form."""
+    return opened.principals.for_dify(tool.session.app_id, tool.runtime.user_id)
 
 
 def messages(tool: Tool, answer: ToolOutput) -> Generator[ToolInvokeMessage, None, None]:
@@ -55,11 +60,12 @@ def messages(tool: Tool, answer: ToolOutput) -> Generator[ToolInvokeMessage, Non
             yield tool.create_variable_message(name, value)
 
 
-def domain_options(credentials: dict[str, Any]) -> list[ParameterOption]:
-    """Return the domains as the options of a select."""
+def domain_options(tool: Tool) -> list[ParameterOption]:
+    """Return the domains as the options of a select: those that need no role, for Dify names no app here."""
 
     def titles(read: Credentials) -> list[tuple[str, str]]:
         with ENGINES.use(read) as opened:
-            return domain_titles(opened.plugin)
+            return domain_titles(opened, principal_of(tool, opened))
 
-    return [ParameterOption(value=name, label=I18nObject(en_US=title)) for name, title in guarded(credentials, titles)]
+    found = guarded(tool.runtime.credentials, titles)
+    return [ParameterOption(value=name, label=I18nObject(en_US=title)) for name, title in found]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -30,6 +30,9 @@ __all__ = [
     "FileTrackingSink",
     "IdSource",
     "Listable",
+    "Mask",
+    "Masker",
+    "PersonalData",
     "QueryRefiner",
     "Recorder",
     "ReportingSink",
@@ -282,6 +285,37 @@ class TokenCounter(Protocol):
         ...
 
 
+class PersonalData(NamedTuple):
+    """A place in a text that holds personal data.
+
+    Attributes:
+        start, end: characters [start, end) of the text.
+        kind: what it is, in capitals ("IBAN"); it stands in the pseudonym.
+        value: the same however it is written: spellings that mean one person, account or number have one value.
+    """
+
+    start: int
+    end: int
+    kind: str
+    value: str
+
+
+@runtime_checkable
+class Masker(Protocol):
+    """Finds personal data of some kinds, such as names. Safe for several threads at once.
+
+    What it finds is replaced by a keyed pseudonym, so that equal values stay equal.
+    """
+
+    def find(self, text: str) -> Iterable[PersonalData]:
+        """Return the places that are to be masked, in any order; they may overlap those of other maskers."""
+        ...
+
+
+Mask = Callable[[str], str]
+"""Returns a text with the personal data in it replaced; a text that was masked stays as it is."""
+
+
 class AccessPolicy(Protocol):
     """Decides who may search what. Safe for many threads; asked before any source is.
 
@@ -309,7 +343,7 @@ class Recorder(Protocol):
         ...
 
     def refuse(self, request: SearchRequest, access: AccessRecord) -> None:
-        """Keep a request for a domain that the caller may not know, or that there is not."""
+        """Keep a request for a domain that the caller may not know or that there is not, or that no policy decided."""
         ...
 
 

@@ -15,12 +15,14 @@ from context_engine.adapters.sources.local.base import LocalBase
 from context_engine.adapters.sources.local.calibrate import calibrate
 from context_engine.adapters.sources.local.folders import IngestedFolders
 from context_engine.adapters.sources.local.lock import WriterLock
+from context_engine.adapters.sources.local.placement import places
 from context_engine.adapters.sources.local.schema import SCHEMA_VERSION
 from context_engine.core.models import Registry
 from context_engine.core.ranking.scope import SIGNAL_VERSION
 from context_engine.core.text import ANALYSER_VERSION
 from context_engine.errors import ConfigError, StoreLocked
 from context_engine.ingest import Progress, ingest
+from context_engine.wiring import access_policy
 
 __all__ = ["BANK", "MANIFESTS", "QUESTIONS", "data_dir", "ensure_base", "fingerprint"]
 
@@ -117,7 +119,8 @@ def _locked(place: Path, ready: Path) -> WriterLock | None:
 
 def _build(place: Path, registry: Registry, progress: Progress | None) -> None:
     specs = [source for name in registry.names for source in registry.domain(name).sources]
-    with LocalBase.open(base_path(place), create=True) as base:
+    rules_of = access_policy({name: registry.domain(name) for name in registry.names}).rules_of
+    with LocalBase.open(base_path(place), create=True, place=places(specs, rules_of)) as base:
         with base.writer() as writer:
             report = ingest(BANK, specs, writer, progress=progress)
         IngestedFolders(base.path).add([spec.id for spec in specs], BANK)

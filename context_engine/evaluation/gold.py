@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from context_engine.core.models import Chunk
 from context_engine.core.text import content_sha256
 from context_engine.evaluation.qrels import EXACT
 
-__all__ = ["GoldHit", "GoldIndex", "Identity", "gold_of", "identity_of", "ranked_ids", "resolved"]
+__all__ = ["GoldHit", "GoldIndex", "Identity", "gold_of", "holders", "identity_of", "ranked_ids", "resolved"]
 
 _HASH: Final = re.compile(r"(?:sha256:([0-9a-f]{8,64})|([0-9a-f]{12,64}))")
 _HEADING: Final = re.compile(r"^#+ (\d[\w.()]*) ", re.MULTILINE)
@@ -66,6 +66,26 @@ def gold_of(identity: Identity, gold: Iterable[str]) -> list[str]:
     """Return the gold ids that name a chunk, in the order given."""
     exact = EXACT + identity.chunk_id
     return [name for name in gold if name in identity.names or name == exact or _is_hash_of(name, identity.sha256)]
+
+
+def holders(gold: Iterable[str]) -> frozenset[str]:
+    """Return the ids of chunks and documents that hold what some gold ids name; empty where one is a hash of a text.
+
+    >>> sorted(holders(["SOP-1@3.2#4.2"]))
+    ['SOP-1', 'SOP-1@3.2', 'SOP-1@3.2#4.2']
+    """
+    names = list(gold)
+    if any(map(_HASH.fullmatch, names)):
+        return frozenset()
+    return frozenset(part for name in names for part in _containing(name.removeprefix(EXACT)))
+
+
+def _containing(name: str) -> Iterator[str]:
+    """Yield a name, what stands before its section, and before its version."""
+    yield name
+    for mark in ("#", "@"):
+        name = name.partition(mark)[0]
+        yield name
 
 
 def resolved(gold: Mapping[str, int], chunk_ids: Container[str]) -> dict[str, int]:

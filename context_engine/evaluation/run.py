@@ -12,10 +12,12 @@ from context_engine.core.context import from_result
 from context_engine.core.engine import Engine
 from context_engine.core.engine.recompute import recompute
 from context_engine.core.models import (
+    NOBODY,
     Fate,
     Key,
     Notice,
     NoticeCode,
+    Principal,
     RankedChunk,
     SearchRequest,
     SearchResult,
@@ -138,6 +140,7 @@ def run_questions(
     depth: Depth,
     counter: TokenCounter,
     as_of: date | None = None,
+    principal: Principal = NOBODY,
     authority: bool = True,
     progress: Progress | None = None,
 ) -> Run:
@@ -146,6 +149,7 @@ def run_questions(
     Args:
         questions: each with its domain.
         as_of: the day asked about where a question names none; None is today.
+        principal: who asks.
         authority: rank everything once more with the authority boost at 0.
 
     Raises:
@@ -154,10 +158,10 @@ def run_questions(
     answers: list[QuestionAnswer] = []
     settings: dict[str, Mapping[str, Mapping[str, Any]]] = {}
     if questions:
-        ask(engine, *questions[0], depth=depth, as_of=as_of)
+        ask(engine, *questions[0], depth=depth, as_of=as_of, principal=principal)
     for number, (question, domain) in enumerate(questions, start=1):
         started = time.perf_counter()
-        result, failed = ask(engine, question, domain, depth=depth, as_of=as_of)
+        result, failed = ask(engine, question, domain, depth=depth, as_of=as_of, principal=principal)
         elapsed = (time.perf_counter() - started) * 1000.0
         if result is None:
             answers.append(
@@ -179,12 +183,14 @@ def ask(
     *,
     depth: Depth,
     as_of: date | None = None,
+    principal: Principal = NOBODY,
     overrides: Mapping[str, Any] = NOTHING,
 ) -> tuple[SearchResult | None, bool]:
     """Return what an engine answers a reader, and whether every source failed."""
     request = SearchRequest(
         query=question.text,
         domain=domain,
+        principal=principal,
         as_of=question.as_of or as_of,
         overrides={"stage2_top_k": depth.read(domain), **overrides},
     )
@@ -209,7 +215,8 @@ def answer_of(
     pool, ranking = _pool(result), _with_rest(result.chunks, result, depth)
     tokens, plain = 0, tuple[GoldHit, ...]()
     if counter is not None:
-        tokens = from_result(replace(result, chunks=ranking[: depth.read(result.domain)]), counter=counter).tokens
+        read = replace(result, chunks=ranking[: depth.read(result.domain)])
+        tokens = from_result(read, counter=counter, mask=str).tokens  # only counted: nobody reads it
     if authority:
         plain = hits_of(with_settings(result, _NO_AUTHORITY), depth)
     return QuestionAnswer(

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.adapters.sources.local.calibrate import OUT_OF_SCOPE
 from context_engine.core.engine import Engine
-from context_engine.core.models import SearchRequest
+from context_engine.core.models import NOBODY, Principal, SearchRequest
 from context_engine.errors import InvalidRequest, RetrievalFailed
 from context_engine.evaluation import charts
 from context_engine.evaluation.blocks import Figure, ReportDocument, ReportSection, Table, Text, Tile
@@ -86,6 +86,7 @@ def best_signals(
     questions: Sequence[tuple[EvalQuestion, str]],
     *,
     as_of: date | None = None,
+    principal: Principal = NOBODY,
     progress: Progress | None = None,
 ) -> Iterator[tuple[str, float]]:
     """Yield each question's id with the best absolute relevance among all its candidates; no threshold is in force.
@@ -96,7 +97,9 @@ def best_signals(
     """
     for number, (question, domain) in enumerate(questions, start=1):
         day = question.as_of or as_of
-        request = SearchRequest(query=question.text, domain=domain, as_of=day, overrides=_EVERYTHING)
+        request = SearchRequest(
+            query=question.text, domain=domain, principal=principal, as_of=day, overrides=_EVERYTHING
+        )
         result = engine.search(request)
         if any(source.state == "failed" for source in result.sources):
             failed = ", ".join(source.source_id for source in result.sources if source.state == "failed")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from context_engine.core.context import ApproxTokenCounter
-from context_engine.core.models import Notice, NoticeCode
+from context_engine.core.models import NOBODY, Notice, NoticeCode, Principal
 from context_engine.core.protocols import TokenCounter
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.evaluation.corpus import Corpus, read_corpus
@@ -36,6 +36,7 @@ class Session:
         qrels: what is relevant, of these questions alone; `rejected` what was judged not to be.
         unjudged: ids of questions that the judgements do not mention.
         corpus: what there is to be found.
+        principal: who asks.
         notices: what a reader of the results should know.
     """
 
@@ -46,6 +47,7 @@ class Session:
     corpus: Corpus
     counter: TokenCounter
     as_of: date | None = None
+    principal: Principal = NOBODY
     notices: tuple[Notice, ...] = ()
     rejected: Rejected = field(default_factory=dict)
     unjudged: Set[str] = frozenset()
@@ -84,6 +86,7 @@ class Session:
                 depth=depth,
                 counter=self.counter,
                 as_of=self.as_of,
+                principal=self.principal,
                 authority=authority,
                 progress=progress,
             )
@@ -98,6 +101,7 @@ def open_session(
     qrels: Path | None,
     domain: str | None = None,
     as_of: date | None = None,
+    principal: Principal = NOBODY,
 ) -> Session:
     """Read questions and judgements and check them against the corpus.
 
@@ -106,6 +110,7 @@ def open_session(
         qrels: None takes the answers that stand in the file of questions.
         domain: of questions that name none.
         as_of: the day of questions that name none.
+        principal: who asks; what they may not read is no part of the corpus.
 
     Raises:
         ConfigError: a file or a line that cannot be used, or a gold id that names nothing.
@@ -124,7 +129,7 @@ def open_session(
         problem += "the ids of questions and judgements must be the same" if judged else "give --qrels FILE"
         raise ConfigError(problem, file=str(qrels or source))
     counter = ApproxTokenCounter()
-    corpus = read_corpus(setup, data_dir, sorted({name for _, name in asked}), counter)
+    corpus = read_corpus(setup, data_dir, sorted({name for _, name in asked}), counter, principal)
     chunk_ids = {chunk_id for _, chunk_id in corpus.identities}
     given = {question: resolved(held, chunk_ids) for question, held in given.items()}
     kept = {question: gold for question, gold in positive(given).items() if question in known}
@@ -139,6 +144,7 @@ def open_session(
         corpus=corpus,
         counter=counter,
         as_of=as_of,
+        principal=principal,
         notices=tuple(notices),
         unjudged=unjudged,
         rejected={question: given[question].keys() - gold.keys() for question, gold in kept.items()},

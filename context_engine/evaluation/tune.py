@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from math import prod
 from typing import Any, Final, NamedTuple
@@ -209,10 +210,11 @@ def _measured(
     for places in groups.values():
         opened, models = open_with_models(session.setup, _stage_one(found[places[0]]), session.data_dir, models)
         with opened as engine:
+            ask_engine = partial(ask, engine, as_of=session.as_of, principal=session.principal)
             layers = {place: _layers(session, found[place]) for place in places}
             asked = {**_ONE_LOOK, **(_WIDE if _reranks(session, found[places[0]]) else {})}
             for question, domain in judged:
-                result, _ = ask(engine, question, domain, depth=depths[0], as_of=session.as_of, overrides=asked)
+                result, _ = ask_engine(question, domain, depth=depths[0], overrides=asked)
                 done += 1
                 if progress is not None:
                     progress(done, total, question.id)
@@ -224,7 +226,7 @@ def _measured(
                     hits = hits_of(given, depth)
                     if len(hits) < depth.read(domain) and _cut_short(given):
                         chosen = _plain_values(found[place])
-                        own, _ = ask(engine, question, domain, depth=depth, as_of=session.as_of, overrides=chosen)
+                        own, _ = ask_engine(question, domain, depth=depth, overrides=chosen)
                         hits = hits if own is None else hits_of(own, depth)
                     rankings[place][question.id] = hits
     return [_values(session, measure, *one) for one in zip(rankings, depths, strict=True)]

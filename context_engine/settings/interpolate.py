@@ -1,7 +1,8 @@
 """`${VAR}`, `${VAR:-default}` and `${file:/path}` in configuration values; `$${` is a literal `${`.
 
 What a variable holds may be a secret. A file is read for a connection alone; a text that is shown to everybody, such as
-a title, takes no variable; and of a key that was pasted where a name belongs nothing is repeated.
+a title, takes no variable, and neither does what says who may search; and of a key that was pasted where a name belongs
+nothing is repeated.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _VARIABLE: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 _MAX_SECRET_BYTES: Final = 65_536
 _NO_FORM: Final = "'${...}' must hold NAME, NAME:-default or file:/path"
 _NO_FILE: Final = "a file is read for a value of a connection alone: write the value out, or take ${NAME}"
-_FIXED: Final = "is shown to everybody and takes no variable or file: write it out ('$${' is a literal '${')"
+_FIXED: Final = "takes no variable or file here: write it out ('$${' is a literal '${')"
 _PASTED_NAME: Final = (
     "this looks like a key where the name of a variable belongs: write ${NAME}, set NAME to the key where this "
     "runs, and have the key replaced if others may read this file"
@@ -84,7 +85,7 @@ class Interpolator:
         folder: relative paths in `${file:...}` start here: the folder of the file.
         file: the file's name in messages.
         files: whether `${file:...}` may stand here: in connections alone.
-        fixed: tells by its place whether a value takes no variable: it is shown to everybody.
+        fixed: tells by its place whether a value takes no variable.
     """
 
     env: Mapping[str, str] = field(repr=False)

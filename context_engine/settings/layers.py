@@ -43,7 +43,7 @@ __all__ = [
 ALIASES: Final[Mapping[str, str]] = {"min_relevance": "min_relevance_score", "top_k": "stage2_top_k"}
 """Short names of call options and pipeline config."""
 
-_RESERVED: Final = frozenset({"CONFIG_DIR", "DATA_DIR", "STAGE"})
+_RESERVED: Final = frozenset({"CONFIG_DIR", "DATA_DIR", "PRIVACY_KEY", "STAGE"})
 _SEED_NAMES: Final[Mapping[str, str]] = {
     "RAG_MIN_SIMILARITY": "min_relevance_score",
     "RAG_MIN_CHUNKS": "min_chunks",

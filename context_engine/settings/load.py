@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from context_engine.core.chunking.strategy import DEFAULT_STRATEGIES, ChunkingStrategy, read_strategies
 from context_engine.core.models import IngestSettings, Notice
 from context_engine.errors import ConfigError
+from context_engine.settings.access_file import ACCESS_FILE, read_access
 from context_engine.settings.connections import Connections, read_connections, unusable
 from context_engine.settings.files import read_json
 from context_engine.settings.interpolate import Interpolator, plain
@@ -24,6 +25,7 @@ from context_engine.settings.layers import (
 from context_engine.settings.messages import unknown_key
 from context_engine.settings.paths import ConfigPaths
 from context_engine.settings.personas import BUILT_IN, Persona, built_in_personas, read_personas
+from context_engine.settings.principals import NO_PRINCIPALS, Principals
 from context_engine.settings.resolver import SettingsResolver
 from context_engine.settings.stage_overlay import NO_OVERLAY, StageOverlay, load_overlay
 
@@ -44,6 +46,7 @@ class Config:
         chunking: the table of document types.
         ingest_layer: settings of reading files, of `ingest.json` and the environment.
         connections: with the stage's overlay.
+        principals: of `access.yaml`.
         stage: the overlay in force.
         notices: what is set and changes nothing, and what is set unwisely.
     """
@@ -56,6 +59,7 @@ class Config:
     chunking: Mapping[str, ChunkingStrategy] = field(default_factory=lambda: DEFAULT_STRATEGIES)
     ingest_layer: Layer = field(default_factory=dict)
     connections: Connections = field(default_factory=Connections)
+    principals: Principals = NO_PRINCIPALS
     stage: StageOverlay = NO_OVERLAY
     notices: tuple[Notice, ...] = ()
 
@@ -116,6 +120,7 @@ def read_config(
             **attempt(lambda: environment_layer(env, IngestSettings), {}),
         },
         connections=connections,
+        principals=attempt(lambda: _principals(paths, env), NO_PRINCIPALS),
         stage=overlay,
         notices=(*environment_notices(env), *connections.notices()),
     )
@@ -208,3 +213,8 @@ def _connections(paths: ConfigPaths, env: Mapping[str, str], stage: StageOverlay
     if problems := unusable(connections.problems()):
         raise ConfigError.together(problems)
     return connections
+
+
+def _principals(paths: ConfigPaths, env: Mapping[str, str]) -> Principals:
+    path = paths.config_file(ACCESS_FILE)
+    return NO_PRINCIPALS if path is None else Principals(read_access(path, paths.label(path), env), paths.label(path))

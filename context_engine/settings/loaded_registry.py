@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
+from typing import Self
 
 from pydantic import ConfigDict, Field
 
@@ -20,6 +21,7 @@ class LoadedRegistry(Registry):
         broken: the domains that cannot be searched, each with what is wrong.
         unread: what is wrong with manifests whose domain is not known.
         files: the file that each domain comes from.
+        ruled: whether some manifest holds an access rule, one that cannot be used included.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
@@ -27,6 +29,7 @@ class LoadedRegistry(Registry):
     broken: Mapping[str, ConfigError] = Field(default_factory=dict)
     unread: tuple[ConfigError, ...] = ()
     files: Mapping[str, str] = Field(default_factory=dict)
+    ruled: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -57,6 +60,11 @@ class LoadedRegistry(Registry):
         if name not in self.domains and self.unread:
             raise UnknownDomain(name, self.names, self.unread)
         return super().domain(name)
+
+    def only(self, domains: Mapping[str, DomainSpec]) -> Self:
+        """Return a registry that knows of these domains and of nothing else."""
+        files = {name: file for name, file in self.files.items() if name in domains}
+        return self.model_copy(update={"domains": domains, "broken": {}, "unread": (), "files": files})
 
     def without(self, problems: Mapping[str, ConfigError]) -> LoadedRegistry:
         """Return the registry with some domains set aside as broken."""

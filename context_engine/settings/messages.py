@@ -8,31 +8,29 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from context_engine.errors import ConfigError, did_you_mean, nearest
+from context_engine.errors import ConfigError, closest, did_you_mean, nearest
 from context_engine.settings.files import Location, dotted
 from context_engine.settings.interpolate import FromVariable, Unfilled
 
 __all__ = ["allowed_values", "config_error", "config_problems", "got", "unknown_key"]
 
+_RULES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("access", "acl", "access_control", "permissions", "entitlements"), "roles: [...]"),
+    **dict.fromkeys(("allow", "allowed_roles", "required_roles", "roles", "role"), "roles: [...]"),
+    **dict.fromkeys(("allowed_users", "users", "principals"), "roles: [...]"),
+    **dict.fromkeys(("allowed_groups", "required_groups", "groups", "group"), "groups: [...]"),
+    **dict.fromkeys(("clearance", "min_clearance", "required_clearance"), "clearance: CONFIDENTIAL"),
+}
+"""What people write for an access rule, and the part of a rule that says it."""
+
 _NOT_ENFORCED: Final = frozenset(
     [
-        "access",
-        "acl",
-        "access_control",
-        "allow",
-        "allowed_groups",
-        "allowed_roles",
-        "allowed_users",
         "deny",
         "denied_groups",
+        "denied_roles",
         "denied_users",
-        "groups",
-        "roles",
-        "permissions",
         "policy",
         "policies",
-        "principals",
-        "entitlements",
         "retention",
         "redact",
         "pii",
@@ -101,8 +99,11 @@ def config_problems(
 
 def unknown_key(key: str, known: Mapping[str, Any] | list[str]) -> str:
     """Return the sentence for a key that is not known here."""
-    if key in _NOT_ENFORCED:
-        return "this version does not enforce this key, so it is refused rather than ignored: remove it"
+    if key in _RULES and "access" in known:
+        return f"unknown key: who may search it is said by 'access: {{{_RULES[key]}}}'."
+    if (key in _RULES or key in _NOT_ENFORCED) and closest(key, known) is None:
+        said = "this version does not enforce this key, so it is refused rather than ignored: remove it"
+        return said if key in _NOT_ENFORCED else f"{said}. Access rules stand at a domain or a source of a manifest."
     meant = _SYNONYMS.get(key.casefold(), key)
     return f"unknown key.{nearest(meant if meant in known else key, known)}"
 

@@ -27,7 +27,7 @@ __all__ = ["CONFIG_FILES", "ConfigPaths", "find_config", "named_folder", "user_f
 
 CONFIG_FILES: Final = (
     *("rag-pipeline.json", "chunking.json", "authority.json", "personas.json", "ingest.json"),
-    "connections.yaml",
+    *("connections.yaml", "access.yaml"),
 )
 CONFIG_DIR_VARIABLE: Final = "CONTEXT_ENGINE_CONFIG_DIR"
 _APP: Final = "context-engine"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
@@ -24,12 +24,23 @@ __all__ = ["LITERAL_KEYS", "LoadedRegistry", "load_registry", "read_registry"]
 
 _NUMBERS: Final = ("tier", "ttl_seconds", "timeout_s")
 LITERAL_KEYS: Final = frozenset(
-    ("domain", "title", "description", "glossary", "adapter", "include", "doc_type", "profile", "url")
+    ("domain", "title", "description", "glossary", "adapter", "include", "doc_type", "profile", "url", "access")
 )
-"""Keys whose values are text or names that everybody is shown: they take no variable."""
+"""Keys that take no variable: what everybody is shown, and who may search, for who asks can set variables."""
+_SHARED: Final = "is in {} too, with other values: give it another id, or make both alike to share it"
+_NO_RULE: Final = "names nobody: give it roles, groups or a clearance, or remove it to let everybody search"
 _SHORTEST_HIDDEN: Final = 4
 _DOMAIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_ACCESS_KEY: Final = re.compile(r"^[^#\n]*\baccess[\"']?[ \t]*:", re.MULTILINE)
 _DOMAIN_LINE: Final = re.compile(r"^domain[ \t]*:([^#\n]*)", re.MULTILINE)
+
+
+class _Registered(NamedTuple):
+    """A source, and where it was first found."""
+
+    spec: SourceSpec
+    domain: str
+    file: str
 
 
 @dataclass(slots=True)
@@ -43,8 +54,9 @@ class _Reading:
     broken: dict[str, ConfigError] = field(default_factory=dict)
     unread: list[ConfigError] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
-    sources: dict[str, tuple[SourceSpec, str]] = field(default_factory=dict)
+    sources: dict[str, _Registered] = field(default_factory=dict)
     source_ids: set[str] = field(default_factory=set)
+    ruled: bool = False
 
     def refuse(self, name: str | None, problem: ConfigError) -> None:
         """Set a domain aside; None: its name is not known."""
@@ -95,7 +107,11 @@ def read_registry(
     for path in paths.manifests():
         _read(reading, path, paths.label(path), env)
     registry = LoadedRegistry(
-        domains=reading.domains, broken=reading.broken, unread=tuple(reading.unread), files=reading.files
+        domains=reading.domains,
+        broken=reading.broken,
+        unread=tuple(reading.unread),
+        files=reading.files,
+        ruled=reading.ruled,
     )
     certain = all(isinstance(one, MissingVariable) for one in registry.problems)  # else a file may name it
     unknown = [] if not certain else sorted(set(stage.dataset_ids) - reading.source_ids)
@@ -117,9 +133,11 @@ def _read(reading: _Reading, path: Path, file: str, env: Mapping[str, str]) -> N
         if name is not None:
             reading.files[name] = file
         reading.source_ids.update(_ids(raw))
+        reading.ruled = reading.ruled or "access" in raw or any("access" in row for _, row in _raw_sources(raw))
         spec = _filled_spec(reading, raw, path, file, env)
     except ConfigError as problem:
         name = name or _written_name(path)
+        reading.ruled = reading.ruled or bool(_ACCESS_KEY.search(_text(path)))
         if name is not None and name in reading.files and reading.files[name] != file:
             _refuse_twice(reading, name, file)
         elif name is not None:
@@ -127,7 +145,8 @@ def _read(reading: _Reading, path: Path, file: str, env: Mapping[str, str]) -> N
         reading.refuse(name, problem)
         return
     reading.domains[spec.domain] = spec
-    reading.sources.update({source.id: (source, file) for source in spec.sources})
+    for source in spec.sources:
+        reading.sources.setdefault(source.id, _Registered(source, spec.domain, file))
 
 
 def _refuse_twice(reading: _Reading, name: str, file: str) -> None:
@@ -144,11 +163,15 @@ def _domain_name(value: Any) -> str | None:
 
 def _written_name(path: Path) -> str | None:
     """Return the domain of a file that is no YAML, if a line of it names one."""
-    try:
-        found = _DOMAIN_LINE.findall(path.read_text("utf-8", errors="replace"))
-    except OSError:
-        return None
+    found = _DOMAIN_LINE.findall(_text(path))
     return _domain_name(found[0].strip().strip("'\"")) if len(found) == 1 else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def _filled_spec(
@@ -209,9 +232,11 @@ def _ids(raw: Mapping[str, Any]) -> set[str]:
 
 
 def _flags(raw: Mapping[str, Any], file: str) -> list[ConfigError]:
-    """Return what would pass for a number and is none: true for 1, and tier 0, which means "not set"."""
-    found = []
+    """Return what would pass for another value: true for 1, tier 0 and an access rule left empty for "not set"."""
+    found = [ConfigError(_NO_RULE, file=file, key="access")] if raw.get("access", "") is None else []
     for index, row in _raw_sources(raw):
+        if row.get("access", "") is None:
+            found.append(ConfigError(_NO_RULE, file=file, key=dotted(("sources", index, "access"), raw)))
         for key in _NUMBERS:
             if isinstance(row.get(key), bool) or (key == "tier" and key in row and row[key] in (0, None)):
                 problem = f"must be a {'tier from 1 to 5' if key == 'tier' else 'number'}, got {row[key]!r}"
@@ -243,9 +268,10 @@ def _source_problems(reading: _Reading, spec: DomainSpec, file: str) -> list[Con
     for source in spec.sources:
         place = f"sources.{source.id}"
         other = reading.sources.get(source.id)
-        if other is not None and other[0] != source:
-            problem = f"is in {other[1]} too, with other values: give it another id, or make both alike to share it"
-            found.append(ConfigError(problem, file=file, key=place))
+        if other is not None and other.spec != source:
+            found.append(ConfigError(_SHARED.format(other.file), file=file, key=place))
+            if _guard(other.spec) != _guard(source):
+                reading.refuse(other.domain, ConfigError(_SHARED.format(file), file=other.file, key=place))
         if source.connection is not None and source.connection not in reading.connections:
             hint = nearest(source.connection, reading.connections) or " connections.yaml names none."
             problem = f"unknown connection {source.connection!r}.{hint}"
@@ -255,6 +281,11 @@ def _source_problems(reading: _Reading, spec: DomainSpec, file: str) -> list[Con
                 problem = f"unknown document type {rule.doc_type!r}.{nearest(rule.doc_type, reading.doc_types)}"
                 found.append(ConfigError(problem, file=file, key=f"{place}.documents.{index}.doc_type"))
     return found
+
+
+def _guard(source: SourceSpec) -> tuple[Any, ...]:
+    """Return what says who may read a source: where two manifests differ in it, neither can be gone by."""
+    return source.access, source.classification
 
 
 def _setting_problems(spec: DomainSpec, file: str) -> list[ConfigError]:

@@ -41,7 +41,7 @@ class SettingsResolver:
     ) -> None:
         self._environment, self._seeds, self._files = environment, seeds, files
         self._personas, self._pipeline, self._domain_files = personas, pipeline, domain_files
-        self._cache: dict[tuple[str | None, str | None], tuple[DomainSpec | None, EffectiveSettings]] = {}
+        self._cache: dict[tuple[str | None, str | None], tuple[Mapping[str, Any] | None, EffectiveSettings]] = {}
 
     @property
     def personas(self) -> tuple[str, ...]:
@@ -81,12 +81,13 @@ class SettingsResolver:
         """
         key = (domain.domain if domain else None, persona)
         cached = self._cache.get(key)
-        if cached is not None and cached[0] is domain:
+        given = None if domain is None else domain.settings
+        if cached is not None and cached[0] is given:
             return cached[1]
         settings = self._merged(domain, persona)
         if len(self._cache) >= _CACHE_SIZE:
             self._cache.clear()
-        self._cache[key] = (domain, settings)
+        self._cache[key] = (given, settings)
         return settings
 
     def _merged(self, domain: DomainSpec | None, persona: str | None) -> EffectiveSettings:

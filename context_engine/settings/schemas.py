@@ -22,6 +22,7 @@ from context_engine.core.models import (
     Settings,
     SettingsGroup,
 )
+from context_engine.settings.access_file import AccessFile
 from context_engine.settings.connections import Connection
 from context_engine.settings.personas import PERSONA_KEYS
 from context_engine.settings.registry import LITERAL_KEYS
@@ -47,6 +48,7 @@ def schemas() -> Mapping[str, Schema]:
         ),
         "config/schemas/ingest.json": _commented(_file("How files are read, and what one may cost", _ingest())),
         "config/schemas/connections.json": _file("Connections: name to server", _connections(required=True)),
+        "config/schemas/access.json": _file("Principals: who asks, and what each may", _access()),
         "manifests/schemas/manifest-v1.json": _file("Manifest of one domain, version 1", _manifest()),
         "manifests/schemas/stage-v1.json": _file("Overlay of a stage, version 1", _stage()),
     }
@@ -155,12 +157,37 @@ def _connections(*, required: bool) -> Schema:
     return {"additionalProperties": {**body, **({"required": schema["required"]} if required else {})}}
 
 
+def _access() -> Schema:
+    schema = AccessFile.model_json_schema()
+    for form in schema["$defs"].values():
+        form.update(_names_or_name(form))
+    return schema
+
+
+def _names_or_name(form: Schema) -> Schema:
+    """Return the schema of a model of access rules: its lists take one text too, its classes may be in capitals."""
+    if "enum" in form:
+        return {**form, "enum": [*form["enum"], *map(str.upper, form["enum"])]}
+    return {**form, "properties": {name: _one_or_several(one) for name, one in form["properties"].items()}}
+
+
+def _one_or_several(schema: Schema) -> Schema:
+    """Return a schema of a list of texts that takes one text too."""
+    outside = ("description", "default", "title")
+    inner = {key: schema[key] for key in schema if key not in outside}
+    if inner.get("items", {}).get("type") != "string":
+        return schema
+    return {**{key: schema[key] for key in schema if key in outside}, "anyOf": [inner["items"], inner]}
+
+
 def _manifest() -> Schema:
     schema = DomainSpec.model_json_schema()
     source, rule = schema["$defs"]["SourceSpec"], schema["$defs"]["DocumentRule"]
     tier = {"type": "integer", "minimum": 1, "maximum": 5, "description": source["properties"]["tier"]["description"]}
     source["properties"] = {**_variables(source["properties"]), "tier": tier}
     rule["properties"] = _variables(rule["properties"])
+    for name in ("AccessRule", "Classification"):
+        schema["$defs"][name].update(_names_or_name(schema["$defs"][name]))
     for part in (schema, source, rule):
         part["properties"] = {
             name: _written_out(one) if name in LITERAL_KEYS else one for name, one in part["properties"].items()

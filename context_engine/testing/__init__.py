@@ -1,5 +1,6 @@
 """What adapter authors need: the source conformance suite, fakes, and a Dify to test against."""
 
+from context_engine.testing.access_conformance import AccessContract
 from context_engine.testing.conformance import ODD_QUERIES, SourceContract
 from context_engine.testing.fake_dify import (
     FAULTS,
@@ -16,6 +17,7 @@ from context_engine.testing.sink_conformance import SinkContract
 __all__ = [
     "FAULTS",
     "ODD_QUERIES",
+    "AccessContract",
     "FakeDataset",
     "FakeDify",
     "FakeDocument",

@@ -6,7 +6,8 @@ class TestMySource(SourceContract):
     def make_source(self):
         return MySource(...)
 
-What a source may offer beyond a search, `Examinable` and `Listable`, is tested where it offers it.
+What a source may offer beyond a search, `Examinable` and `Listable`, is tested where it offers it. One that claims
+access classes (`access_classes = True`) is tested by `AccessContract` as well.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from context_engine.core.models import (
 from context_engine.core.protocols import Examinable, Listable, Source
 from context_engine.core.query.spelling import words_to_check
 from context_engine.core.text import term_weights, terms
+from context_engine.testing.access_conformance import AccessContract
 
 __all__ = ["ODD_QUERIES", "SourceContract"]
 
@@ -81,6 +83,14 @@ class SourceContract:
         assert isinstance(source.source_id, str) and source.source_id
         assert isinstance(source.score_kinds, frozenset) and source.score_kinds <= frozenset(ScoreKind)
         source.close()
+
+    def test_a_claim_of_access_classes_is_shown(self) -> None:
+        source = self.make_source()
+        claims = getattr(source, "access_classes", False)
+        source.close()
+        assert not claims or isinstance(self, AccessContract), (
+            "a source with access_classes = True shows that it keeps them: derive its tests from AccessContract too"
+        )
 
     def test_answers_with_chunks_that_have_text(self) -> None:
         source = self.make_source()

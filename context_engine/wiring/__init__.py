@@ -1,6 +1,14 @@
 """The only place that turns names into adapters: from configuration and manifests to an engine."""
 
-from context_engine.wiring.adapters import RERANKERS, SOURCES, find_adapter, installed, load_source_adapter
+from context_engine.wiring.access import access_policy
+from context_engine.wiring.adapters import (
+    ACCESS_POLICIES,
+    RERANKERS,
+    SOURCES,
+    find_adapter,
+    installed,
+    load_source_adapter,
+)
 from context_engine.wiring.build import (
     RerankerChoice,
     Setup,
@@ -16,9 +24,10 @@ from context_engine.wiring.functions import SPEAKS_FOR_ITSELF, FunctionEngines
 from context_engine.wiring.listing import listed_chunks
 from context_engine.wiring.report import Shown, StageDifference, changed, diff_stages, show
 from context_engine.wiring.scope import DomainCalibration, calibrate_domains, scope_in_force
-from context_engine.wiring.sinks import open_sink, sink_names
+from context_engine.wiring.sinks import embedded_places, open_sink, sink_names
 
 __all__ = [
+    "ACCESS_POLICIES",
     "RERANKERS",
     "SOURCES",
     "SPEAKS_FOR_ITSELF",
@@ -31,12 +40,14 @@ __all__ = [
     "SourceOpener",
     "SourceReport",
     "StageDifference",
+    "access_policy",
     "adapter_advice",
     "build_engine",
     "calibrate_domains",
     "changed",
     "check",
     "diff_stages",
+    "embedded_places",
     "examine_source",
     "find_adapter",
     "installed",

@@ -13,15 +13,24 @@ from context_engine.errors import ConfigError, ContextEngineError, did_you_mean
 from context_engine.settings.registry import LoadedRegistry
 
 __all__ = [
-    "EMBEDDERS", "REFINERS", "RERANKERS", "SOURCES", "find_adapter", "installed", "load_adapter", "load_source_adapter",
-    "with_installed_adapters",
+    "ACCESS_POLICIES", "EMBEDDERS", "MASKERS", "REFINERS", "RERANKERS", "SOURCES", "find_adapter", "installed",
+    "load_adapter", "load_source_adapter", "with_installed_adapters",
 ]  # fmt: skip
 
 SOURCES: Final = "context_engine.sources"
 RERANKERS: Final = "context_engine.rerankers"
 EMBEDDERS: Final = "context_engine.embedders"
 REFINERS: Final = "context_engine.refiners"
-_WHAT: Final = {SOURCES: "adapter", RERANKERS: "reranker", EMBEDDERS: "embedder", REFINERS: "query refiner"}
+MASKERS: Final = "context_engine.maskers"
+ACCESS_POLICIES: Final = "context_engine.access_policies"
+_WHAT: Final = {
+    SOURCES: "adapter",
+    RERANKERS: "reranker",
+    EMBEDDERS: "embedder",
+    REFINERS: "query refiner",
+    MASKERS: "masker",
+    ACCESS_POLICIES: "access policy",
+}
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _OWN: Final = (
     EntryPoint("local", "context_engine.adapters.sources.factory:open_local", SOURCES),
@@ -41,6 +50,7 @@ _OWN: Final = (
         for name in ("sentence_transformers", "onnx", "openai")
     ),
     EntryPoint("openai", "context_engine.adapters.refiners.openai:open_openai", REFINERS),
+    EntryPoint("manifest", "context_engine.core.policy.access:ManifestPolicy", ACCESS_POLICIES),
 )
 """This package's own, found without its metadata too; a Dify plugin carries some of them."""
 
@@ -59,7 +69,7 @@ def find_adapter(group: str, name: str, *, file: str | None = None, key: str | N
     what = _WHAT[group]
     if not _NAME.fullmatch(name):
         problem = f"{name!r} is not a name: {what}s are named, never imported by path."
-        raise ConfigError(f"{problem} Installed: {', '.join(installed(group))}.", file=file, key=key)
+        raise ConfigError(f"{problem} Installed: {', '.join(installed(group)) or 'none'}.", file=file, key=key)
     found = {point.value: point for point in _points(group) if point.name == name}
     if not found:
         names = installed(group)

@@ -13,8 +13,26 @@ from typing import Any, Final
 
 from context_engine.adapters.sources.adapter import SourceContext, SourceFactory
 from context_engine.core.engine import Engine, SystemClock
-from context_engine.core.models import DomainSpec, EffectiveSettings, Notice, NoticeCode, SearchRequest, SourceSpec
-from context_engine.core.protocols import Clock, Embedder, IdSource, QueryRefiner, Recorder, Reranker, Source
+from context_engine.core.models import (
+    DomainSpec,
+    EffectiveSettings,
+    Notice,
+    NoticeCode,
+    Principal,
+    SearchRequest,
+    SourceSpec,
+)
+from context_engine.core.policy.visible import visible
+from context_engine.core.protocols import (
+    AccessPolicy,
+    Clock,
+    Embedder,
+    IdSource,
+    QueryRefiner,
+    Recorder,
+    Reranker,
+    Source,
+)
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.settings import (
     Config,
@@ -29,9 +47,11 @@ from context_engine.settings import (
 from context_engine.settings.data_dir import claim_data_dir, orphaned_data_dirs
 from context_engine.settings.layers import with_layer
 from context_engine.settings.registry import LoadedRegistry, load_registry
+from context_engine.wiring.access import configured_policy
 from context_engine.wiring.adapters import SOURCES, find_adapter, load_adapter, with_installed_adapters
 from context_engine.wiring.hybrid import hybrid
 from context_engine.wiring.models import Models
+from context_engine.wiring.privacy import ConfiguredMask, Masking, mask_log_records, masking, masking_notices
 
 __all__ = ["RerankerChoice", "Setup", "SourceOpener", "build_engine", "load_setup", "source_opener", "usable_setup"]
 
@@ -48,14 +68,20 @@ class Setup:
         config: settings, connections, stage.
         registry: the domains.
         resolver: the settings of a search.
+        access: decides who may search what.
         env, cwd: what it was loaded with.
     """
 
     config: Config
     registry: LoadedRegistry
     resolver: SettingsResolver
+    access: AccessPolicy
     env: Mapping[str, str] = field(repr=False)
     cwd: Path
+
+    def visible(self, principal: Principal) -> LoadedRegistry:
+        """Return the registry as a principal may know it; see `context_engine.core.policy.visible`."""
+        return visible(self.registry, self.access, principal)
 
     def data_dir(self, data_dir: str | Path | None = None) -> Path:
         """Return the folder of the embedded base; see `find_data_dir`."""
@@ -79,13 +105,21 @@ class Setup:
             clock=clock or SystemClock(),
         )
 
+    def mask(self) -> ConfiguredMask:
+        """Return what masks personal data as the settings say, to be opened when it is first used."""
+        return ConfiguredMask(self.resolver.base, env=self.env, cwd=self.cwd)
+
+    def masking(self) -> Masking:
+        """Return what is masked where."""
+        return masking(self.resolver, self.registry, self.env)
+
     def with_pipeline(self, pipeline: Mapping[str, Any]) -> Setup:
         """Return the same with a pipeline config in force.
 
         Raises:
             ConfigError: a key that is not known, or a value out of range.
         """
-        return replace(self, resolver=self.resolver.with_pipeline(pipeline))
+        return _with_masked_logs(replace(self, resolver=self.resolver.with_pipeline(pipeline)))
 
 
 def load_setup(
@@ -125,16 +159,27 @@ def usable_setup(config: Config, env: Mapping[str, str], cwd: Path) -> Setup:
     """Return a configuration with its domains; one whose manifest or adapter cannot be used is set aside in them.
 
     Raises:
-        ConfigError: the stage names a source that there is not.
+        ConfigError: the stage names a source that there is not, or log records cannot be masked as they should be.
     """
     paths = config.paths
     registry = load_registry(
         paths, env=env, stage=config.stage, connections=config.connections.names, doc_types=config.chunking
     )
+    access = configured_policy(config, registry)
     registry = with_installed_adapters(registry)
     for notice in registry.notices:
         logger.warning("%s", notice.message)
-    return Setup(config=config, registry=registry, resolver=config.resolver(registry.files), env=env, cwd=cwd)
+    resolver = config.resolver(registry.files)
+    setup = Setup(config=config, registry=registry, resolver=resolver, access=access, env=env, cwd=cwd)
+    unwise = masking_notices(setup.masking())
+    for notice in unwise:
+        logger.warning("%s", notice.message)
+    return _with_masked_logs(replace(setup, config=replace(config, notices=(*config.notices, *unwise))))
+
+
+def _with_masked_logs(setup: Setup) -> Setup:
+    mask_log_records(setup.mask(), setup.resolver.base())
+    return setup
 
 
 def _beside_others(paths: ConfigPaths, env: Mapping[str, str], stage: str | None) -> Config:
@@ -163,6 +208,7 @@ def build_engine(
     clock: Clock | None = None,
     ids: IdSource | None = None,
     recorder: Recorder | None = None,
+    access: AccessPolicy | None = None,
 ) -> Engine:
     """Return an engine over the configured domains; sources are opened on their first use.
 
@@ -174,12 +220,14 @@ def build_engine(
         reranker, refiner: used in place of those the settings name.
         models: those to open, for who asks them afterwards what they did; of the same settings.
         clock, ids, recorder: see `Engine`.
+        access: decides in place of the configuration's own policy.
 
     Raises:
         ConfigError: a configuration that cannot be used, or a reranker that is not installed.
     """
     loaded = setup or load_setup(config_dir=config_dir, stage=stage, env=env, cwd=cwd)
     loaded = loaded.with_pipeline(pipeline) if pipeline else loaded
+    loaded = loaded if access is None else replace(loaded, access=access)
     factories = _factories(loaded.registry.domains.values())
     clock = clock or SystemClock()
     models = models or loaded.models(data_dir, clock)
@@ -193,6 +241,8 @@ def build_engine(
         clock=clock,
         ids=ids,
         recorder=recorder,
+        access=loaded.access,
+        mask=loaded.mask(),
     )
 
 
@@ -258,6 +308,7 @@ class SourceOpener:
             timezone=domain.timezone,
             settings=self.setup.resolver.base().values,
             embedder=self.embedder,
+            rules_of=self.setup.access.rules_of,
         )
 
     def _data_folder(self) -> Path:

@@ -15,8 +15,10 @@ from context_engine.errors import ConfigError
 from context_engine.settings import Config, ConfigPaths, read_config
 from context_engine.settings.paths import CONFIG_FILES
 from context_engine.settings.registry import LoadedRegistry, read_registry
+from context_engine.wiring.access import configured_policy
 from context_engine.wiring.adapters import load_source_adapter, with_installed_adapters
 from context_engine.wiring.models import Models
+from context_engine.wiring.privacy import ConfiguredMask, Masking, masking, masking_notices
 
 __all__ = ["CheckReport", "check"]
 
@@ -74,6 +76,9 @@ def check(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = Non
     found += _of_models(config, registry)
     found += _of_settings(config, registry)
     found += _of_connections(config, registry)
+    masked = masking(config.resolver(registry.files), registry, env)
+    found += _of_masking(config, masked, env, paths.cwd)
+    found += _of_access(config, registry)
     stopped = {domain for one in found for domain in (registry.names if one.stops is None else one.stops)}
     return CheckReport(
         paths=paths,
@@ -86,6 +91,7 @@ def check(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = Non
             *_written_keys(config),
             *_unused(config, registry),
             *_shared(registry),
+            *masking_notices(masked),
         ),
     )
 
@@ -99,6 +105,15 @@ def _of_models(config: Config, registry: LoadedRegistry) -> Iterator[_Found]:
             opened()
         except ConfigError as error:
             yield _Found(error, stops)
+
+
+def _of_masking(config: Config, masked: Masking, env: Mapping[str, str], cwd: Path) -> Iterator[_Found]:
+    """Yield why nothing can be masked: domains that should be are not searched then, none if it is the log."""
+    try:
+        if masked.on:
+            ConfiguredMask(config.resolver().base, env=env, cwd=cwd).opened()
+    except ConfigError as error:
+        yield _Found(error, None if masked.logs else sorted({*masked.contexts, *masked.stored_queries}))
 
 
 def _of_settings(config: Config, registry: LoadedRegistry) -> Iterator[_Found]:
@@ -141,6 +156,14 @@ def _of_connections(config: Config, registry: LoadedRegistry) -> Iterator[_Found
             config.connections.get(connection)
         except ConfigError as error:
             yield _Found(error, [name for name, source in _sources(registry) if source.connection == connection])
+
+
+def _of_access(config: Config, registry: LoadedRegistry) -> Iterator[_Found]:
+    """Yield an access policy that cannot be used: without one nothing is searched."""
+    try:
+        configured_policy(config, registry)
+    except ConfigError as error:
+        yield _Found(error)
 
 
 def _sources(registry: LoadedRegistry) -> Iterator[tuple[str, SourceSpec]]:

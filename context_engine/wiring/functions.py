@@ -10,6 +10,8 @@ from context_engine.adapters.sources.adapter_forms import source_of
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.engine import Engine
 from context_engine.core.models import DomainSpec, Registry, SourceSpec, SourceType
+from context_engine.core.policy.access import OPEN_ACCESS, ManifestPolicy, OpenAccess
+from context_engine.core.protocols import AccessPolicy, Mask
 from context_engine.wiring.build import RerankerChoice
 
 __all__ = ["SPEAKS_FOR_ITSELF", "FunctionEngines"]
@@ -29,10 +31,14 @@ class FunctionEngines:
 
     Args:
         choice: the reranker and the settings of all of them.
+        access: the policy in force. It has no say in what a caller's own function may be asked, but where there is one,
+            chunks that are classified above that of `SPEAKS_FOR_ITSELF` need a principal with the clearance.
+        mask: masks personal data where the settings say so.
     """
 
-    def __init__(self, choice: RerankerChoice) -> None:
-        self.choice = choice
+    def __init__(self, choice: RerankerChoice, access: AccessPolicy = OPEN_ACCESS, mask: Mask | None = None) -> None:
+        self.choice, self.mask = choice, mask
+        self._access = access if isinstance(access, OpenAccess) else ManifestPolicy({})
         self._kept: OrderedDict[Hashable, Engine] = OrderedDict()
         self._lock = Lock()
 
@@ -60,6 +66,8 @@ class FunctionEngines:
             lambda _domain, _spec: source,
             resolve=self.choice.resolve,
             reranker=self.choice.reranker,
+            access=self._access,
+            mask=self.mask,
         )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from context_engine.core.models import IngestSettings, Settings, group_of
+from context_engine.core.models import GROUPS, IngestSettings, Settings, group_of
 from context_engine.core.ranking.scope import CALIBRATED, MEASURED_DEFAULT
 from context_engine.settings import Config, ConfigPaths, read_config
 from context_engine.settings.registry import LoadedRegistry, read_registry
@@ -15,6 +15,7 @@ from context_engine.wiring.scope import scope_in_force
 
 __all__ = ["Shown", "StageDifference", "changed", "diff_stages", "show"]
 
+_PLACE: Final = {name: place for place, name in enumerate(GROUPS)}
 _FROM_THE_BASE: Final = frozenset((CALIBRATED, MEASURED_DEFAULT))
 
 
@@ -66,7 +67,7 @@ def show(
                 Settings.model_fields[key].description or "",
                 group_of(key),
             )
-            for key, entry in in_force.items()
+            for key, entry in sorted(in_force.items(), key=lambda item: _PLACE[group_of(item[0])])
         ),
         *_of_ingest(setup.config),
     )

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from context_engine.adapters.sources.factory import base_path, in_embedded_base
-from context_engine.core.models import NOTHING, DomainSpec, ScopeCalibration, ScopeThreshold
+from context_engine.core.models import NOTHING, AccessScope, DomainSpec, ScopeCalibration, ScopeThreshold
 from context_engine.core.ranking.scope import scope_threshold
 from context_engine.errors import ContextEngineError
 from context_engine.wiring.build import Setup
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local import LocalBase
+    from context_engine.adapters.sources.local.calibrate import JudgedQuestion
 
 __all__ = ["DomainCalibration", "calibrate_domains", "scope_in_force"]
 
@@ -38,7 +39,7 @@ class DomainCalibration(NamedTuple):
 
 
 def calibrate_domains(
-    setup: Setup, base: LocalBase, *, judged: Mapping[str, Sequence[str]] = NOTHING, anew: bool = False
+    setup: Setup, base: LocalBase, *, judged: Mapping[str, Sequence[JudgedQuestion]] = NOTHING, anew: bool = False
 ) -> Iterator[DomainCalibration]:
     """Calibrate every domain that has sources in the embedded base; what has hardly changed is left as it is.
 
@@ -64,13 +65,19 @@ def calibrate_domains(
 
 
 def scope_in_force(
-    setup: Setup, domain: DomainSpec, data_dir: Path | None, *, persona: str | None = None
+    setup: Setup,
+    domain: DomainSpec,
+    data_dir: Path | None,
+    *,
+    persona: str | None = None,
+    access: AccessScope | None = None,
 ) -> ScopeThreshold:
     """Return the scope threshold that a search of a domain has now.
 
     Args:
         data_dir: the folder of the embedded base; None: there is none.
         persona: of the search.
+        access: of who searches; None: who may read all.
 
     Raises:
         ConfigError, InvalidRequest: settings of the domain that cannot be used, or an unknown persona.
@@ -78,15 +85,16 @@ def scope_in_force(
     values = setup.resolver.base(domain, persona).values
     names = [spec.id for spec in domain.sources if values.sources is None or spec.id in values.sources]
     local = [spec.id for spec in domain.sources if spec.id in names and in_embedded_base(spec)]
-    found = _stored(data_dir, domain.domain, by_vector=values.embedder is not None) if local and data_dir else None
+    by_vector = values.embedder is not None
+    found = _stored(data_dir, domain.domain, by_vector, access) if local and data_dir else None
     return scope_threshold(values, [found if name in local else None for name in names])
 
 
-def _stored(data_dir: Path, domain: str, *, by_vector: bool) -> ScopeCalibration | None:
+def _stored(data_dir: Path, domain: str, by_vector: bool, access: AccessScope | None) -> ScopeCalibration | None:
     from context_engine.adapters.sources.local import LocalBase
 
     try:
         with LocalBase(base_path(data_dir)) as base:
-            return base.calibration(domain, by_vector=by_vector) if base.exists() else None
+            return base.calibration(domain, by_vector=by_vector, access=access) if base.exists() else None
     except ContextEngineError:
         return None

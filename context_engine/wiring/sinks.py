@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from context_engine.adapters.sources.adapter import SinkOptions
+from context_engine.adapters.sources.factory import in_embedded_base
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import DomainSpec, SourceSpec
 from context_engine.core.protocols import Embedder, Sink
@@ -14,7 +16,10 @@ from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.wiring.adapters import SOURCES, installed, load_source_adapter
 from context_engine.wiring.build import Setup, SourceOpener
 
-__all__ = ["open_sink", "sink_names"]
+if TYPE_CHECKING:
+    from context_engine.adapters.sources.local.placement import Place
+
+__all__ = ["embedded_places", "open_sink", "sink_names"]
 
 
 def open_sink(
@@ -50,6 +55,15 @@ def open_sink(
         setup.claim(data_dir)
     opener = SourceOpener(setup, {}, SystemClock(), data_dir, embedder)
     return adapter.open_sink(specs, opener.context(domain), options)
+
+
+def embedded_places(setup: Setup) -> Place:
+    """Return where the documents of each source of the embedded base belong, by the rules of all domains."""
+    from context_engine.adapters.sources.local.placement import places
+
+    domains = setup.registry.domains.values()
+    specs = [spec for domain in domains for spec in domain.sources if in_embedded_base(spec)]
+    return places(specs, setup.access.rules_of)
 
 
 def sink_names(names: Sequence[str], *, repairs: bool = False) -> list[str]:

@@ -25,6 +25,6 @@ class DomainsTool(Tool):
             with plugin_runtime.ENGINES.use(credentials) as opened:
                 name = text_field(tool_parameters, "domain_name")
                 check = flag_field(tool_parameters, "check_health", True)
-                return catalogue(opened, name, check=check, caller=caller)
+                return catalogue(opened, plugin_runtime.principal_of(self, opened), name, check=check, caller=caller)
 
         yield from plugin_runtime.messages(self, guarded_tool(self.runtime.credentials, listed))

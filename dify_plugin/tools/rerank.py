@@ -26,9 +26,12 @@ class RerankTool(Tool):
 
         def rank(credentials: Any) -> ToolOutput:
             with plugin_runtime.ENGINES.use(credentials) as opened:
-                result, form = rerank_passages(tool_parameters, opened, caller, self._ask_model)
+                principal = plugin_runtime.principal_of(self, opened)
+                result, form = rerank_passages(tool_parameters, opened, caller, principal, self._ask_model)
                 notices = flag_field(tool_parameters, "notice_passage", True)
-                return search_answer(result, form=form, demo=opened.plugin.demo, notices=notices)
+                return search_answer(
+                    result, form=form, demo=opened.plugin.demo, notices=notices, mask=opened.engine.mask
+                )
 
         yield from plugin_runtime.messages(self, guarded_tool(self.runtime.credentials, rank))
 
@@ -39,4 +42,4 @@ class RerankTool(Tool):
         return [(one.index, one.score) for one in answer.docs]
 
     def _fetch_parameter_options(self, parameter: str) -> list[ParameterOption]:
-        return plugin_runtime.domain_options(self.runtime.credentials) if parameter == "domain" else []
+        return plugin_runtime.domain_options(self) if parameter == "domain" else []

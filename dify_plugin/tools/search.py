@@ -23,7 +23,8 @@ class SearchTool(Tool):
 
         def search(credentials: Any) -> ToolOutput:
             with plugin_runtime.ENGINES.use(credentials) as opened:
-                form = read_search_form(tool_parameters, opened.engine.registry, caller)
+                principal = plugin_runtime.principal_of(self, opened)
+                form = read_search_form(tool_parameters, opened.known_to(principal), caller, principal)
                 result = opened.engine.search(form.request)
                 if form.fail_if_missing:
                     refuse_incomplete(result)
@@ -33,9 +34,10 @@ class SearchTool(Tool):
                     demo=opened.plugin.demo,
                     notices=form.notices,
                     register_required=form.register_required,
+                    mask=opened.engine.mask,
                 )
 
         yield from plugin_runtime.messages(self, guarded_tool(self.runtime.credentials, search))
 
     def _fetch_parameter_options(self, parameter: str) -> list[ParameterOption]:
-        return plugin_runtime.domain_options(self.runtime.credentials) if parameter == "domain" else []
+        return plugin_runtime.domain_options(self) if parameter == "domain" else []

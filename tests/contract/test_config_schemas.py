@@ -36,7 +36,7 @@ def samples() -> Iterator[tuple[str, Any, str]]:
 
 def _schema_of(name: str) -> str:
     stem = Path(name).name.split(".")[0]
-    if stem in (*KINDS, "connections"):
+    if stem in (*KINDS, "connections", "access"):
         return f"config/schemas/{stem}.json"
     return f"manifests/schemas/{'stage' if '/stages/' in name else 'manifest'}-v1.json"
 
@@ -89,6 +89,9 @@ def test_every_shipped_sample_keeps_its_schema(name: str, content: Any, schema: 
         ("manifests/schemas/manifest-v1.json", {"version": 1, "domain": "A", "sources": []}),
         ("manifests/schemas/manifest-v1.json", {"version": 1, "domain": "A", "sources": [{"id": "s", "type": "x"}]}),
         ("manifests/schemas/stage-v1.json", {"settings": {}}),
+        ("config/schemas/access.json", {}),
+        ("config/schemas/access.json", {"version": 1, "principals": {"desk": {"role": ["analyst"]}}}),
+        ("config/schemas/access.json", {"version": 1, "principals": {"desk": {"tokens": [{"sha256": "open sesame"}]}}}),
     ],
 )
 def test_what_the_loader_refuses_the_schema_refuses(schema: str, content: Any) -> None:

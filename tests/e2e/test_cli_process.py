@@ -48,6 +48,7 @@ def test_stdout_is_one_object_while_the_base_is_built(tmp_path: Path) -> None:
     assert b"\x1b" not in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_two_that_start_at_once_both_answer(tmp_path: Path) -> None:
     both = [
         subprocess.Popen(
@@ -83,6 +84,7 @@ def test_interrupted_while_building_it_says_so_and_the_next_one_goes_on(tmp_path
     assert call(tmp_path, *QUERY).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error(data: Path) -> None:
     started = subprocess.Popen(
         command(*QUERY, "--explain", "-k", "100"),

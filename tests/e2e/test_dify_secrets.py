@@ -96,8 +96,11 @@ def test_the_key_is_in_no_result_and_no_record(caplog: pytest.LogCaptureFixture)
     recorded: list[Any] = []
 
     class Recorder:
-        def record(self, result: Any) -> None:
+        def record(self, result: Any, access: Any) -> None:
             recorded.append(result)
+
+        def refuse(self, request: Any, access: Any) -> None:
+            raise AssertionError("nothing is refused here")
 
     with FakeDify([DATASET], api_key=KEY, cookies=True) as dify:
         source = source_of(dify)

@@ -15,6 +15,8 @@ from click.testing import CliRunner
 
 from context_engine.apps.cli import main
 from context_engine.core.models import ExaminationRequest
+from context_engine.core.policy.masking import PseudonymMask
+from context_engine.core.protocols import Masker
 from context_engine.wiring import SOURCES
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "write-an-adapter.md"
@@ -35,7 +37,7 @@ def glossary() -> ModuleType:
 
 def test_every_block_has_a_name_of_its_own() -> None:
     names = [name for name, language, _ in BLOCKS if language == "python"]
-    assert names == ["search", "examine", "list", "sink", "adapter", "contract"]
+    assert names == ["search", "examine", "list", "sink", "adapter", "contract", "masker"]
 
 
 def contract_tests() -> list[tuple[str, str]]:
@@ -43,6 +45,13 @@ def contract_tests() -> list[tuple[str, str]]:
 
     kinds = {"TestGlossarySource": SourceContract, "TestGlossarySink": SinkContract}
     return [(name, test) for name, kind in kinds.items() for test in dir(kind) if test.startswith("test_")]
+
+
+def test_the_guides_masker_finds_the_names_it_is_given(glossary: ModuleType) -> None:
+    masker = glossary.StaffNames({"names": ["Ana Ruiz"]})
+    assert isinstance(masker, Masker)
+    mask = PseudonymMask([masker], b"0123456789abcdef")
+    assert mask("Ana Ruiz asked ANA RUIZ") == " asked ".join([mask.pseudonym("NAME", "ana ruiz")] * 2)
 
 
 @pytest.mark.parametrize(("contract", "test"), contract_tests())

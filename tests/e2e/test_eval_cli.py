@@ -78,6 +78,7 @@ def test_without_arguments_the_demo_is_evaluated_and_reported() -> None:
     assert "href=" not in page
 
 
+@pytest.mark.slow
 def test_a_run_in_json_beside_a_baseline_of_settings() -> None:
     out = found("run", *SIX, "--set", "authority_weight=0.2", "--baseline", "default", "-m", "R@8", "-k", "5")
     assert out["schema_version"] == "1.0"
@@ -91,6 +92,7 @@ def test_a_run_in_json_beside_a_baseline_of_settings() -> None:
     assert len(out["per_question"]) == 5
 
 
+@pytest.mark.slow
 def test_a_saved_run_is_compared_with_another() -> None:
     ok("run", *SIX, "--save-run", "a.run")
     ok("run", *SIX, "--set", "stage1_top_k=1", "--save-run", "b.run")
@@ -243,6 +245,7 @@ def test_a_source_that_is_down_is_said_and_nothing_is_written(empty_folder: Path
     assert not Path("c.json").exists()
 
 
+@pytest.mark.slow
 def test_settings_that_are_not_better_are_not_written_unless_forced() -> None:
     args = ("tune", *SIX, "--grid", "stage1_top_k=1", "--folds", "2", "--write", "config.json")
     result = run(*args)

@@ -1,4 +1,7 @@
-"""Real processes: readers beside a writer, a second writer, and writers killed at any moment."""
+"""Real processes: readers beside a writer, a second writer, and writers killed at any moment.
+
+What is written goes from one partition to another with every turn, so that most commits change several of them.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +23,22 @@ from context_engine.testing.fakes import FakeEmbedder
 WRITER = """
 import sys
 from pathlib import Path
-from context_engine.core.models import Chunk
+from context_engine.core.models import Chunk, Classification
 from context_engine.adapters.sources.local import LocalBase
 from context_engine.testing.fakes import FakeEmbedder
 
 embedder = FakeEmbedder(8) if sys.argv[3] == "True" else None
 base, start = LocalBase.open(Path(sys.argv[1]), create=True, embedder=embedder), int(sys.argv[2])
+CLASSES = (None, Classification.CONFIDENTIAL, Classification.RESTRICTED)
 with base.writer() as writer:
     print("open", flush=True)
     for n in range(start, 100_000):
         text = " ".join(f"word{(n * 7 + m) % 997}" for m in range(120))
         for document, turn in ((f"d{n}", 0), (f"d{n}", 1), (f"again{n % 5}", n)):
-            chunks = [Chunk(content=f"limit {turn} {m} {text}", chunk_id=f"{document}#{m}") for m in range(4)]
+            chunks = [
+                Chunk(content=f"limit {turn} {m} {text}", chunk_id=f"{document}#{m}", classification=CLASSES[turn % 3])
+                for m in range(4)
+            ]
             writer.put("sop", document, "", f"{document} turn {turn}", chunks)
         writer.commit()
         print(n, flush=True)
@@ -96,6 +103,20 @@ def test_a_second_writing_process_is_refused(tmp_path: Path) -> None:
     LocalBase(tmp_path).writer().close()
 
 
+@pytest.mark.slow
+def test_a_reader_beside_a_writer_of_several_partitions(tmp_path: Path) -> None:
+    """Every search is answered, whatever is committed meanwhile, and finds nothing twice."""
+    with process(WRITER, tmp_path, 0, False) as writer:
+        assert [said(writer) for _ in range(3)] == ["open", "0", "1"]
+        with LocalBase.open(tmp_path) as base:
+            seen = []
+            for _ in range(300):
+                found = [chunk.chunk_id for chunk in base.search("limit", source_id="sop", top_k=100_000)]
+                assert len(found) == len(set(found)) > 0
+                seen.append(base.stats().generation)
+    assert len(set(seen)) > 1, "the writer wrote nothing meanwhile"
+
+
 def killed(folder: Path, start: int, delay: float, *, vectors: bool) -> int:
     """Run a writer, kill it, return the last number it had acknowledged; start - 1 if none."""
     last = start - 1
@@ -141,6 +162,7 @@ def survives(folder: Path, kills: int, seed: int, *, vectors: bool = False) -> N
     assert last >= 0, "no writer lived long enough to commit"
 
 
+@pytest.mark.slow
 def test_three_kills(tmp_path: Path) -> None:
     survives(tmp_path, 3, seed=1, vectors=True)
 

@@ -95,6 +95,7 @@ def test_the_plugin_breaks_no_rule() -> None:
     assert "load by the SDK: not run" in text
 
 
+@pytest.mark.slow
 def test_the_package_breaks_no_rule_either(package: Path) -> None:
     assert json.loads(ok("check", package, "--json")) == {"ok": True, "findings": [], "sdk": {"status": "not run"}}
 
@@ -116,6 +117,7 @@ def test_the_package_holds_plugin_engine_and_demo_and_nothing_else(package: Path
     assert not [name for name in names if "__pycache__" in name or re.search(r"(^|/)tests?/", name)]
 
 
+@pytest.mark.slow
 def test_packing_again_from_another_folder_gives_the_same_bytes(
     package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +133,7 @@ def test_packing_again_from_another_folder_gives_the_same_bytes(
     assert (copy / "dist" / PACKAGE).read_bytes() == package.read_bytes()
 
 
+@pytest.mark.slow
 def test_size_and_the_largest_files_are_named(tmp_path: Path) -> None:
     text = ok("pack", "--plugin-dir", PLUGIN, "--out", tmp_path)
     assert re.search(r"\d+ files, \d\.\d\d MiB of 50 MiB uncompressed; largest: \S+ \d", text)
@@ -168,6 +171,7 @@ def link_requirements(lines: list[str], site: Path) -> None:
                 (site / top).symlink_to(str(found.locate_file(top)))
 
 
+@pytest.mark.slow
 def test_every_module_in_the_package_imports_with_its_requirements_alone(unpacked: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
     site.mkdir()
@@ -264,6 +268,7 @@ def test_what_was_baked_in_is_what_the_plugin_runs_with(tmp_path: Path) -> None:
     assert key is not None and key.get_secret_value() == "dataset-0123456789"
 
 
+@pytest.mark.slow
 def test_a_broken_plugin_is_listed_and_not_packed(tmp_path: Path) -> None:
     for name in ("dify_plugin", "context_engine"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 import re
 import shlex
 import shutil
@@ -44,7 +45,8 @@ def run(code, home, *, shell=True):
 
 def test_every_block_is_run():
     here = {"tags", "own", "connections", "manifest", "dify-server", "dify", "plugin", "typed"}
-    here |= {"dicts", "adapter", "contract", "models", "eval"}
+    here |= {"dicts", "adapter", "contract", "models", "eval", "access-manifest", "access-file", "access"}
+    here |= {"principal", "policy", "privacy"}
     assert set(BLOCKS) == here | RUN_BY_CI
     assert len(NAMED) == len(BLOCKS), "one name, one block"
     assert len(re.findall(r"^```(?!text)\w", TEXT, flags=re.M)) == len(BLOCKS), "name every block that is not text"
@@ -127,6 +129,22 @@ def test_the_measurements_of_the_readme_are_those_of_the_guide():
     ]
 
 
+@pytest.mark.slow
+def test_the_access_guide(home):
+    """Its rules and principals, with the user of these tests as operator."""
+    me = pwd.getpwuid(os.getuid()).pw_name
+    run(".venv/bin/context-engine init shared-bank", home)
+    bank = home / "shared-bank"
+    (bank / "manifests/handbook.yaml").write_text(BLOCKS["access-manifest"], encoding="utf-8")
+    (bank / "config/access.yaml").write_text(BLOCKS["access-file"].replace("kb-admin", me), encoding="utf-8")
+    code = BLOCKS["access"].replace("context-engine ", "../.venv/bin/context-engine ")
+    out = " ".join(run(f"cd shared-bank && {code}", home).split())
+    assert "✓ policies" in out
+    assert "the source asks for role auditor, or group travel-desk; cleared for confidential" in out
+    assert "HANDBOOK/tips" in (bank / "rules.cedar").read_text(encoding="utf-8")
+    assert "travel-desk" in (bank / "access.html").read_text(encoding="utf-8")
+
+
 def test_tags_check(home):
     assert "8" in run(BLOCKS["tags"], home)
 
@@ -188,6 +206,10 @@ def test_the_plugin_is_packed(home):
 def test_dicts(home):
     score, kind = run(BLOCKS["dicts"], home, shell=False).splitlines()[0].split()
     assert (float(score), kind) == (round(0.6 * 0.82 + 0.4 * 0.30, 4), "bank_sop")
+
+
+def test_who_asks_is_said_by_a_program(home):
+    assert run(BLOCKS["principal"], home, shell=False) == "confidential None\n"
 
 
 @pytest.mark.slow

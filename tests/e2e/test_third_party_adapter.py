@@ -21,7 +21,7 @@ from context_engine.apps.dify.credentials import Credentials
 from context_engine.apps.dify.engines import open_engine
 from context_engine.apps.dify.health import refuse_unhealthy
 from context_engine.apps.dify.plugin_settings import load_plugin
-from context_engine.core.models import Chunk, Score, ScoreKind, SourceAnswer, SourceQuery, SourceSpec
+from context_engine.core.models import NOBODY, Chunk, Score, ScoreKind, SourceAnswer, SourceQuery, SourceSpec
 from context_engine.errors import ConfigError, SourceUnavailable
 from context_engine.wiring import SOURCES
 
@@ -190,7 +190,7 @@ def test_the_plugin_shows_its_health(bank: Path, monkeypatch: pytest.MonkeyPatch
     try:
 
         def states() -> dict[str, Any]:
-            (domain,) = catalogue(opened).json["domains"]
+            (domain,) = catalogue(opened, NOBODY).json["domains"]
             return {one["source_id"]: one["health"] for one in domain["sources"]}
 
         found = states()

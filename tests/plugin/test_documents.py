@@ -148,6 +148,21 @@ def test_the_manifest_in_the_readme_is_one() -> None:
     from context_engine.adapters.sources.dify import check_dify
     from context_engine.core.models import DomainSpec
 
-    (block,) = re.findall(r"```yaml\n(.*?)```", (PLUGIN / "README.md").read_text("utf-8"), re.DOTALL)
-    for source in DomainSpec.model_validate(yaml.safe_load(block)).sources:
+    manifest, _ = yaml_blocks()
+    for source in DomainSpec.model_validate(manifest).sources:
         check_dify(source)
+
+
+def test_the_access_file_in_the_readme_is_one() -> None:
+    from context_engine.settings.access_file import AccessFile
+    from context_engine.settings.principals import Principals
+
+    _, access = yaml_blocks()
+    app, lead = access["principals"]["intake-lead"]["dify"][0].values()
+    principals = Principals(AccessFile.model_validate(access))
+    assert (principals.for_dify(app, "another").id, principals.for_dify(app, lead).id) == ("intake", "intake-lead")
+
+
+def yaml_blocks() -> list[dict[str, Any]]:
+    blocks = re.findall(r"```yaml\n(.*?)```", (PLUGIN / "README.md").read_text("utf-8"), re.DOTALL)
+    return [yaml.safe_load(block) for block in blocks]

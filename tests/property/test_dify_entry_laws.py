@@ -24,7 +24,7 @@ from context_engine.apps.dify.form import read_search_form
 from context_engine.apps.dify.plugin_settings import load_plugin
 from context_engine.apps.dify.reranking import rerank_passages
 from context_engine.apps.dify.retrieval import answer_retrieval
-from context_engine.core.models import Caller
+from context_engine.core.models import NOBODY, Caller
 from context_engine.errors import ContextEngineError
 
 TOKEN = "t" * 32
@@ -98,7 +98,7 @@ def test_the_search_tool(opened: OpenEngine, field: str, value: Any) -> None:
     fields = {"query": QUESTION, "domain_name": "NPA", field: value}
 
     def search(_: Credentials) -> ToolOutput:
-        form = read_search_form(fields, opened.engine.registry, Caller())
+        form = read_search_form(fields, opened.known_to(NOBODY), Caller(), NOBODY)
         return search_answer(opened.engine.search(form.request), form=form.form, notices=form.notices)
 
     outcome((field, "domain") if "domain" in field else (field,), search)
@@ -112,7 +112,7 @@ def node_passage(**fields: Any) -> dict[str, Any]:
 
 def rank(opened: OpenEngine, fields: Mapping[str, Any]) -> Callable[[Credentials], ToolOutput]:
     def ranked(_: Credentials) -> ToolOutput:
-        result, form = rerank_passages(fields, opened, Caller(), lambda *_: [(0, 0.5)])
+        result, form = rerank_passages(fields, opened, Caller(), NOBODY, lambda *_: [(0, 0.5)])
         return search_answer(result, form=form)
 
     return ranked
@@ -179,7 +179,7 @@ def test_the_domains_tool(opened: OpenEngine, field: str, value: Any) -> None:
 
     def listed(_: Credentials) -> ToolOutput:
         flag_field(fields, "check_health", True)
-        return catalogue(opened, text_field(fields, "domain_name"), check=False)
+        return catalogue(opened, NOBODY, text_field(fields, "domain_name"), check=False)
 
     outcome((field, "domain"), listed)
 
@@ -294,6 +294,7 @@ def test_a_passages_own_words_are_written_as_utf8(opened: OpenEngine, name: str)
         {"query": QUESTION, "passages": [{"content": "Criteria of NPA classification.", name: "a\udfffb"}]},
         opened,
         Caller(),
+        NOBODY,
         lambda *_: (),
     )
     strict(search_answer(result).json)

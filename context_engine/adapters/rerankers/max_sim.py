@@ -105,12 +105,12 @@ class MaxSimReranker:
             known = {key: self._kept[key] for key in keys if key in self._kept}
             for key in known:
                 self._kept.move_to_end(key)
-        new = {key: text for key, text in zip(keys, texts) if key not in known}
-        if new:
-            made = self._embedder.embed_tokens(list(new.values()))
-            for key, (tokens, vectors) in zip(new, made, strict=True):
-                known[key] = (frozenset(tokens), self._numpy.asarray(vectors, self._numpy.float16))
-                self._keep(key, known[key])
+        for key, text in {key: text for key, text in zip(keys, texts) if key not in known}.items():
+            # Alone: the last bits of a vector depend on the texts beside it in a batch, and what is kept is given to
+            # other callers, who may not read those. On a CPU a batch of one is the faster, too.
+            ((tokens, vectors),) = self._embedder.embed_tokens([text])
+            known[key] = (frozenset(tokens), self._numpy.asarray(vectors, self._numpy.float16))
+            self._keep(key, known[key])
         return [known[key] for key in keys]
 
     def _keep(self, key: bytes, passage: tuple[frozenset[str], Any]) -> None:

@@ -14,6 +14,7 @@ from context_engine.errors import ConfigError
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local import LocalBase, LocalSource
+    from context_engine.adapters.sources.local.placement import Place
 
 __all__ = ["base_path", "check_local", "in_embedded_base", "open_base", "open_local"]
 
@@ -30,15 +31,20 @@ def in_embedded_base(spec: SourceSpec) -> bool:
     return spec.adapter == "local"
 
 
-def open_base(path: Path, settings: Settings, embedder: Embedder | None, clock: Clock) -> LocalBase:
+def open_base(
+    path: Path, settings: Settings, embedder: Embedder | None, clock: Clock, place: Place | None = None
+) -> LocalBase:
     """Return the embedded base in a folder, which need not exist yet, to be searched and written as the settings say.
+
+    Args:
+        place: where the documents of each source belong, for who writes.
 
     Raises:
         ConfigError: weights that merge nothing, or an embedder without numpy.
     """
     from context_engine.adapters.sources.local import LocalBase, SearchOptions
 
-    return LocalBase(path, now=clock.now, embedder=embedder, options=SearchOptions.of(settings))
+    return LocalBase(path, now=clock.now, embedder=embedder, options=SearchOptions.of(settings), place=place)
 
 
 def check_local(spec: SourceSpec) -> None:
@@ -76,7 +82,10 @@ def _open_local_sink(specs: Sequence[SourceSpec], context: SourceContext, option
         ConfigError: its folder cannot be written to.
         StoreError: it cannot be used, or another process writes to it.
     """
-    with open_base(base_path(context.data_dir()), context.settings, context.embedder(), context.clock) as base:
+    from context_engine.adapters.sources.local.placement import places
+
+    path, place = base_path(context.data_dir()), places(specs, context.rules_of)
+    with open_base(path, context.settings, context.embedder(), context.clock, place) as base:
         if options.dry_run and not base.exists():
             yield _EmptySink()
             return
@@ -99,8 +108,9 @@ def open_local(spec: SourceSpec, context: SourceContext) -> LocalSource:
         ConfigError: the source names a connection, dataset ids or settings.
     """
     from context_engine.adapters.sources.local import LocalSource
+    from context_engine.adapters.sources.local.placement import SourcePlace
 
     check_local(spec)
     path = base_path(context.data_dir())
     base = context.shared(("local", path), lambda: open_base(path, context.settings, context.embedder(), context.clock))
-    return LocalSource(base, spec.id, spec=spec)
+    return LocalSource(base, spec.id, spec=spec, place=SourcePlace(context.rules_of(spec.id), spec.classification))

@@ -5,6 +5,9 @@ from __future__ import annotations
 import click
 
 from context_engine import __version__
+from context_engine.apps.cli.access import access
+from context_engine.apps.cli.access_prove import prove
+from context_engine.apps.cli.access_token import token
 from context_engine.apps.cli.app import App, with_debug
 from context_engine.apps.cli.chunk import chunk
 from context_engine.apps.cli.config import config, init
@@ -15,6 +18,7 @@ from context_engine.apps.cli.import_datasets import import_datasets
 from context_engine.apps.cli.ingest import ingest
 from context_engine.apps.cli.kb import kb
 from context_engine.apps.cli.plugin import plugin
+from context_engine.apps.cli.policy import policy
 from context_engine.apps.cli.search import search
 from context_engine.apps.cli.tags import tags
 
@@ -41,6 +45,8 @@ def main() -> None:
     """Retrieval for a bank's knowledge: ranked by relevance and authority, every chunk with its provenance."""
 
 
-for command in (search, domains, doctor, config, init, chunk, ingest, kb, eval_, tags, plugin):
+for command in (search, domains, doctor, config, init, chunk, ingest, kb, eval_, tags, access, policy, plugin):
     main.add_command(command)
 domains.add_command(import_datasets)
+access.add_command(prove)
+access.add_command(token)

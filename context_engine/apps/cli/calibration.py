@@ -11,6 +11,7 @@ from context_engine.core.models import ScopeCalibration
 from context_engine.core.ranking.scope import SIGNAL_VERSION
 
 if TYPE_CHECKING:
+    from context_engine.adapters.sources.local.calibrate import JudgedQuestion
     from context_engine.wiring import DomainCalibration, Setup
 
 __all__ = ["JUDGEMENTS", "calibration_text", "judged_questions", "print_calibrations"]
@@ -29,23 +30,25 @@ def calibration_text(found: ScopeCalibration) -> str:
     return f"{found.threshold:.2f} by {by}, from {', '.join(made)}{old}"
 
 
-def judged_questions(setup: Setup) -> Mapping[str, Sequence[str]]:
+def judged_questions(setup: Setup) -> Mapping[str, Sequence[JudgedQuestion]]:
     """Return the questions of each domain that were judged to have an answer, from the configuration's own file.
 
     Raises:
         ConfigError: the file cannot be read.
     """
+    from context_engine.adapters.sources.local.calibrate import JudgedQuestion
+    from context_engine.evaluation.gold import holders
     from context_engine.evaluation.qrels import positive, read_qrels
     from context_engine.evaluation.questions import read_questions
 
     path = setup.config.paths.config_file(JUDGEMENTS)
     if path is None:
         return {}
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[JudgedQuestion]] = {}
     answered = positive(read_qrels(path))
     for one in read_questions(path):
         if one.domain is not None and one.id in answered:
-            found.setdefault(one.domain, []).append(one.text)
+            found.setdefault(one.domain, []).append(JudgedQuestion(one.text, holders(answered[one.id])))
     return {domain: texts[-_MOST_JUDGED:] for domain, texts in found.items()}
 
 

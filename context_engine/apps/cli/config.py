@@ -12,6 +12,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from context_engine.apps.cli.acting import access_in_force
 from context_engine.apps.cli.app import USAGE
 from context_engine.apps.cli.console import clean, note, out, print_json, show
 from context_engine.apps.cli.context import ConfigLocation, with_location
@@ -30,6 +31,7 @@ _GROUP_HEADINGS: Final = {
     "index": "how documents are cut: a change takes effect when they are ingested again",
     "limits": "hold for all searches: a domain may set them, a call may not",
     "models": "one set for all searches of an engine: only files, variables and the pipeline config set them",
+    "privacy": "what is masked: a domain may set mask_contexts and mask_stored_queries, no call may",
     "ingest": "how files are read: ingest.json and variables set them",
 }
 
@@ -65,12 +67,14 @@ def show_command(location: ConfigLocation, domain: str | None, persona: str | No
         connections = {name: setup.config.connections.shown(name) for name in setup.config.connections.names}
         shown_scope = {"scope": {name: one._asdict() for name, one in scope.items()}} if scope else {}
         whole = {"found": found, "settings": settings, **shown_scope, "connections": connections}
+        whole["access"] = access_in_force(setup)
         print_json(json.dumps(whole, default=str))
         return
     console = out()
     show(console, _where(paths))
     if data:
         show(console, Text("data: ", "dim").append(clean(str(data)), ""))
+    show(console, Text("access: ", "dim").append(clean(_access(setup)), ""))
     console.print()
     show(console, _settings(shown, console.width))
     if scope:
@@ -205,6 +209,18 @@ def _changed_rows(location: ConfigLocation) -> list[tuple[Any, ...]]:
 
     setup = load_setup(config_dir=location.config_dir, stage=location.stage)
     return [(one.key, one.default, one.value, one.origin) for one in changed(settings_in_force(setup))]
+
+
+def _access(setup: Setup) -> str:
+    """Return what decides who may search, and who the user is to it."""
+    from context_engine.settings.access_file import MANIFEST_POLICY
+
+    found = access_in_force(setup)
+    if found["policy"] is None:
+        return "no rule, everybody may search everything"
+    who = found["principal"] or "nobody"
+    by = "the rules of the manifests" if found["policy"] == MANIFEST_POLICY else f"the policy {found['policy']!r}"
+    return f"{by}; the user {found['user']!r} is {who}{', an operator' if found['operator'] else ''}"
 
 
 def _where(paths: ConfigPaths) -> Text:

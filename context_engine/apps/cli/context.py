@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from context_engine.apps.cli.acting import acting_principal
 from context_engine.apps.cli.app import with_debug
 from context_engine.apps.cli.console import note
 from context_engine.apps.cli.domain_option import only_domain
@@ -17,7 +18,8 @@ from context_engine.apps.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local import LocalBase
-    from context_engine.core.models import Notice
+    from context_engine.core.models import AccessScope, Notice, Principal
+    from context_engine.settings.registry import LoadedRegistry
     from context_engine.wiring import Setup
     from context_engine.wiring.models import Models
 
@@ -33,11 +35,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class ConfigLocation:
-    """Where the user says configuration and data are; None: not said."""
+    """Where the user says configuration and data are; None: not said.
+
+    Attributes:
+        acting_as: the principal that the user wants to act as.
+    """
 
     config_dir: str | None
     data_dir: str | None
     stage: str | None
+    acting_as: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +52,29 @@ class CliContext:
     """A loaded configuration with the folder of its data.
 
     Attributes:
+        setup: all of it; what is shown to the user comes from `known`.
         demo: the domains are the demo bank's.
+        principal: who runs the command.
+        known: the configuration with the domains and sources that the principal may know; all, for an operator's
+            command.
     """
 
     setup: Setup
     data_dir: Path
     demo: bool
+    principal: Principal
+    known: Setup
+
+    @property
+    def registry(self) -> LoadedRegistry:
+        """What the user may know."""
+        return self.known.registry
+
+    @property
+    def scope(self) -> AccessScope | None:
+        """What the principal may read of the sources that it may know; None: everything."""
+        domains = self.registry.domains.values()
+        return next((self.setup.access.decide(self.principal, one).scope for one in domains), None)
 
     @property
     def base(self) -> Path:
@@ -67,16 +91,18 @@ class CliContext:
         """
         from context_engine.adapters.sources.factory import open_base
         from context_engine.core.engine import SystemClock
+        from context_engine.wiring import embedded_places
 
         settings, models = self.setup.resolver.base().values, models or self.setup.models(self.data_dir)
-        return open_base(self.base, settings, models.embedder(), SystemClock())
+        return open_base(self.base, settings, models.embedder(), SystemClock(), embedded_places(self.setup))
 
 
 def with_location(command: F) -> F:
     """Give a command the options that say where things are, as one argument `location`."""
 
     def gather(**options: Any) -> Any:
-        location = ConfigLocation(options.pop("config_dir"), options.pop("data_dir"), options.pop("stage"))
+        acting_as = options.pop("acting_as", None)
+        location = ConfigLocation(options.pop("config_dir"), options.pop("data_dir"), options.pop("stage"), acting_as)
         return command(location=location, **options)
 
     gather.__name__, gather.__doc__ = command.__name__, command.__doc__
@@ -96,7 +122,12 @@ def with_location(command: F) -> F:
 
 
 def open_context(
-    location: ConfigLocation, *, domain: str | None = None, build_demo: bool = True, one_domain: bool = False
+    location: ConfigLocation,
+    *,
+    domain: str | None = None,
+    build_demo: bool = True,
+    one_domain: bool = False,
+    operator: bool = False,
 ) -> CliContext:
     """Load the configuration; without any domain, and with no folder named, take the demo bank.
 
@@ -105,11 +136,13 @@ def open_context(
         domain: that will be asked; the demo's base is not built for one that is not known.
         build_demo: have the demo's base built if it is not there.
         one_domain: the command works on one domain: that which is named, else the only one.
+        operator: the command is an operator's, who knows every domain and source.
 
     Raises:
         UsageError: `one_domain`, none is named, and there is none or several.
         ConfigError: the configuration or the data folder cannot be used.
         UnknownDomain: the demo bank has no such domain.
+        InvalidRequest: the user may not act as whom they name.
     """
     from context_engine.settings import find_config
     from context_engine.wiring import load_setup
@@ -118,14 +151,17 @@ def open_context(
     if paths.manifests() or paths.origin in _NAMED:
         setup = load_setup(config_dir=location.config_dir, stage=location.stage)
         data_dir = setup.data_dir(location.data_dir)
-        _warn((*setup.config.notices, *setup.orphaned(data_dir)))
+        principal = acting_principal(setup.config.principals, location.acting_as)
+        known = setup if operator else replace(setup, registry=setup.visible(principal))
+        _warn((*setup.config.notices, *known.orphaned(data_dir)))
         if one_domain:
-            only_domain(setup.registry, domain)
-        return CliContext(setup, data_dir, demo=False)
+            only_domain(known.registry, domain)
+        return CliContext(setup, data_dir, demo=False, principal=principal, known=known)
     from context_engine import demo
     from context_engine.settings import find_data_dir
 
     setup = load_setup(config_dir=location.config_dir, manifest_dir=demo.MANIFESTS, stage=location.stage)
+    principal = acting_principal(setup.config.principals, location.acting_as)
     _warn(setup.config.notices)
     note(DEMO_NOTE)
     if one_domain:
@@ -134,9 +170,11 @@ def open_context(
         setup.registry.domain(domain)
     folder = find_data_dir(location.data_dir, env=setup.env, cwd=setup.cwd)
     if not build_demo:
-        return CliContext(setup, demo.data_dir(folder), demo=True)
-    with progress_bar("Building the demo bank's knowledge base (once) …") as progress:
-        return CliContext(setup, demo.ensure_base(folder, setup.registry, progress), demo=True)
+        data_dir = demo.data_dir(folder)
+    else:
+        with progress_bar("Building the demo bank's knowledge base (once) …") as progress:
+            data_dir = demo.ensure_base(folder, setup.registry, progress)
+    return CliContext(setup, data_dir, demo=True, principal=principal, known=setup)
 
 
 def _warn(notices: Iterable[Notice]) -> None:

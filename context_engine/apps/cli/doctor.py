@@ -15,6 +15,7 @@ from context_engine.apps.cli.console import clean, out, print_json, show
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
 from context_engine.apps.cli.doctor_external import external_is_good
 from context_engine.apps.cli.doctor_models import ModelReport, model_reports
+from context_engine.apps.cli.doctor_privacy import privacy_lines, privacy_report
 from context_engine.core.models import Examination, Notice
 from context_engine.errors import InvalidRequest
 
@@ -35,7 +36,8 @@ Examples:
   context-engine doctor --external https://dify.example.com/e/abc --domain NPA --token-file token.txt
 
 \b
-Exit code: 0 every source can be searched and every model used, 1 one cannot, 2 usage or configuration.
+Exit code: 0 every source can be searched, every model used and personal data masked where it should be, 1 one
+cannot, 2 usage or configuration.
 With --external: 0 Dify would register it and find something to show, 1 it would not.
 """
 
@@ -77,12 +79,13 @@ def doctor(
         click.get_current_context().exit(0 if good else FAILURE)
     if token_env is not None or token_file is not None:
         raise InvalidRequest("--token-env and --token-file belong to --external")
-    context = open_context(location)
+    context = open_context(location, operator=True)
     reports = list(_reports(context, domain, None if no_query else query))
     setup = context.setup
     models = [] if no_query else list(model_reports(setup, setup.models(context.data_dir)))
     scope = _scope(context, domain)
-    notes, ok = _notes(reports), all(one.ok for one in reports) and all(one.ok for one in models)
+    notes, access, privacy = _notes(reports), _access(context), privacy_report(setup)
+    ok = all(one.ok for one in reports) and all(one.ok for one in models) and privacy.problem is None
     if as_json:
         found = {
             "ok": ok,
@@ -90,12 +93,18 @@ def doctor(
             "models": [one.to_dict() for one in models],
             "notes": notes,
             "scope": {name: one._asdict() for name, one in scope.items()},
+            "access": [{"code": one.code, "subject": one.subject, "message": one.message} for one in access],
+            "privacy": privacy.to_dict(),
         }
         print_json(json.dumps(found, ensure_ascii=False))
     else:
         _show(reports, notes)
         _show_models(models)
         _show_scope(scope)
+        for one in access:
+            show(out(), Text(f"! {clean(one.message)}", "yellow"))
+        for line in privacy_lines(privacy):
+            show(out(), line)
     click.get_current_context().exit(0 if ok else FAILURE)
 
 
@@ -103,6 +112,12 @@ def _notes(reports: list[SourceReport]) -> list[str]:
     from context_engine.wiring import adapter_advice
 
     return list(adapter_advice(reports))
+
+
+def _access(context: CliContext) -> tuple[Notice, ...]:
+    from context_engine.wiring.access_advice import access_notices
+
+    return access_notices(context.setup)
 
 
 def _reports(context: CliContext, only: str | None, sample: str | None) -> Iterator[SourceReport]:

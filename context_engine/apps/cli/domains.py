@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import click
 from rich.table import Table
 from rich.text import Text
 
+from context_engine.apps.cli.acting import with_acting
 from context_engine.apps.cli.console import clean, note, out, print_json, show
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
 from context_engine.apps.cli.words import tier_text
@@ -24,18 +24,19 @@ __all__ = ["domains"]
     epilog="\b\nExamples:\n  context-engine domains\n  context-engine domains --json | jq '.domains[].domain'",
 )
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_acting
 @with_location
 def domains(location: ConfigLocation, as_json: bool) -> None:
     """List the domains, their sources, and what the embedded base holds of them."""
     if click.get_current_context().invoked_subcommand is not None:
         return
     context = open_context(location)
-    held = _held(context.base)
+    held = _held(context)
     if as_json:
         print_json(json.dumps(_published(context, held), ensure_ascii=False))
         return
     console = out()
-    registry = context.setup.registry
+    registry = context.registry
     longest = max((len(source.id) for domain in registry.domains.values() for source in domain.sources), default=0)
     for problem in registry.unread:
         show(console, Text(f"cannot be read: {clean(str(problem))}", "red"))
@@ -74,14 +75,12 @@ def _sources(domain: DomainSpec, held: Mapping[str, tuple[int, int]] | None, wid
     return table
 
 
-def _held(base: Path) -> Mapping[str, tuple[int, int]] | None:
-    """Return documents and chunks by source; None where there is no base."""
+def _held(context: CliContext) -> Mapping[str, tuple[int, int]] | None:
+    """Return the documents and chunks that the user may read, by source; None where there is no base."""
     from context_engine.adapters.sources.local.base import LocalBase
 
-    with LocalBase(base) as opened:
-        if not opened.exists():
-            return None
-        return {name: (one.documents, one.chunks) for name, one in opened.stats().sources.items()}
+    with LocalBase(context.base) as opened:
+        return opened.held(context.scope) if opened.exists() else None
 
 
 def _counts(source: SourceSpec, held: Mapping[str, tuple[int, int]] | None) -> tuple[int | None, int | None]:
@@ -94,7 +93,7 @@ def _counts(source: SourceSpec, held: Mapping[str, tuple[int, int]] | None) -> t
 
 
 def _published(context: CliContext, held: Mapping[str, tuple[int, int]] | None) -> dict[str, Any]:
-    registry = context.setup.registry
+    registry = context.registry
     rows: list[dict[str, Any]] = []
     for name in registry.names:
         if name in registry.broken:

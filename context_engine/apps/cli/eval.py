@@ -10,6 +10,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from context_engine.apps.cli.acting import with_acting
 from context_engine.apps.cli.app import DEGRADED
 from context_engine.apps.cli.console import clean, note, out, show
 from context_engine.apps.cli.context import ConfigLocation, with_location
@@ -62,6 +63,7 @@ def eval_() -> None:
 @measured_by
 @click.option("--save-run", type=PATH, metavar="FILE", help="Write the rankings as a TREC run file.")
 @reported
+@with_acting
 @with_location
 def run(location: ConfigLocation, **options: Any) -> None:
     """Ask a set-up every question and measure what it returns.
@@ -102,6 +104,7 @@ def run(location: ConfigLocation, **options: Any) -> None:
 @judged
 @measured_by
 @reported
+@with_acting
 @with_location
 def compare(ours: Path, theirs: Path, location: ConfigLocation, **options: Any) -> None:
     """Compare two run files on the same judgements; nothing is asked. A question a file lacks counts 0."""

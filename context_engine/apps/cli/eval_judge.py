@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from rich.text import Text
 
+from context_engine.apps.cli.acting import with_acting
 from context_engine.apps.cli.console import clean, note, progress_console, show
 from context_engine.apps.cli.context import ConfigLocation, open_context, with_location
 from context_engine.apps.cli.domain_option import only_domain, with_domain
@@ -19,6 +20,7 @@ from context_engine.apps.cli.search import Day
 from context_engine.apps.cli.words import chunk_name, counted, heading, tier_text
 from context_engine.core.models import SearchRequest
 from context_engine.core.models.request import checked_query
+from context_engine.core.policy.masked import as_kept
 
 if TYPE_CHECKING:
     from context_engine.core.models import RankedChunk
@@ -43,6 +45,7 @@ _ASKED: Final = "0 no answer, 1 helps, 2 answers, s skip, q quit"
 @click.option("--id", "name", metavar="ID", help="Id of the question [default: made of its text].")
 @click.option("--by", metavar="NAME", help="Who judges; written beside each judgement.")
 @click.option("--with-time", is_flag=True, help="Write when, too.")
+@with_acting
 @with_location
 def judge(query: str, location: ConfigLocation, **options: Any) -> None:
     """Show what a search returns, chunk by chunk, and write down what you say of it.
@@ -61,12 +64,14 @@ def judge(query: str, location: ConfigLocation, **options: Any) -> None:
     check_writable(path)
     query = checked_query(query)
     context = open_context(location, domain=options["domain"], one_domain=True)
-    domain = only_domain(context.setup.registry, options["domain"])
-    question = question_id(path, query, domain, as_of, options["name"])
+    domain = only_domain(context.registry, options["domain"])
     overrides = {"stage2_top_k": options["top_k"]}
     with build_engine(context.setup, data_dir=context.data_dir) as engine:
-        request = SearchRequest(query=query, domain=domain, as_of=as_of, overrides=overrides)
-        result = engine.search(request)
+        request = SearchRequest(
+            query=query, domain=domain, as_of=as_of, overrides=overrides, principal=context.principal
+        )
+        result = as_kept(engine.search(request), engine.mask)
+    question = question_id(path, result.query, domain, as_of, options["name"])
     waiting = to_judge(path, question, result)
     note(f"question {question}: {counted(len(waiting), 'chunk')} to judge, {len(result.chunks) - len(waiting)} judged")
     for trouble in troubles_in(result):

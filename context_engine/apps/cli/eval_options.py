@@ -131,7 +131,13 @@ def opened(location: ConfigLocation, options: dict[str, Any], *inputs: Path) -> 
 
         queries, as_of = demo.QUESTIONS, as_of or DEMO_DAY
     session = open_session(
-        context.setup, context.data_dir, queries=queries, qrels=qrels, domain=options["domain"], as_of=as_of
+        context.known,
+        context.data_dir,
+        queries=queries,
+        qrels=qrels,
+        domain=options["domain"],
+        as_of=as_of,
+        principal=context.principal,
     )
     for notice in session.notices:
         note(notice.message)

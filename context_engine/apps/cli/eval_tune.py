@@ -10,6 +10,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from context_engine.apps.cli.acting import with_acting
 from context_engine.apps.cli.app import DEGRADED, FAILURE
 from context_engine.apps.cli.console import clean, error_line, note, out, show
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
@@ -61,6 +62,7 @@ Examples:
 @click.option("--write", type=PATH, metavar="FILE", help="Write the best settings into this rag-pipeline.json.")
 @click.option("--force", is_flag=True, help="Write them even if they are not better beyond noise.")
 @reported
+@with_acting
 @with_location
 def tune(location: ConfigLocation, **options: Any) -> None:
     """Search settings by cross-validation over the questions; write a configuration with its evidence.
@@ -157,6 +159,7 @@ def _write(path: Path, found: Tuned, *, force: bool) -> None:
     "--keep", type=float, default=0.98, show_default=True, metavar="SHARE", help="Least share in scope to keep."
 )
 @reported
+@with_acting
 @with_location
 def scope(location: ConfigLocation, **options: Any) -> None:
     """Show what each scope threshold would keep and turn away.
@@ -188,8 +191,8 @@ def _signals(context: CliContext, questions: Any, as_of: Any, progress: Any) -> 
     from context_engine.evaluation.scope import best_signals
     from context_engine.wiring import build_engine
 
-    with build_engine(context.setup, data_dir=context.data_dir) as engine:
-        return list(best_signals(engine, questions, as_of=as_of, progress=progress))
+    with build_engine(context.known, data_dir=context.data_dir) as engine:
+        return list(best_signals(engine, questions, as_of=as_of, principal=context.principal, progress=progress))
 
 
 def _questions(
@@ -203,7 +206,7 @@ def _questions(
     path = options["inside"] or (demo.QUESTIONS if context.demo else None)
     if path is None:
         raise InvalidRequest("name questions the knowledge base should answer: --in FILE")
-    asked = with_domains(read_questions(path), context.setup, options["domain"], path)
+    asked = with_domains(read_questions(path), context.known, options["domain"], path)
     some_have_answers = any(question.gold for question, _ in asked)
     inside = [one for one in asked if one[0].gold or not some_have_answers]
     others = read_questions(options["outside"] or OUT_OF_SCOPE)
@@ -216,8 +219,10 @@ def _in_force(context: CliContext, domains: Sequence[str]) -> tuple[float, list[
     """Return the threshold in force, and what to say where domains differ in it: then it is that of the first."""
     from context_engine.wiring import scope_in_force
 
-    setup = context.setup
-    held = {name: scope_in_force(setup, setup.registry.domain(name), context.data_dir).value for name in domains}
+    held = {
+        name: scope_in_force(context.known, context.registry.domain(name), context.data_dir, access=context.scope).value
+        for name in domains
+    }
     current = held[domains[0]]
     if len(set(held.values())) == 1:
         return current, []

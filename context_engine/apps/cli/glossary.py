@@ -32,7 +32,7 @@ def glossary(location: ConfigLocation, domain: str | None, as_json: bool) -> Non
     """
     from context_engine.core.query import glossary_of
 
-    context = open_context(location, domain=domain, one_domain=True)
+    context = open_context(location, domain=domain, one_domain=True, operator=True)
     spec = context.setup.registry.domain(only_domain(context.setup.registry, domain))
     texts = _texts(context, spec)
     known = {term.casefold() for term in spec.glossary}

@@ -135,7 +135,7 @@ def ingest(
     a source was not pruned because the folder holds nothing of it any more, or some documents do not stand in Dify as
     they should; the next run goes on with them.
     """
-    context = open_context(location, build_demo=False)
+    context = open_context(location, build_demo=False, operator=True)
     if context.demo:
         raise ConfigError("there is no domain of your own to ingest for. Write one with 'context-engine init DIR'.")
     domain = only_domain(context.setup.registry, domain)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -21,7 +21,7 @@ from context_engine.apps.cli.glossary import glossary
 from context_engine.apps.cli.words import counted
 
 if TYPE_CHECKING:
-    from context_engine.adapters.sources.local import BaseStats, LocalBase
+    from context_engine.adapters.sources.local import BaseStats, LocalBase, PartitionStats
 
 __all__ = ["kb"]
 
@@ -43,7 +43,7 @@ def stats(location: ConfigLocation, as_json: bool) -> None:
         found = base.stats()
     if as_json:
         sources = {name: one._asdict() for name, one in found.sources.items()}
-        scope = [{"domain": domain, **asdict(one)} for domain, one in found.calibrations]
+        scope = [{"domain": domain, "partition": key, **asdict(one)} for domain, key, one in found.calibrations]
         print_json(json.dumps({**asdict(found), "sources": sources, "calibrations": scope}, ensure_ascii=False))
         return
     console = out()
@@ -56,6 +56,9 @@ def stats(location: ConfigLocation, as_json: bool) -> None:
     for name, one in found.sources.items():
         table.add_row(name, str(one.documents), str(one.chunks))
     show(console, table)
+    if len(found.partitions) > 1:
+        console.print()
+        show(console, _partitions(found.partitions))
 
 
 @kb.command(epilog="\b\nExample:\n  context-engine kb verify || context-engine kb rebuild")
@@ -86,7 +89,7 @@ def calibrate(location: ConfigLocation) -> None:
 
     'ingest' does it by itself whenever a fifth of the base has changed. Sentences of the base and off-topic questions
     are asked; below the threshold that tells them apart a question is out of scope. Questions that 'eval judge' wrote
-    into judgements.jsonl, in the configuration folder, stay above it.
+    into judgements.jsonl, in the configuration folder, stay above it. Each access class is calibrated by itself.
     """
     with _base(location, embedder=True) as base:
         good = _calibrate(location, base)
@@ -110,13 +113,31 @@ def rebuild(location: ConfigLocation) -> None:
         note(f"{counted(damaged, 'document')} with damaged rows: run 'context-engine ingest' now to write them again.")
 
 
-def _calibrate(location: ConfigLocation, base: LocalBase) -> bool:
-    """Calibrate every domain anew; return whether all could be."""
+@kb.command(epilog="\b\nExample:\n  context-engine kb repartition")
+@with_location
+def repartition(location: ConfigLocation) -> None:
+    """Move documents to where the access rules of their sources say now; searches go on meanwhile.
+
+    Each access class has an index of its own. After a change of access rules, or of a classification, searches of the
+    sources concerned fail until this command, or the next 'ingest' into them, has moved their documents. Nothing is
+    embedded again.
+    """
+    with _base(location, embedder=True) as base:
+        with _busy("Moving documents …"):
+            moved = base.repartition()
+        if moved:
+            _calibrate(location, base, anew=False)
+    what = f"{counted(moved, 'document')} moved" if moved else "every document stands where the rules say"
+    show(out(), Text("repartitioned" if moved else "nothing to do", "green").append(f": {what}", ""))
+
+
+def _calibrate(location: ConfigLocation, base: LocalBase, *, anew: bool = True) -> bool:
+    """Calibrate every domain, anew or where it is due; return whether all could be."""
     from context_engine.wiring import calibrate_domains
 
-    setup = open_context(location, build_demo=False).setup
+    setup = open_context(location, build_demo=False, operator=True).setup
     with _busy("Calibrating …"):
-        found = list(calibrate_domains(setup, base, judged=judged_questions(setup), anew=True))
+        found = list(calibrate_domains(setup, base, judged=judged_questions(setup), anew=anew))
     return print_calibrations(found)
 
 
@@ -151,13 +172,14 @@ def _base(location: ConfigLocation, *, embedder: bool = False) -> Iterator[Local
 
 
 def _configured(path: Path, location: ConfigLocation) -> LocalBase:
-    """Return the base with the embedder that the settings name."""
+    """Return the base with the embedder that the settings name, and the places of all sources."""
     from context_engine.adapters.sources.factory import open_base
     from context_engine.core.engine import SystemClock
-    from context_engine.wiring import load_setup
+    from context_engine.wiring import embedded_places, load_setup
 
     setup = load_setup(config_dir=location.config_dir, stage=location.stage)
-    return open_base(path, setup.resolver.base().values, setup.models(location.data_dir).embedder(), SystemClock())
+    settings, embedder = setup.resolver.base().values, setup.models(location.data_dir).embedder()
+    return open_base(path, settings, embedder, SystemClock(), embedded_places(setup))
 
 
 def _path(location: ConfigLocation) -> Path:
@@ -170,7 +192,7 @@ def _path(location: ConfigLocation) -> Path:
     env, cwd = os.environ, Path.cwd()
     paths = find_config(location.config_dir, env=env, cwd=cwd)
     own = base_path(find_data_dir(location.data_dir, env=env, cwd=cwd, paths=paths))
-    return own if LocalBase(own).exists() else open_context(location).base
+    return own if LocalBase(own).exists() else open_context(location, operator=True).base
 
 
 @contextmanager
@@ -209,12 +231,29 @@ def _facts(found: BaseStats) -> Table:
     return table
 
 
+def _partitions(found: Sequence[PartitionStats]) -> Table:
+    """Who may read how much: each row is an index of its own."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("partition", justify="right")
+    for name in ("open to", "clearance", "sources"):
+        table.add_column(name, overflow="fold")
+    for name in ("documents", "chunks"):
+        table.add_column(name, justify="right")
+    for one in found:
+        admits = "whom the rules admit" if one.rules else "everybody"
+        counts = (str(one.documents), str(one.chunks))
+        table.add_row(str(one.key), admits, one.classification or "none", clean(", ".join(one.sources)), *counts)
+    return table
+
+
 def _calibrations(found: BaseStats) -> Iterator[tuple[str, str]]:
-    """Yield what each domain was calibrated to: for the text alone, and with an embedder for both."""
+    """Yield what each domain was calibrated to in each partition: for the text alone, with an embedder for both."""
     if not found.calibrations:
         yield "scope threshold", "not calibrated, a measured default is used: run 'kb calibrate'"
-    for domain, one in found.calibrations:
-        yield f"scope threshold of {domain}", calibration_text(one)
+    parted = len({one.partition for one in found.calibrations}) > 1
+    for domain, partition, one in found.calibrations:
+        where = f" in partition {partition}" if parted else ""
+        yield f"scope threshold of {domain}{where}", calibration_text(one)
 
 
 def _vectors(found: BaseStats) -> str:

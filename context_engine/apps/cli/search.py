@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from context_engine.apps.cli.acting import with_acting
 from context_engine.apps.cli.app import DEGRADED, NOT_ANSWERED
 from context_engine.apps.cli.console import note, out, print_json, print_json_line, write_text, written
 from context_engine.apps.cli.context import ConfigLocation, open_context, with_location
@@ -22,6 +23,7 @@ from context_engine.core.models.request import checked_query
 from context_engine.errors import InvalidFilter, InvalidRequest, RetrievalFailed
 
 if TYPE_CHECKING:
+    from context_engine.core.protocols import Mask
     from context_engine.settings import Layer
 
 __all__ = ["Day", "outcome_code", "search"]
@@ -86,8 +88,9 @@ class Day(_DayType):
     metavar="FILE",
     help="Write the answer as a page.",
 )
-@click.option("--principal", metavar="ID", help="Who asks; kept for the record, never interpreted.")
+@click.option("--principal", metavar="ID", help="Who asks, as you say; kept for the record, it grants nothing.")
 @click.option("--request-id", metavar="ID", help="Your own id of this call; returned in the result.")
+@with_acting
 @with_location
 def search(query: str, location: ConfigLocation, **options: Any) -> None:
     """Search a domain and show the ranked, provenance-tagged answer.
@@ -99,7 +102,7 @@ def search(query: str, location: ConfigLocation, **options: Any) -> None:
     _check_forms(options)
     request_to = _request(_from_stdin() if query == "-" else query, options)
     context = open_context(location, domain=options["domain"], one_domain=True)
-    request = request_to(domain=only_domain(context.setup.registry, options["domain"]))
+    request = request_to(domain=only_domain(context.registry, options["domain"]), principal=context.principal)
     from context_engine.wiring import build_engine
 
     with build_engine(context.setup, data_dir=context.data_dir) as engine:
@@ -110,7 +113,7 @@ def search(query: str, location: ConfigLocation, **options: Any) -> None:
                 _write_json(error.result, demo=context.demo)
             raise
     places = Places(result, context.base)
-    _writer(options, places, demo=context.demo)(result)
+    _writer(options, places, engine.mask, demo=context.demo)(result)
     if options["page"] is not None:
         _write_page(result, options["page"], demo=context.demo)
     if options["opened"] is not None:
@@ -194,13 +197,15 @@ def _overrides(options: dict[str, Any]) -> dict[str, Any]:
     return overrides
 
 
-def _writer(options: dict[str, Any], places: Places, *, demo: bool) -> Callable[[SearchResult], None]:
+def _writer(
+    options: dict[str, Any], places: Places, mask: Mask | None, *, demo: bool
+) -> Callable[[SearchResult], None]:
     if options["as_json"]:
         return lambda result: _write_json(result, demo=demo)
     if options["jsonl"]:
         return _write_lines
     if options["context"]:
-        return lambda result: _write_context(result, options)
+        return lambda result: _write_context(result, options, mask)
     return lambda result: _write_table(result, places, explain=options["explain"])
 
 
@@ -238,11 +243,13 @@ def _write_page(result: SearchResult, file: Path, *, demo: bool) -> None:
     written(file, answer_page(result, demo=demo))
 
 
-def _write_context(result: SearchResult, options: dict[str, Any]) -> None:
+def _write_context(result: SearchResult, options: dict[str, Any], mask: Mask | None) -> None:
     from context_engine.apps.cli.table import summary
     from context_engine.core.context import ApproxTokenCounter, from_result
 
-    context = from_result(result, counter=ApproxTokenCounter(), budget=options["budget"], form=options["form"])
+    context = from_result(
+        result, counter=ApproxTokenCounter(), budget=options["budget"], form=options["form"], mask=mask
+    )
     write_text(context.text)
     _note_beside(result)
     used = (

@@ -10,9 +10,10 @@ from context_engine.apps.dify.missing_knowledge import missing_sources_warnings,
 from context_engine.apps.dify.node_output import node_records
 from context_engine.apps.dify.plain import plain
 from context_engine.apps.dify.size import fitted
-from context_engine.core.context import NOTHING_FOUND, ApproxTokenCounter, from_result
+from context_engine.core.context import NOTHING_FOUND, ApproxTokenCounter, for_a_model, from_result
 from context_engine.core.context.render import Form
 from context_engine.core.models import SearchResult
+from context_engine.core.protocols import Mask
 
 __all__ = ["DEMO_LABEL", "ToolOutput", "lines", "search_answer"]
 
@@ -43,6 +44,7 @@ def search_answer(
     demo: bool = False,
     notices: bool = True,
     register_required: bool = True,
+    mask: Mask | None = None,
 ) -> ToolOutput:
     """Return a search's answer.
 
@@ -52,9 +54,15 @@ def search_answer(
         demo: the knowledge is the fictitious bank's, and everything says so.
         notices: begin `result` with a passage that says what is missing, where the search is not whole.
         register_required: the decision is `incomplete` where a tier-1 source failed.
+        mask: masks personal data where the domain sets `mask_contexts`.
+
+    Raises:
+        InvalidRequest: the domain does, and no mask is given.
+        MaskingError: a masker failed.
     """
     result = without_register(result) if register_required else result
-    context = from_result(result, counter=_COUNTER, form=form).text or NOTHING_FOUND
+    context = from_result(result, counter=_COUNTER, form=form, mask=mask).text or NOTHING_FOUND
+    result = for_a_model(result, mask)
     if demo:
         context = f"{DEMO_LABEL}\n\n{context}"
     whole = result.to_dict(demo=demo)

@@ -10,9 +10,9 @@ from context_engine.apps.dify.answer import DEMO_LABEL, ToolOutput, lines
 from context_engine.apps.dify.engines import OpenEngine
 from context_engine.apps.dify.health import Health, health
 from context_engine.apps.dify.plain import plain
-from context_engine.apps.dify.plugin_settings import PluginSetup
 from context_engine.apps.dify.size import fitted
-from context_engine.core.models import Caller, DomainSpec, SourceSpec
+from context_engine.core.models import Caller, Classification, DomainSpec, Principal, SourceSpec
+from context_engine.core.policy.access import OpenAccess
 from context_engine.errors import ConfigError
 
 __all__ = ["catalogue", "domain_titles"]
@@ -21,20 +21,27 @@ _HEALTH_S: Final = 15.0
 _UNITS: Final = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 
-def domain_titles(plugin: PluginSetup) -> list[tuple[str, str]]:
-    """Return (name, title to show) of each domain, sorted; a demo says so."""
-    registry = plugin.setup.registry
-    label = "DEMO " if plugin.demo else ""
+def domain_titles(opened: OpenEngine, principal: Principal) -> list[tuple[str, str]]:
+    """Return (name, title to show) of each domain that a principal may know, sorted; a demo says so."""
+    registry = opened.known_to(principal)
+    label = "DEMO " if opened.plugin.demo else ""
     titles = {name: registry.domain(name).title for name in registry.names if name not in registry.broken}
     return [(name, f"{label}{name} – {titles[name]}" if titles.get(name) else label + name) for name in registry.names]
 
 
 def catalogue(
-    opened: OpenEngine, domain: str | None = None, *, check: bool = True, caller: Caller | None = None
+    opened: OpenEngine,
+    principal: Principal,
+    domain: str | None = None,
+    *,
+    check: bool = True,
+    caller: Caller | None = None,
 ) -> ToolOutput:
     """Return the domains with their sources: tier, how long their content is fresh, and health; and the personas.
 
     Args:
+        principal: who asks; what it may not search is not there. How many documents a dataset holds is told to those
+            who may read every one of them.
         domain: this one alone; all if None.
         check: ask every source; else its health is "unchecked".
         caller: for the record.
@@ -42,11 +49,13 @@ def catalogue(
     Raises:
         UnknownDomain: the domain is not registered.
     """
-    registry = opened.plugin.setup.registry
+    registry = opened.known_to(principal)
     if domain is not None:
         registry.domain(domain)
     names = [domain] if domain else list(registry.names)
-    found = health(opened, names, timeout_s=_HEALTH_S) if check else []
+    searchable = [registry.domain(name) for name in names if name not in registry.broken]
+    found = health(opened, searchable, timeout_s=_HEALTH_S) if check else []
+    found = found if _reads_all(opened, principal) else [one._replace(documents=None) for one in found]
     rows = [
         {"domain": name, "title": "", "description": "", "problem": _joined(registry.broken[name].each), "sources": []}
         if name in registry.broken
@@ -79,6 +88,12 @@ def catalogue(
             "warnings_text": lines("warnings_text", warnings),
         },
     )
+
+
+def _reads_all(opened: OpenEngine, principal: Principal) -> bool:
+    """Return whether no document can be raised above what the principal may read."""
+    highest = max(Classification, key=lambda one: one.rank)
+    return isinstance(opened.plugin.setup.access, OpenAccess) or principal.clearance is highest
 
 
 def _joined(problems: Sequence[ConfigError]) -> str:

@@ -13,6 +13,10 @@ from context_engine.apps.dify.credentials import Credentials
 from context_engine.apps.dify.plugin_settings import PluginSetup
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.engine import Engine
+from context_engine.core.models import Principal
+from context_engine.core.policy.visible import AccessViews
+from context_engine.settings.principals import Principals
+from context_engine.settings.registry import LoadedRegistry
 from context_engine.wiring import build_engine
 
 __all__ = ["Engines", "OpenEngine", "open_engine"]
@@ -23,10 +27,24 @@ _MOST_KEPT: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenEngine:
-    """An engine with what it was made of."""
+    """An engine with what it was made of.
+
+    Attributes:
+        views: the domains as each principal may know them.
+    """
 
     plugin: PluginSetup
     engine: Engine
+    views: AccessViews[LoadedRegistry]
+
+    @property
+    def principals(self) -> Principals:
+        """Who may act as whom, as `access.yaml` says."""
+        return self.plugin.setup.config.principals
+
+    def known_to(self, principal: Principal) -> LoadedRegistry:
+        """Return the domains and sources that a principal may know; to it there are no others."""
+        return self.views.of(principal).registry
 
 
 def open_engine(plugin: PluginSetup) -> OpenEngine:
@@ -35,7 +53,9 @@ def open_engine(plugin: PluginSetup) -> OpenEngine:
     Raises:
         ConfigError: an adapter or reranker that is not there.
     """
-    return OpenEngine(plugin=plugin, engine=build_engine(plugin.setup, data_dir=plugin.data_dir))
+    setup = plugin.setup
+    engine = build_engine(setup, data_dir=plugin.data_dir)
+    return OpenEngine(plugin=plugin, engine=engine, views=AccessViews(setup.registry, setup.access))
 
 
 class _KeptEngine:

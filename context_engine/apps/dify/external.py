@@ -26,7 +26,9 @@ from context_engine.apps.dify.node_output import (
 )
 from context_engine.apps.dify.plain import plain, plain_text, unusable
 from context_engine.apps.dify.size import fitted
+from context_engine.core.context import for_a_model
 from context_engine.core.models import Decision, Filter, NoticeCode, SearchResult, SourceStatus
+from context_engine.core.protocols import Mask
 from context_engine.errors import InvalidRequest
 
 __all__ = [
@@ -158,14 +160,25 @@ def _kind(value: Any) -> str:
 
 
 def records_answer(
-    result: SearchResult, request: ExternalRequest, *, notice_records: bool, demo: bool = False
+    result: SearchResult,
+    request: ExternalRequest,
+    *,
+    notice_records: bool,
+    demo: bool = False,
+    mask: Mask | None = None,
 ) -> ExternalAnswer:
     """Return a result as records.
 
     Args:
         notice_records: put a record first that names the sources that did not answer; a single one says that the
             filter left nothing.
+        mask: masks personal data where the domain sets `mask_contexts`.
+
+    Raises:
+        InvalidRequest: the domain does, and no mask is given.
+        MaskingError: a masker failed.
     """
+    result = for_a_model(result, mask)
     missing = missing_sources(result) if notice_records else []
     notices = [notice_record(missing, result.search_id)] if missing else []
     room = request.top_k - len(notices)

@@ -16,6 +16,7 @@ from context_engine.core.models import (
     DomainSpec,
     Filter,
     FilterOp,
+    Principal,
     Registry,
     SearchRequest,
     to_date,
@@ -57,8 +58,14 @@ class SearchForm:
     notices: bool
 
 
-def read_search_form(fields: Mapping[str, Any], registry: Registry, caller: Caller) -> SearchForm:
+def read_search_form(fields: Mapping[str, Any], registry: Registry, caller: Caller, principal: Principal) -> SearchForm:
     """Read the fields; one that is absent, None or empty has its default.
+
+    Args:
+        fields: of the form, whoever filled them in: none of them says who asks.
+        registry: as the principal may know it.
+        caller: for the record.
+        principal: who asks.
 
     Raises:
         InvalidRequest: a field that cannot be used; says which, and what is allowed.
@@ -73,6 +80,7 @@ def read_search_form(fields: Mapping[str, Any], registry: Registry, caller: Call
         query=query_field(fields),
         domain=domain.domain,
         caller=_on_behalf(caller, text_field(fields, "on_behalf_of")),
+        principal=principal,
         as_of=_day(text_field(fields, "as_of")),
         filters=_narrowed(_filter(text_field(fields, "filter")), tier),
         persona=text_field(fields, "persona"),

@@ -41,14 +41,14 @@ class Health(NamedTuple):
 
 
 def refuse_unhealthy(opened: OpenEngine) -> None:
-    """Try everything once.
+    """Try everything once, whoever may search it: whoever saves the credentials holds the key to all of it.
 
     Raises:
         ConfigError: something cannot be searched; lists what, with the reason and how to fix it.
     """
     setup = opened.plugin.setup
     broken = [str(problem) for problem in setup.registry.problems]
-    found = [] if broken else health(opened)
+    found = [] if broken else health(opened, setup.registry.domains.values())
     failed = [one for one in found if one.state == "failed"]
     if not (broken or failed):
         return
@@ -57,25 +57,19 @@ def refuse_unhealthy(opened: OpenEngine) -> None:
     raise ConfigError(many + " | ".join(reasons))
 
 
-def health(opened: OpenEngine, domains: Iterable[str] | None = None, *, timeout_s: float = _TIMEOUT_S) -> list[Health]:
-    """Return the health of every source of the domains, all of them if None, in the order of the manifests.
+def health(opened: OpenEngine, domains: Iterable[DomainSpec], *, timeout_s: float = _TIMEOUT_S) -> list[Health]:
+    """Return the health of every source of the domains, in the order of the manifests.
 
     Args:
         timeout_s: seconds for all of it.
     """
-    setup = opened.plugin.setup
     clock = SystemClock()
     due = clock.monotonic() + timeout_s
 
     def left() -> float:
         return due - clock.monotonic()
 
-    sources = [
-        (setup.registry.domain(name), spec)
-        for name in (domains if domains is not None else setup.registry.names)
-        if name not in setup.registry.broken
-        for spec in setup.registry.domain(name).sources
-    ]
+    sources = [(domain, spec) for domain in domains for spec in domain.sources]
     jobs = [partial(_examined, opened, domain, spec, left) for domain, spec in sources]
     results = ask_each(jobs, width=_WIDTH, left=left)
     return [

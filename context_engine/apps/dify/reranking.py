@@ -19,6 +19,7 @@ from context_engine.core.models import (
     DomainSpec,
     EffectiveSettings,
     Notice,
+    Principal,
     Registry,
     ScoreKind,
     SearchRequest,
@@ -63,40 +64,46 @@ class _Given:
 
 
 def rerank_passages(
-    fields: Mapping[str, Any], opened: OpenEngine, caller: Caller, ask: Ask
+    fields: Mapping[str, Any], opened: OpenEngine, caller: Caller, principal: Principal, ask: Ask
 ) -> tuple[SearchResult, Form]:
     """Rank the passages of the form's fields: dedup, filter, rerank, authority, provenance.
+
+    Whatever is given is ranked: who may see a passage was decided where it was found. A source that the principal may
+    not know tells nothing of itself: its passages count as those of no registered source.
 
     Args:
         fields: query, passages, domain_name or domain, rerank_model, unregistered, top_k, context_budget, context_form.
         opened: its manifests say which dataset has which tier.
         caller: for the record.
+        principal: who asks.
         ask: calls a rerank model that is set up in Dify.
 
     Raises:
         InvalidRequest: a field that cannot be used.
         UnknownDomain: the domain is not registered.
     """
-    setup = opened.plugin.setup
+    setup, known = opened.plugin.setup, opened.known_to(principal)
     name = text_field(fields, "domain_name") or text_field(fields, "domain")
     trusting = choice_field(fields, "unregistered", ("general_web", "metadata"), "general_web") == "metadata"
-    passages = read_passages(fields.get("passages"), setup.registry, name, trust_metadata=trusting)
-    missing = {spec.id: spec for spec in read_missing(fields.get("passages"), setup.registry, name)}
+    passages = read_passages(fields.get("passages"), known, name, trust_metadata=trusting)
+    missing = {spec.id: spec for spec in read_missing(fields.get("passages"), known, name)}
     passages = _with_missing(passages, missing)
     model = read_model(fields.get("rerank_model"))
     reranker = None if model is None else ModelReranker(model, ask)
     overrides: dict[str, Any] = {"stage1_top_k": MOST_PASSAGES, **whole_fields(fields)}
     overrides["sources"] = tuple(spec.id for spec, _ in passages.sources)
-    domain = _domain(setup.registry, name, passages)
+    domain = _domain(known, name, passages)
     request = SearchRequest(query=query_field(fields), domain=domain.domain, caller=caller, overrides=overrides)
     given = {
         spec.id: _Given(spec.id, chunks, _notices(place, passages), missing=spec.id in missing)
         for place, (spec, chunks) in _placed(passages)
     }
-    registry = setup.registry.model_copy(update={"domains": {domain.domain: domain}})
+    registry = known.model_copy(update={"domains": {domain.domain: domain}})
     form = context_form(fields)
     resolve = partial(_resolve, setup.resolver, reranker)
-    with Engine(registry, lambda _domain, spec: given[spec.id], resolve=resolve, reranker=reranker) as engine:
+    with Engine(
+        registry, lambda _domain, spec: given[spec.id], resolve=resolve, reranker=reranker, mask=opened.engine.mask
+    ) as engine:
         return engine.search(request), form
 
 

@@ -22,7 +22,8 @@ from context_engine.apps.dify.external import (
 from context_engine.apps.dify.failure import ToolFailure, guarded
 from context_engine.apps.dify.fields import flag_field, text_field
 from context_engine.apps.dify.missing_knowledge import missing_sources, of_missing_sources
-from context_engine.core.models import Caller, SearchRequest, SearchResult
+from context_engine.core.engine import SystemClock
+from context_engine.core.models import Caller, Principal, SearchRequest, SearchResult
 from context_engine.errors import AllSourcesFailed, InvalidRequest, UnknownDomain
 
 __all__ = ["DEADLINE_S", "answer_retrieval"]
@@ -45,14 +46,18 @@ _FAILED_TITLE: Final = "Knowledge incomplete: the search failed"
 _MEND_ID: Final = "Correct the External Knowledge ID of this knowledge base in Dify."
 _MEND: Final = "Tell the reader that nothing could be looked up. An administrator can fix it."
 
+EXTERNAL_KNOWLEDGE: Final = Principal(id="external-knowledge")
+"""Who asks with an access token that `access.yaml` gives to no principal: without roles, cleared for what is public."""
+
 Use = Callable[[Credentials], AbstractContextManager[OpenEngine]]
 
 
 def answer_retrieval(settings: Mapping[str, Any], header: str | None, body: bytes, use: Use) -> ExternalAnswer:
-    """Answer a request.
+    """Answer a request as the principal of its access token.
 
-    403 is a wrong token, 400 a request that cannot be used. An unknown domain and a search that failed are a 200 with
-    one record that says so; without notice records they are a 400 and a 424. Dify asks none of these again.
+    403 is a wrong token, 400 a request that cannot be used. An unknown domain, as is one that the principal may not
+    know, and a search that failed are a 200 with one record that says so; without notice records they are a 400 and a
+    424. Dify asks none of these again.
 
     Args:
         settings: of the endpoint: the plugin's fields, `access_token`, `notice_records`, `persona`.
@@ -81,7 +86,8 @@ def answer_retrieval(settings: Mapping[str, Any], header: str | None, body: byte
         with use(credentials) as opened:
             opened.plugin.setup.resolver.base(persona=persona)  # an unknown one is a mistake in these settings
             hide = credentials.redactor.hide
-            return _searched(asked, opened, started, persona=persona, hide=hide, notice_records=notices)
+            principal = _principal(opened, credentials)
+            return _searched(asked, opened, principal, started, persona=persona, hide=hide, notice_records=notices)
 
     try:
         return guarded(settings, search)
@@ -93,6 +99,7 @@ def answer_retrieval(settings: Mapping[str, Any], header: str | None, body: byte
 def _searched(
     request: ExternalRequest,
     opened: OpenEngine,
+    principal: Principal,
     started: float,
     *,
     persona: str | None,
@@ -100,7 +107,8 @@ def _searched(
     notice_records: bool,
 ) -> ExternalAnswer:
     try:
-        result = opened.engine.search(_search_request(request, persona, DEADLINE_S - (time.monotonic() - started)))
+        left_s = DEADLINE_S - (time.monotonic() - started)
+        result = opened.engine.search(_search_request(request, principal, persona, left_s))
     except UnknownDomain as error:
         logger.warning("external knowledge: the domain %r is not registered", request.knowledge_id)
         if notice_records:
@@ -112,7 +120,9 @@ def _searched(
         if not notice_records or not isinstance(error.result, SearchResult):
             raise
         return _only_notice(error.result, hide(str(error)))
-    return records_answer(result, request, notice_records=notice_records, demo=opened.plugin.demo)
+    return records_answer(
+        result, request, notice_records=notice_records, demo=opened.plugin.demo, mask=opened.engine.mask
+    )
 
 
 def _failed(what: str, *, notice_records: bool) -> ExternalAnswer:
@@ -139,7 +149,15 @@ def _only_notice(result: SearchResult, what: str) -> ExternalAnswer:
     )
 
 
-def _search_request(request: ExternalRequest, persona: str | None, left_s: float) -> SearchRequest:
+def _principal(opened: OpenEngine, credentials: Credentials) -> Principal:
+    """Return as whom the endpoint acts: its token is the only thing about a request that anybody has checked."""
+    token = credentials.access_token or ""
+    return opened.principals.for_token(token, now=SystemClock().now()) or EXTERNAL_KNOWLEDGE
+
+
+def _search_request(
+    request: ExternalRequest, principal: Principal, persona: str | None, left_s: float
+) -> SearchRequest:
     """Ask for more than is wanted where a threshold takes some away: our order is not that of the absolute signal."""
     wanted = request.top_k if request.score_threshold <= 0 else max(request.top_k, _WIDER)
     seconds = max(left_s, _LEAST_S)
@@ -147,6 +165,7 @@ def _search_request(request: ExternalRequest, persona: str | None, left_s: float
         query=request.query,
         domain=request.knowledge_id,
         caller=Caller(app="external-knowledge"),
+        principal=principal,
         filters=request.filters,
         persona=persona,
         overrides={"stage2_top_k": wanted, "deadline_s": seconds, "source_timeout_s": seconds},

@@ -26,7 +26,7 @@ __all__ = ["SETTINGS_VERSION", "SettingsLine", "read_line", "write_line"]
 
 SETTINGS_VERSION: Final = 1
 _KEYS: Final = ("version", "manifests", "connections", "config")
-_JSON_FILES: Final = tuple(name for name in CONFIG_FILES if name.endswith(".json"))
+_OTHER_FILES: Final = tuple(name for name in CONFIG_FILES if name != "connections.yaml")
 _MOST_CHARACTERS: Final = 1_000_000
 _FILE_NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -38,7 +38,7 @@ class SettingsLine:
     Attributes:
         manifests: one mapping a domain, as in its file.
         connections: as in connections.yaml.
-        config: file name -> its content; the JSON files of `config/`.
+        config: file name -> its content; the files of `config/`, as JSON.
     """
 
     manifests: Sequence[Mapping[str, Any]]
@@ -142,8 +142,8 @@ def _checked(value: Mapping[str, Any], key: str) -> SettingsLine:
         if not isinstance(part, Mapping):
             raise ConfigError("must be an object", key=f"{key}.{name}")
     for name, content in config.items():
-        if name not in _JSON_FILES:
-            raise ConfigError(f"unknown file.{nearest(name, _JSON_FILES)}", key=f"{key}.config.{name}")
+        if name not in _OTHER_FILES:
+            raise ConfigError(f"unknown file.{nearest(name, _OTHER_FILES)}", key=f"{key}.config.{name}")
         if not isinstance(content, Mapping):
             raise ConfigError("must be an object", key=f"{key}.config.{name}")
     return SettingsLine(manifests=manifests, connections=connections, config=config)

@@ -36,6 +36,7 @@ _FILE: Final = re.compile(r"\$\{file:[^{}]+\}")
 _TELLTALE: Final = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY|\b(?:dataset|app|sk)-[A-Za-z0-9_-]{16,}|//[^/\s:@{}$]+:[^/\s@{}$]+@"
 )
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _FROM_THE_FORM: Final = "https://dify.invalid/v1"
 _LOCAL_FILES: Final = ("ca_bundle", "client_certificate", "client_key")
 
@@ -45,7 +46,7 @@ class Bundle:
     """Parsed files, the stage's overlay applied.
 
     Attributes:
-        config: JSON file name -> content.
+        config: file name -> content; written as JSON, which YAML holds.
         manifests: file name -> content.
         connections: name -> fields.
         labels: file name -> what it is called in messages.
@@ -90,12 +91,8 @@ def read_bundle(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None
         raise ConfigError(f"{paths.config_dir} holds no configuration file ({names})", key=paths.origin)
     manifests = {f"{path.stem}.yaml": path for path in paths.manifests()}
     bundle = Bundle(
-        config={
-            name: _dated(read_json(path, paths.label(path))) for name, path in found.items() if name != _CONNECTIONS
-        },
-        manifests={
-            name: _staged(_dated(read_yaml(path, paths.label(path))), overlay) for name, path in manifests.items()
-        },
+        config={name: _read(path, paths.label(path)) for name, path in found.items() if name != _CONNECTIONS},
+        manifests={name: _staged(_read(path, paths.label(path)), overlay) for name, path in manifests.items()},
         connections=_connections(paths, overlay),
         labels={name: paths.label(path) for name, path in (found | manifests).items()},
     )
@@ -137,6 +134,10 @@ def _staged(manifest: dict[str, Any], overlay: StageOverlay) -> dict[str, Any]:
     return {**manifest, "sources": rows}
 
 
+def _read(path: Path, label: str) -> Any:
+    return _dated(read_json(path, label) if path.suffix == ".json" else read_yaml(path, label))
+
+
 def _dated(value: Any) -> Any:
     """Return parsed YAML with its dates as text, as JSON needs them."""
     if isinstance(value, dict):
@@ -176,6 +177,11 @@ def _refuse_secrets(bundle: Bundle) -> None:
         bare = _VARIABLE.sub("", _FILE.sub("", value)).strip()
         if (_SECRET_KEY.fullmatch(key.rsplit(".", 1)[-1]) and bare) or _TELLTALE.search(value):
             problem = "holds a secret: write ${NAME} and give NAME in the plugin's credentials or its environment"
+            raise ConfigError(problem, file=file, key=key)
+        if bare and key.endswith(".sha256") and not _DIGEST.fullmatch(bare):
+            problem = (
+                "is no SHA-256 and may be the token itself: write the hash that 'context-engine access token' prints"
+            )
             raise ConfigError(problem, file=file, key=key)
 
 

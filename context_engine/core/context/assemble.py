@@ -11,11 +11,12 @@ from context_engine.core.context.passage import passage_of
 from context_engine.core.context.render import Form
 from context_engine.core.context.values import Context, OmittedPassage
 from context_engine.core.models import Decision, NoticeCode, RankedChunk, SearchResult, Status
-from context_engine.core.protocols import TokenCounter
+from context_engine.core.policy.masked import with_masked_chunks
+from context_engine.core.protocols import Mask, TokenCounter
 from context_engine.core.text import content_sha256
 from context_engine.errors import InvalidRequest
 
-__all__ = ["assemble", "checked_frame", "from_result"]
+__all__ = ["assemble", "checked_frame", "context_mask", "for_a_model", "from_result"]
 
 UNTRUSTED_SHARE: Final = 0.25
 HEADING: Final = "Context"
@@ -37,16 +38,20 @@ def from_result(
     budget: int | None = None,
     form: Form = "markdown",
     nonce: str | None = None,
+    mask: Mask | None = None,
 ) -> Context:
     """Return the context of a search result.
 
     Args:
         budget: tokens; None takes the result's `context_max_tokens`.
         nonce: of the fences; None derives it from the search id, which no document can know beforehand.
+        mask: masks personal data where the domain sets `mask_contexts`: `Engine.mask`. Elsewhere it is not used.
 
     Raises:
-        InvalidRequest: as `assemble`.
+        InvalidRequest: as `assemble`, and a result of a domain that masks contexts without a mask.
+        MaskingError: a masker failed.
     """
+    mask = context_mask(result, mask)
     return assemble(
         result.chunks,
         decision=result.decision,
@@ -54,13 +59,44 @@ def from_result(
         missing=[
             source.title or source.source_id for source in result.sources if source.state in ("failed", "partial")
         ],
-        notes=[notice.message for notice in result.notices if notice.code in _FOR_A_MODEL],
+        notes=[_plain(notice.message, mask) for notice in result.notices if notice.code in _FOR_A_MODEL],
         budget=result.settings.values.context_max_tokens if budget is None else budget,
         counter=counter,
         form=form,
         nonce=content_sha256(result.search_id)[:16] if nonce is None else nonce,
+        mask=mask,
         max_untrusted_share=result.settings.values.context_untrusted_share,
     )
+
+
+def context_mask(result: SearchResult, mask: Mask | None) -> Mask | None:
+    """Return what masks what goes to a model of a result; None where its domain masks nothing.
+
+    Raises:
+        InvalidRequest: its domain does, and no mask is given.
+    """
+    if not result.settings.values.mask_contexts:
+        return None
+    if mask is None:
+        raise InvalidRequest(
+            f"domain {result.domain!r} masks personal data in contexts (mask_contexts): pass mask=engine.mask"
+        )
+    return mask
+
+
+def for_a_model(result: SearchResult, mask: Mask | None) -> SearchResult:
+    """Return a result whose passages may go to a model: masked where its domain sets `mask_contexts`.
+
+    Raises:
+        InvalidRequest: its domain does, and no mask is given.
+        MaskingError: a masker failed.
+    """
+    mask = context_mask(result, mask)
+    return result if mask is None else with_masked_chunks(result, mask)
+
+
+def _plain(text: str, mask: Mask | None) -> str:
+    return text if mask is None else mask(text)
 
 
 def assemble(
@@ -76,6 +112,7 @@ def assemble(
     nonce: str,
     heading: str | None = HEADING,
     max_untrusted_share: float = UNTRUSTED_SHARE,
+    mask: Mask | None = None,
 ) -> Context:
     """Return ranked chunks as one text of at most `budget` tokens, with labels, origins and attributions.
 
@@ -92,11 +129,13 @@ def assemble(
         nonce: 6 to 64 letters, digits, "_" or "-" that no document can guess.
         heading: first line, None for none.
         max_untrusted_share: [0, 1], the part of the budget that fenced blocks may take together.
+        mask: what all that is shown of a passage passes, its ids, path and address excepted; None for none.
 
     Raises:
         InvalidRequest: a budget, share, form or nonce that cannot be used.
+        MaskingError: a masker failed.
     """
-    frame = checked_frame(Frame(counter, budget, form, nonce, heading, max_untrusted_share))
+    frame = checked_frame(Frame(counter, budget, form, nonce, heading, max_untrusted_share, mask=mask))
     frame = frame._replace(
         notes=(*_notes(decision, status, missing), *(f"Note: {' '.join(one.split())}." for one in notes))
     )

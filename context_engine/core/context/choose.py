@@ -10,6 +10,7 @@ from typing import Final, Literal
 from context_engine.core.context.merge import JoinedPassage, document_key, joined
 from context_engine.core.context.passage import Passage
 from context_engine.core.context.values import OmittedPassage
+from context_engine.core.protocols import Mask
 
 __all__ = ["ChosenPassages", "choose"]
 
@@ -102,7 +103,12 @@ class ChosenPassages:
 
 
 def choose(
-    passages: Sequence[Passage], price: Callable[[JoinedPassage], int], *, room: int, untrusted_room: int
+    passages: Sequence[Passage],
+    price: Callable[[JoinedPassage], int],
+    *,
+    room: int,
+    untrusted_room: int,
+    mask: Mask | None = None,
 ) -> ChosenPassages:
     """Return the passages that fit, taken best first; one that does not is left out and the next ones are tried.
 
@@ -110,10 +116,14 @@ def choose(
 
     Args:
         passages: best first.
+        mask: what the text of a block will pass; a passage is masked before it is cut, so that no cut goes through a
+            number and leaves a part of it.
     """
     selection = ChosenPassages(price, room, untrusted_room)
     for index, passage in enumerate(passages):
-        if not (selection.add(passage) or (index == 0 and _add_cut(passage, selection))):
+        if not (
+            selection.add(passage) or (index == 0 and _add_cut(passage.masked(mask) if mask else passage, selection))
+        ):
             selection.leave_out(passage)
     return selection
 

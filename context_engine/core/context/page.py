@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import starmap
 from typing import Final, NamedTuple
 
@@ -14,7 +14,7 @@ from context_engine.core.context.merge import JoinedPassage
 from context_engine.core.context.passage import Passage
 from context_engine.core.context.render import Form, render, separator
 from context_engine.core.context.values import Citation, Context, ContextBlock, OmittedPassage
-from context_engine.core.protocols import TokenCounter
+from context_engine.core.protocols import Mask, TokenCounter
 
 __all__ = ["NOTHING_FOUND", "Frame", "page"]
 
@@ -24,7 +24,12 @@ BEST_LEFT_OUT: Final = "Note: the most relevant passage does not fit into this c
 
 
 class Frame(NamedTuple):
-    """What a text has to keep to; `share` is the part of the budget, [0, 1], for untrusted blocks together."""
+    """What a text has to keep to.
+
+    Attributes:
+        share: the part of the budget, [0, 1], for untrusted blocks together.
+        mask: what the text of every block passes; None for a text as it is.
+    """
 
     counter: TokenCounter
     budget: int
@@ -33,6 +38,7 @@ class Frame(NamedTuple):
     heading: str | None
     share: float
     notes: tuple[str, ...] = ()
+    mask: Mask | None = None
 
     @property
     def untrusted_room(self) -> int:
@@ -46,6 +52,9 @@ def page(passages: Sequence[Passage], frame: Frame, left_out: Sequence[OmittedPa
     Args:
         left_out: what was left out before.
     """
+    if frame.mask is not None:
+        mask = cache(frame.mask)  # a block is priced and shown several times
+        frame, passages = frame._replace(mask=mask), [passage.masked_labels(mask) for passage in passages]
     selection = _selected(passages, frame)
     if selection.blocks and any(one.rank == passages[0].rank and one.reason == "budget" for one in selection.left_out):
         noted = frame._replace(notes=(*frame.notes, BEST_LEFT_OUT))
@@ -73,10 +82,10 @@ def _selected(passages: Sequence[Passage], frame: Frame) -> ChosenPassages:
 
     def price(block: JoinedPassage) -> int:
         heading = _heading(last, attributions([block], frame.nonce)[0])
-        return tokens(separator(frame.form) + render(block, heading, frame.form, frame.nonce))
+        return tokens(separator(frame.form) + _rendered(block, heading, frame))
 
     room = frame.budget - tokens(_head(len(passages), frame))
-    selection = choose(passages, price, room=room, untrusted_room=frame.untrusted_room)
+    selection = choose(passages, price, room=room, untrusted_room=frame.untrusted_room, mask=frame.mask)
     while blocks := selection.blocks:
         if _untrusted_tokens(blocks, frame) > frame.untrusted_room:
             selection.take_back(only_untrusted=True)
@@ -113,8 +122,17 @@ def _head(count: int, frame: Frame) -> str:
 
 def _text(blocks: Sequence[JoinedPassage], frame: Frame) -> str:
     placed = _placed(blocks, attributions(blocks, frame.nonce))
-    rendered = [render(block, _heading(place, name), frame.form, frame.nonce) for place, block, name in placed]
+    rendered = [_rendered(block, _heading(place, name), frame) for place, block, name in placed]
     return f"{_head(len(blocks), frame)}\n\n{separator(frame.form).join(rendered)}"
+
+
+def _rendered(block: JoinedPassage, heading: str, frame: Frame) -> str:
+    """Return a block as the reader sees it; masked whole, for what two neighbours share may be split in each."""
+    return render(block._replace(text=_shown(block, frame)), heading, frame.form, frame.nonce)
+
+
+def _shown(block: JoinedPassage, frame: Frame) -> str:
+    return block.text if frame.mask is None else frame.mask(block.text)
 
 
 def _without_blocks(frame: Frame, *, found: bool) -> str:
@@ -133,9 +151,9 @@ def _block(frame: Frame, place: int, block: JoinedPassage, attribution: str) -> 
         rank=best.rank,
         source_id=best.source_id,
         chunk_ids=tuple(part.chunk_id for part in block.parts),
-        text=block.text,
+        text=_shown(block, frame),
         span=(block.start, block.start + len(block.text)) if block.parts[0].chunk.span else None,
-        tokens=frame.counter.count(render(block, _heading(place, attribution), frame.form, frame.nonce)),
+        tokens=frame.counter.count(_rendered(block, _heading(place, attribution), frame)),
         trusted=best.trusted,
         truncated=block.truncated,
         relevance=best.relevance,

@@ -20,6 +20,8 @@ from context_engine.core.models import (
 )
 from context_engine.core.models.chunk_dict import chunk_from_dict
 from context_engine.core.policy.injection import INJECTION_SUSPECTED, injection_kinds, split_kinds
+from context_engine.core.policy.masked import masked_labels
+from context_engine.core.protocols import Mask
 
 __all__ = ["Passage", "own_field", "passage_of", "passages_from_dicts"]
 
@@ -66,6 +68,16 @@ class Passage(NamedTuple):
     def as_suspected(self) -> Passage:
         """Return the passage flagged and fenced."""
         return self._replace(trusted=False, flags=(*self.flags, INJECTION_SUSPECTED))
+
+    def masked_labels(self, mask: Mask) -> Passage:
+        """Return the passage with all that is shown of it masked but its text, ids, path and address."""
+        return self._replace(chunk=masked_labels(self.chunk, mask), also_in=tuple(mask(one) for one in self.also_in))
+
+    def masked(self, mask: Mask) -> Passage:
+        """Return the passage with its text masked; where that changed it, it has no place in the document any more."""
+        content = mask(self.chunk.content)
+        changed = content != self.chunk.content
+        return self._replace(chunk=self.chunk._replace(content=content, span=None)) if changed else self
 
     def cut(self, length: int) -> Passage:
         """Return the passage with the first `length` characters of its text, marked."""

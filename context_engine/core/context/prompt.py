@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from context_engine.core.context.assemble import HEADING, checked_frame
+from context_engine.core.context.assemble import HEADING, checked_frame, context_mask
 from context_engine.core.context.page import Frame, page
 from context_engine.core.context.passage import passages_from_dicts
 from context_engine.core.context.render import Form
 from context_engine.core.context.tokens import ApproxTokenCounter
-from context_engine.core.protocols import TokenCounter
+from context_engine.core.models import SearchResult
+from context_engine.core.protocols import Mask, TokenCounter
 from context_engine.core.text import content_sha256
 from context_engine.errors import InvalidRequest
 
@@ -42,6 +43,7 @@ def build_context_block(
     form: Form = "markdown",
     nonce: str | None = None,
     heading: str | None = HEADING,
+    mask: Mask | None = None,
 ) -> str:
     """Return chunk dicts, best first, as a context string; "No relevant information found" for none.
 
@@ -54,10 +56,16 @@ def build_context_block(
             lowest rank first.
         counter: counts the tokens; None is the offline estimate.
         nonce: of the fences; None derives it from the texts. A fence holds even where a text knows its nonce.
+        mask: masks personal data (`Engine.mask`); None for none. What `retrieve` returned for a domain that masks
+            contexts is refused without it.
 
     Raises:
-        InvalidRequest: a chunk without text, or a limit, form or nonce that cannot be used.
+        InvalidRequest: a chunk without text, a limit, form or nonce that cannot be used, or a mask that is missing.
+        MaskingError: a masker failed.
     """
+    result = getattr(chunks, "result", None)
+    if isinstance(result, SearchResult):
+        context_mask(result, mask)
     passages = passages_from_dicts(chunks)
     if nonce is None:
         nonce = content_sha256("\0".join(passage.chunk.content for passage in passages))[:16]
@@ -66,7 +74,7 @@ def build_context_block(
     if max_chars is not None:
         checked_frame(Frame(measure, _NO_LIMIT if max_tokens is None else max_tokens, form, nonce, heading, 1.0))
         measure, budget = _Characters(measure, max_chars, max_tokens), max_chars
-    frame = Frame(measure, _NO_LIMIT if budget is None else budget, form, nonce, heading, 1.0)
+    frame = Frame(measure, _NO_LIMIT if budget is None else budget, form, nonce, heading, 1.0, mask=mask)
     return page(passages, checked_frame(frame)).text
 
 

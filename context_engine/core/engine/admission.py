@@ -34,6 +34,7 @@ from context_engine.core.models import (
     TermStatistics,
     TrustClass,
     UnknownWord,
+    WithheldChunk,
     about,
     is_valid_text,
     usable_score,
@@ -41,7 +42,7 @@ from context_engine.core.models import (
 from context_engine.core.text import bare_version
 from context_engine.errors import SourceError, SourceProtocolError
 
-__all__ = ["ValidatedAnswer", "valid_chunk", "validate_answer"]
+__all__ = ["ValidatedAnswer", "is_listed", "valid_chunk", "validate_answer"]
 
 _MOST_NOTICES: Final = 200
 _MOST_TERMS: Final = 4_096
@@ -61,6 +62,7 @@ class ValidatedAnswer(NamedTuple):
         retrieved_at: when the source says it answered, aware; None where it does not say.
         failures: what parts of the source could not get.
         by_keywords, statistics, calibration, unknown_words, filter_fields: as in `SourceAnswer`.
+        withheld: what the caller may not read; it stands in none of the others.
     """
 
     chunks: tuple[Chunk, ...]
@@ -74,6 +76,7 @@ class ValidatedAnswer(NamedTuple):
     unknown_words: tuple[UnknownWord, ...] | None = None
     filter_fields: tuple[str, ...] | None = None
     calibration: ScopeCalibration | None = None
+    withheld: tuple[WithheldChunk, ...] = ()
 
 
 def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnswer:
@@ -91,11 +94,7 @@ def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnsw
             f"search() returned {type(answer).__name__} instead of a SourceAnswer", source_id=source_id
         )
     chunks: Any = answer.chunks
-    if (
-        isinstance(chunks, str | bytes | Mapping | Set)
-        or not hasattr(chunks, "__len__")
-        or not hasattr(chunks, "__iter__")
-    ):
+    if not is_listed(chunks):
         raise SourceProtocolError(f"its chunks are {type(chunks).__name__} instead of a list", source_id=source_id)
     notices = [sanitized_notice(one, source_id) for one in answer.notes]
     kept: list[Chunk] = []
@@ -139,6 +138,12 @@ def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnsw
         unknown_words=unknown_words,
         filter_fields=filter_fields,
     )
+
+
+def is_listed(chunks: Any) -> bool:
+    """Return whether what a source hands over is a list of some kind; what is in it is looked at one by one."""
+    another = isinstance(chunks, str | bytes | Mapping | Set)
+    return not another and hasattr(chunks, "__len__") and hasattr(chunks, "__iter__")
 
 
 def valid_chunk(chunk: Chunk, notices: list[Notice]) -> Chunk:

@@ -10,7 +10,9 @@ from zoneinfo import ZoneInfo
 
 from context_engine.core.engine.clock import SystemClock, TimeSortedIds
 from context_engine.core.engine.defaults import default_settings
+from context_engine.core.engine.permission import denial_notices, permitted_settings
 from context_engine.core.engine.pipeline import SearchPipeline
+from context_engine.core.engine.privacy import check_mask, masks_refused
 from context_engine.core.engine.refining import TimedRefiner, prepared_query
 from context_engine.core.engine.reranking import TimedReranker, rerank_step
 from context_engine.core.engine.search_plan import ClockReading, SearchPlan
@@ -18,19 +20,22 @@ from context_engine.core.engine.source_calls import SourceCalls
 from context_engine.core.engine.source_pool import OpenedSource, OpenSource, SourcePool
 from context_engine.core.engine.text_cache import TextCache
 from context_engine.core.models import (
-    NOBODY,
     AccessRecord,
     Decision,
     DomainSpec,
     EffectiveSettings,
+    Principal,
     Registry,
     SearchRequest,
     SearchResult,
     SourceStatus,
     Status,
 )
-from context_engine.core.protocols import Clock, IdSource, QueryRefiner, Recorder, Reranker
-from context_engine.errors import AllSourcesFailed, EvidenceIncomplete, InvalidRequest
+from context_engine.core.policy.access import OPEN_ACCESS, OpenAccess
+from context_engine.core.policy.masked import as_kept, masked_request
+from context_engine.core.policy.visible import AccessViews, RegistryView
+from context_engine.core.protocols import AccessPolicy, Clock, IdSource, Mask, QueryRefiner, Recorder, Reranker
+from context_engine.errors import AllSourcesFailed, EvidenceIncomplete, InvalidRequest, PolicyError, UnknownDomain
 
 __all__ = ["Engine"]
 
@@ -43,13 +48,15 @@ class Engine:
     """Two-stage retrieval over the sources of a registry. Safe for many threads; a context manager, `async with` too.
 
     Args:
-        registry: the domains and their sources.
+        registry: the domains and their sources, all of them.
         open_source: opens a source, called once per source on its first use; it must not wait for the network.
         resolve: the settings of a search; the built-in defaults and the call's overrides where left out.
         reranker: a model reranker; None for none.
         refiner: a query refiner; None for none.
         clock, ids: the time and the search ids; passed in so that a search can be repeated.
-        recorder: takes every result.
+        recorder: takes every result, and every request for a domain that the caller may not know.
+        access: decides who may search what, before any source is asked.
+        mask: masks personal data where a domain says so; pass it on to `from_result`. None: such domains are refused.
     """
 
     def __init__(
@@ -63,8 +70,11 @@ class Engine:
         clock: Clock | None = None,
         ids: IdSource | None = None,
         recorder: Recorder | None = None,
+        access: AccessPolicy = OPEN_ACCESS,
+        mask: Mask | None = None,
     ) -> None:
-        self.registry = registry
+        self.registry, self.mask = registry, mask
+        self._views, self._restricts = AccessViews(registry, access), not isinstance(access, OpenAccess)
         self._resolve, self._reranker, self._recorder = resolve, reranker, recorder
         self._clock: Clock = clock or SystemClock()
         self._ids: IdSource = ids or TimeSortedIds()
@@ -105,11 +115,20 @@ class Engine:
 
         return await asyncio.to_thread(self.search, request)
 
+    def visible(self, principal: Principal) -> Registry:
+        """Return the registry as a principal may know it.
+
+        Raises:
+            PolicyError: the access policy failed.
+        """
+        return self._views.of(principal).registry
+
     def search(self, request: SearchRequest) -> SearchResult:
-        """Answer a request.
+        """Answer a request with what its principal may search; the rest looks as if it did not exist.
 
         Raises:
             UnknownDomain: the domain is not registered.
+            PolicyError: the access policy failed.
             InvalidRequest: a source or option that does not exist, or a threshold no source can be tested on.
             ConfigError: the domain's configuration cannot be used.
             AllSourcesFailed: no source answered; carries the result with every status. Its cause is the first source's
@@ -119,18 +138,45 @@ class Engine:
         if not isinstance(request, SearchRequest):
             raise InvalidRequest(f"search takes a SearchRequest(query=..., domain=...), got {type(request).__name__}")
         started = self._clock.monotonic()
-        domain = self.registry.domain(request.domain)
+        view, domain = self._known(request)
         effective = self._resolve(domain, request)
+        if self._restricts:
+            effective = permitted_settings(effective, domain)
+        check_mask(self.mask, effective.values, domain)
         sources = self._pool.sources(domain, effective.values, request)
-        plan = self._plan(request, domain, effective, sources)
-        result = self._pipeline(plan, domain, sources, started).run(plan)
-        self._report(result)
+        plan = self._plan(request, view, effective, sources)
+        calls = self._calls(plan, sources, started)
+        result = self._pipeline(plan, domain, calls, started).run(plan)
+        decision = view.decisions[request.domain]
+        self._report(result, AccessRecord(principal=request.principal, decision=decision, withheld=calls.withheld))
         return _answered(result)
 
+    def _known(self, request: SearchRequest) -> tuple[RegistryView[Registry], DomainSpec]:
+        """Return the registry and the domain as the principal may know them; a refusal goes to the record."""
+        decision = None
+        try:
+            view = self._views.of(request.principal)
+            decision = view.decisions.get(request.domain)
+            return view, view.registry.domain(request.domain)
+        except (PolicyError, UnknownDomain):
+            access = AccessRecord(principal=request.principal, decision=decision)
+            self._record(lambda recorder: recorder.refuse(self._as_kept(request), access), "a refused request")
+            raise
+
+    def _as_kept(self, request: SearchRequest) -> SearchRequest:
+        """Return a refused request as it may be kept."""
+        masks = self.mask is not None and masks_refused(self.registry, self._resolve)
+        return masked_request(request, self.mask) if masks and self.mask else request
+
     def _plan(
-        self, request: SearchRequest, domain: DomainSpec, effective: EffectiveSettings, sources: list[OpenedSource]
+        self,
+        request: SearchRequest,
+        view: RegistryView[Registry],
+        effective: EffectiveSettings,
+        sources: list[OpenedSource],
     ) -> SearchPlan:
         """Settle what the search runs with; a query refiner is called here."""
+        domain, decision = view.registry.domain(request.domain), view.decisions[request.domain]
         now = self._clock.now()
         return SearchPlan(
             request=request,
@@ -139,19 +185,23 @@ class Engine:
             clock=ClockReading.at(now, ZoneInfo(domain.timezone), request.as_of),
             search_id=self._ids.new(now),
             prepared=prepared_query(request.query, domain.glossary, effective.values, self._timed_refiner),
-            notices=self.registry.notices,
+            notices=(*denial_notices(domain, decision), *view.registry.notices),
+            access=decision.scope,
         )
 
-    def _pipeline(
-        self, plan: SearchPlan, domain: DomainSpec, sources: list[OpenedSource], started: float
-    ) -> SearchPipeline:
-        """Return the pipeline over live sources and the live reranker, all of it due at the search's deadline."""
+    def _calls(self, plan: SearchPlan, sources: list[OpenedSource], started: float) -> SourceCalls:
+        """Return the calls of the live sources, all of them due at the search's deadline."""
+        clock, deadline_s = self._clock, plan.settings.deadline_s
+        due = started + deadline_s
+        # Without a refiner the sources have all the time there is, however long they took to open.
+        seconds = deadline_s if self._timed_refiner is None else due - clock.monotonic()
+        return SourceCalls(sources, clock, started=started, due=due, seconds=seconds)
+
+    def _pipeline(self, plan: SearchPlan, domain: DomainSpec, calls: SourceCalls, started: float) -> SearchPipeline:
+        """Return the pipeline over live sources and the live reranker, which is due at the search's deadline."""
         clock, settings = self._clock, plan.settings
         due = started + settings.deadline_s
-        # Without a refiner the sources have all the time there is, however long they took to open.
-        seconds = settings.deadline_s if self._timed_refiner is None else due - clock.monotonic()
-        calls = SourceCalls(sources, clock, started=started, due=due, seconds=seconds)
-        step = rerank_step(self._timed_reranker, settings, lambda: due - clock.monotonic())
+        step = rerank_step(self._timed_reranker, settings, lambda: due - clock.monotonic(), self.mask)
         return SearchPipeline(
             calls,
             step,
@@ -160,7 +210,7 @@ class Engine:
             prepare=lambda query: prepared_query(query, domain.glossary, settings, None),
         )
 
-    def _report(self, result: SearchResult) -> None:
+    def _report(self, result: SearchResult, access: AccessRecord) -> None:
         """Log the funnel in one line and hand the result to the recorder."""
         scores = [chunk.relevance for chunk in result.chunks]
         left = {stage.name: stage.left for stage in result.stages}
@@ -177,11 +227,16 @@ class Engine:
         for status in result.sources:
             if status.error is not None:
                 logger.warning("search %s: %s", result.search_id, status.error["message"])
-        if self._recorder is not None:
-            try:
-                self._recorder.record(result, AccessRecord(principal=NOBODY))
-            except Exception:
-                logger.exception("search %s could not be recorded", result.search_id)
+        self._record(lambda recorder: recorder.record(as_kept(result, self.mask), access), f"search {result.search_id}")
+
+    def _record(self, keep: Callable[[Recorder], None], what: str) -> None:
+        """Hand something to the recorder; a search never fails for it."""
+        if self._recorder is None:
+            return
+        try:
+            keep(self._recorder)
+        except Exception:
+            logger.exception("%s could not be recorded", what)
 
 
 def _answered(result: SearchResult) -> SearchResult:

@@ -15,7 +15,7 @@ from context_engine.core.engine.retriever import FixedAnswers, SourceOutcome
 from context_engine.core.engine.search_plan import ClockReading, SearchPlan
 from context_engine.core.engine.source_outcome import source_outcome
 from context_engine.core.models import Chunk, EffectiveSettings, Notice, SearchRequest, SearchResult, SourceSpec, about
-from context_engine.core.protocols import Clock, IdSource, Reranker
+from context_engine.core.protocols import Clock, IdSource, Mask, Reranker
 
 __all__ = ["rank_chunks"]
 
@@ -30,6 +30,7 @@ def rank_chunks(
     reranker: Reranker | None = None,
     clock: Clock | None = None,
     ids: IdSource | None = None,
+    mask: Mask | None = None,
 ) -> SearchResult:
     """Rank chunks as if a source had just answered with them, however many they are.
 
@@ -39,6 +40,10 @@ def rank_chunks(
         spec: the source they count as; with `trust_document_metadata` each chunk speaks for itself.
         chunks: each with text.
         notices: what a reader should know about them.
+        mask: masks personal data that a reranker would read, where the settings say so.
+
+    Raises:
+        ConfigError: the settings mask contexts, a reranker reads them, and there is no mask.
     """
     clock, ids = clock or SystemClock(), ids or TimeSortedIds()
     now = clock.now()
@@ -51,7 +56,7 @@ def rank_chunks(
         search_id=ids.new(now),
     )
     timed_reranker = None if reranker is None else TimedReranker(reranker, clock)
-    step = rerank_step(timed_reranker, settings.values, lambda: settings.values.deadline_s)
+    step = rerank_step(timed_reranker, settings.values, lambda: settings.values.deadline_s, mask)
     return SearchPipeline(FixedAnswers([_outcome(spec, chunks, notices, now)]), step, clock.monotonic).run(plan)
 
 

@@ -17,7 +17,8 @@ from context_engine.core.concurrency.executor import Busy
 from context_engine.core.concurrency.fan_out import wait_all
 from context_engine.core.engine.admission import ValidatedAnswer, validate_answer
 from context_engine.core.engine.sanitize_chunk import sanitized_error
-from context_engine.core.models import SourceQuery
+from context_engine.core.engine.withholding import readable
+from context_engine.core.models import Classification, SourceQuery
 from context_engine.core.protocols import Clock, Source
 from context_engine.errors import SourceBusy, SourceError, SourceTimeout, source_error_from
 
@@ -55,11 +56,13 @@ class SourceBulkhead:
         source_id: the id of the manifest's source.
         source: the source.
         clock: the time.
+        declared: the classification of the source.
     """
 
-    def __init__(self, source_id: str, source: Source, clock: Clock) -> None:
+    def __init__(self, source_id: str, source: Source, clock: Clock, declared: Classification) -> None:
         self.source_id, self.source = source_id, source
-        self._clock = clock
+        self._clock, self._declared = clock, declared
+        self._keeps_classes = getattr(source, "access_classes", False) is True
         self._bulkhead = Bulkhead(f"source-{source_id}")
 
     def submit(self, query: SourceQuery, left: Callable[[], float], limit: int) -> Future[SourceReply]:
@@ -81,8 +84,16 @@ class SourceBulkhead:
     def _search(self, query: SourceQuery) -> SourceReply:
         started = self._clock.monotonic()
         try:
-            answer = self.source.search(query)
+            found = self.source.search(query)
+            answer, withheld = readable(
+                found,
+                source_id=self.source_id,
+                declared=self._declared,
+                scope=query.access,
+                keeps_classes=self._keeps_classes,
+            )
             validated = validate_answer(answer, source_id=self.source_id, top_k=query.top_k)
+            validated = validated._replace(withheld=withheld)
             return SourceReply(validated, None, self._ms(started), validated.retrieved_at or self._clock.now())
         except BaseException as error:  # noqa: BLE001  whatever an adapter raises is its own failure
             return SourceReply(None, as_source_error(error, self.source_id), self._ms(started))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from context_engine.core.engine.pipeline import SearchPipeline
 from context_engine.core.engine.retriever import FixedAnswers, SourceOutcome
@@ -12,6 +13,8 @@ from context_engine.core.models import Chunk, Key, NoticeCode, SearchResult, can
 from context_engine.errors import InvalidRequest, RerankerError
 
 __all__ = ["recompute", "stage_two_bytes"]
+
+_OF_THE_PLAN: Final = (NoticeCode.MANIFEST_UNUSABLE, NoticeCode.SOURCES_NOT_SEARCHED)
 
 
 def recompute(result: SearchResult) -> SearchResult:
@@ -60,7 +63,7 @@ def _recorded_plan(result: SearchResult) -> SearchPlan:
         prepared=result.prepared,
         clock=ClockReading(result.now, result.as_of, result.today),
         search_id=result.search_id,
-        notices=tuple(one for one in result.notices if one.code is NoticeCode.MANIFEST_UNUSABLE),
+        notices=tuple(one for one in result.notices if one.code in _OF_THE_PLAN),
     )
 
 

@@ -9,8 +9,9 @@ from typing import Any
 from context_engine.core.concurrency.deadline import DeadlineCaller
 from context_engine.core.engine.stage_two_input import RerankStep
 from context_engine.core.models import Chunk, Key, Settings
-from context_engine.core.protocols import Clock, Reranker
-from context_engine.errors import RerankerError
+from context_engine.core.policy.masked import masked_chunk
+from context_engine.core.protocols import Clock, Mask, Reranker
+from context_engine.errors import ConfigError, RerankerError
 
 __all__ = ["TimedReranker", "rerank_step"]
 
@@ -36,20 +37,31 @@ class TimedReranker:
         return self._caller.call(lambda: _all(self._reranker.rerank(query, chunks)), seconds, nothing="no scores")
 
 
-def rerank_step(reranker: TimedReranker | None, settings: Settings, left: Callable[[], float]) -> RerankStep | None:
+def rerank_step(
+    reranker: TimedReranker | None, settings: Settings, left: Callable[[], float], mask: Mask | None = None
+) -> RerankStep | None:
     """Return the step that calls a reranker; None where there is none or `reranking_enabled` is off.
 
     Args:
         reranker: the reranker; it has `rerank_timeout_s`.
         settings: of the search.
         left: seconds until its deadline, which counts where it is sooner.
+        mask: what question and passages pass before the model reads them, where `mask_contexts` is on.
+
+    Raises:
+        ConfigError: it is on, and there is no mask.
     """
     if reranker is None or not settings.reranking_enabled:
         return None
+    if settings.mask_contexts and mask is None:
+        raise ConfigError(f"mask_contexts is set, and there is no mask for what {reranker.name} reads: pass one")
 
     def step(query: str, pairs: Sequence[tuple[Key, Chunk]]) -> Mapping[Key, float] | None:
         seconds = min(left(), settings.rerank_timeout_s)
-        scores = reranker.scores(query, [chunk for _, chunk in pairs], seconds)
+        chunks = [chunk for _, chunk in pairs]
+        if mask is not None and settings.mask_contexts:
+            query, chunks = mask(query), [masked_chunk(chunk, mask) for chunk in chunks]
+        scores = reranker.scores(query, chunks, seconds)
         try:
             return None if scores is None else _checked(reranker.name, scores, [key for key, _ in pairs])
         except (TypeError, ValueError, OverflowError) as error:

@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from datetime import date, datetime, tzinfo
 from typing import NamedTuple
 
-from context_engine.core.models import EffectiveSettings, Notice, PreparedQuery, SearchRequest, Settings, SourceSpec
+from context_engine.core.models import (
+    AccessScope,
+    EffectiveSettings,
+    Notice,
+    PreparedQuery,
+    SearchRequest,
+    Settings,
+    SourceSpec,
+)
 
 __all__ = ["ClockReading", "SearchPlan"]
 
@@ -48,6 +56,7 @@ class SearchPlan:
         prepared: how the query was understood; None where nothing was made of it.
         clock: the time of the search.
         notices: what the reader of any answer should know of the registry.
+        access: which classes of chunks the caller may read; None: all.
     """
 
     request: SearchRequest
@@ -57,6 +66,7 @@ class SearchPlan:
     clock: ClockReading
     search_id: str
     notices: tuple[Notice, ...] = ()
+    access: AccessScope | None = None
 
     @property
     def query(self) -> str:

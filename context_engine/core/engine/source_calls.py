@@ -11,7 +11,7 @@ from context_engine.core.engine.search_plan import SearchPlan
 from context_engine.core.engine.source_outcome import source_outcome
 from context_engine.core.engine.source_pool import OpenedSource
 from context_engine.core.engine.subquery_fusion import fused_reply
-from context_engine.core.models import Notice, NoticeCode, SourceQuery, SourceSpec
+from context_engine.core.models import Notice, NoticeCode, SourceQuery, SourceSpec, WithheldChunk
 from context_engine.core.protocols import Clock
 from context_engine.core.text import segmented
 
@@ -34,6 +34,12 @@ class SourceCalls:
     ) -> None:
         self._sources, self._clock = sources, clock
         self._started, self._due, self._seconds = started, due, seconds
+        self._withheld: dict[WithheldChunk, None] = {}
+
+    @property
+    def withheld(self) -> tuple[WithheldChunk, ...]:
+        """What the sources gave so far and the caller may not read, each chunk once."""
+        return tuple(self._withheld)
 
     def recall(self, plan: SearchPlan) -> Recalled:
         """Call every source."""
@@ -79,7 +85,9 @@ class SourceCalls:
             if isinstance(source, SourceBulkhead)
             for text, terms in words
         ]
-        replies = iter(call_sources(calls, limit=settings.source_concurrency, clock=self._clock))
+        called = call_sources(calls, limit=settings.source_concurrency, clock=self._clock)
+        self._withheld |= dict.fromkeys(one for reply in called if reply.answer for one in reply.answer.withheld)
+        replies = iter(called)
         return [
             fused_reply([next(replies) for _ in texts], source_id=spec.id, top_k=top_k)._replace(requested_top_k=top_k)
             if isinstance(source, SourceBulkhead)
@@ -104,6 +112,7 @@ def _query(plan: SearchPlan, spec: SourceSpec, text: str, words: str, top_k: int
         timeout_s=min(spec.timeout_s or settings.source_timeout_s, max(seconds, 0.0)),
         search_id=plan.search_id,
         caller=request.caller,
+        access=plan.access,
     )
 
 

@@ -70,7 +70,7 @@ class SourcePool:
             if (source := self._opened.get(key)) is not None:
                 return source
             try:
-                source = SourceBulkhead(spec.id, self._open_source(domain, spec), self._clock)
+                source = SourceBulkhead(spec.id, self._open_source(domain, spec), self._clock, spec.classification)
             except ConfigError:
                 raise
             except Exception as error:  # noqa: BLE001  one source that cannot be opened never takes the others down

@@ -47,6 +47,8 @@ from context_engine.core.models.filters import And, Condition, Filter, FilterOp,
 from context_engine.core.models.ingest_settings import IngestSettings
 from context_engine.core.models.links import LINK_FIELDS, checked_link_template, link_of, web_link
 from context_engine.core.models.notice import BESIDE_THE_ANSWER, Notice, NoticeCode, about, distinct, messages
+from context_engine.core.models.principal_dict import principal_from_dict
+from context_engine.core.models.privacy_settings import PERSONAL_DATA_KINDS, MaskedOutputs, PrivacySettings
 from context_engine.core.models.query import Expansion, PreparedQuery, Refinement, UnknownWord
 from context_engine.core.models.registry import DocumentRule, DomainSpec, Registry, SourceSpec
 from context_engine.core.models.request import (
@@ -96,6 +98,7 @@ __all__ = [
     "MAX_TOP_K",
     "NOBODY",
     "NOTHING",
+    "PERSONAL_DATA_KINDS",
     "SCHEMA_VERSION",
     "TIERS",
     "TIER_OF",
@@ -128,6 +131,7 @@ __all__ = [
     "IngestSettings",
     "Key",
     "LimitSettings",
+    "MaskedOutputs",
     "Member",
     "ModelSettings",
     "Not",
@@ -137,6 +141,7 @@ __all__ = [
     "Outcome",
     "PreparedQuery",
     "Principal",
+    "PrivacySettings",
     "ProvenanceTag",
     "RankedChunk",
     "RankingSettings",
@@ -183,6 +188,7 @@ __all__ = [
     "link_of",
     "messages",
     "notices_about",
+    "principal_from_dict",
     "sanitized_id",
     "sanitized_mapping",
     "sanitized_text",

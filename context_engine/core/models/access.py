@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from context_engine.core.models.enums import Classification
+from context_engine.errors import InvalidRequest
 
 __all__ = [
     "NOBODY",
@@ -35,14 +37,38 @@ class Principal:
 
     Attributes:
         id: names the person or program; "" where nobody is known.
-        roles, groups: compared with those of the rules, letter by letter.
-        clearance: the highest classification it may see where a rule exists.
+        roles, groups: compared with those of the rules, letter by letter; lists of names are taken too.
+        clearance: the highest classification it may see where a rule exists; its name is taken too.
+
+    Raises:
+        InvalidRequest: a value that cannot be used.
     """
 
     id: str = ""
     roles: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
     clearance: Classification = Classification.PUBLIC
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.id, str):
+            raise InvalidRequest(f"the id of a principal must be text, got {type(self.id).__name__}")
+        object.__setattr__(self, "roles", _names(self.roles, "roles"))
+        object.__setattr__(self, "groups", _names(self.groups, "groups"))
+        object.__setattr__(self, "clearance", _clearance(self.clearance))
+
+
+def _names(given: Any, what: str) -> frozenset[str]:
+    names: list[Any] = list(given) if isinstance(given, list | tuple | Set) else [None]
+    if not all(isinstance(one, str) and one for one in names):
+        raise InvalidRequest(f"the {what} of a principal must be a list of names, got {given!r}")
+    return frozenset(names)
+
+
+def _clearance(given: Any) -> Classification:
+    try:
+        return Classification(given)
+    except ValueError:
+        raise InvalidRequest(f"clearance must be one of {', '.join(Classification)}, got {given!r}") from None
 
 
 NOBODY: Final = Principal()

@@ -81,7 +81,10 @@ class Classification(StrEnum):
     @property
     def rank(self) -> int:
         """0 for public up to 3 for restricted."""
-        return list(Classification).index(self)
+        return _RANKS[self]
+
+
+_RANKS: Final = {classification: rank for rank, classification in enumerate(Classification)}
 
 
 class Confidence(StrEnum):

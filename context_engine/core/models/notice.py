@@ -168,6 +168,7 @@ class NoticeCode(StrEnum):
         "Returned chunks carry no dates: whether they were in force on the day asked about is not known.",
         "count as_of",
     )
+    SOURCES_NOT_SEARCHED = "sources_not_searched", "Some sources of the domain were not searched for the caller."
     INJECTION_SUSPECTED = (
         "injection_suspected",
         "A returned chunk reads like instructions to a model, or fakes marks of a prompt or of our own.",
@@ -183,6 +184,23 @@ class NoticeCode(StrEnum):
     CONNECTION_UNUSED = "connection_unused", "A connection is used by no source and no model."
     NO_DOMAIN = "no_domain", "No domain is registered."
     SOURCE_SHARED = "source_shared", "Domains have a source of one id, and share its documents.", "domains"
+    SOURCE_WITHOUT_RULE = (
+        "source_without_rule",
+        "A source above internal has no access rule: whoever may ask the engine may search it.",
+        "domain classification",
+    )
+    DATASET_RULES_DIFFER = (
+        "dataset_rules_differ",
+        "A dataset stands in sources with different access rules: whoever may search one of them reads it all.",
+        "sources",
+    )
+    HOLDER_UNKNOWN = "holder_unknown", "A rule names a role or group that no principal of access.yaml has.", "kind name"
+    ACCESS_FILE_WRITABLE = "access_file_writable", "Every user of this machine may change access.yaml, or its folder."
+    DATASET_KEY_UNBOUND = (
+        "dataset_key_unbound",
+        "Dify's dataset key acts as the owner of its workspace: nothing but the access rules keeps a caller out.",
+        "connections",
+    )
     MANIFEST_UNUSABLE = (
         "manifest_unusable",
         "A manifest cannot be used: its domain cannot be searched, all others can.",
@@ -192,6 +210,10 @@ class NoticeCode(StrEnum):
         "data_left_behind",
         "Nothing was ingested yet, but there is data of the same domains, whose configuration is gone: it was moved.",
         "path manifest_dir domains",
+    )
+    PRIVACY_KEY_MISSING = (
+        "privacy_key_missing",
+        "Personal data is masked with a random key: each process has its own pseudonyms.",
     )
     FILE_PASSED_OVER = "file_passed_over", "A file cannot be used and may be another program's.", "problem"
 
@@ -268,6 +290,7 @@ BESIDE_THE_ANSWER: Final = frozenset(
         NoticeCode.REQUIRED_SOURCE_MISSING,
         NoticeCode.THRESHOLD_NOT_APPLICABLE,
         NoticeCode.MANIFEST_UNUSABLE,
+        NoticeCode.SOURCES_NOT_SEARCHED,
     }
 )
 """What changes how an answer is to be read: every output says it. The other notices stand among the warnings."""

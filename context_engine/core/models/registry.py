@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
@@ -182,3 +182,7 @@ class Registry(_FrozenModel):
             return self.domains[name]
         except KeyError:
             raise UnknownDomain(name, self.names) from None
+
+    def only(self, domains: Mapping[str, DomainSpec]) -> Self:
+        """Return a registry that knows of these domains and of nothing else."""
+        return self.model_copy(update={"domains": domains})

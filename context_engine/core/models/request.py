@@ -119,6 +119,8 @@ class SearchRequest:
         checked_query(self.query)
         if not isinstance(self.domain, str) or not self.domain.strip():
             raise InvalidRequest("domain is empty: name a registered domain")
+        if not isinstance(self.principal, Principal):
+            raise InvalidRequest(f"principal takes a Principal, got {type(self.principal).__name__}")
         self._check_top_k()
         for tier in self.require_tiers:
             if isinstance(tier, bool) or tier not in TIERS:
@@ -164,7 +166,9 @@ class SourceQuery:
         top_k: most chunks wanted; a longer answer is cut.
         filters, as_of: to be pushed down where the source can; the engine checks them again.
         timeout_s: seconds the engine will wait.
-        access: which classes of chunks the caller may read; None: all.
+        access: which classes of chunks the caller may read; None: all. Chunks above them are taken out by the engine;
+            a source that heeds them in all that it says, so that nothing else tells of those chunks, sets
+            `access_classes = True`: only then its statistics, unknown words and calibration count for every caller.
     """
 
     text: str

@@ -9,6 +9,8 @@ A key stands in one group. `Settings` is all of them, so a function may ask for 
     LimitSettings     the process         a domain, the deployment
     ModelSettings     one engine          the deployment; a change: build a new engine
       ScoringSettings   of these, how the embedded base scores
+    PrivacySettings   one engine          the deployment
+      MaskedOutputs     of these, what is masked: a domain too
 
 The deployment is `rag-pipeline.json`, the environment and the pipeline config that an engine is built with.
 """
@@ -20,6 +22,9 @@ from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from context_engine.core.models.privacy_settings import MaskedOutputs, PrivacySettings
+from context_engine.core.models.settings_group import Flag, SettingsGroup
 
 __all__ = [
     "GROUPS",
@@ -41,7 +46,6 @@ TopK = Annotated[int, Field(strict=True, ge=1, le=1000)]
 Unit = Annotated[float, Field(strict=True, ge=0.0, le=1.0, allow_inf_nan=False)]
 Weight = Annotated[float, Field(strict=True, ge=0.0, le=10.0, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(strict=True, gt=0.0, le=600.0, allow_inf_nan=False)]
-Flag = Annotated[bool, Field(strict=True)]
 G = TypeVar("G", bound="SettingsGroup")
 _TOLERANCE: Final = 1e-9
 
@@ -66,12 +70,6 @@ class AuthorityBoosts(BaseModel):
         boosts = [self.of(tier) for tier in range(1, 6)]
         if boosts != sorted(boosts, reverse=True):
             raise ValueError(f"authority boosts must not rise from tier 1 to tier 5, got {boosts}")
-
-
-class SettingsGroup(BaseModel):
-    """Settings of one lifetime."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class RankingSettings(SettingsGroup):
@@ -255,11 +253,11 @@ class ModelSettings(ScoringSettings):
     )
 
 
-class DomainSettings(LimitSettings, IndexSettings, SearchSettings):
+class DomainSettings(MaskedOutputs, LimitSettings, IndexSettings, SearchSettings):
     """What the manifest of a domain may set."""
 
 
-class Settings(ModelSettings, DomainSettings):
+class Settings(PrivacySettings, ModelSettings, DomainSettings):
     """Every setting of the pipeline with its default; keys are those of `rag-pipeline.json`."""
 
     def group(self, kind: type[G]) -> G:
@@ -272,7 +270,13 @@ class Settings(ModelSettings, DomainSettings):
 
 
 GROUPS: Final[Mapping[str, type[SettingsGroup]]] = MappingProxyType(
-    {"search": SearchSettings, "index": IndexSettings, "limits": LimitSettings, "models": ModelSettings}
+    {
+        "search": SearchSettings,
+        "index": IndexSettings,
+        "limits": LimitSettings,
+        "models": ModelSettings,
+        "privacy": PrivacySettings,
+    }
 )
 """The groups by the names they have in `rag-pipeline.json`; each key of `Settings` stands in one."""
 
@@ -289,6 +293,7 @@ _LIFETIMES: Final = {
     "index": "takes effect when documents are ingested, not at a search",
     "limits": "is a limit that holds for all searches",
     "models": "is the same for all searches of an engine",
+    "privacy": "holds whoever searches",
 }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -88,7 +88,7 @@ class ManifestPolicy:
     """
 
     def __init__(self, domains: Mapping[str, DomainSpec]) -> None:
-        self._rules = {source: _Rules.of(source, domains.values()) for source in _sources(domains.values())}
+        self._rules = {source: _Rules.of(found) for source, found in _registered(domains.values()).items()}
         canonical = {name: _published(domain) for name, domain in sorted(domains.items())}
         self.policy_hash = hashlib.sha256(_canonical(canonical).encode()).hexdigest()
         self._scope = lru_cache(maxsize=_MOST_PRINCIPALS)(self._scope_of)
@@ -123,13 +123,16 @@ class _Rules:
 
     def __init__(self, own: AccessRule | None, domains: tuple[AccessRule, ...]) -> None:
         self._own, self._domains = own, domains
-        parts = {"source": _plain(own), "domains": sorted(map(_plain, domains), key=_canonical) or None}
+        alternatives = {_canonical(plain): plain for plain in map(_plain, domains)}
+        parts = {"source": _plain(own), "domains": [alternatives[text] for text in sorted(alternatives)] or None}
         self.text = _canonical(parts) if own or domains else ""
 
     @classmethod
-    def of(cls, source_id: str, domains: Iterable[DomainSpec]) -> _Rules:
-        """Return those of a source; a domain without a rule opens the source to all whom its own rule admits."""
-        found = [(domain, source) for domain in domains if (source := domain.source(source_id)) is not None]
+    def of(cls, found: Sequence[tuple[DomainSpec, SourceSpec]]) -> _Rules:
+        """Return those of a source, from all domains that register it.
+
+        A domain without a rule opens the source to all whom its own rule admits.
+        """
         outer = tuple(dict.fromkeys(domain.access for domain, _ in found if domain.access is not None))
         is_open = any(domain.access is None for domain, _ in found)
         return cls(next((source.access for _, source in found if source.access), None), () if is_open else outer)
@@ -151,8 +154,13 @@ def _decided(principal: Principal, domain: DomainSpec, source: SourceSpec, *, en
     return SourceAccess(source.id, cleared, AccessReason.ADMITTED if cleared else AccessReason.CLEARANCE)
 
 
-def _sources(domains: Iterable[DomainSpec]) -> Iterator[str]:
-    return (source.id for domain in domains for source in domain.sources)
+def _registered(domains: Iterable[DomainSpec]) -> dict[str, list[tuple[DomainSpec, SourceSpec]]]:
+    """Return each source by its id, in every domain that has it."""
+    found: dict[str, list[tuple[DomainSpec, SourceSpec]]] = {}
+    for domain in domains:
+        for source in domain.sources:
+            found.setdefault(source.id, []).append((domain, source))
+    return found
 
 
 def _published(domain: DomainSpec) -> dict[str, Any]:

@@ -1,12 +1,18 @@
-"""The rule that turns the signals of a base's own questions and of off-topic ones into a scope threshold."""
+"""The rule that turns the signals of a base's own questions and of off-topic ones into a scope threshold.
+
+And the one for several partitions of a base, each calibrated by itself: nothing of one enters that of another.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import floor
+from dataclasses import replace
+from math import floor, fsum
 from typing import Final, NamedTuple
 
-__all__ = ["CalibrationSignals", "calibrated", "quantile"]
+from context_engine.core.models import ScopeCalibration
+
+__all__ = ["CalibrationSignals", "calibrated", "mean_calibration", "quantile"]
 
 _OUTSIDE_BELOW: Final = 0.95
 _OWN_BELOW: Final = 0.1
@@ -60,6 +66,37 @@ def calibrated(signals: CalibrationSignals, *, by_vectors: bool) -> tuple[float,
         threshold = min(threshold, answered[int(_ANSWERED_BELOW * len(answered))])
     threshold = _floored(threshold)
     return threshold, max(_floored(quantile(signals.own, _STRONG_ABOVE)), threshold)
+
+
+def mean_calibration(found: Sequence[ScopeCalibration]) -> ScopeCalibration | None:
+    """Return the calibration of several partitions of a base together, None of none; a single one as it is.
+
+    With n the chunks that the domain's sources have in each partition:
+
+        threshold = sum(n * threshold) / sum(n)        strong = sum(n * strong) / sum(n)
+
+    each rounded down to three decimals. What was asked and held is counted over all.
+
+    Args:
+        found: of one domain, signal and embedder.
+
+    >>> parts = [ScopeCalibration(threshold=t, strong=0.6, signal="1", chunks=n) for t, n in ((0.2, 300), (0.4, 100))]
+    >>> mean_calibration(parts).threshold
+    0.25
+    """
+    if len(found) < 2:
+        return found[0] if found else None
+
+    def mean(values: Sequence[float]) -> float:
+        weighted = fsum(one.chunks * value for one, value in zip(found, values, strict=True))
+        return _floored(weighted / sum(one.chunks for one in found))
+
+    return replace(
+        found[0],
+        threshold=mean([one.threshold for one in found]),
+        strong=mean([one.strong for one in found]),
+        **{name: sum(getattr(one, name) for one in found) for name in ("own", "judged", "outside", "chunks")},
+    )
 
 
 def _floored(value: float) -> float:

@@ -26,6 +26,7 @@ from context_engine.wiring import build_engine
 MEASURES = ("R@8", "AP@10", "nDCG@10")
 
 
+@pytest.mark.slow
 def test_the_demo_is_answered_well(demo_compared):
     assert set(demo_compared.ours.scores) == set(demo_compared.session.qrels)
     assert demo_compared.ours.mean("R@8") > 0.84

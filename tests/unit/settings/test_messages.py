@@ -33,9 +33,17 @@ def test_what_was_given_is_shown_in_short() -> None:
 
 
 def test_a_key_that_promises_what_is_not_done_is_not_called_misspelt() -> None:
-    assert "does not enforce" in unknown_key("acl", ["all"])
+    assert "does not enforce" in unknown_key("retention", ["access", "id"])
     assert unknown_key("titel", ["title", "id"]) == "unknown key. Did you mean 'title'?"
     assert unknown_key("zzz", ["title", "id"]) == "unknown key. Valid: id, title."
+
+
+def test_other_words_for_an_access_rule_are_answered_with_how_one_is_written() -> None:
+    said = "unknown key: who may search it is said by 'access: {roles: [...]}'."
+    assert unknown_key("allowed_roles", ["access", "id"]) == said
+    assert "'access: {clearance: CONFIDENTIAL}'" in unknown_key("min_clearance", ["access"])
+    elsewhere = unknown_key("acl", ["include", "classification"])
+    assert "does not enforce" in elsewhere and "at a domain or a source" in elsewhere
 
 
 @pytest.mark.parametrize(

@@ -102,11 +102,18 @@ def test_a_missing_variable_fails_only_its_domain_and_only_when_it_is_asked_for(
             "unknown key. Did you mean 'fields'?",
         ),
         (one("NPA") + "domian: X\n", "domian", "unknown key. Did you mean 'domain'?"),
+        (one("NPA") + "access:\n", "access", "names nobody: give it roles, groups or a clearance, or remove it"),
+        (one("NPA", "s", ", access: "), "sources.s.access", "names nobody"),
+        (
+            one("NPA", "s", ", access: {roles: []}, classification: SECRET"),
+            "sources.s.classification",
+            "must be one of",
+        ),
         (one("NPA") + "access: {allow: [all]}\n", "access.allow", "this version does not enforce this key"),
         (
             one("NPA", "s", ", allowed_groups: [x]"),
             "sources.s.allowed_groups",
-            "this version does not enforce this key",
+            "unknown key: who may search it is said by 'access: {groups: [...]}'.",
         ),
         (one("NPA", "s", ", documents: [{include: x, acl: y}]"), "sources.s.documents.0.acl", "does not enforce"),
         (one("NPA", "s", ", documents: [{doc_type: default}]"), "sources.s.documents.0.include", "is required"),
@@ -172,6 +179,17 @@ def test_a_source_may_serve_two_domains_if_it_is_the_same_in_both(tmp_path: Path
     assert registry.domain("NPA").sources == registry.domain("ORM").sources
     (found,) = load(tmp_path, {"b.yaml": one("ORM", "notices", ", ttl_seconds: 1")}).problems
     assert "b.yaml: sources.notices: is in manifests/a.yaml too, with other values" in str(found)
+
+
+@pytest.mark.parametrize("other", [", access: {roles: [desk]}", ", classification: RESTRICTED"])
+def test_of_a_source_with_two_rules_neither_is_taken(tmp_path: Path, other: str) -> None:
+    found = load(tmp_path, {"a.yaml": one("NPA", "notices"), "b.yaml": one("ORM", "notices", other)})
+    assert (tuple(found.domains), sorted(found.broken)) == ((), ["NPA", "ORM"])
+    assert [(one.file, one.key) for one in found.problems] == [
+        ("manifests/a.yaml", "sources.notices"),
+        ("manifests/b.yaml", "sources.notices"),
+    ]
+    assert "is in manifests/b.yaml too" in str(found.problems[0])
 
 
 def test_reading_goes_on_after_a_problem(tmp_path: Path) -> None:

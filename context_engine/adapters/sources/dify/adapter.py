@@ -15,9 +15,22 @@ from context_engine.adapters.sources.dify.fanout import Ticket, ask_each
 from context_engine.adapters.sources.dify.merge import Part, merged
 from context_engine.adapters.sources.dify.source import DifySource
 from context_engine.core.concurrency.forking import Lock
-from context_engine.core.models import Chunk, DomainSpec, Registry, SourceAnswer, SourceQuery, SourceSpec, checked_top_k
+from context_engine.core.engine.withholding import readable
+from context_engine.core.models import (
+    NOBODY,
+    Chunk,
+    DomainSpec,
+    Principal,
+    Registry,
+    SourceAnswer,
+    SourceQuery,
+    SourceSpec,
+    checked_top_k,
+)
+from context_engine.core.policy.access import OPEN_ACCESS
 from context_engine.core.policy.trust import effective_authority
-from context_engine.core.protocols import Clock
+from context_engine.core.policy.visible import AccessViews
+from context_engine.core.protocols import AccessPolicy, Clock
 from context_engine.errors import ConfigError, InvalidRequest, SourceError
 from context_engine.settings.connections import Connection
 
@@ -27,7 +40,13 @@ _MOST_SOURCES: Final = 32
 
 
 def dify_kb_adapter(
-    registry: Registry, connection: Callable[[str], Connection], clock: Clock, *, timeout_s: float = 10.0
+    registry: Registry,
+    connection: Callable[[str], Connection],
+    clock: Clock,
+    *,
+    timeout_s: float = 10.0,
+    access: AccessPolicy = OPEN_ACCESS,
+    principal: Principal = NOBODY,
 ) -> DifyAdapter:
     """Return a function (query, domain, top_k) over the Dify sources of each domain.
 
@@ -36,23 +55,42 @@ def dify_kb_adapter(
         connection: returns a connection by name, its files read anew.
         clock: the time.
         timeout_s: seconds for one call of the function.
+        access: decides what may be searched.
+        principal: for whom.
     """
-    return DifyAdapter(registry, connection, clock, timeout_s)
+    return DifyAdapter(registry, connection, clock, timeout_s, access, principal)
 
 
 class DifyAdapter:
-    """Asks all Dify sources of a domain; safe for several threads. `close` lets the connections go."""
+    """Asks the Dify sources of a domain that a principal may search.
+
+    Safe for several threads. `close` lets the connections go.
+    """
 
     def __init__(
-        self, registry: Registry, connection: Callable[[str], Connection], clock: Clock, timeout_s: float
+        self,
+        registry: Registry,
+        connection: Callable[[str], Connection],
+        clock: Clock,
+        timeout_s: float,
+        access: AccessPolicy,
+        principal: Principal,
     ) -> None:
-        self._registry, self._connection = registry, connection
+        self._views, self._principal, self._connection = AccessViews(registry, access), principal, connection
         self._clock, self._timeout_s = clock, timeout_s
         self._lock = Lock(reentrant=True)
         self._shared: dict[Hashable, Any] = {}
-        self._opened: dict[str, tuple[_Opened, ...]] = {}
+        self._opened: dict[tuple[str, str], _Opened] = {}
+
+    def acting_as(self, principal: Principal) -> Callable[[str, str, int], ChunkDicts]:
+        """Return the function for another principal, over the same connections; equal for equal principals."""
+        return _ActingAs(self, principal)
 
     def __call__(self, query: str, domain: str, top_k: int) -> ChunkDicts:
+        """Search for the adapter's own principal; see `search`."""
+        return self.search(query, domain, top_k, self._principal)
+
+    def search(self, query: str, domain: str, top_k: int, principal: Principal) -> ChunkDicts:
         """Return chunk dicts, best first, each with its source, type, tier and trust.
 
         What some sources or datasets did not answer stands in `failures` of the list, and in the status of a search.
@@ -61,30 +99,41 @@ class DifyAdapter:
             UnknownDomain: the domain is not registered.
             InvalidRequest: a query without text, a top_k out of range, or a domain without a Dify source.
             ConfigError: a source that cannot be used.
+            PolicyError: the access policy failed.
             SourceError: no source answered.
         """
-        sources = self._sources(domain)
-        asked = SourceQuery(text=query, domain=domain, top_k=checked_top_k(top_k, "top_k"), timeout_s=self._timeout_s)
+        view = self._views.of(principal)
+        sources = self._sources(view.registry.domain(domain))
+        asked = SourceQuery(
+            text=query,
+            domain=domain,
+            top_k=checked_top_k(top_k, "top_k"),
+            timeout_s=self._timeout_s,
+            access=view.decisions[domain].scope,
+        )
         due = self._clock.monotonic() + self._timeout_s
-        jobs = [partial(_search, one.source, asked) for one in sources]
+        jobs = [partial(_search, one, asked) for one in sources]
         answers = ask_each(jobs, width=_MOST_SOURCES, left=lambda: due - self._clock.monotonic())
         return _joined(query, domain, top_k, sources, answers)
 
     def close(self) -> None:
         """Close the connections; may be called twice, and another call opens them again."""
         with self._lock:
-            for one in (one for opened in self._opened.values() for one in opened):
+            for one in self._opened.values():
                 one.source.close()
 
-    def _sources(self, domain: str) -> tuple[_Opened, ...]:
+    def _sources(self, domain: DomainSpec) -> tuple[_Opened, ...]:
+        found = dify_sources(domain)
+        if not found:
+            raise InvalidRequest(f"domain {domain.domain!r} has no source with 'adapter: dify' in its manifest")
         with self._lock:
-            if domain not in self._opened:
-                spec = self._registry.domain(domain)
-                found = dify_sources(spec)
-                if not found:
-                    raise InvalidRequest(f"domain {domain!r} has no source with 'adapter: dify' in its manifest")
-                self._opened[domain] = tuple(_Opened(one, open_dify(one, self._context(spec))) for one in found)
-            return self._opened[domain]
+            return tuple(self._source(domain, spec) for spec in found)
+
+    def _source(self, domain: DomainSpec, spec: SourceSpec) -> _Opened:
+        key = (domain.domain, spec.id)
+        if key not in self._opened:
+            self._opened[key] = _Opened(spec, open_dify(spec, self._context(domain)))
+        return self._opened[key]
 
     def _context(self, domain: DomainSpec) -> SourceContext:
         return SourceContext(
@@ -103,6 +152,17 @@ class DifyAdapter:
 
 
 @dataclass(frozen=True, slots=True)
+class _ActingAs:
+    """A `DifyAdapter` for one principal."""
+
+    adapter: DifyAdapter
+    principal: Principal
+
+    def __call__(self, query: str, domain: str, top_k: int) -> ChunkDicts:
+        return self.adapter.search(query, domain, top_k, self.principal)
+
+
+@dataclass(frozen=True, slots=True)
 class _Opened:
     spec: SourceSpec
     source: DifySource
@@ -112,9 +172,11 @@ def _no_data() -> Path:
     raise ConfigError("the Dify adapter has no data folder")
 
 
-def _search(source: DifySource, query: SourceQuery, _ticket: Ticket) -> SourceAnswer | InvalidRequest:
+def _search(opened: _Opened, query: SourceQuery, _ticket: Ticket) -> SourceAnswer | InvalidRequest:
+    spec = opened.spec
     try:
-        return source.search(query)
+        found = opened.source.search(query)
+        return readable(found, source_id=spec.id, declared=spec.classification, scope=query.access).answer
     except InvalidRequest as error:
         return error
 

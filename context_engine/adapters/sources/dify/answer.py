@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from context_engine.adapters.sources.dify.merge import Part, fused_legs, merged
-from context_engine.core.models import Notice, SourceAnswer, SourceQuery, distinct
+from context_engine.core.models import Chunk, Notice, SourceAnswer, SourceQuery, distinct
 from context_engine.errors import SourceError
 
 __all__ = ["Found", "answered"]
@@ -20,6 +20,7 @@ class Found(NamedTuple):
         at: when Dify answered; None where it was not asked.
         failure: what is missing from it.
         fields: the fields that a filter can name in the dataset; None where Dify did not describe it.
+        withheld: chunks that the caller may not read.
     """
 
     part: Part
@@ -27,6 +28,7 @@ class Found(NamedTuple):
     at: datetime | None = None
     failure: SourceError | None = None
     fields: frozenset[str] | None = None
+    withheld: tuple[Chunk, ...] = ()
 
 
 def answered(
@@ -37,6 +39,8 @@ def answered(
     notices: Sequence[Notice],
 ) -> SourceAnswer:
     """Return the answer of a source: the best chunks of all datasets, and what is missing.
+
+    Chunks that the caller may not read stand behind all others: the engine takes them out and puts them on record.
 
     Args:
         query: what was asked; the whole query orders chunks whose scores do not compare.
@@ -60,8 +64,9 @@ def answered(
         raise _all_failed(failures)
     asked = [one for one in found if one.at is not None]
     chunks = merged([_of_dataset(dataset, parts) for dataset, parts in legs.items()], query.words or query.text)
+    withheld = {chunk.chunk_id: chunk for one in found for chunk in one.withheld}
     return SourceAnswer(
-        chunks=chunks[: query.top_k],
+        chunks=[*chunks[: query.top_k], *withheld.values()],
         notes=distinct([*notices, *(notice for one in found for notice in one.notices)]),
         retrieved_at=min((one.at for one in found if one.at is not None), default=None),
         cut=max(len(chunks) - query.top_k, 0),

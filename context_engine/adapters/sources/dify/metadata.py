@@ -80,7 +80,10 @@ class MetadataReader:
         }
 
     def claims(self, metadata: Mapping[str, Any], notices: list[Notice]) -> dict[str, Any]:
-        """Return fields of a chunk; a value that cannot be read counts as not known, and a notice says so."""
+        """Return fields of a chunk; a value that cannot be read counts as not known, and a notice says so.
+
+        A classification that cannot be read counts as restricted, so that nothing leaks by a misprint.
+        """
         found: dict[str, Any] = {}
         names = _OUR_NAMES | self._names if MARKED in metadata else self._names
         for ours, name in names.items():
@@ -91,6 +94,8 @@ class MetadataReader:
             read = reader(value)
             if read is None:
                 said = f"metadata {name!r}: {str(value)[:60]!r} cannot be read as {ours}"
+                if ours == "classification":
+                    found[ours], said = Classification.RESTRICTED, f"{said}; taken as restricted"
                 detail = {"field": ours, "metadata": name, "value": str(value)[:60]}
                 notices.append(Notice(NoticeCode.FIELD_UNUSABLE, "", said, detail))
             else:

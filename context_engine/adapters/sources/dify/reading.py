@@ -9,10 +9,19 @@ from context_engine.adapters.sources.dify.breadcrumb import parse_breadcrumb
 from context_engine.adapters.sources.dify.metadata import MARKED, MARKS, MetadataReader
 from context_engine.adapters.sources.dify.method import SearchMethod
 from context_engine.adapters.sources.dify.names import readable_name
-from context_engine.core.models import NOTHING, Chunk, FetchedAtBasis, Notice, NoticeCode, sanitized_mapping, to_moment
+from context_engine.core.models import (
+    NOTHING,
+    Chunk,
+    Classification,
+    FetchedAtBasis,
+    Notice,
+    NoticeCode,
+    sanitized_mapping,
+    to_moment,
+)
 from context_engine.errors import SourceProtocolError
 
-__all__ = ["Records", "read_chunks", "read_records"]
+__all__ = ["Records", "claimed_classification", "read_chunks", "read_records"]
 
 _BUILT_IN_NAME: Final = "document_name"
 """A field that Dify itself fills in where a dataset's built-in metadata are switched on."""
@@ -79,6 +88,13 @@ def read_chunks(
             continue
         chunks[segment["id"]] = _chunk(record, segment, dataset_id, method, claims, notices)
     return list(chunks.values())
+
+
+def claimed_classification(record: Mapping[str, Any], claims: MetadataReader) -> Classification | None:
+    """Return what the document of a well-formed record says of its classification; None where it says nothing."""
+    sound, _ = sanitized_mapping(record["segment"]["document"].get("doc_metadata") or {})
+    claimed: Classification | None = claims.claims(dict(sound), []).get("classification")
+    return claimed
 
 
 def _chunk(

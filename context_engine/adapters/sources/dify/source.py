@@ -21,6 +21,7 @@ from context_engine.adapters.sources.dify.reading import read_chunks
 from context_engine.adapters.sources.dify.settings import DifySettings, check_dify
 from context_engine.adapters.sources.dify.shorten import MOST_CHARACTERS, shortened
 from context_engine.adapters.sources.dify.versions import drops_filters
+from context_engine.adapters.sources.dify.withholding import divided, may_withhold
 from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.core.models import (
     Chunk,
@@ -180,7 +181,8 @@ class DifySource:
         if method is None or (info is not None and info.documents == 0):
             return Found(Part(dataset, (), True), notices)
         found = self._retrieved(dataset, method, info, search, ticket)
-        if not found.part.chunks and method.name == "hybrid_search" and found.failure is None and search.calls.more():
+        empty = not found.part.chunks and not found.withheld and found.failure is None
+        if empty and method.name == "hybrid_search" and search.calls.more():
             # a reranker that fails inside Dify gives 200 with nothing
             plain = choose(dataset, info, self.settings, "semantic")
             assert plain is not None
@@ -228,7 +230,8 @@ class DifySource:
             said = f"dataset {dataset}: an answer {age:.0f} s old was used, for Dify did not give one ({stale.code})"
             detail = {"dataset_id": dataset, "age_s": round(age), "problem": stale.code}
             notices.append(Notice(NoticeCode.STALE_ANSWER, self.source_id, said, detail))
-        chunks = read_chunks(given.records.good, dataset, method, self._claims, notices)
+        records = divided(given.records.good, self.spec, self._claims, query.access)
+        chunks = read_chunks(records.readable, dataset, method, self._claims, notices)
         kept = self._kept(chunks, query)
         if pushed.conditions and pushed.whole and len(kept.by_filter) < len(chunks):
             said = f"dataset {dataset}: Dify did not keep to the filter; it was kept here"
@@ -240,6 +243,7 @@ class DifySource:
             given.at,
             SourceProtocolError(f"{bad} record(s) could not be read and are missing") if bad else None,
             None if info is None else frozenset(fields).union(*map(own_fields, chunks)),
+            tuple(read_chunks(records.withheld, dataset, method, self._claims, [])),
         )
 
     def _top_k(self, query: SourceQuery, method: SearchMethod, pushed: Pushed, fields: Collection[str]) -> int:
@@ -248,7 +252,8 @@ class DifySource:
             return max(query.top_k, _WIDE if query.filters is None else _WIDER)
         names = self.settings.metadata
         dated = names.effective_from or names.effective_to or MARKED in fields
-        sifted = not pushed.whole or (query.as_of is not None and dated)
+        withheld = may_withhold(self.spec, query.access, names.classification, fields)
+        sifted = not pushed.whole or (query.as_of is not None and dated) or withheld
         dropped = pushed.conditions is not None and drops_filters(self.workspace.version)
         return max(query.top_k, _WIDE) if sifted or dropped else query.top_k
 

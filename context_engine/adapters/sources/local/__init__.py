@@ -4,7 +4,7 @@ from context_engine.adapters.sources.local.base import LocalBase
 from context_engine.adapters.sources.local.folders import IngestedFolders
 from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.source import LocalSource
-from context_engine.adapters.sources.local.stats import BaseStats, SourceStats
+from context_engine.adapters.sources.local.stats import BaseStats, PartitionStats, SourceStats
 from context_engine.adapters.sources.local.verify import VerifyReport
 from context_engine.adapters.sources.local.writer import BaseWriter
 
@@ -14,6 +14,7 @@ __all__ = [
     "IngestedFolders",
     "LocalBase",
     "LocalSource",
+    "PartitionStats",
     "SearchOptions",
     "SourceStats",
     "VerifyReport",

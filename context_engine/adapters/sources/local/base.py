@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from context_engine.adapters.sources.local import schema
-from context_engine.adapters.sources.local.calibrations import read_one
+from context_engine.adapters.sources.local.calibrations import in_force
 from context_engine.adapters.sources.local.candidates import LocalQuery
+from context_engine.adapters.sources.local.held import read_held
 from context_engine.adapters.sources.local.merge import kind_of
 from context_engine.adapters.sources.local.options import SearchOptions
+from context_engine.adapters.sources.local.partitions import readable
+from context_engine.adapters.sources.local.placement import Place, PlacementCheck
 from context_engine.adapters.sources.local.queries import text_query
 from context_engine.adapters.sources.local.query_vectors import QueryVectors
 from context_engine.adapters.sources.local.reader import Pool, Viewer
 from context_engine.adapters.sources.local.records import decode
 from context_engine.adapters.sources.local.search import Scope, answer, best_of
-from context_engine.adapters.sources.local.stats import BaseStats, read_stats
+from context_engine.adapters.sources.local.stats import BaseStats, SourceStats, read_stats
 from context_engine.adapters.sources.local.verify import VerifyReport, verify
 from context_engine.adapters.sources.local.writer import BaseWriter
 from context_engine.core.engine.clock import SystemClock
-from context_engine.core.models import Chunk, Expansion, Filter, ScopeCalibration, ScoreKind, SourceAnswer
+from context_engine.core.models import AccessScope, Chunk, Expansion, Filter, ScopeCalibration, ScoreKind, SourceAnswer
 from context_engine.core.protocols import Embedder
 from context_engine.core.query.spelling import words_to_check
 from context_engine.errors import ConfigError, StoreError
@@ -52,6 +55,7 @@ class LocalBase:
         now: the time, aware; stands in what is written.
         embedder: gives texts and questions their vectors; None: text search alone.
         options: how it is searched.
+        place: where the documents of each source belong; None: nothing is known of any.
 
     Raises:
         ConfigError: an embedder without numpy.
@@ -64,10 +68,12 @@ class LocalBase:
         now: Callable[[], datetime] = utc_now,
         embedder: Embedder | None = None,
         options: SearchOptions | None = None,
+        place: Place | None = None,
     ) -> None:
         self.path = Path(path)
         self.options = options or SearchOptions()
-        self._now, self._embedder = now, embedder
+        self._now, self._embedder, self._place = now, embedder, place
+        self._placement = PlacementCheck()
         self._vectors = None if embedder is None else QueryVectors(embedder, SystemClock())
         self._pool = Pool(self.path)
         self._viewer = Viewer(self.path, self._pool, None if embedder is None else _cache(embedder))
@@ -81,19 +87,20 @@ class LocalBase:
         now: Callable[[], datetime] = utc_now,
         embedder: Embedder | None = None,
         options: SearchOptions | None = None,
+        place: Place | None = None,
     ) -> LocalBase:
         """Return the base in a folder, after a look at its state.
 
         Args:
             path: folder of the base.
             create: make an empty one where there is none.
-            now, embedder, options: see the class.
+            now, embedder, options, place: see the class.
 
         Raises:
             StoreError: there is none, or it cannot be opened.
             StoreVersionMismatch: the tables are of another version.
         """
-        base = cls(path, now=now, embedder=embedder, options=options)
+        base = cls(path, now=now, embedder=embedder, options=options, place=place)
         if create and not base.exists():
             base.writer().close()
         with base._pool.snapshot() as connection:
@@ -116,7 +123,7 @@ class LocalBase:
         return schema.exists(self.path)
 
     def writer(self) -> BaseWriter:
-        """Return the one writer, making the base where there is none.
+        """Return the one writer, making the base where there is none; it moves what stands elsewhere (`repartition`).
 
         Raises:
             StoreLocked: another writer is at work.
@@ -131,6 +138,7 @@ class LocalBase:
             embedder=self._embedder,
             approximate_from=self.options.approximate_from,
             rebuild=rebuild,
+            place=self._place,
         )
 
     def rebuild(self) -> int:
@@ -153,6 +161,24 @@ class LocalBase:
         writer = self._writer(rebuild=True)
         writer.close()
         return writer.given_up
+
+    def repartition(self) -> int:
+        """Move documents whose source's access rules have changed since they were written to where they belong now.
+
+        The index is built anew where there are any, beside the old one; nothing is embedded again.
+
+        Returns:
+            How many documents were moved.
+
+        Raises:
+            StoreLocked: a writer is at work.
+            StoreError: the base cannot be written.
+        """
+        if not self.exists():
+            raise schema.missing(self.path)
+        writer = self._writer()
+        writer.close()
+        return writer.moved
 
     def search(
         self,
@@ -199,11 +225,14 @@ class LocalBase:
             EmbedderError: the model gave no vector for the query, or none in time.
             StoreVersionMismatch: the base's vectors are of another model.
             StoreError: the base cannot be read.
+            RepartitionRequired: documents of the source stand where former rules put them (`Scope.place`).
         """
         vector = self._vectors.ask(query_text, embed_within_s) if self._vectors is not None and by_vector else None
         text = text_query(words or query_text, self.options, expansions)
         question = LocalQuery(text, vector, self.options, words_to_check(query_text))
-        with self._viewer.view() as view:
+        with self._viewer.view(scope.access) as view:
+            if scope.place is not None:
+                self._placement.require(view.connection, view.state, scope.source_id, scope.place)
             return answer(view, question, top_k, scope)
 
     def best_of(
@@ -214,15 +243,19 @@ class LocalBase:
         top_k: int,
         words: str | None = None,
         expansions: Sequence[Expansion] = (),
+        partition: int | None = None,
     ) -> SourceAnswer:
-        """Return the best chunks of several sources together; the arguments are those of `answer`.
+        """Return the best chunks of several sources together; the other arguments are those of `answer`.
+
+        Args:
+            partition: the only one that is read; None: all.
 
         Raises:
             EmbedderError, StoreError: as in `answer`.
         """
         vector = self._vectors.ask(query_text, 60.0) if self._vectors is not None else None
         question = LocalQuery(text_query(words or query_text, self.options, expansions), vector, self.options)
-        with self._viewer.view() as view:
+        with self._viewer.view(only=partition) as view:
             return best_of(view, question, source_ids, top_k)
 
     def get(self, source_id: str, chunk_id: str) -> Chunk | None:
@@ -248,10 +281,13 @@ class LocalBase:
             except sqlite3.DatabaseError as error:
                 raise schema.unusable(self.path, error) from error
 
-    def calibration(self, domain: str, *, by_vector: bool = True) -> ScopeCalibration | None:
+    def calibration(
+        self, domain: str, *, by_vector: bool = True, access: AccessScope | None = None
+    ) -> ScopeCalibration | None:
         """Return the calibration of a domain's scope threshold, None where it has none.
 
         Args:
+            access: of who searches; None: who may read all.
             by_vector: that of a search by text and vectors, where the base has any; else that of the text alone.
 
         Raises:
@@ -259,7 +295,8 @@ class LocalBase:
         """
         with self._pool.snapshot() as connection:
             model = schema.model_of(connection) if by_vector else None
-            return read_one(connection, domain, model.model_id if model else "")
+            keys = [one.key for one in readable(connection, access)]
+            return in_force(connection, domain, model.model_id if model else "", keys)
 
     def stats(self) -> BaseStats:
         """Return what the base holds, also where its index cannot be read.
@@ -274,6 +311,18 @@ class LocalBase:
             held = None
         with self._pool.snapshot() as connection:
             return read_stats(connection, self.path, held)
+
+    def held(self, access: AccessScope | None = None) -> Mapping[str, SourceStats]:
+        """Return how much each source holds for a caller; a source is left out of which there is nothing.
+
+        Args:
+            access: of the caller; None: everything.
+
+        Raises:
+            StoreError: the database cannot be read.
+        """
+        with self._pool.snapshot() as connection:
+            return read_held(connection, access)
 
     def verify(self) -> VerifyReport:
         """Return whether the base holds together; reads all of it.

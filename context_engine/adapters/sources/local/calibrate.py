@@ -1,4 +1,4 @@
-"""Calibration of a base: which signal its own questions have, and which off-topic ones.
+"""Calibration of a base: which signal its own questions have, and which off-topic ones, in each of its partitions.
 
     with LocalBase.open(path) as base:
         calibrate(base, domain)
@@ -13,7 +13,7 @@ import hashlib
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import cache
@@ -36,7 +36,7 @@ from context_engine.core.ranking.calibration import CalibrationSignals, calibrat
 from context_engine.core.ranking.scope import SIGNAL_VERSION
 from context_engine.core.text import terms
 
-__all__ = ["OUT_OF_SCOPE", "calibrate", "outside_questions"]
+__all__ = ["OUT_OF_SCOPE", "JudgedQuestion", "calibrate", "outside_questions"]
 
 OUT_OF_SCOPE: Final = Path(__file__).resolve().with_name("out_of_scope.jsonl")
 """Two hundred questions of everyday life: cooking, sport, health, travel ... nothing a bank's rules could answer."""
@@ -63,6 +63,19 @@ _QUICK: Final = SearchOptions(section_weight=0.0, sibling_weight=0.0, depth=5)
 Resolve = Callable[[DomainSpec, SearchRequest], EffectiveSettings]
 
 
+class JudgedQuestion(NamedTuple):
+    """A question that a base is known to answer.
+
+    Attributes:
+        text: the question.
+        gold: ids of the chunks and documents that answer it, one of which a partition must hold to be asked; empty:
+            each is asked.
+    """
+
+    text: str
+    gold: frozenset[str] = frozenset()
+
+
 class _Questions(NamedTuple):
     own: Sequence[str]
     headings: Sequence[str]
@@ -75,14 +88,15 @@ def calibrate(
     domain: DomainSpec,
     *,
     resolve: Resolve = default_settings,
-    judged: Sequence[str] = (),
+    judged: Sequence[JudgedQuestion] = (),
     outside: Sequence[str] | None = None,
     anew: bool = False,
 ) -> tuple[ScopeCalibration, ...]:
     """Calibrate the scope threshold of a domain to what a base holds, and keep the result in the base.
 
-    It is calibrated for words alone, and with the base's embedder for both together, for a search whose embedder fails
-    goes on without it. What is calibrated already is left alone until a fifth of it has changed.
+    Each partition is calibrated by itself, for words alone, and with the base's embedder for both together, for a
+    search whose embedder fails goes on without it. What is calibrated already is left alone until a fifth of its
+    partition has changed.
 
     Args:
         base: the base, written and committed.
@@ -93,7 +107,7 @@ def calibrate(
         anew: calibrate whatever has changed.
 
     Returns:
-        Those in force: words alone first; empty where the base holds too little of the domain.
+        Those in force for who may read all: words alone first; empty where the base holds too little of the domain.
 
     Raises:
         StoreError: the base cannot be read, or not be written.
@@ -101,27 +115,23 @@ def calibrate(
     """
     held = base.stats()
     specs = tuple(spec for spec in domain.sources if spec.id in held.sources)
-    domain, names = domain.model_copy(update={"sources": specs}), [spec.id for spec in specs]
+    domain = domain.model_copy(update={"sources": specs})
     with LocalBase(base.path, options=_QUICK) as by_words:
         legs = [by_words, base] if base.model_id and base.model_id == held.model_id else [by_words]
         with closing(schema.connect(base.path, write=False)) as connection:
             connection.execute("BEGIN")
-            kept = {} if anew else _in_force(connection, domain.domain, names)
-            due = [leg for leg in legs if leg.model_id not in kept]
-            extent = calibrations.extent_of(connection, names)
-            questions = _questions(connection, names, extent, judged, outside or outside_questions()) if due else None
-        new: list[ScopeCalibration] = []
-        if questions is not None and len(questions.own) >= _LEAST_SENTENCES:
-            found = [_calibrated(leg, domain, resolve, questions, extent) for leg in due]
-            new = [one for one in found if one is not None]
-        calibrations.replace(
-            base.path,
-            domain.domain,
-            [leg.model_id for leg in due],
-            [StoredCalibration(domain.domain, one, extent.base_chunks, extent.last_rid) for one in new],
-        )
-    kept |= {one.model_id: one for one in new}
-    return tuple(kept[leg.model_id] for leg in legs if leg.model_id in kept)
+            due, gone = _due(connection, domain, [leg.model_id for leg in legs], anew=anew)
+            asked = {
+                partition: _asked(connection, domain, partition, judged, outside or outside_questions())
+                for partition in {partition for _, partition in due}
+            }
+        tried = [(leg, partition) for leg in legs for model_id, partition in due if model_id == leg.model_id]
+        found = (_calibrated(leg, domain, resolve, partition, *asked[partition]) for leg, partition in tried)
+        stored = [one for one in found if one is not None]
+        keys = [(domain.domain, model_id, partition) for model_id, partition in (*due, *gone)]
+        calibrations.replace(base.path, keys, stored)
+    in_force = (base.calibration(domain.domain, by_vector=bool(leg.model_id)) for leg in legs)
+    return tuple(one for one in in_force if one is not None)
 
 
 @cache
@@ -130,39 +140,61 @@ def outside_questions() -> tuple[str, ...]:
     return tuple(json.loads(line)["text"] for line in OUT_OF_SCOPE.read_text("utf-8").splitlines())
 
 
-def _in_force(connection: sqlite3.Connection, domain: str, sources: Sequence[str]) -> dict[str, ScopeCalibration]:
-    """Return the calibrations of a domain that are not outdated, by embedder."""
-    return {
-        one.calibration.model_id: one.calibration
-        for one in calibrations.read_all(connection)
-        if one.domain == domain and not calibrations.outdated(connection, one, sources)
+def _due(
+    connection: sqlite3.Connection, domain: DomainSpec, model_ids: Sequence[str], *, anew: bool
+) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
+    """Return the embedders and partitions to be calibrated, and those that hold nothing of the domain any more."""
+    names = [spec.id for spec in domain.sources]
+    wanted = [(one, key) for one in model_ids for key in calibrations.partitions_of(connection, names)]
+    stored = [one for one in calibrations.read_all(connection) if one.domain == domain.domain]
+    kept = {
+        (one.calibration.model_id, one.partition)
+        for one in stored
+        if not anew and not calibrations.outdated(connection, one, names)
     }
+    holding = {partition for _, partition in wanted}
+    gone = [(one.calibration.model_id, one.partition) for one in stored if one.partition not in holding]
+    return [one for one in wanted if one not in kept], gone
 
 
-def _questions(
+def _asked(
     connection: sqlite3.Connection,
-    sources: Sequence[str],
-    extent: Extent,
-    judged: Sequence[str],
+    domain: DomainSpec,
+    partition: int,
+    judged: Sequence[JudgedQuestion],
     outside: Sequence[str],
-) -> _Questions:
-    """Return what is asked of a base: the more of it, the larger it is."""
+) -> tuple[_Questions, Extent]:
+    """Return what is asked of a partition, the more the larger it is, and how much it holds."""
+    names = json.dumps([spec.id for spec in domain.sources])
+    extent = calibrations.extent_of(connection, json.loads(names), partition)
     wanted = min(max(extent.chunks // _CHUNKS_A_SENTENCE, _FEWEST_SENTENCES), _MOST_SENTENCES)
     rows = connection.execute(
-        "SELECT content, fields FROM chunks JOIN documents USING (doc_key) JOIN sources USING"
-        f" (source_key) WHERE removed IS NULL AND source_id IN ({', '.join('?' * len(sources))})"
+        "SELECT content, fields FROM chunks JOIN documents USING (doc_key) JOIN sources USING (source_key)"
+        " WHERE removed IS NULL AND partition_key = ? AND source_id IN (SELECT value FROM json_each(?))"
         " ORDER BY digest LIMIT ?",
-        (*sources, 2 * wanted),
+        (partition, names, 2 * wanted),
     ).fetchall()
     own = list(dict.fromkeys(text for content, _ in rows if (text := _sentence(content))))
     headings = dict.fromkeys(heading for _, fields in rows if (heading := _heading(json.loads(fields))))
     count = min(max(_FEWEST_OUTSIDE, wanted), len(outside))
-    return _Questions(
+    questions = _Questions(
         own=own[:wanted],
         headings=list(headings)[: wanted // _SENTENCES_A_HEADING],
-        judged=judged,
+        judged=[one.text for one in judged if not one.gold or _holds(connection, partition, names, one.gold)],
         outside=[outside[number * len(outside) // count] for number in range(count)],
     )
+    return questions, extent
+
+
+def _holds(connection: sqlite3.Connection, partition: int, sources: str, ids: Collection[str]) -> bool:
+    """Return whether a partition holds one of some chunks or documents; `sources` is a JSON list."""
+    found = connection.execute(
+        "SELECT 1 FROM documents JOIN sources USING (source_key) WHERE removed IS NULL AND partition_key = ?1"
+        " AND source_id IN (SELECT value FROM json_each(?2)) AND (document_id IN (SELECT value FROM json_each(?3))"
+        " OR doc_key IN (SELECT doc_key FROM chunks WHERE chunk_id IN (SELECT value FROM json_each(?3)))) LIMIT 1",
+        (partition, sources, json.dumps(sorted(ids))),
+    )
+    return found.fetchone() is not None
 
 
 def _heading(fields: Mapping[str, Any]) -> str:
@@ -179,10 +211,13 @@ def _sentence(text: str) -> str:
 
 
 def _calibrated(
-    base: LocalBase, domain: DomainSpec, resolve: Resolve, questions: _Questions, extent: Extent
-) -> ScopeCalibration | None:
+    base: LocalBase, domain: DomainSpec, resolve: Resolve, partition: int, questions: _Questions, extent: Extent
+) -> StoredCalibration | None:
+    """Return the calibration of a partition, None where it says too little."""
+    if len(questions.own) < _LEAST_SENTENCES:
+        return None
     settings = resolve(domain, SearchRequest(query=questions.outside[0], domain=domain.domain)).values
-    reader = SignalReader(base, domain, settings)
+    reader = SignalReader(base, domain, settings, partition=partition)
 
     with ThreadPoolExecutor(max_workers=_AT_ONCE if base.model_id else 1) as threads:
         signals = CalibrationSignals(
@@ -193,7 +228,7 @@ def _calibrated(
     if len(signals.own) < _LEAST_SENTENCES:
         return None
     threshold, strong = calibrated(signals, by_vectors=bool(base.model_id))
-    return ScopeCalibration(
+    calibration = ScopeCalibration(
         threshold=threshold,
         strong=strong,
         signal=SIGNAL_VERSION,
@@ -203,3 +238,4 @@ def _calibrated(
         outside=len(signals.outside),
         chunks=extent.chunks,
     )
+    return StoredCalibration(domain.domain, partition, calibration, extent.base_chunks, extent.last_rid)

@@ -36,13 +36,15 @@ class SearchScope(NamedTuple):
 
     Attributes:
         query: finds all rows of the scope.
-        source_key: of its source.
-        selective: it holds a filter, so it may leave few rows of the source.
+        source_key: of its source; None: it may hold rows of any.
+        selective: it may leave few rows of the source: it holds a filter, or other sources.
+        source_id: what is searched, as callers know it; row keys would tell how many sources the base has.
     """
 
     query: Query
-    source_key: int
+    source_key: int | None
     selective: bool
+    source_id: str
 
 
 class Candidates(NamedTuple):
@@ -149,7 +151,7 @@ def _merged(
         fused = _cited_first(view, query, text, best, fused, kind)
     base, model = f"local:{view.state.base_id}", view.vectors.model_id
     # Ranks in one source's list say nothing beside those in another's: they have a scorer of their own.
-    scorer = f"{base}:{model}" if kind is ScoreKind.WEIGHTED else f"{base}:{model}:{scope.source_key}"
+    scorer = f"{base}:{model}" if kind is ScoreKind.WEIGHTED else f"{base}:{model}:{scope.source_id}"
 
     def scores(rid: int) -> tuple[Score, ...]:
         dense = (Score(ScoreKind.COSINE, cosine[rid], model),) if rid in cosine else ()

@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from context_engine.adapters.sources.local.derived import forget_cells
 from context_engine.adapters.sources.local.matrix import Array
 from context_engine.adapters.sources.local.schema import Model, model_of
 
@@ -27,27 +28,36 @@ _PER_ROOT: Final = 4
 _SAMPLE_PER_CELL: Final = 32
 _ROUNDS: Final = 8
 _AT_ONCE: Final = 4096
+_OF_PARTITION: Final = "CROSS JOIN chunks USING (rid) CROSS JOIN documents USING (doc_key) WHERE partition_key = ?"
+"""Row by row, in their order."""
 
 
 def partition(connection: sqlite3.Connection, least: int) -> None:
-    """Give every row with vectors its cells, where there are `least` rows or more; inside the caller's transaction.
+    """Give every row of each partition that has `least` rows or more its cells; inside the caller's transaction.
 
-    Centroids are found anew when there are _GROWN times as many rows as they were found from.
+    A partition's centroids are of its own vectors alone. They are found anew when it has _GROWN times as many rows as
+    they were found from.
     """
     model = model_of(connection)
-    (count,) = connection.execute("SELECT count(*) FROM chunks").fetchone()
-    if model is None or count < least:
+    if model is None:
         return
-    found = connection.execute("SELECT trained_on, matrix FROM centroids").fetchone()
+    counts = connection.execute("SELECT partition_key, sum(chunk_count) FROM documents GROUP BY partition_key")
+    for key, count in counts.fetchall():
+        if count >= least:
+            _parted(connection, model, key, count)
+
+
+def _parted(connection: sqlite3.Connection, model: Model, key: int, count: int) -> None:
+    found = connection.execute("SELECT trained_on, matrix FROM centroids WHERE partition_key = ?", (key,)).fetchone()
     if found is None or count >= _GROWN * found[0]:
         cells = _PER_ROOT * isqrt(count)
-        centroids = trained(_sample(connection, model, cells * _SAMPLE_PER_CELL), cells)
-        connection.execute("DELETE FROM cells")
-        connection.execute("INSERT OR REPLACE INTO centroids VALUES (1, ?, ?)", (count, centroids.tobytes()))
+        centroids = trained(_sample(connection, model, key, cells * _SAMPLE_PER_CELL), cells)
+        forget_cells(connection, key)
+        connection.execute("INSERT INTO centroids VALUES (?, ?, ?)", (key, count, centroids.tobytes()))
         _log.info("%d vectors parted into %d cells", count, len(centroids))
     else:
         centroids = _vectors(found[1], model)
-    _assign_missing(connection, model, centroids)
+    _assign_missing(connection, model, key, centroids)
 
 
 def trained(sample: Array, cells: int) -> Array:
@@ -80,12 +90,13 @@ def assigned(vectors: Array, centroids: Array) -> Array:
     return out
 
 
-def _assign_missing(connection: sqlite3.Connection, model: Model, centroids: Array) -> None:
+def _assign_missing(connection: sqlite3.Connection, model: Model, key: int, centroids: Array) -> None:
     """Rows are embedded in order, so those without cells come after the last that has them."""
-    (last,) = connection.execute("SELECT coalesce(max(rid), 0) FROM cells").fetchone()
+    found = connection.execute(f"SELECT rid FROM cells {_OF_PARTITION} ORDER BY rid DESC LIMIT 1", (key,)).fetchone()
+    last = found[0] if found else 0
     while True:
         rows = connection.execute(
-            "SELECT rid, vector FROM vectors WHERE rid > ? ORDER BY rid LIMIT ?", (last, _AT_ONCE)
+            f"SELECT rid, vector FROM vectors {_OF_PARTITION} AND rid > ? ORDER BY rid LIMIT ?", (key, last, _AT_ONCE)
         ).fetchall()
         if not rows:
             return
@@ -98,9 +109,10 @@ def _assign_missing(connection: sqlite3.Connection, model: Model, centroids: Arr
         last = rows[-1][0]
 
 
-def _sample(connection: sqlite3.Connection, model: Model, size: int) -> Array:
-    """Return the first vector of about `size` rows, evenly spread over all."""
-    rids = [rid for (rid,) in connection.execute("SELECT rid FROM chunks ORDER BY rid")]
+def _sample(connection: sqlite3.Connection, model: Model, key: int, size: int) -> Array:
+    """Return the first vector of about `size` rows of a partition, evenly spread over all."""
+    rows = "SELECT rid FROM chunks JOIN documents USING (doc_key) WHERE partition_key = ? ORDER BY rid"
+    rids = [rid for (rid,) in connection.execute(rows, (key,))]
     wanted = rids[:: max(1, len(rids) // size)]
     found = (connection.execute("SELECT vector FROM vectors WHERE rid = ?", (rid,)).fetchone() for rid in wanted)
     return _vectors(b"".join(row[0][: 4 * model.dimension] for row in found if row), model)

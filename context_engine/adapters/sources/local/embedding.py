@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from context_engine.adapters.sources.local.derived import part
 from context_engine.adapters.sources.local.records import decode
 from context_engine.adapters.sources.local.schema import model_of
 from context_engine.core.models import Chunk
@@ -26,7 +27,7 @@ _WINDOW: Final = 350
 _OVERLAP: Final = 50
 _UNIT: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\s\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 _MISSING: Final = """
-SELECT rid, indexed_at, chunk_id, content, fields FROM chunks JOIN documents USING (doc_key)
+SELECT rid, indexed_at, chunk_id, content, fields, partition_key FROM chunks JOIN documents USING (doc_key)
 WHERE rid > ? AND removed IS NULL AND NOT EXISTS (SELECT 1 FROM vectors WHERE vectors.rid = chunks.rid)
 ORDER BY rid LIMIT ?
 """
@@ -41,6 +42,9 @@ class EmbeddingWriter:
         root: folder of the base, for messages.
         approximate_from: vectors from which they are parted into cells.
         anew: embed anew what another model made, or what is damaged; else another model is an error.
+
+    Attributes:
+        partitions: keys of those of which rows were embedded since the last commit.
 
     Raises:
         StoreVersionMismatch: the base's vectors are of another model.
@@ -58,6 +62,7 @@ class EmbeddingWriter:
         self._connection, self._embedder, self._approximate_from = connection, embedder, approximate_from
         self._waiting = 0
         self._done = self._kept = 0
+        self.partitions: set[int] = set()
         self._renew = anew and embedder is not None
         model = model_of(connection)
         if embedder is not None and not anew and model is not None and model.model_id != embedder.model_id:
@@ -93,6 +98,7 @@ class EmbeddingWriter:
             chunks = [decode((row[2], row[3], row[4]), row[1]) for row in rows]
             self._write([row[0] for row in rows], [passages(chunk) for chunk in chunks], self._embedder)
             self._done = rows[-1][0]
+            self.partitions.update(row[5] for row in rows)
         self._waiting = 0
 
     def _forget(self, embedder: Embedder) -> None:
@@ -110,17 +116,17 @@ class EmbeddingWriter:
     def part(self) -> None:
         """Keep what a search of very many vectors needs, once there are that many."""
         if self._embedder is not None:
-            from context_engine.adapters.sources.local.cells import partition  # only here: it needs numpy
-
-            partition(self._connection, self._approximate_from)
+            part(self._connection, self._approximate_from)
 
     def committed(self) -> None:
         """What was embedded is durable."""
         self._kept, self._renew = self._done, False
+        self.partitions.clear()
 
     def rolled_back(self) -> None:
         """What was embedded since the last commit is gone."""
         self._done, self._waiting = self._kept, 0
+        self.partitions.clear()
 
     def _write(self, rids: Sequence[int], texts: Sequence[Sequence[str]], embedder: Embedder) -> None:
         vectors = iter(embedder.embed_documents([text for some in texts for text in some]))

@@ -7,6 +7,8 @@ built from term queries; the query parser never sees a user's text.
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
@@ -14,7 +16,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import tantivy
-from tantivy import Query
 
 from context_engine.core.chunking import BOOKKEEPING_KEYS
 from context_engine.core.models import Chunk
@@ -25,6 +26,8 @@ __all__ = [
     "INDEX_OPTION",
     "INDEX_VERSION",
     "JOINT",
+    "MARK",
+    "META",
     "MOST_DEFINED",
     "SCHEMA",
     "WORDS",
@@ -33,13 +36,14 @@ __all__ = [
     "create",
     "directory",
     "documents",
-    "mark",
-    "mark_query",
     "opened",
     "read_mark",
+    "read_meta",
+    "segments",
+    "write_mark",
 ]
 
-INDEX_VERSION: Final = f"{ANALYSER_VERSION}.4"
+INDEX_VERSION: Final = f"{ANALYSER_VERSION}.5"
 """The analysis and the fields an index was built with; another one must be rebuilt."""
 
 INDEX_OPTION: Final = "freq"
@@ -50,7 +54,12 @@ MOST_DEFINED: Final = 6
 WORDS: Final = "words"
 """The field of the words as they are written, casefolded: what a misspelt word may stand for."""
 
-_MARK: Final = "generation"
+META: Final = "meta.json"
+"""The engine's own list of the segments of an index."""
+
+MARK: Final = "mark.json"
+"""What the index holds (`write_mark`)."""
+
 _NOTHING: Final = JOINT
 """A word that no text and no query has."""
 
@@ -68,7 +77,6 @@ def _schema() -> tantivy.Schema:
         builder.add_unsigned_field(name, indexed=True)
     for name in ("from_day", "to_day"):
         builder.add_unsigned_field(name, fast=True)
-    builder.add_text_field("mark", stored=True, tokenizer_name="raw", index_option="basic")
     return builder.build()
 
 
@@ -76,7 +84,7 @@ SCHEMA: Final = _schema()
 
 
 class Mark(NamedTuple):
-    """What the index says it holds: all of one base up to and including one generation."""
+    """What an index says it holds: all of one partition of a base up to and including one generation."""
 
     base_id: str
     generation: int
@@ -90,15 +98,15 @@ class IndexRow(NamedTuple):
     attributes: Iterable[int]
 
 
-def directory(root: Path, number: int) -> Path:
-    """Return the directory of an index; each rebuild gets a new number."""
-    return root / f"index-{number}"
+def directory(root: Path, number: int, partition: int) -> Path:
+    """Return the directory of a partition's index; each rebuild gets a new number."""
+    return root / f"index-{number}" / str(partition)
 
 
-def create(path: Path) -> tantivy.Index:
+def create(path: Path) -> None:
     """Make an empty index in a new directory."""
     path.mkdir(parents=True)
-    return tantivy.Index(SCHEMA, path=str(path))
+    tantivy.Index(SCHEMA, path=str(path))
 
 
 def opened(path: Path) -> tantivy.Index:
@@ -184,26 +192,53 @@ def _defined(names: Any) -> Iterator[str]:
             yield JOINT.join(found[:MOST_DEFINED])
 
 
-def mark(base_id: str, generation: int) -> tantivy.Document:
-    """Return the document by which the index says what it holds; deleted and written anew in every commit."""
-    out = tantivy.Document()
-    for text in (_MARK, base_id, str(generation)):
-        out.add_text("mark", text)
-    return out
+def write_mark(path: Path, base_id: str, held: int, coming: int) -> None:
+    """Say what an index holds now, and what it will hold from its next commit on.
+
+    No document says so: it would count in every statistic, and more of them in those of several indexes together.
+    """
+    content = {"base_id": base_id, "opstamp": read_meta(path)["opstamp"], "held": held, "coming": coming}
+    fresh = path / f"{MARK}.new"
+    with fresh.open("w", encoding="utf-8") as file:
+        json.dump(content, file)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path / MARK)
 
 
-def mark_query() -> Query:
-    """Return the query that finds the mark."""
-    return Query.term_query(SCHEMA, "mark", _MARK, "basic")
+def read_mark(path: Path, meta: Mapping[str, Any]) -> Mark:
+    """Return what an index holds at a moment.
+
+    Args:
+        path: its directory.
+        meta: its list of segments, read before: each commit has a higher number there than the one before.
+
+    Raises:
+        OSError, ValueError: it does not say.
+    """
+    try:
+        found = json.loads((path / MARK).read_bytes())
+        generation = found["held"] if meta["opstamp"] <= found["opstamp"] else found["coming"]
+        return Mark(str(found["base_id"]), int(generation))
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{path / MARK} does not say what the index holds") from error
 
 
-def read_mark(searcher: tantivy.Searcher) -> Mark | None:
-    """Return the mark, None where there is not exactly one."""
-    hits = searcher.search(mark_query(), limit=2).hits
-    if len(hits) != 1:
-        return None
-    _, base_id, generation = searcher.doc(hits[0][1]).get_all("mark")
-    return Mark(base_id, int(generation))
+def read_meta(path: Path) -> dict[str, Any]:
+    """Return the list of an index's segments.
+
+    Raises:
+        OSError, ValueError: it cannot be read.
+    """
+    found = json.loads((path / META).read_bytes())
+    if not isinstance(found, dict) or not {"segments", "opstamp"} <= found.keys():
+        raise ValueError(f"{path / META} lists no segments")
+    return found
+
+
+def segments(meta: Mapping[str, Any]) -> frozenset[str]:
+    """Return how the names of the files of an index begin."""
+    return frozenset(str(one["segment_id"]).replace("-", "") for one in meta["segments"])
 
 
 def _joined(parts: Iterable[Any]) -> str:

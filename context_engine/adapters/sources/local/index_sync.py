@@ -1,153 +1,218 @@
-"""The writer's side of the index: it follows the rows, catches up after a crash, and is built anew where it must be."""
+"""The writer's side of the indexes: they follow the rows, catch up after a crash, and are built anew where needed.
+
+A commit touches the indexes of those partitions alone that it changed: what happens in one partition leaves no trace in
+the files of another.
+"""
 
 from __future__ import annotations
 
 import json
-import logging
 import shutil
 import sqlite3
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
 import tantivy
-from tantivy import Query
 
 from context_engine.adapters.sources.local import index as indexing
 from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.attributes import Dictionary
 from context_engine.adapters.sources.local.damage import give_up
+from context_engine.adapters.sources.local.derived import forget_derived, part
+from context_engine.adapters.sources.local.partition_index import PartitionIndex
+from context_engine.adapters.sources.local.partitions import OPEN, Partition, forget_empty, partition_key, partitions
+from context_engine.adapters.sources.local.placement import Move, Place, moves
 from context_engine.adapters.sources.local.records import decode
 from context_engine.adapters.sources.local.schema import BaseState
 
 __all__ = ["IndexSync"]
 
-_log = logging.getLogger(__name__)
-_HEAP_BYTES: Final = 100_000_000
 _PENDING: Final = """
 SELECT rid, documents.doc_key, source_key, indexed_at, chunk_id, content, fields
-FROM documents CROSS JOIN chunks ON chunks.doc_key = documents.doc_key WHERE generation > ? AND removed IS NULL
+FROM documents CROSS JOIN chunks ON chunks.doc_key = documents.doc_key
+WHERE partition_key = ? AND generation > ? AND removed IS NULL
 AND rid NOT IN (SELECT value FROM json_each(?)) ORDER BY documents.doc_key, rid
 """
 
 
 class IndexSync:
-    """Keeps the index at the rows' generation. Only the holder of the writer's lock has one.
+    """Keeps the index of each partition at the rows' generation. Only the holder of the writer's lock has one.
 
     Args:
         root: folder of the base; a base is made there if there is none.
         connection: the writer's, outside a transaction.
-        rebuild: build the index anew in any case.
+        rebuild: build the indexes anew in any case.
+        place: where the documents of each source belong; what stands elsewhere is moved, and the indexes that it
+            leaves and enters are built anew. None: what is there stays.
+        approximate_from: see `SearchOptions`.
 
     Attributes:
         state: of the base, as last brought up to.
         given_up: damaged documents that a rebuild has found and that wait for an ingestion.
+        moved: documents that have come to another partition.
     """
 
-    def __init__(self, root: Path, connection: sqlite3.Connection, *, rebuild: bool) -> None:
-        self._root, self._connection = root, connection
+    def __init__(
+        self,
+        root: Path,
+        connection: sqlite3.Connection,
+        *,
+        rebuild: bool,
+        place: Place | None = None,
+        approximate_from: int = 200_000,
+    ) -> None:
+        self._root, self._connection, self._approximate_from = root, connection, approximate_from
         self._dictionary = Dictionary(connection)
-        self._writer: tantivy.IndexWriter | None = None
-        self.given_up = 0
-        self.state, self._held = self._opened(rebuild)
+        self._indexes: dict[int, PartitionIndex] = {}
+        self.given_up = self.moved = 0
+        self.state = self._opened(rebuild, place)
         self.follow(self.state)
         self._clear_old(self.state.index_number)
 
+    def prepare(self) -> None:
+        """Give new partitions an index, before the commit by which readers learn of them; it holds nothing yet."""
+        for partition in partitions(self._connection):
+            if partition.key not in self._indexes:
+                path = indexing.directory(self._root, self.state.index_number, partition.key)
+                held = self.state.generation
+                self._indexes[partition.key] = PartitionIndex.create(path, self.state.base_id, held)
+
     def follow(self, state: BaseState) -> None:
-        """Bring the index up to a state whose rows are committed; after an error the next call tries again."""
+        """Bring the indexes up to a state whose rows are committed; after an error the next call tries again."""
         self.state = state
-        if self._held < state.generation:
-            writer = self._open_writer()
-            try:
-                self._stage(writer, state)
-                writer.commit()
-            except BaseException:
-                self._dictionary.forget()
-                self.close()
-                raise
-            self._held = state.generation
-        self._connection.execute("DELETE FROM documents WHERE removed <= ?", (self._held,))
+        behind = [one for one in partitions(self._connection) if self._indexes[one.key].held < one.generation]
+        if behind:
+            self._bring_up(behind)
+        self._connection.execute("DELETE FROM documents WHERE removed <= ?", (state.generation,))
 
     def close(self) -> None:
-        """Wait until the index has tidied up, and let it go."""
-        if self._writer is not None:
-            writer, self._writer = self._writer, None
-            try:
-                writer.wait_merging_threads()
-            except ValueError as error:
-                _log.warning("the index of %s was not closed in order: %s", self._root, error)
+        """Wait until the indexes have tidied up, and let them go."""
+        for index in self._indexes.values():
+            index.close()
 
-    def _opened(self, rebuild: bool) -> tuple[BaseState, int]:
-        if not schema.exists(self._root):
-            state = self._created()
-        else:
-            schema.upgrade(self._connection)
-            state = schema.read_state(self._connection, self._root)
-            held = None if rebuild or state.analyser != indexing.INDEX_VERSION else self._readable(state)
-            if held is not None:
-                return state, held
-            state = self._rebuilt(state)
-        return state, state.generation
+    def _bring_up(self, behind: Sequence[Partition]) -> None:
+        """Hand indexes what has changed since they were last committed; numbers of new values are committed first.
 
-    def _readable(self, state: BaseState) -> int | None:
-        """Return the generation the index holds, None where it has to be rebuilt."""
-        path = indexing.directory(self._root, state.index_number)
+        All are staged before the first is committed, so that no partition is long ahead of another. Those that only
+        gain documents come first: what moves from one to the other is found rather twice, which `search` sees to, than
+        never.
+        """
+        gone = {one.key: self._gone(one.key) for one in behind}
         try:
-            mark = indexing.read_mark(indexing.opened(path).searcher())
-        except (ValueError, OSError) as error:
-            _log.warning("the index %s cannot be read and is rebuilt: %s", path, error)
-            return None
-        if mark is None or mark.base_id != state.base_id or mark.generation > state.generation:
-            _log.warning("the index %s is not of this base and is rebuilt", path)
-            return None
-        return mark.generation
+            with schema.transaction(self._connection):
+                for key, removed in gone.items():
+                    self._indexes[key].stage(removed, self._pending(key, self._indexes[key].held))
+            for partition in sorted(behind, key=lambda one: bool(gone[one.key])):
+                self._indexes[partition.key].commit(partition.generation)
+        except BaseException:
+            self._dictionary.forget()
+            self.close()
+            raise
+
+    def _gone(self, partition_key: int) -> list[int]:
+        held = self._indexes[partition_key].held
+        rows = self._connection.execute(
+            "SELECT doc_key FROM documents WHERE removed > ? AND partition_key = ?", (held, partition_key)
+        )
+        return [doc_key for (doc_key,) in rows]
+
+    def _opened(self, rebuild: bool, place: Place | None) -> BaseState:
+        if not schema.exists(self._root):
+            return self._created()
+        schema.upgrade(self._connection)
+        state = schema.read_state(self._connection, self._root)
+        elsewhere = list(moves(self._connection, place)) if place is not None else []
+        if rebuild or state.analyser != indexing.INDEX_VERSION or not self._readable(state):
+            return self._rebuilt(state, elsewhere)
+        return self._rearranged(state, elsewhere) if elsewhere else state
+
+    def _readable(self, state: BaseState) -> bool:
+        """Open the index of every partition; return whether all are there."""
+        for partition in partitions(self._connection):
+            path = indexing.directory(self._root, state.index_number, partition.key)
+            index = PartitionIndex.open(path, state.base_id, partition.generation)
+            if index is None:
+                return False
+            self._indexes[partition.key] = index
+        return True
 
     def _created(self) -> BaseState:
         state = BaseState(uuid.uuid4().hex, 0, 1, indexing.INDEX_VERSION)
         self._clear_old(None)
-        self._build(state, ())
+        path = indexing.directory(self._root, state.index_number, OPEN)
+        self._indexes = {OPEN: PartitionIndex.create(path, state.base_id, state.generation)}
         with schema.transaction(self._connection):
             schema.create(self._connection, state)
         return state
 
-    def _rebuilt(self, old: BaseState) -> BaseState:
-        """Build the index anew beside the old one, then point to it; readers use the old one until then.
+    def _rebuilt(self, old: BaseState, elsewhere: Iterable[Move]) -> BaseState:
+        """Build the indexes anew beside the old ones, then point to them; readers use the old ones until then.
 
-        Rows that are not as they were written are left out.
+        Rows that are not as they were written are left out, documents that stand elsewhere are moved.
         """
         self._clear_old(old.index_number)
         state = old._replace(index_number=old.index_number + 1, analyser=indexing.INDEX_VERSION)
         with schema.transaction(self._connection):
             self._connection.execute("DELETE FROM attributes")
             changed, self.given_up = give_up(self._connection)
-            self._build(state, self._pending(-1, without=changed))
+            self.moved = sum(self._move(one, old.generation) for one in elsewhere)
+            if self.moved:
+                part(self._connection, self._approximate_from)
+            forget_empty(self._connection)
+            self._indexes = {one.key: self._built(state, one, changed) for one in partitions(self._connection)}
             schema.write_state(self._connection, state)
         return state
 
-    def _build(self, state: BaseState, documents: Iterable[tantivy.Document]) -> None:
-        writer = indexing.create(indexing.directory(self._root, state.index_number)).writer(_HEAP_BYTES, 1)
-        for document in documents:
-            writer.add_document(document)
-        writer.add_document(indexing.mark(state.base_id, state.generation))
-        writer.commit()
-        writer.wait_merging_threads()
+    def _rearranged(self, old: BaseState, elsewhere: Iterable[Move]) -> BaseState:
+        """Move documents; the indexes that they leave and enter are built anew, those of all others stay byte by byte.
 
-    def _stage(self, writer: tantivy.IndexWriter, state: BaseState) -> None:
-        """Hand the index what has changed since it was last committed."""
-        gone = self._connection.execute("SELECT doc_key FROM documents WHERE removed > ?", (self._held,))
-        for (doc_key,) in gone.fetchall():
-            writer.delete_documents_by_query(Query.term_query(indexing.SCHEMA, "doc", doc_key))
+        So what is hidden by a new rule is counted no more where it stood, and what was hidden before changes nothing
+        in what others are answered.
+        """
+        self._clear_old(old.index_number)
+        state, changed = old._replace(index_number=old.index_number + 1), set[int]()
         with schema.transaction(self._connection):
-            for document in self._pending(self._held):
-                writer.add_document(document)
-        writer.delete_documents_by_query(indexing.mark_query())
-        writer.add_document(indexing.mark(state.base_id, state.generation))
+            for one in elsewhere:
+                self.moved += self._move(one, old.generation)
+                changed |= {one.partition_key, partition_key(self._connection, one.holds, old.generation)}
+            part(self._connection, self._approximate_from)
+            forget_empty(self._connection)
+            self._indexes = {
+                one.key: self._built(state, one, ()) if one.key in changed else self._copied(old, state, one)
+                for one in partitions(self._connection)
+            }
+            schema.write_state(self._connection, state)
+        return state
 
-    def _pending(self, held: int, without: Iterable[int] = ()) -> Iterator[tantivy.Document]:
-        rows = self._connection.execute(_PENDING, (held, json.dumps(sorted(without))))
+    def _copied(self, old: BaseState, state: BaseState, partition: Partition) -> PartitionIndex:
+        before, path = (indexing.directory(self._root, one.index_number, partition.key) for one in (old, state))
+        return PartitionIndex.copied(before, path, state.base_id, self._indexes[partition.key].held)
+
+    def _move(self, move: Move, generation: int) -> int:
+        """Give documents their partition; return how many."""
+        key = partition_key(self._connection, move.holds, generation)
+        moved = self._connection.execute(
+            "UPDATE documents SET partition_key = ?"
+            " WHERE source_key = ? AND partition_key = ? AND claimed = ? AND removed IS NULL",
+            (key, move.source_key, move.partition_key, move.claimed),
+        ).rowcount
+        forget_derived(self._connection, (move.partition_key, key))
+        return moved
+
+    def _built(self, state: BaseState, partition: Partition, without: Iterable[int]) -> PartitionIndex:
+        path = indexing.directory(self._root, state.index_number, partition.key)
+        index = PartitionIndex.create(path, state.base_id, -1)
+        index.stage((), self._pending(partition.key, -1, without))
+        index.commit(partition.generation)
+        index.close()
+        return index
+
+    def _pending(self, partition_key: int, held: int, without: Iterable[int] = ()) -> Iterator[tantivy.Document]:
+        rows = self._connection.execute(_PENDING, (partition_key, held, json.dumps(sorted(without))))
         for (doc_key, source_key), group in groupby(rows, key=itemgetter(1, 2)):
             document = []
             for rid, _, _, indexed_at, *row in group:
@@ -155,18 +220,9 @@ class IndexSync:
                 document.append(indexing.IndexRow(rid, chunk, self._dictionary.numbers(chunk)))
             yield from indexing.documents(doc_key, source_key, document)
 
-    def _open_writer(self) -> tantivy.IndexWriter:
-        """Open the writer, and clear away what a commit cut short has left: the next gives its files the same names."""
-        if self._writer is None:
-            path = indexing.directory(self._root, self.state.index_number)
-            writer = indexing.opened(path).writer(_HEAP_BYTES, 1)
-            writer.garbage_collect_files()
-            self._writer = writer
-        return self._writer
-
     def _clear_old(self, current: int | None) -> None:
         """Delete index directories that no state points to."""
-        keep = None if current is None else indexing.directory(self._root, current)
+        keep = "" if current is None else indexing.directory(self._root, current, OPEN).parent.name
         for path in self._root.glob("index-*"):
-            if path != keep:
+            if path.name != keep:
                 shutil.rmtree(path, ignore_errors=True)

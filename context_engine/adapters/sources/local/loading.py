@@ -1,10 +1,10 @@
-"""The vectors of one generation, read from the rows into memory and kept until the next generation."""
+"""The vectors of each partition, read from the rows into memory and kept until its next generation."""
 
 from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -12,15 +12,17 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from context_engine.adapters.sources.local.embedding import other_model
+from context_engine.adapters.sources.local.matrices import Matrices
 from context_engine.adapters.sources.local.matrix import Array, Cells, Matrix
+from context_engine.adapters.sources.local.partitions import Partition
 from context_engine.adapters.sources.local.schema import BaseState, Model, model_of
 from context_engine.core.concurrency.forking import forget_in_child
 
 __all__ = ["VectorCache"]
 
 _LIVE: Final = """
-SELECT rid, source_key FROM vectors JOIN chunks USING (rid) JOIN documents USING (doc_key)
-WHERE generation <= ? AND (removed IS NULL OR removed > ?) ORDER BY rid
+SELECT rid, source_key FROM documents JOIN chunks USING (doc_key) JOIN vectors USING (rid)
+WHERE partition_key = ? AND generation <= ? AND (removed IS NULL OR removed > ?) ORDER BY rid
 """
 _BATCH: Final = 4096
 
@@ -31,8 +33,15 @@ class _Key(NamedTuple):
     model: Model
 
 
+class _Kept(NamedTuple):
+    generation: int
+    matrix: Matrix
+
+
 class VectorCache:
-    """Holds the matrix of the latest generation asked for. Safe for several threads.
+    """Holds one matrix for each partition that was asked for, of its latest generation. Safe for several threads.
+
+    Views of whatever partitions share them: a caller more takes no memory.
 
     Args:
         model_id: of the configured embedder.
@@ -47,11 +56,23 @@ class VectorCache:
         """Hold nothing: at a fork another thread may just have been changing it."""
         self._lock = threading.Lock()
         self._key: _Key | None = None
-        self._held = -1
-        self._matrix: Matrix | None = None
+        self._kept: dict[int, _Kept] = {}
 
-    def matrix(self, connection: sqlite3.Connection, state: BaseState, held: int, root: Path) -> Matrix | None:
-        """Return the vectors of the rows that the index holds, None where the base has none.
+    def matrices(
+        self,
+        connection: sqlite3.Connection,
+        state: BaseState,
+        partitions: Sequence[Partition],
+        behind: Mapping[int, int],
+        root: Path,
+    ) -> Matrices | None:
+        """Return the vectors of the rows that the index holds of some partitions, None where these have none.
+
+        Args:
+            connection: a reader's, in a transaction.
+            partitions: as they stand in that transaction.
+            behind: of partitions whose index is not up to date, the generation that it holds.
+            root: folder of the base, for messages.
 
         Raises:
             StoreVersionMismatch: they are of another model.
@@ -63,21 +84,32 @@ class VectorCache:
             raise other_model(root, model.model_id, self.model_id)
         key = _Key(state.base_id, state.index_number, model)
         with self._lock:
-            if (self._key, self._held) != (key, held):
-                former = self._matrix if self._key == key and self._held < held else None
-                self._matrix = _loaded(connection, model, held, former)
-                self._key, self._held = key, held
-            return self._matrix
+            if self._key != key:
+                self._key, self._kept = key, {}
+            found = [
+                self._matrix(connection, model, one.key, behind.get(one.key, one.generation)) for one in partitions
+            ]
+        return Matrices([one for one in found if len(one)]) if any(map(len, found)) else None
 
     def close(self) -> None:
         """Let the memory go; the next call reads again."""
         with self._lock:
-            self._key, self._matrix = None, None
+            self._key, self._kept = None, {}
+
+    def _matrix(self, connection: sqlite3.Connection, model: Model, partition: int, generation: int) -> Matrix:
+        kept = self._kept.get(partition)
+        if kept is None or kept.generation != generation:
+            former = kept.matrix if kept is not None and kept.generation < generation else None
+            kept = self._kept[partition] = _Kept(generation, _loaded(connection, model, partition, generation, former))
+        return kept.matrix
 
 
-def _loaded(connection: sqlite3.Connection, model: Model, held: int, former: Matrix | None) -> Matrix:
+def _loaded(
+    connection: sqlite3.Connection, model: Model, partition: int, generation: int, former: Matrix | None
+) -> Matrix:
     """Read what the former matrix does not have; the rest is taken from it."""
-    live = np.fromiter(chain.from_iterable(connection.execute(_LIVE, (held, held))), np.int64).reshape(-1, 2)
+    rows = connection.execute(_LIVE, (partition, generation, generation))
+    live = np.fromiter(chain.from_iterable(rows), np.int64).reshape(-1, 2)
     rids, sources = live[:, 0].copy(), live[:, 1].copy()
     if former is None or not len(former.rids) or not _only_newer(former, rids):
         lengths, parts = _read(connection, model, rids)
@@ -86,7 +118,7 @@ def _loaded(connection: sqlite3.Connection, model: Model, held: int, former: Mat
         stays = np.isin(former.rids, rids, assume_unique=True)
         lengths = np.concatenate((former.lengths[stays], lengths))
         parts = np.concatenate((former.in_rows()[np.repeat(stays, former.lengths)], parts))
-    return Matrix(model.model_id, rids, sources, lengths, parts, _cells(connection, model, rids, lengths))
+    return Matrix(model.model_id, rids, sources, lengths, parts, _cells(connection, model, partition, rids, lengths))
 
 
 def _only_newer(former: Matrix, rids: Array) -> bool:
@@ -108,9 +140,9 @@ def _read(connection: sqlite3.Connection, model: Model, rids: Array) -> tuple[Ar
     return lengths, np.concatenate(blobs) if blobs else empty
 
 
-def _cells(connection: sqlite3.Connection, model: Model, rids: Array, lengths: Array) -> Cells | None:
-    """Return the partition, None where there is none or not of every row."""
-    found = connection.execute("SELECT matrix FROM centroids").fetchone()
+def _cells(connection: sqlite3.Connection, model: Model, partition: int, rids: Array, lengths: Array) -> Cells | None:
+    """Return the cells of a partition, None where there are none or not of every row."""
+    found = connection.execute("SELECT matrix FROM centroids WHERE partition_key = ?", (partition,)).fetchone()
     if found is None:
         return None
     batches = (rids[start : start + _BATCH] for start in range(0, len(rids), _BATCH))

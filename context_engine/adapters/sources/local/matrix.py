@@ -1,4 +1,4 @@
-"""The vectors of a base in memory: exact search, and a search of the nearest cells where there are very many.
+"""The vectors of a partition in memory: exact search, and a search of the nearest cells where there are very many.
 
 A chunk has one vector or several (a long text is embedded in windows); its cosine is the best of them. Vectors are of
 unit length, so a cosine is a dot product. Needs numpy: imported only where an embedder is configured.
@@ -23,9 +23,14 @@ _LEAST_PROBED: Final = 20
 
 
 class RowsOfScope(Protocol):
-    """What the index knows of the rows that a search may find."""
+    """What the index knows of the rows that a search may find.
 
-    source_key: int
+    Attributes:
+        source_key: of their source; None: they may be of any.
+        selective: whether they may be few rows of the source.
+    """
+
+    source_key: int | None
     selective: bool
 
     def count(self) -> int:
@@ -54,7 +59,10 @@ class Cells(NamedTuple):
 
 
 class Matrix:
-    """Vectors of all rows that one generation of the index holds; never changed once made.
+    """Vectors of all rows of one partition that one generation of the index holds; never changed once made.
+
+    A product of one row can differ in its last bit with the number of the others, and cells are found from all rows:
+    what a partition's matrix says depends on no row of another.
 
     Args:
         model_id: the model that made them.
@@ -82,8 +90,8 @@ class Matrix:
         self.parts = parts if order is None else parts[order]
         self._owner = owner if order is None else owner[order]
         self._place = None if order is None else np.argsort(order, kind="stable")
-        self._held: dict[int, Array] = {}
-        self._only_source = int(sources[0]) if len(sources) and bool((sources == sources[0]).all()) else None
+        self._held: dict[int | None, Array] = {}
+        self.source_keys = frozenset(np.unique(sources).tolist())
         if cells is not None:
             self._bounds = np.concatenate(([0], np.cumsum(np.bincount(cells.of_part, minlength=len(cells.centroids)))))
 
@@ -113,7 +121,7 @@ class Matrix:
             count = scope.count()
             if count <= _FEW:
                 return _first(self._exactly(query, scope.all(count), limit), scope, limit)
-            share = count / len(self.rids)
+            share = min(count / len(self.rids), 1.0)
         exact = self.cells is None or len(self.parts) < options.approximate_from
         wanted, probe = int(1.5 * limit / share) + _SPARE, options.probe
         while True:
@@ -144,12 +152,14 @@ class Matrix:
         rows = self._rows(wanted)
         return _listed(self.rids[_best(self._of_rows(query, rows), rows, limit)])
 
-    def _ranking(self, query: Array, source_key: int, wanted: int, probe: float | None) -> tuple[list[int], bool]:
+    def _ranking(
+        self, query: Array, source_key: int | None, wanted: int, probe: float | None
+    ) -> tuple[list[int], bool]:
         """Return the best `wanted` rows of a source, and whether these are all there are.
 
         Args:
             query: float32, unit length.
-            source_key: of the source.
+            source_key: of the source; None: of all.
             wanted: how many, >= 1.
             probe: look only at the nearest cells, until they hold this share of the source's vectors; None: at all.
         """
@@ -157,7 +167,7 @@ class Matrix:
             dots, owner, everything = self.parts @ query, self._owner, True
         else:
             dots, owner, everything = *self._probed(query, source_key, wanted, probe), False
-        if self._only_source != source_key:
+        if source_key is not None and self.source_keys != {source_key}:
             of_source = self.sources[owner] == source_key
             dots, owner = dots[of_source], owner[of_source]
         if len(self.parts) > len(self.rids) and len(owner):
@@ -167,7 +177,7 @@ class Matrix:
             dots, owner = dots[first], owner[first]
         return _listed(self.rids[_best(dots, owner, wanted)]), everything and len(owner) <= wanted
 
-    def _probed(self, query: Array, source_key: int, wanted: int, probe: float) -> tuple[Array, Array]:
+    def _probed(self, query: Array, source_key: int | None, wanted: int, probe: float) -> tuple[Array, Array]:
         assert self.cells is not None
         order = np.argsort(-(self.cells.centroids @ query), kind="stable")
         held = self._held_by_cells(self.cells, source_key)
@@ -177,11 +187,12 @@ class Matrix:
         dots = np.concatenate([self.parts[block] @ query for block in blocks])
         return dots, np.concatenate([self._owner[block] for block in blocks])
 
-    def _held_by_cells(self, cells: Cells, source_key: int) -> Array:
+    def _held_by_cells(self, cells: Cells, source_key: int | None) -> Array:
         """Return how many vectors of a source each cell holds; counted once."""
         held = self._held.get(source_key)
         if held is None:
-            of_source = np.repeat(self.sources == source_key, self.lengths)
+            rows = np.full(len(self.rids), True) if source_key is None else self.sources == source_key
+            of_source = np.repeat(rows, self.lengths)
             held = np.bincount(cells.of_part, weights=of_source, minlength=len(cells.centroids))
             self._held[source_key] = held
         return held

@@ -1,10 +1,16 @@
-"""Reading: a pool of connections, the index the state points to, and a view that holds the two together."""
+"""Reading: a pool of connections, the indexes the state points to, and a view that holds the two together.
+
+A view holds the partitions that its caller may read and nothing else: whatever is found, counted or suggested from its
+searcher comes from them alone.
+"""
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,13 +19,16 @@ import tantivy
 
 from context_engine.adapters.sources.local import index as indexing
 from context_engine.adapters.sources.local import schema
+from context_engine.adapters.sources.local.partitions import held_by, readable
 from context_engine.adapters.sources.local.schema import BaseState
+from context_engine.adapters.sources.local.union import union
 from context_engine.core.concurrency.forking import abandon, forget_in_child
+from context_engine.core.models import AccessScope
 from context_engine.errors import StoreCorrupt, StoreVersionMismatch
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local.loading import VectorCache
-    from context_engine.adapters.sources.local.matrix import Matrix
+    from context_engine.adapters.sources.local.matrices import Matrices
 
 __all__ = ["Pool", "View", "Viewer"]
 
@@ -27,24 +36,49 @@ _TRIES = 3
 _MOST_IDLE = 16
 """Connections kept open between searches."""
 
+_MOST_LOOKS = 20
+_MOST_OPEN = 16
+"""Sets of partitions kept open: many callers share few."""
+
 _REBUILD = "run 'context-engine kb rebuild'"
 
 
+_Stamp = tuple[tuple[int, int, int], ...]
+_Name = tuple[int, tuple[int, ...]]
+
+
 class View(NamedTuple):
-    """One moment of a base: a read transaction and a searcher.
+    """One moment of what a caller may read of a base: a read transaction and a searcher.
 
     Attributes:
-        held: the generation the searcher holds.
+        searcher: over the partitions of the view, as one index.
+        behind: of partitions whose index is not up to date, the generation that it holds.
         vectors: of the rows the searcher holds; None without an embedder, or where the base has none.
+        partitions: their keys, ascending.
         resolved: conditions that were turned into queries for this searcher before; shared by all its views.
     """
 
     connection: sqlite3.Connection
     state: BaseState
     searcher: tantivy.Searcher
-    held: int
+    behind: Mapping[int, int]
     resolved: dict[str, tantivy.Query]
-    vectors: Matrix | None
+    vectors: Matrices | None
+    partitions: tuple[int, ...]
+
+    @property
+    def held(self) -> int:
+        """The generation that all of its indexes hold."""
+        return min(self.behind.values(), default=self.state.generation)
+
+    def holds(self, partition_key: int, generation: int, removed: int | None) -> bool:
+        """Return whether a document is found: one that lives in the generation that the index of its partition holds.
+
+        Args:
+            partition_key, generation, removed: of the document.
+        """
+        held = self.behind.get(partition_key, self.state.generation)
+        return generation <= held and (removed is None or removed > held)
 
 
 class Pool:
@@ -103,16 +137,23 @@ class Pool:
 
 
 class _OpenIndex(NamedTuple):
-    number: int
-    stamp: tuple[int, int, int]
-    handle: tantivy.Index
+    """What searches the indexes of some partitions.
+
+    Attributes:
+        paths: their directories.
+        stamps: of their files, as they were before they were opened.
+        marks: the generation of each index.
+    """
+
+    paths: tuple[Path, ...]
+    stamps: tuple[_Stamp, ...]
     searcher: tantivy.Searcher
-    held: int
+    marks: tuple[int, ...]
     resolved: dict[str, tantivy.Query]
 
 
 class Viewer:
-    """Opens views; shares one index between threads and reloads it when it has changed on disk.
+    """Opens views; shares the indexes between threads and opens them again when they have changed on disk.
 
     Args:
         root: folder of the base.
@@ -122,62 +163,70 @@ class Viewer:
 
     def __init__(self, root: Path, pool: Pool, vectors: VectorCache | None = None) -> None:
         self._root, self._pool, self._vectors = root, pool, vectors
-        self._opened: _OpenIndex | None = None
+        self._opened: OrderedDict[_Name, _OpenIndex] = OrderedDict()
         self._lock = threading.Lock()
         forget_in_child(self)
 
     def forget(self) -> None:
-        """Have no index open: the thread that watches it has stayed in the parent."""
+        """Have no index open: the threads that watch them have stayed in the parent."""
         abandon(self._opened)
-        self._opened, self._lock = None, threading.Lock()
+        self._opened, self._lock = OrderedDict(), threading.Lock()
 
     @contextmanager
-    def view(self) -> Iterator[View]:
-        """Hold one moment of the base; it is looked at again where the index is behind, never waited for.
+    def view(self, access: AccessScope | None = None, *, only: int | None = None) -> Iterator[View]:
+        """Hold one moment of what a caller may read; it is looked at again where an index is behind, never waited for.
+
+        Args:
+            access: which classes of chunks; None: all.
+            only: of the partitions that hold them this one alone, by its key.
 
         Raises:
             StoreVersionMismatch: another version wrote the tables or the index.
-            StoreCorrupt: the database or the index cannot be read.
+            StoreCorrupt: the database or an index cannot be read.
             StoreError: there is no base, or it cannot be opened.
         """
         try:
             with self._pool.snapshot() as connection:
-                yield self._view(connection)
+                yield self._view(connection, access, only)
         except sqlite3.DatabaseError as error:
             raise schema.unusable(self._root, error) from error
         except ValueError as error:
             raise StoreCorrupt(f"{self._root} is damaged ({error}): run 'context-engine kb verify'") from error
 
     def close(self) -> None:
-        """Let the index go; the next view opens it again."""
+        """Let the indexes go; the next view opens them again."""
         with self._lock:
-            self._opened = None
+            self._opened.clear()
         if self._vectors is not None:
             self._vectors.close()
 
-    def _view(self, connection: sqlite3.Connection) -> View:
-        """Take a snapshot that knows every field value of the index: one that began after the index was opened.
+    def _view(self, connection: sqlite3.Connection, access: AccessScope | None, only: int | None) -> View:
+        """Take a snapshot that knows every field value of the indexes: one that began after they were opened.
 
         One that began before it may lack the last commit; where commits come too fast for another, what is read of
         it is not kept for later views.
         """
         for left in reversed(range(_TRIES)):
-            before = self._opened
             state = self._state(connection)
+            parts = readable(connection, access, only)
+            keys = tuple(one.key for one in parts)
+            before = self._opened.get((state.index_number, keys))
             try:
-                opened = self._current(state)
+                opened = self._current(state, keys)
             except StoreCorrupt:
                 if not left:
                     raise
             else:
                 settled = opened is before
-                if (settled and opened.held == state.generation) or not left:
+                if (settled and opened.marks == tuple(one.generation for one in parts)) or not left:
                     break
             connection.execute("ROLLBACK")
             connection.execute("BEGIN")
-        held, cache = min(opened.held, state.generation), self._vectors
-        vectors = None if cache is None else cache.matrix(connection, state, held, self._root)
-        return View(connection, state, opened.searcher, opened.held, opened.resolved if settled else {}, vectors)
+        marked = ((one.key, held_by(connection, one, mark)) for one, mark in zip(parts, opened.marks, strict=True))
+        behind = {key: held for key, held in marked if held is not None}
+        cache = self._vectors
+        vectors = None if cache is None else cache.matrices(connection, state, parts, behind, self._root)
+        return View(connection, state, opened.searcher, behind, opened.resolved if settled else {}, vectors, keys)
 
     def _state(self, connection: sqlite3.Connection) -> BaseState:
         state = schema.read_state(connection, self._root)
@@ -188,29 +237,49 @@ class Viewer:
             )
         return state
 
-    def _current(self, state: BaseState) -> _OpenIndex:
-        path = indexing.directory(self._root, state.index_number)
+    def _current(self, state: BaseState, keys: tuple[int, ...]) -> _OpenIndex:
+        name = (state.index_number, keys)
         with self._lock:
-            opened = self._opened
+            opened = self._opened.get(name)
+            paths = opened.paths if opened is not None else self._paths(state, keys)
             try:
-                stamp = _stamp(path)
-                if opened is None or opened.number != state.index_number or opened.stamp != stamp:
-                    same = opened is not None and opened.number == state.index_number
-                    index = opened.handle if opened is not None and same else indexing.opened(path)
-                    index.reload()
-                    searcher = index.searcher()
-                    opened = _OpenIndex(state.index_number, stamp, index, searcher, self._held(searcher, state), {})
-                    self._opened = opened
+                if opened is None or opened.stamps != _stamps(paths):
+                    opened = self._open(paths, state.base_id)
             except (OSError, ValueError) as error:
-                self._opened = None
-                raise _damaged(path, error) from error
+                self._opened.pop(name, None)
+                raise _damaged(paths[0].parent, error) from error
+            self._keep(name, opened)
             return opened
 
-    def _held(self, searcher: tantivy.Searcher, state: BaseState) -> int:
-        mark = indexing.read_mark(searcher)
-        if mark is None or mark.base_id != state.base_id:
+    def _paths(self, state: BaseState, keys: tuple[int, ...]) -> tuple[Path, ...]:
+        return tuple(indexing.directory(self._root, state.index_number, key) for key in keys)
+
+    def _keep(self, name: _Name, opened: _OpenIndex) -> None:
+        """Keep what was opened as the latest used; what a rebuild has replaced is let go."""
+        self._opened[name] = opened
+        self._opened.move_to_end(name)
+        for former in [one for one in self._opened if one[0] != name[0]]:
+            del self._opened[former]
+        while len(self._opened) > _MOST_OPEN:
+            self._opened.popitem(last=False)
+
+    def _open(self, paths: tuple[Path, ...], base_id: str) -> _OpenIndex:
+        """Open some indexes; again where a commit has removed a file between the look at its list and at itself."""
+        for left in reversed(range(_MOST_LOOKS)):
+            stamps = _stamps(paths)
+            try:
+                return self._opened_at(paths, stamps, base_id)
+            except (OSError, ValueError):
+                if not left or stamps == _stamps(paths):
+                    raise
+        raise AssertionError("the last look returns or raises")
+
+    def _opened_at(self, paths: tuple[Path, ...], stamps: tuple[_Stamp, ...], base_id: str) -> _OpenIndex:
+        metas = [indexing.read_meta(path) for path in paths]
+        marks = [indexing.read_mark(path, meta) for path, meta in zip(paths, metas, strict=True)]
+        if any(mark.base_id != base_id for mark in marks):
             raise StoreCorrupt(f"the index in {self._root} belongs to another base: {_REBUILD}")
-        return mark.generation
+        return _OpenIndex(paths, stamps, union(paths, metas), tuple(mark.generation for mark in marks), {})
 
 
 def _damaged(path: Path, error: Exception) -> StoreCorrupt:
@@ -218,6 +287,10 @@ def _damaged(path: Path, error: Exception) -> StoreCorrupt:
     return StoreCorrupt(f"the index in {path} cannot be read ({error}): {_REBUILD}")
 
 
-def _stamp(path: Path) -> tuple[int, int, int]:
-    found = (path / "meta.json").stat()
-    return found.st_mtime_ns, found.st_ino, found.st_size
+def _stamps(paths: Iterable[Path]) -> tuple[_Stamp, ...]:
+    return tuple(_stamp(path) for path in paths)
+
+
+def _stamp(path: Path) -> _Stamp:
+    found = [os.stat(f"{path}/{name}") for name in (indexing.META, indexing.MARK)]  # noqa: PTH116  in every search
+    return tuple((one.st_mtime_ns, one.st_ino, one.st_size) for one in found)

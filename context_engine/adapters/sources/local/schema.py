@@ -35,9 +35,9 @@ __all__ = [
 ]
 
 DATABASE: Final = "base.sqlite3"
-SCHEMA_VERSION: Final = 2
-_UPGRADED: Final = 1
-"""The version that a writer turns into the current one: it lacks _VECTOR_TABLES."""
+SCHEMA_VERSION: Final = 3
+_UPGRADED: Final = (1, 2)
+"""The versions that a writer turns into the current one: the first lacks _VECTOR_TABLES, both lack _PARTITIONS."""
 
 _DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _MEND: Final = {
@@ -58,7 +58,6 @@ CREATE TABLE documents(
     indexed_at TEXT NOT NULL, generation INTEGER NOT NULL, removed INTEGER
 );
 CREATE UNIQUE INDEX live_documents ON documents(source_key, document_id, version) WHERE removed IS NULL;
-CREATE INDEX documents_by_generation ON documents(generation);
 CREATE INDEX removed_documents ON documents(removed) WHERE removed IS NOT NULL;
 CREATE TABLE chunks(
     rid INTEGER PRIMARY KEY AUTOINCREMENT, doc_key INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
@@ -71,7 +70,6 @@ CREATE TABLE attributes(
 );
 """
 
-
 _VECTOR_TABLES: Final = """
 CREATE TABLE embedding(
     one INTEGER PRIMARY KEY CHECK (one = 1), model_id TEXT NOT NULL, dimension INTEGER NOT NULL
@@ -79,9 +77,46 @@ CREATE TABLE embedding(
 CREATE TABLE vectors(
     rid INTEGER PRIMARY KEY REFERENCES chunks ON DELETE CASCADE, vector BLOB NOT NULL, digest BLOB NOT NULL
 );
-CREATE TABLE centroids(one INTEGER PRIMARY KEY CHECK (one = 1), trained_on INTEGER NOT NULL, matrix BLOB NOT NULL);
 CREATE TABLE cells(rid INTEGER PRIMARY KEY REFERENCES vectors ON DELETE CASCADE, cells BLOB NOT NULL)
 """
+_PARTITIONS: Final = """
+CREATE TABLE partitions(
+    partition_key INTEGER PRIMARY KEY AUTOINCREMENT, rules TEXT NOT NULL, classification TEXT NOT NULL,
+    generation INTEGER NOT NULL, UNIQUE(rules, classification)
+);
+INSERT INTO partitions SELECT 1, '', '', coalesce((SELECT generation FROM state), 0);
+ALTER TABLE documents ADD COLUMN partition_key INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE documents ADD COLUMN claimed TEXT NOT NULL DEFAULT '';
+DROP INDEX IF EXISTS documents_by_generation;
+CREATE INDEX documents_by_partition ON documents(partition_key, generation);
+CREATE INDEX documents_by_place ON documents(source_key, partition_key, claimed) WHERE removed IS NULL;
+DROP TABLE IF EXISTS centroids;
+DELETE FROM cells;
+CREATE TABLE centroids(partition_key INTEGER PRIMARY KEY, trained_on INTEGER NOT NULL, matrix BLOB NOT NULL);
+DROP TABLE IF EXISTS calibrations;
+CREATE TABLE calibrations(
+    domain TEXT NOT NULL, model_id TEXT NOT NULL, partition_key INTEGER NOT NULL, signal TEXT NOT NULL,
+    threshold REAL NOT NULL, strong REAL NOT NULL, own INTEGER NOT NULL, judged INTEGER NOT NULL,
+    outside INTEGER NOT NULL, chunks INTEGER NOT NULL, base_chunks INTEGER NOT NULL, last_rid INTEGER NOT NULL,
+    PRIMARY KEY (domain, model_id, partition_key)
+)
+"""
+"""Cells and calibrations of an earlier version were made from all rows together, and are made anew."""
+
+_CLAIMED: Final = """
+UPDATE documents SET claimed = coalesce((
+    SELECT json_extract(fields, '$.classification') AS own FROM chunks
+    WHERE chunks.doc_key = documents.doc_key AND json_valid(fields)
+    ORDER BY own = 'restricted' DESC, own = 'confidential' DESC, own = 'internal' DESC, own = 'public' DESC
+    LIMIT 1), '');
+INSERT INTO partitions(rules, classification, generation)
+    SELECT DISTINCT '', claimed, (SELECT generation FROM state) FROM documents
+    WHERE claimed IN ('confidential', 'restricted');
+UPDATE documents SET partition_key = (
+    SELECT partition_key FROM partitions WHERE rules = '' AND classification = claimed)
+    WHERE claimed IN ('confidential', 'restricted')
+"""
+"""What a document claims raises it above the usual classification; a writer that knows the rules places the rest."""
 
 
 class BaseState(NamedTuple):
@@ -151,18 +186,17 @@ def connect(root: Path, *, write: bool) -> sqlite3.Connection:
 
 def create(connection: sqlite3.Connection, state: BaseState) -> None:
     """Make the tables; the caller holds the transaction, so that a base is there wholly or not at all."""
-    for statement in (_TABLES + _VECTOR_TABLES).split(";"):
-        connection.execute(statement)
+    _run(connection, _TABLES, _VECTOR_TABLES, _PARTITIONS)
     connection.execute("INSERT INTO state VALUES (1, ?, ?, ?, ?)", state)
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 def upgrade(connection: sqlite3.Connection) -> None:
-    """Bring the tables of the version before up to this one; the index is renewed by its own version."""
+    """Bring the tables of the versions before up to this one; the index is renewed by its own version."""
     with transaction(connection):
-        if _version(connection) == _UPGRADED:
-            for statement in _VECTOR_TABLES.split(";"):
-                connection.execute(statement)
+        version = _version(connection)
+        if version in _UPGRADED:
+            _run(connection, *([_VECTOR_TABLES] if version == 1 else []), _PARTITIONS, _CLAIMED)
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
@@ -175,7 +209,7 @@ def read_state(connection: sqlite3.Connection, root: Path) -> BaseState:
     """
     try:
         version = _version(connection)
-        if version == _UPGRADED:
+        if version in _UPGRADED:
             raise StoreVersionMismatch(
                 f"{root} was written by an older version: run 'context-engine kb rebuild', or ingest again"
             )
@@ -215,6 +249,12 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 def write_state(connection: sqlite3.Connection, state: BaseState) -> None:
     """Replace the state, inside the caller's transaction."""
     connection.execute("UPDATE state SET base_id = ?, generation = ?, index_number = ?, analyser = ?", state)
+
+
+def _run(connection: sqlite3.Connection, *scripts: str) -> None:
+    for script in scripts:
+        for statement in script.split(";"):
+            connection.execute(statement)
 
 
 def _version(connection: sqlite3.Connection) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -12,14 +11,16 @@ from tantivy import Occur, Query
 
 from context_engine.adapters.sources.local import index as indexing
 from context_engine.adapters.sources.local.attributes import fields_held
-from context_engine.adapters.sources.local.calibrations import read_one
+from context_engine.adapters.sources.local.calibrations import in_force as calibration_in_force
 from context_engine.adapters.sources.local.candidates import LocalQuery, SearchScope, candidates
+from context_engine.adapters.sources.local.placement import SourcePlace
 from context_engine.adapters.sources.local.pushdown import ENGINE_FIELDS, Pushdown, Standing, in_force, relaxed
 from context_engine.adapters.sources.local.queries import constant
 from context_engine.adapters.sources.local.reader import View
 from context_engine.adapters.sources.local.records import decode
 from context_engine.adapters.sources.local.spelling import unknown_words
 from context_engine.core.models import (
+    AccessScope,
     Chunk,
     Filter,
     Notice,
@@ -47,6 +48,8 @@ class Scope:
         as_of: only what is in force on that day.
         constants: further fields that are the same for every chunk of the source (the domain).
         standing: from what a document claims of its authority to the fields the engine will see.
+        access: which classes of chunks may be read; None: all.
+        place: where its documents belong; None: not known.
     """
 
     source_id: str
@@ -54,21 +57,22 @@ class Scope:
     as_of: date | None = None
     constants: Mapping[str, Any] = field(default_factory=dict)
     standing: Standing | None = None
+    access: AccessScope | None = None
+    place: SourcePlace | None = None
 
 
 def answer(view: View, question: LocalQuery, top_k: int, scope: Scope) -> SourceAnswer:
     """Return the best chunks for a question, and notices of the search (see `LocalBase.answer`)."""
     notices = [Notice(code, scope.source_id, str(code)) for code in _notices(view, question)]
-    found = view.connection.execute("SELECT source_key FROM sources WHERE source_id = ?", (scope.source_id,)).fetchone()
-    if found is None:
-        return _nothing(notices, NoticeCode.SOURCE_UNKNOWN, scope)
+    key = _source_key(view, scope)
+    if key is None:
+        return _nothing(notices, NoticeCode.SOURCE_UNKNOWN if scope.access is None else None, scope)
     if question.query is None and (question.vector is None or view.vectors is None):
         return _nothing(notices, NoticeCode.NO_SEARCH_TERMS, scope)
-    key = int(found[0])
     clauses = [(Occur.Must, constant(Query.term_query(indexing.SCHEMA, "source", key), 0.0))]
     clauses += in_force(scope.as_of) if scope.as_of is not None else []
     test = _filtered(view, scope, clauses) if scope.filters is not None else None
-    scoped = SearchScope(Query.boolean_query(clauses), key, scope.filters is not None)
+    scoped = SearchScope(Query.boolean_query(clauses), key, scope.filters is not None, scope.source_id)
     chunks = _found(view, question, scoped, test, top_k)
     return SourceAnswer(
         chunks=chunks,
@@ -80,6 +84,18 @@ def answer(view: View, question: LocalQuery, top_k: int, scope: Scope) -> Source
     )
 
 
+def _source_key(view: View, scope: Scope) -> int | None:
+    """Return the key of the source; None where the base does not know it, or the caller may read nothing of it.
+
+    Whether there is a source of which nothing may be read, is not to be told.
+    """
+    found = view.connection.execute("SELECT source_key FROM sources WHERE source_id = ?", (scope.source_id,)).fetchone()
+    if found is None or scope.access is None:
+        return None if found is None else int(found[0])
+    own = Query.term_query(indexing.SCHEMA, "source", int(found[0]))
+    return int(found[0]) if view.searcher.search(own, limit=1, count=False).hits else None
+
+
 def best_of(view: View, question: LocalQuery, source_ids: Sequence[str], top_k: int) -> SourceAnswer:
     """Return the best chunks of several sources together, whatever day they are in force."""
     marks = ", ".join("?" * len(source_ids))
@@ -88,23 +104,26 @@ def best_of(view: View, question: LocalQuery, source_ids: Sequence[str], top_k: 
     if not keys or (question.query is None and (question.vector is None or view.vectors is None)):
         return SourceAnswer()
     terms = [(Occur.Should, Query.term_query(indexing.SCHEMA, "source", key)) for key in keys]
-    scope = SearchScope(constant(Query.boolean_query(terms), 0.0), keys[0], selective=len(keys) > 1)
+    key = keys[0] if len(keys) == 1 else None
+    scope = SearchScope(constant(Query.boolean_query(terms), 0.0), key, len(keys) > 1, ",".join(source_ids))
     return SourceAnswer(chunks=_found(view, question, scope, None, top_k), statistics=_statistics(view, question))
 
 
 def _calibration(view: View, question: LocalQuery, scope: Scope) -> ScopeCalibration | None:
-    """Return the calibration of the domain that is asked for, under the embedder that the search uses."""
+    """Return the calibration of the domain that is asked for, under the embedder that the search uses, of what the view
+    may read."""
     model_id = view.vectors.model_id if question.vector is not None and view.vectors is not None else ""
-    return read_one(view.connection, str(scope.constants.get("domain", "")), model_id)
+    domain = str(scope.constants.get("domain", ""))
+    return calibration_in_force(view.connection, domain, model_id, view.partitions)
 
 
 def _statistics(view: View, question: LocalQuery) -> TermStatistics:
-    """Return how many chunks of the base hold each of the question's terms, in text or heading, whichever is more.
+    """Return how many chunks of the view hold each of the question's terms, in text or heading, whichever is more.
 
     As the index counts for BM25: what was deleted counts until its segment is merged.
     """
     searcher = view.searcher
-    chunks = max(searcher.num_docs - 1, 0)  # one document is the index's mark
+    chunks = int(searcher.num_docs)
     frequency = {
         term: min(max(searcher.doc_freq(field, term) for field in ("body", "head")), chunks)
         for term in (question.query.terms if question.query else ())
@@ -120,8 +139,8 @@ def _fields_of(view: View, source: tuple[Occur, Query]) -> Iterator[str]:
             yield name
 
 
-def _nothing(notices: Sequence[Notice], why: NoticeCode, scope: Scope) -> SourceAnswer:
-    return SourceAnswer(notes=(*notices, Notice(why, scope.source_id, str(why))))
+def _nothing(notices: Sequence[Notice], why: NoticeCode | None, scope: Scope) -> SourceAnswer:
+    return SourceAnswer(notes=(*notices, *([] if why is None else [Notice(why, scope.source_id, str(why))])))
 
 
 def _notices(view: View, question: LocalQuery) -> Iterator[NoticeCode]:
@@ -159,7 +178,7 @@ def _found(
         found: list[Chunk] = []
         for start in range(0, len(ranked), top_k):
             batch = ranked[start : start + top_k]
-            known |= _chunks(view.connection, [rid for rid in batch if rid not in known], test)
+            known |= _chunks(view, [rid for rid in batch if rid not in known], test)
             found += (chunk._replace(scores=scores(rid)) for rid in batch if (chunk := known[rid]) is not None)
             if len(found) >= top_k:
                 return found[:top_k]
@@ -168,19 +187,32 @@ def _found(
         limit = min(4 * limit, _MOST_HITS)
 
 
-def _chunks(
-    connection: sqlite3.Connection, rids: list[int], test: Callable[[Chunk], bool] | None
-) -> dict[int, Chunk | None]:
-    """Return the chunk of each row, None where the row is gone or fails the test."""
+def _chunks(view: View, rids: list[int], test: Callable[[Chunk], bool] | None) -> dict[int, Chunk | None]:
+    """Return the chunk of each row, None where the row fails the test or is not of the view's generation."""
     out: dict[int, Chunk | None] = dict.fromkeys(rids)
     for start in range(0, len(rids), _MOST_PARAMETERS):
         some = rids[start : start + _MOST_PARAMETERS]
-        rows = connection.execute(
-            "SELECT rid, indexed_at, chunk_id, content, fields FROM chunks JOIN documents USING (doc_key)"
-            f" WHERE rid IN ({','.join('?' * len(some))})",
+        rows = view.connection.execute(
+            "SELECT rid, partition_key, generation, removed, indexed_at, chunk_id, content, fields FROM chunks"
+            f" JOIN documents USING (doc_key) WHERE rid IN ({','.join('?' * len(some))})",
             some,
         )
-        for rid, indexed_at, *row in rows:
-            chunk = decode((row[0], row[1], row[2]), indexed_at)
-            out[rid] = chunk if test is None or test(chunk) else None
+        for rid, partition_key, generation, removed, indexed_at, *row in rows:
+            if view.holds(partition_key, generation, removed) and not (removed and _came_again(view, rid)):
+                chunk = decode((row[0], row[1], row[2]), indexed_at)
+                out[rid] = chunk if test is None or test(chunk) else None
     return out
+
+
+def _came_again(view: View, rid: int) -> bool:
+    """Return whether the document of a row was moved to a partition whose index is ahead, so that it is found there."""
+    found = view.connection.execute(
+        "SELECT now.partition_key, now.generation FROM chunks JOIN documents AS former USING (doc_key)"
+        " JOIN documents AS now ON now.source_key = former.source_key AND now.document_id = former.document_id"
+        " AND now.version = former.version AND now.removed IS NULL WHERE rid = ?",
+        (rid,),
+    ).fetchone()
+    if found is None:
+        return False
+    partition_key, generation = found
+    return partition_key in view.partitions and view.holds(partition_key, generation, None)

@@ -33,10 +33,13 @@ class SignalReader:
         base: the base.
         domain: its sources are those that the base holds, at least one.
         settings: of its searches.
+        partition: the only one that is asked; None: all.
     """
 
-    def __init__(self, base: LocalBase, domain: DomainSpec, settings: Settings) -> None:
-        self._base, self._domain, self._settings = base, domain, settings
+    def __init__(
+        self, base: LocalBase, domain: DomainSpec, settings: Settings, *, partition: int | None = None
+    ) -> None:
+        self._base, self._domain, self._settings, self._partition = base, domain, settings, partition
         self._analysed = lru_cache(maxsize=_MOST_TEXTS)(AnalysedText)
 
     def best(self, question: str) -> float:
@@ -62,7 +65,12 @@ class SignalReader:
         prepared = prepared_query(question, self._domain.glossary, self._settings, None)
         names = [spec.id for spec in self._domain.sources]
         found = self._base.best_of(
-            prepared.text, names, top_k=_CANDIDATES, words=prepared.words, expansions=prepared.expansions
+            prepared.text,
+            names,
+            top_k=_CANDIDATES,
+            words=prepared.words,
+            expansions=prepared.expansions,
+            partition=self._partition,
         )
         spec = self._domain.sources[0]
         answer = RawAnswer(source_id=spec.id, chunks=tuple(found.chunks), retrieved_at=_MOMENT)

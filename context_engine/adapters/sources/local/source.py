@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from context_engine.adapters.sources.local.base import LocalBase
+from context_engine.adapters.sources.local.placement import SourcePlace
 from context_engine.adapters.sources.local.search import Scope
 from context_engine.core.models import (
     Chunk,
@@ -37,12 +38,26 @@ class LocalSource:
         base: the base, shared by all its sources, or its folder. It need not exist yet.
         source_id: the source.
         spec: its manifest; with it filters on tier, type, trust and classification are answered by the index.
+        place: where its documents belong by the rules of the configuration; with it a search is refused while they
+            stand elsewhere.
+
+    Attributes:
+        access_classes: what a caller may not read changes none of its answers (`testing.AccessContract`).
     """
 
-    def __init__(self, base: LocalBase | Path, source_id: str, *, spec: SourceSpec | None = None) -> None:
+    access_classes: Final = True
+
+    def __init__(
+        self,
+        base: LocalBase | Path,
+        source_id: str,
+        *,
+        spec: SourceSpec | None = None,
+        place: SourcePlace | None = None,
+    ) -> None:
         self.source_id = source_id
         self._base = base if isinstance(base, LocalBase) else LocalBase(base)
-        self._spec = spec
+        self._spec, self._place = spec, place
         self.score_kinds: frozenset[ScoreKind] = self._base.score_kinds
 
     def search(self, query: SourceQuery) -> SourceAnswer:
@@ -53,6 +68,7 @@ class LocalSource:
         Raises:
             SourceNotFound: there is no base, or nothing was ever ingested for this source.
             SourceUnavailable: the base cannot be read; says how to fix it.
+            RepartitionRequired: its access rules have changed since its documents were written.
         """
         try:
             answer = self._answer(query)
@@ -117,6 +133,8 @@ class LocalSource:
             as_of=query.as_of,
             constants={"domain": query.domain},
             standing=self._standing if self._spec is not None else None,
+            access=query.access,
+            place=self._place,
         )
 
     def _standing(self, chunk: Chunk) -> Mapping[str, Any]:

@@ -10,14 +10,42 @@ from typing import NamedTuple
 
 from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.calibrations import read_all
-from context_engine.core.models import ScopeCalibration
+from context_engine.adapters.sources.local.partitions import Partition, partitions
+from context_engine.core.models import Classification, ScopeCalibration
 
-__all__ = ["BaseStats", "SourceStats", "read_stats"]
+__all__ = ["BaseStats", "PartCalibration", "PartitionStats", "SourceStats", "read_stats"]
 
 
 class SourceStats(NamedTuple):
     """How much one source holds."""
 
+    documents: int
+    chunks: int
+
+
+class PartCalibration(NamedTuple):
+    """The scope threshold that a domain has in one partition."""
+
+    domain: str
+    partition: int
+    calibration: ScopeCalibration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStats:
+    """What is held for the same callers.
+
+    Attributes:
+        key: names it in this base.
+        rules: of its sources, as canonical text; "" where there are none.
+        classification: the clearance needed; None where none is.
+        sources: those that have documents in it.
+    """
+
+    key: int
+    rules: str
+    classification: Classification | None
+    sources: tuple[str, ...]
     documents: int
     chunks: int
 
@@ -34,8 +62,10 @@ class BaseStats:
         model_id: of the embedder that made the vectors, None where there are none.
         dimension: length of a vector, 0 where there are none.
         embedded: chunks that have vectors.
-        calibrations: the scope thresholds that it was calibrated to, by domain and embedder.
-        cells: the vectors are parted into that many for an approximate search; 0: searches are exact.
+        calibrations: the scope thresholds that it was calibrated to, by domain, embedder and partition.
+        partitions: what is held for the same callers each; that of all first.
+        cells: the vectors of large partitions are parted into that many for an approximate search; 0: all searches are
+            exact.
     """
 
     path: str
@@ -53,7 +83,8 @@ class BaseStats:
     dimension: int
     embedded: int
     cells: int
-    calibrations: tuple[tuple[str, ScopeCalibration], ...] = ()
+    calibrations: tuple[PartCalibration, ...] = ()
+    partitions: tuple[PartitionStats, ...] = ()
 
 
 def read_stats(connection: sqlite3.Connection, root: Path, held: int | None) -> BaseStats:
@@ -71,7 +102,7 @@ def read_stats(connection: sqlite3.Connection, root: Path, held: int | None) -> 
     ).fetchall()
     embedded, cells = connection.execute(
         "SELECT (SELECT count(*) FROM vectors JOIN chunks USING (rid) JOIN documents USING (doc_key)"
-        " WHERE removed IS NULL), coalesce((SELECT length(matrix) FROM centroids), 0)"
+        " WHERE removed IS NULL), coalesce((SELECT sum(length(matrix)) FROM centroids), 0)"
     ).fetchone()
     sources = {source: SourceStats(documents, chunks) for source, documents, chunks in rows}
     return BaseStats(
@@ -90,7 +121,24 @@ def read_stats(connection: sqlite3.Connection, root: Path, held: int | None) -> 
         dimension=model.dimension if model else 0,
         embedded=embedded,
         cells=cells // (4 * model.dimension) if model else 0,
-        calibrations=tuple((one.domain, one.calibration) for one in read_all(connection)),
+        calibrations=tuple(PartCalibration(*one[:3]) for one in read_all(connection)),
+        partitions=tuple(_partition(connection, one) for one in partitions(connection)),
+    )
+
+
+def _partition(connection: sqlite3.Connection, partition: Partition) -> PartitionStats:
+    rows = connection.execute(
+        "SELECT source_id, count(*), sum(chunk_count) FROM documents JOIN sources USING (source_key)"
+        " WHERE removed IS NULL AND partition_key = ? GROUP BY source_id ORDER BY source_id",
+        (partition.key,),
+    ).fetchall()
+    return PartitionStats(
+        key=partition.key,
+        rules=partition.holds.rules,
+        classification=partition.holds.classification,
+        sources=tuple(source for source, _, _ in rows),
+        documents=sum(documents for _, documents, _ in rows),
+        chunks=sum(chunks for _, _, chunks in rows),
     )
 
 

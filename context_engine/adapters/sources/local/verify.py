@@ -17,6 +17,7 @@ from context_engine.adapters.sources.local import index as indexing
 from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.damage import changed_rows
 from context_engine.adapters.sources.local.embedding import changed_vectors
+from context_engine.adapters.sources.local.partitions import partitions
 from context_engine.adapters.sources.local.reader import Pool, View, Viewer
 from context_engine.errors import StoreError
 
@@ -64,15 +65,20 @@ def verify(root: Path, pool: Pool, viewer: Viewer) -> VerifyReport:
             problems += _database(connection, root, changed)
             problems += _vectors(connection)
             documents, chunks = _counts(connection)
+            parts = partitions(connection)
         except sqlite3.DatabaseError as error:
             return VerifyReport((f"the database is damaged ({error}): {schema.anew(root)}",), 0, 0, None)
-    broken = list(_broken_files(indexing.directory(root, state.index_number)))
-    if broken:
-        return VerifyReport((*problems, *broken), documents, chunks, None)
+    for partition in parts:
+        directory = indexing.directory(root, state.index_number, partition.key)
+        problems += (broken := list(_broken_files(directory)))
+        if broken:
+            return VerifyReport(tuple(problems), documents, chunks, None)
+    indexed = 0
     try:
-        with viewer.view() as view:
-            indexed = view.searcher.num_docs - 1
-            problems += _index(view, indexed, changed)
+        for partition in parts:
+            with viewer.view(only=partition.key) as view:
+                indexed += view.searcher.num_docs
+                problems += _index(view, changed)
     except StoreError as error:
         return VerifyReport((*problems, str(error)), documents, chunks, None)
     return VerifyReport(tuple(problems), documents, chunks, indexed)
@@ -111,7 +117,8 @@ def _counts(connection: sqlite3.Connection) -> tuple[int, int]:
     return documents, chunks
 
 
-def _index(view: View, indexed: int, changed: frozenset[int]) -> Iterator[str]:
+def _index(view: View, changed: frozenset[int]) -> Iterator[str]:
+    """The index of the one partition of a view holds its rows, each once."""
     if view.held != view.state.generation:
         yield (
             f"the index holds commit {view.held} of {view.state.generation}: a writer is at work, or was interrupted; "
@@ -129,6 +136,7 @@ def _index(view: View, indexed: int, changed: frozenset[int]) -> Iterator[str]:
         yield from _named("is in the index more than once: run 'context-engine kb rebuild'", iter(twice))
         yield from _named("is in the index but gone: run 'context-engine kb rebuild'", iter(sorted(set(inside) - rows)))
         low += _STEP
+    indexed = view.searcher.num_docs
     if seen != indexed:
         yield f"the index holds {indexed} chunks, {seen} of them have a row number: run 'context-engine kb rebuild'"
 
@@ -137,8 +145,8 @@ def _rows(view: View, low: int) -> set[int]:
     """Return the rows from `low` that the index's generation should hold."""
     rows = view.connection.execute(
         "SELECT rid FROM chunks JOIN documents USING (doc_key) WHERE rid >= ? AND rid < ?"
-        " AND generation <= ? AND (removed IS NULL OR removed > ?)",
-        (low, low + _STEP, view.held, view.held),
+        " AND generation <= ? AND (removed IS NULL OR removed > ?) AND partition_key = ?",
+        (low, low + _STEP, view.held, view.held, *view.partitions),
     )
     return {rid for (rid,) in rows}
 
@@ -180,8 +188,7 @@ def _broken_files(directory: Path) -> Iterator[str]:
 def _segments(directory: Path) -> frozenset[str]:
     """Return the names of the segments; none where the list cannot be read, which opening the index then says."""
     try:
-        meta = json.loads((directory / "meta.json").read_bytes())
-        return frozenset(str(one["segment_id"]).replace("-", "") for one in meta["segments"])
+        return indexing.segments(indexing.read_meta(directory))
     except (OSError, ValueError, KeyError, TypeError):
         return frozenset()
 

@@ -1,8 +1,9 @@
 """Writing: SQLite first, the index after it.
 
-One commit is four steps: the rows and the new generation (SQLite), the numbers of new field values (SQLite), the
-index with its mark (tantivy), the removal of replaced rows (SQLite). Killed between any two of them, the base holds
-everything the first step has taken; the next writer goes through the rest before anything else.
+One commit is a row of steps: the rows and the new generation (SQLite), then for each partition that has changed the
+numbers of new field values (SQLite) and its index (tantivy), at last the removal of replaced rows (SQLite). Killed
+between any two of them, the base holds everything the first step has taken; the next writer goes through the rest
+before anything else.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.embedding import EmbeddingWriter
 from context_engine.adapters.sources.local.index_sync import IndexSync
 from context_engine.adapters.sources.local.lock import WriterLock
+from context_engine.adapters.sources.local.partitions import partition_key, touch
+from context_engine.adapters.sources.local.placement import Place, SourcePlace, claimed_by
 from context_engine.adapters.sources.local.records import encode
 from context_engine.core.models import Chunk
 from context_engine.core.protocols import Embedder, SinkReport
@@ -43,9 +46,12 @@ class BaseWriter:
         embedder: gives new rows their vectors, and rows of old that have none; None: rows get none.
         approximate_from: see `SearchOptions`.
         rebuild: build the index anew from the rows, and the vectors too where another model made them.
+        place: where the documents of each source belong: what stands elsewhere is moved at the opening. Where nothing
+            is known of a source, what is written to it may be read by everybody.
 
     Attributes:
         given_up: damaged documents that a rebuild has found; the next ingestion writes them anew.
+        moved: documents that have come to another partition at the opening.
 
     Raises:
         StoreLocked: another writer is at work.
@@ -61,8 +67,9 @@ class BaseWriter:
         embedder: Embedder | None = None,
         approximate_from: int = 200_000,
         rebuild: bool = False,
+        place: Place | None = None,
     ) -> None:
-        self._root, self._now = root, now
+        self._root, self._now, self._place = root, now, place
         self._changed = False
         with _store_errors(root):
             root.mkdir(parents=True, exist_ok=True)
@@ -71,8 +78,10 @@ class BaseWriter:
             self._connection = schema.connect(root, write=True)
             try:
                 with _store_errors(root):
-                    self._index = IndexSync(root, self._connection, rebuild=rebuild)
-                    self.given_up = self._index.given_up
+                    self._index = IndexSync(
+                        root, self._connection, rebuild=rebuild, place=place, approximate_from=approximate_from
+                    )
+                    self.given_up, self.moved = self._index.given_up, self._index.moved
                     self._vectors = EmbeddingWriter(
                         self._connection, embedder, root, approximate_from=approximate_from, anew=rebuild
                     )
@@ -102,7 +111,8 @@ class BaseWriter:
             if found is not None and found[0] == content_hash:
                 return False
             self._remove(source_key, document_id, version)
-            self._insert(source_key, document_id, version, content_hash, chunks)
+            known = self._place(source_id) if self._place is not None else None
+            self._insert(source_key, document_id, version, content_hash, chunks, known or SourcePlace())
             self._changed = True
         with _store_errors(self._root):
             self._vectors.wait(len(chunks))
@@ -148,7 +158,9 @@ class BaseWriter:
             state = self._index.state
             if self._changed:
                 state = state._replace(generation=state.generation + 1)
+                touch(self._connection, state.generation, self._vectors.partitions)
                 schema.write_state(self._connection, state)
+                self._index.prepare()
                 self._connection.execute("COMMIT")
                 self._vectors.committed()
             self.rollback()
@@ -231,15 +243,23 @@ class BaseWriter:
         return int(row[0])
 
     def _insert(
-        self, source_key: int, document_id: str, version: str, content_hash: str, chunks: Sequence[Chunk]
+        self,
+        source_key: int,
+        document_id: str,
+        version: str,
+        content_hash: str,
+        chunks: Sequence[Chunk],
+        place: SourcePlace,
     ) -> None:
         moment = self._now().isoformat(timespec="seconds")
+        claimed, generation = claimed_by(chunks), self._index.state.generation
         doc_key = self._connection.execute(
-            "INSERT INTO documents(source_key, document_id, version, content_hash, chunk_count, indexed_at, generation)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (source_key, document_id, version, content_hash, len(chunks), moment, self._index.state.generation + 1),
-        ).lastrowid
-        for place, chunk in enumerate(chunks):
+            "INSERT INTO documents(source_key, document_id, version, content_hash, chunk_count, indexed_at, generation,"
+            " partition_key, claimed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (source_key, document_id, version, content_hash, len(chunks), moment, generation + 1,
+             partition_key(self._connection, place.holds(claimed), generation), claimed or ""),
+        ).lastrowid  # fmt: skip
+        for number, chunk in enumerate(chunks):
             row = encode(chunk, document_id, version)
             if taken := self._taken(source_key, row.chunk_id):
                 if chunk.chunk_id:
@@ -247,7 +267,7 @@ class BaseWriter:
                         f"document {document_id!r}: chunk id {row.chunk_id!r} is in document {taken[0]!r} version "
                         f"{taken[1]!r} already: give each chunk of a source an id of its own"
                     )
-                own = content_sha256("\0".join((document_id, version, str(place), chunk.content)))
+                own = content_sha256("\0".join((document_id, version, str(number), chunk.content)))
                 row = encode(chunk._replace(chunk_id=own), document_id, version)
             self._connection.execute(
                 "INSERT INTO chunks(doc_key, chunk_id, content, fields, digest) VALUES (?, ?, ?, ?, ?)",

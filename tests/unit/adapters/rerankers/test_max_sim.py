@@ -76,7 +76,7 @@ def test_a_passage_seen_before_is_not_embedded_again(chunks: Any) -> None:
     again = reranker.rerank("limit", chunks("risk", "limit", "limit"))
     reranker.rerank("limit", chunks("cap", "risk"))
 
-    assert words.asked == [["limit", "risk"], ["cap"]]
+    assert words.asked == [["limit"], ["risk"], ["cap"]]
     assert first is not None and again is not None
     assert list(again) == [first[1], first[0], first[0]]
 
@@ -93,13 +93,29 @@ def test_the_passages_used_longest_ago_are_forgotten_first(chunks: Any) -> None:
     assert [texts[0][:4] for texts in words.asked] == ["limi", "risk", "cap", "risk"]
 
 
+def test_what_another_caller_asked_for_changes_no_score(chunks: Any) -> None:
+    """Models pad a batch to its longest text, which moves the last bits of every vector in it."""
+
+    class Padding(Words):
+        def embed_tokens(self, texts: Sequence[str], *, query: bool = False) -> Sequence[TokenVectors]:
+            shift = 0.01 * max(map(len, texts))
+            return [
+                TokenVectors(one.tokens, [(x - shift, y) for x, y in one.vectors])
+                for one in super().embed_tokens(texts, query=query)
+            ]
+
+    alone, after = MaxSimReranker(Padding()), MaxSimReranker(Padding())
+    after.rerank("cap", chunks("limit", "risk risk risk risk risk"))
+    assert after.rerank("cap", chunks("limit", "risk")) == alone.rerank("cap", chunks("limit", "risk"))
+
+
 def test_without_a_cache_the_scores_are_the_same(chunks: Any) -> None:
     words = Words()
     reranker, kept = MaxSimReranker(words, cache_mib=0), MaxSimReranker(Words())
 
     for _ in range(2):
         assert reranker.rerank("cap", chunks("limit", "risk")) == kept.rerank("cap", chunks("limit", "risk"))
-    assert len(words.asked) == 2
+    assert len(words.asked) == 2 * 2
 
 
 def test_an_embedder_that_fails_is_a_reranker_that_fails(chunks: Any) -> None:

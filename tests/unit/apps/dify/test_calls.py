@@ -19,7 +19,7 @@ from context_engine.apps.dify.health import health, refuse_unhealthy
 from context_engine.apps.dify.plugin_settings import load_plugin
 from context_engine.apps.dify.reranking import rerank_passages
 from context_engine.apps.dify.retrieval import answer_retrieval
-from context_engine.core.models import Caller, NoticeCode, SearchRequest
+from context_engine.core.models import NOBODY, Caller, NoticeCode, SearchRequest
 from context_engine.errors import ConfigError, UnknownDomain
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument
 
@@ -81,7 +81,7 @@ class TestHealth:
     def test_each_dataset_says_how_it_is(self, dify: FakeDify, tmp_path: Path) -> None:
         kinds = dict.fromkeys(("rules", "blank", "far", "closed"), "bank_sop")
         with opened(form(dify, **kinds), tmp_path) as one:
-            found = {entry.source_id: entry for entry in health(one)}
+            found = {entry.source_id: entry for entry in health(one, one.known_to(NOBODY).domains.values())}
         assert {name: entry.state for name, entry in found.items()} == {
             "rules": "ok",
             "blank": "empty",
@@ -121,7 +121,7 @@ class TestHealth:
     def test_the_demo_bank_is_sound(self, tmp_path: Path) -> None:
         with opened({"demo_bank": True}, tmp_path) as one:
             refuse_unhealthy(one)
-            assert len(health(one)) == 20
+            assert len(health(one, one.known_to(NOBODY).domains.values())) == 20
 
 
 class TestCatalogue:
@@ -129,8 +129,8 @@ class TestCatalogue:
     def test_a_source_with_tier_freshness_and_health(self, dify: FakeDify, tmp_path: Path) -> None:
         dify.inject("status_500", dataset="web", endpoint="get")
         with opened(form(dify), tmp_path) as one:
-            answer = catalogue(one, "LOANS")
-            assert domain_titles(one.plugin) == [("LOANS", "LOANS – Loans")]
+            answer = catalogue(one, NOBODY, "LOANS")
+            assert domain_titles(one, NOBODY) == [("LOANS", "LOANS – Loans")]
         rules, web = answer.variables["domains"][0]["sources"]
         assert (rules["authority_tier"], rules["freshness"]["fresh_for"]) == (2, "1 hour")
         assert rules["health"] == {"state": "ok", "problem": None}
@@ -143,7 +143,7 @@ class TestCatalogue:
 
     def test_unchecked_is_not_healthy_or_ill(self, dify: FakeDify, tmp_path: Path) -> None:
         with opened(form(dify), tmp_path) as one:
-            answer = catalogue(one, check=False)
+            answer = catalogue(one, NOBODY, check=False)
         assert {source["health"]["state"] for source in answer.json["domains"][0]["sources"]} == {"unchecked"}
         assert answer.variables["personas_text"] == "builder, creator, educator, researcher"
         assert all(persona["description"] in answer.text for persona in answer.variables["personas"])
@@ -153,21 +153,21 @@ class TestCatalogue:
         fields = form(dify)
         fields["domains"] = fields["domains"].replace(dify.dataset_id("rules"), "${MISSING}")
         with opened(fields, tmp_path) as one:
-            answer = catalogue(one)
+            answer = catalogue(one, NOBODY)
             assert "the variable MISSING is not set" in answer.json["domains"][0]["problem"]
             assert "Cannot be searched" in answer.text and answer.variables["healthy"] is False
             with pytest.raises(ConfigError):
-                catalogue(one, "LOANS")
+                catalogue(one, NOBODY, "LOANS")
 
     def test_an_unknown_domain(self, dify: FakeDify, tmp_path: Path) -> None:
         with opened(form(dify), tmp_path) as one, pytest.raises(UnknownDomain):
-            catalogue(one, "NPA")
+            catalogue(one, NOBODY, "NPA")
 
     def test_manifests_that_cannot_be_used_are_named_and_the_others_are_searched(
         self, dify: FakeDify, tmp_path: Path
     ) -> None:
         with opened(with_broken_manifests(dify), tmp_path) as one:
-            answer = catalogue(one)
+            answer = catalogue(one, NOBODY)
             assert [(row["domain"], row["problem"] is None) for row in answer.json["domains"]] == [
                 ("LEASES", False),
                 ("LOANS", True),
@@ -329,7 +329,7 @@ class TestRerank:
 
     def ranked(self, one: OpenEngine, passages: Any, **fields: Any) -> Any:
         given = {"query": "who approves a loan", "passages": passages, **fields}
-        return rerank_passages(given, one, Caller(principal="u"), lambda *_: ())[0]
+        return rerank_passages(given, one, Caller(principal="u"), NOBODY, lambda *_: ())[0]
 
     def test_the_same_order_comes_out(self, dify: FakeDify, tmp_path: Path) -> None:
         passages = self.passages(dify, tmp_path)

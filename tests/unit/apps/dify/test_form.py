@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from context_engine.apps.dify.form import read_search_form
-from context_engine.core.models import And, Caller, Condition, DomainSpec, FilterOp, Registry
+from context_engine.core.models import NOBODY, And, Caller, Condition, DomainSpec, FilterOp, Registry
 from context_engine.errors import InvalidFilter, InvalidRequest, UnknownDomain
 
 WHO = Caller(principal="user-1", app="app", conversation="c", message="m")
@@ -21,7 +21,7 @@ def registry(*types: str, domain: str = "NPA", **fields: Any) -> Registry:
 
 
 def read(given: Registry | None = None, **fields: Any) -> Any:
-    return read_search_form({"query": "q", "domain": "NPA", **fields}, given or registry(), WHO)
+    return read_search_form({"query": "q", "domain": "NPA", **fields}, given or registry(), WHO, NOBODY)
 
 
 def test_only_query_and_domain_are_needed() -> None:
@@ -52,7 +52,7 @@ def test_empty_fields_have_their_defaults() -> None:
     ],
 )
 def test_the_name_wins_over_the_choice(fields: dict[str, Any]) -> None:
-    assert read_search_form({"query": "q", **fields}, registry(), WHO).request.domain == "NPA"
+    assert read_search_form({"query": "q", **fields}, registry(), WHO, NOBODY).request.domain == "NPA"
 
 
 def test_no_domain_lists_the_domains() -> None:

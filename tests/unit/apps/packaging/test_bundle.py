@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
+from context_engine.apps.dify.credentials import Credentials
+from context_engine.apps.dify.plugin_settings import load_plugin
 from context_engine.apps.dify.settings_line import read_line, write_line
 from context_engine.apps.packaging.bundle import read_bundle, settings_line
+from context_engine.core.models import NOBODY
 from context_engine.errors import ConfigError
 from context_engine.settings import find_config
+from context_engine.settings.principals import token_hash
 
 FILES = {
     "config/personas.json": '{"analyst": {"stage2_top_k": 3}}',
@@ -116,3 +122,42 @@ def test_without_a_manifest_there_is_nothing_to_print(tmp_path: Path) -> None:
 def test_an_unknown_stage_is_named(root: Path) -> None:
     with pytest.raises(ConfigError, match=r"unknown stage 'prd'\. Did you mean 'prod'"):
         line(root, "prd")
+
+
+ACCESS = """
+version: 1
+principals:
+  intake:
+    roles: [npa-reader]
+    dify: [{app: "${INTAKE_APP}"}]
+    tokens: [{sha256: "%s", expires: 2027-12-31}]
+"""
+
+
+@pytest.mark.parametrize("way", ["line", "package"])
+def test_who_may_see_what_travels_with_the_manifests(root: Path, tmp_path: Path, way: str) -> None:
+    token = "t" * 32
+    manifest = FILES["manifests/npa.yaml"] + "access: {roles: [npa-reader]}\n"
+    (root / "manifests/npa.yaml").write_text(manifest.replace("${DS}", str(UUID(int=1))), "utf-8")
+    (root / "config/access.yaml").write_text(ACCESS % token_hash(token), "utf-8")
+    installed = tmp_path / "installed"
+    form = {"variables": json.dumps({"INTAKE_APP": "app-1", "DIFY_KEY": "dataset-1"})}
+    if way == "line":
+        form["domains"] = line(root)
+    else:
+        for path, content in read_bundle(find_config(env={}, cwd=root), env={}).files().items():
+            (installed / path).parent.mkdir(parents=True, exist_ok=True)
+            (installed / path).write_bytes(content)
+    setup = load_plugin(Credentials.read(form), root=installed, env={"HOME": str(tmp_path)}).setup
+    principals, now = setup.config.principals, datetime(2026, 11, 23, tzinfo=UTC)
+    intake = principals.for_dify("app-1", "anybody")
+    assert intake.roles == {"npa-reader"} and principals.for_token(token, now=now) == intake
+    assert principals.for_dify("${INTAKE_APP}", None) is NOBODY
+    assert (setup.visible(intake).names, setup.visible(NOBODY).names) == (("NPA",), ())
+
+
+def test_a_token_written_out_does_not_travel(root: Path) -> None:
+    (root / "config/access.yaml").write_text(ACCESS % ("t" * 32), "utf-8")
+    with pytest.raises(ConfigError, match=r"config/access\.yaml: .*may be the token itself") as raised:
+        line(root)
+    assert "t" * 32 not in str(raised.value)

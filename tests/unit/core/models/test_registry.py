@@ -76,7 +76,7 @@ def domain(**fields):
         ({"sources": (source(), source())}, "source id 'sops' appears twice in domain 'NPA'"),
         ({"timezone": "Mars/Olympus"}, "unknown time zone 'Mars/Olympus'; use an IANA name"),
         ({"timezone": "../../etc/passwd"}, "unknown time zone"),
-        ({"access": {}}, "access"),
+        ({"access": {"allow": ["all"]}}, "access"),
     ],
 )
 def test_domains_that_cannot_be_used(fields, message):

@@ -78,6 +78,7 @@ def test_a_top_k_that_can(value):
         ({"require_tiers": ("1",)}, InvalidRequest, "got '1'"),
         ({"require_tiers": (True,)}, InvalidRequest, "got True"),
         ({"require_sources": "sor"}, InvalidRequest, "require_sources takes a tuple of ids, got 'sor'"),
+        ({"principal": {"id": "dora"}}, InvalidRequest, "principal takes a Principal, got dict"),
         ({"as_of": datetime(2025, 6, 30)}, InvalidRequest, "as_of takes a date"),
         ({"as_of": "2025-06-30"}, InvalidRequest, "as_of takes a date, e.g. date.*, got '2025-06-30'"),
         ({"filters": {"year": 2026}}, InvalidFilter, "filters takes a Filter, got dict"),

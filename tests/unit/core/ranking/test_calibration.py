@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from context_engine.core.ranking.calibration import CalibrationSignals, calibrated, quantile
+from context_engine.core.models import ScopeCalibration
+from context_engine.core.ranking.calibration import CalibrationSignals, calibrated, mean_calibration, quantile
 
 
 def threshold(own: list[float], outside: list[float], answered: list[float] | None = None, **options: bool) -> float:
@@ -59,3 +60,30 @@ def test_a_quantile_lies_between_two_values_in_proportion(share: float, value: f
 
 def test_a_quantile_of_one_value_is_that_value():
     assert quantile([0.7], 0.1) == 0.7
+
+
+def part(threshold: float, strong: float, chunks: int) -> ScopeCalibration:
+    return ScopeCalibration(
+        threshold=threshold, strong=strong, signal="1", model_id="m", own=40, judged=1, outside=50, chunks=chunks
+    )
+
+
+def test_the_calibration_of_several_partitions_is_their_mean_weighted_by_chunks():
+    mean = mean_calibration([part(0.2, 0.5, 300), part(0.3, 0.8, 100), part(0.32, 0.56, 200)])
+    assert mean is not None
+    assert mean.threshold == 0.256  # (300 * .2 + 100 * .3 + 200 * .32) / 600 = .25666 ...
+    assert mean.strong == 0.57  # (300 * .5 + 100 * .8 + 200 * .56) / 600 = .57
+    assert (mean.signal, mean.model_id, mean.chunks) == ("1", "m", 600)
+    assert (mean.own, mean.judged, mean.outside) == (120, 3, 150)
+
+
+def test_a_single_partition_keeps_its_numbers_and_none_has_none():
+    only = part(0.2017, 0.5555, 30)
+    assert mean_calibration([only]) is only
+    assert mean_calibration([]) is None
+
+
+def test_the_order_of_the_partitions_does_not_matter():
+    parts = [part(0.1, 0.3, 7), part(0.7, 0.9, 11), part(0.3, 0.31, 13)]
+    means = [mean_calibration(ordered) for ordered in (parts, parts[::-1])]
+    assert means[0] == means[1]

@@ -8,7 +8,8 @@ import pytest
 
 from context_engine.adapters.sources.dify import dify_kb_adapter
 from context_engine.core.engine.clock import SystemClock
-from context_engine.core.models import DomainSpec, Registry
+from context_engine.core.models import NOBODY, AccessRule, Classification, DomainSpec, Principal, Registry
+from context_engine.core.policy.access import ManifestPolicy
 from context_engine.errors import ConfigError, InvalidRequest, SourceForbidden, UnknownDomain
 from context_engine.rag import retrieve
 from context_engine.settings.connections import Connection
@@ -111,3 +112,60 @@ def test_a_connection_that_is_not_there(dify):
     registry = Registry(domains={"NPA": DomainSpec(version=1, domain="NPA", sources=[spec])})
     with pytest.raises(ConfigError, match="unknown connection"):
         dify_kb_adapter(registry, partial(refused), SystemClock())("approval", "NPA", 5)
+
+
+# -- access -----------------------------------------------------------------------------------------------------------
+
+DESK = Principal(id="dora", roles=frozenset({"desk"}), clearance=Classification.INTERNAL)
+
+
+@pytest.fixture
+def governed(dify):
+    rows = [("sop", "bank_sop", "SOP", {"access": AccessRule(roles=("desk",))}), ("web", "general_web", "Web", {})]
+    sources = [
+        {"id": one, "type": kind, "adapter": "dify", "connection": "dify", "dataset_ids": (dify.dataset_id(name),)}
+        | own
+        for one, kind, name, own in rows
+    ]
+    domains = {"NPA": DomainSpec(version=1, domain="NPA", sources=sources)}
+    domains["CLOSED"] = domains["NPA"].model_copy(update={"domain": "CLOSED", "access": AccessRule(roles=("board",))})
+    connection = Connection(base_url=dify.base_url, api_key=dify.api_key)
+    made = dify_kb_adapter(
+        Registry(domains=domains), lambda name: connection, SystemClock(), access=ManifestPolicy(domains)
+    )
+    yield made
+    made.close()
+
+
+def test_only_what_the_principal_may_search_is_asked(governed, dify):
+    nobody, desk = governed.acting_as(NOBODY), governed.acting_as(DESK)
+    assert nobody == governed.acting_as(NOBODY) != desk
+    assert {one["source_id"] for one in nobody("approval limit", "NPA", 5)} == {"web"}
+    assert not any(dify.dataset_id("SOP") in str(request.path) for request in dify.requests)
+    assert {one["source_id"] for one in governed("approval limit", "NPA", 5)} == {"web"}
+    assert {one["source_id"] for one in desk("approval limit", "NPA", 5)} == {"sop", "web"}
+    for function in (nobody, desk):
+        with pytest.raises(UnknownDomain, match="Registered: NPA"):
+            function("approval limit", "CLOSED", 5)
+
+
+def test_documents_that_are_raised_above_the_clearance_are_not_in_what_it_returns():
+    fields = {"metadata": {"classification": "class"}}
+    documents = [
+        FakeDocument("Open", ["The approval limit is 5 million."]),
+        FakeDocument("Raised", ["The approval limit of the board is 7 million."], metadata={"class": "restricted"}),
+    ]
+    with FakeDify([FakeDataset("SOP", documents=documents)]) as dify:
+        source = {"id": "sop", "type": "bank_sop", "adapter": "dify", "connection": "dify", "settings": fields}
+        spec = DomainSpec(version=1, domain="NPA", sources=[source | {"dataset_ids": (dify.dataset_id("SOP"),)}])
+        domains, connection = {"NPA": spec}, Connection(base_url=dify.base_url, api_key=dify.api_key)
+        found = {}
+        for principal in (DESK, Principal(clearance=Classification.RESTRICTED)):
+            made = dify_kb_adapter(
+                Registry(domains=domains), lambda name: connection, SystemClock(),
+                access=ManifestPolicy(domains), principal=principal,
+            )  # fmt: skip
+            found[principal] = [one["content"] for one in made("approval limit", "NPA", 5)]
+            made.close()
+    assert found[DESK] == ["The approval limit is 5 million."]
+    assert len(found[Principal(clearance=Classification.RESTRICTED)]) == 2

@@ -91,6 +91,12 @@ def test_the_other_fields():
     assert notices == []
 
 
+def test_a_classification_that_cannot_be_read_is_the_highest():
+    found, notices = claims({"class": "C4 - board"}, classification="class")
+    assert found == {"classification": Classification.RESTRICTED}
+    assert [notice.detail["field"] for notice in notices] == ["classification"]
+
+
 def test_a_time_is_a_day_where_the_bank_is():
     """Dify keeps midnight in Singapore as 16:00 of the day before, UTC."""
     midnight = datetime(2025, 1, 1, tzinfo=ZoneInfo("Asia/Singapore")).timestamp()

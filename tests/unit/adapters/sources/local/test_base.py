@@ -288,7 +288,7 @@ class TestStats:
         assert stats.sources == {"s1": SourceStats(2, 2), "s2": SourceStats(1, 1)}
         assert (stats.documents, stats.chunks) == (3, 3)
         assert (stats.generation, stats.index_generation, stats.lag) == (2, 2, 0)
-        assert (stats.schema_version, stats.analyser_version) == (2, INDEX_VERSION)
+        assert (stats.schema_version, stats.analyser_version) == (3, INDEX_VERSION)
         assert stats.bytes > (folder / "base.sqlite3").stat().st_size
 
 
@@ -307,7 +307,7 @@ class TestReadingWhileWriting:
     ) -> None:
         fill({"a": "old text", "b": "other text"})
         with monkeypatch.context() as patch:
-            patch.setattr("context_engine.adapters.sources.local.index_sync.IndexSync._stage", _broken_disk)
+            patch.setattr("context_engine.adapters.sources.local.partition_index.PartitionIndex.stage", _broken_disk)
             with pytest.raises(StoreError, match="disk full"), base.writer() as writer:
                 writer.put("sop", "doc-a", "", "h2", [Chunk(content="new words", chunk_id="a")])
                 writer.delete("sop", "doc-b", "")

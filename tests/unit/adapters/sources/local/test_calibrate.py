@@ -11,7 +11,8 @@ import pytest
 
 from context_engine.adapters.sources.local import LocalBase, LocalSource
 from context_engine.adapters.sources.local import calibrations as table
-from context_engine.adapters.sources.local.calibrate import calibrate, outside_questions
+from context_engine.adapters.sources.local.calibrate import JudgedQuestion, calibrate, outside_questions
+from context_engine.adapters.sources.local.partitions import OPEN
 from context_engine.core.engine import Engine
 from context_engine.core.models import (
     Chunk,
@@ -101,7 +102,7 @@ def test_it_is_kept_with_the_base_and_not_made_again(house: LocalBase, folder: P
     (first,) = calibrate(house, spec())
     assert house.calibration("HOUSE") == first
     assert house.calibration("OTHER") is None
-    assert LocalBase(folder).stats().calibrations == (("HOUSE", first),)
+    assert LocalBase(folder).stats().calibrations == (("HOUSE", OPEN, first),)
     embedder = Bag()
     with LocalBase(folder, embedder=embedder) as other:
         assert calibrate(other, spec()) == (first,)  # it has no vectors, so words alone count
@@ -166,7 +167,8 @@ def test_each_domain_of_a_base_has_its_own(house: LocalBase, fill: Callable[...,
     fill({f"web-{number}": f"An article on cakes and weather, {number}." for number in range(20)}, source_id="web")
     calibrate(house, spec("HOUSE", "sop"))
     calibrate(house, spec("WEB", "web"))
-    assert [(domain, one.chunks) for domain, one in house.stats().calibrations] == [("HOUSE", 36), ("WEB", 20)]
+    stored = house.stats().calibrations
+    assert [(one.domain, one.calibration.chunks) for one in stored] == [("HOUSE", 36), ("WEB", 20)]
 
 
 def test_with_an_embedder_both_signals_are_calibrated_and_each_search_has_its_own(tmp_path: Path):
@@ -189,7 +191,7 @@ def test_with_an_embedder_both_signals_are_calibrated_and_each_search_has_its_ow
 
 def test_judged_questions_are_kept(house: LocalBase):
     (plain,) = calibrate(house, spec())
-    (judged,) = calibrate(house, spec(), judged=["who tidies the kitchen of the desk"], anew=True)
+    (judged,) = calibrate(house, spec(), judged=[JudgedQuestion("who tidies the kitchen of the desk")], anew=True)
     assert judged.judged == 1
     assert judged.threshold < plain.threshold
 

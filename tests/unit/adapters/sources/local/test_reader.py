@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain, count
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ def between(monkeypatch: pytest.MonkeyPatch) -> Between:
     def arrange(act: Callable[[], object]) -> None:
         todo = [act]
 
-        def late(path: Path) -> tuple[int, int, int]:
+        def late(path: Path) -> tuple[tuple[int, int, int], ...]:
             if todo:
                 todo.pop()()
             return stamp(path)
@@ -84,10 +85,10 @@ def test_a_search_beside_a_rebuild_is_answered(base: LocalBase, between: Between
 def test_commits_faster_than_a_search_leave_nothing_behind(base: LocalBase, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is read while each look at the index finds another one is not kept for later searches."""
     stamp = reader._stamp
-    colours = iter(("blue", "green", "white", "black"))
+    colours = chain(("blue", "green", "white", "black"), map(str, count()))
     with base.writer() as writer:
 
-        def late(path: Path) -> tuple[int, int, int]:
+        def late(path: Path) -> tuple[tuple[int, int, int], ...]:
             put(writer, next(colours))
             writer.commit()
             return stamp(path)

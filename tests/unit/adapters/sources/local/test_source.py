@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
 
 import pytest
 
-from context_engine.adapters.sources.local import LocalBase, LocalSource
+from context_engine.adapters.sources.local import BaseWriter, LocalBase, LocalSource
+from context_engine.adapters.sources.local.placement import SourcePlace, places
 from context_engine.core.models import Chunk, Classification, ScoreKind, SourceQuery, SourceSpec, SourceType
 from context_engine.core.policy.filters import parse_filter
 from context_engine.errors import SourceNotFound, SourceUnavailable
-from context_engine.testing import SourceContract
+from context_engine.testing import AccessContract, SourceContract
+from context_engine.testing.access_conformance import RulesOf
+from tests.unit.adapters.sources.local.conftest import INDEXED_AT
 
 
-class TestContract(SourceContract):
+class TestContract(SourceContract, AccessContract):
     question = "approval limit"
+    test_what_may_not_be_read_changes_no_answer = None  # in tests/contract/test_access_contract.py, it takes its time
 
     @pytest.fixture(autouse=True)
     def filled(self, fill: Callable[..., None], base: LocalBase) -> None:
@@ -26,6 +30,13 @@ class TestContract(SourceContract):
 
     def make_source(self) -> LocalSource:
         return LocalSource(self.base, "sop")
+
+    def open_sink(self, specs: Sequence[SourceSpec], rules_of: RulesOf) -> BaseWriter:
+        return LocalBase(self.base.path, now=lambda: INDEXED_AT, place=places(specs, rules_of)).writer()
+
+    def open_source(self, spec: SourceSpec, rules_of: RulesOf) -> LocalSource:
+        place = SourcePlace(rules_of(spec.id), spec.classification)
+        return LocalSource(self.base.path, spec.id, spec=spec, place=place)
 
 
 def ask(source: LocalSource, written: str | None = None, as_of: date | None = None) -> list[str]:
@@ -88,7 +99,7 @@ class TestErrors:
     def test_damage(self, fill: Callable[..., None], base: LocalBase, folder: Path) -> None:
         fill({"c": "limit"})
         base.close()
-        shutil.rmtree(folder / "index-1")
+        shutil.rmtree(folder / "index-1" / "1")
         with pytest.raises(SourceUnavailable, match=r"source 'sop': .*context-engine kb rebuild"):
             ask(LocalSource(base, "sop"))
 

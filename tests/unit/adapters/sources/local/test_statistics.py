@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from context_engine import Engine, Registry, SearchRequest, recompute
 from context_engine.adapters.sources.local import LocalBase, LocalSource
+from context_engine.adapters.sources.local.placement import SourcePlace
 from context_engine.adapters.sources.local.search import Scope
 from context_engine.core.engine import stage_two_bytes
 from context_engine.core.models import (
+    AccessScope,
     Chunk,
+    Classification,
     DomainSpec,
     Expansion,
     SearchResult,
@@ -112,3 +116,25 @@ def test_a_word_the_base_lacks_turns_a_question_away_and_a_common_one_does_not_k
     off, own = (searched(base, "sop", question=text) for text in ("zeppelin balloon limit", "limit of desk"))
     assert max(one.absolute for one in off.chunks) < 0.15
     assert max(one.absolute for one in own.chunks) == 1.0
+
+
+def test_the_sources_of_one_search_share_those_of_all_that_its_caller_may_read(folder: Path) -> None:
+    """Two partitions count as one collection for who reads both, and the hidden one not at all for who does not."""
+    rules = {"web": "members", "board": "directors"}
+    member = AccessScope(rules=frozenset({"members"}), clearance=Classification.INTERNAL)
+    with LocalBase(folder, place=lambda source_id: SourcePlace(rules=rules.get(source_id, ""))) as base:
+        with base.writer() as writer:
+            for source_id, name, text in (("sop", *one) for one in TEXTS.items()):
+                writer.put(source_id, name, "", "1", [Chunk(content=text)])
+            writer.put("web", "w", "", "1", [Chunk(content="Another approval.")])
+            writer.put("board", "b", "", "1", [Chunk(content="A zeppelin needs approval, the limit is one zeppelin.")])
+
+        def asked(source_id: str, access: AccessScope | None) -> TermStatistics | None:
+            return base.answer(QUESTION, top_k=2, scope=Scope(source_id=source_id, access=access)).statistics
+
+        seen = asked("sop", member)
+        assert seen is not None and seen == asked("web", member)
+        assert (seen.chunks, seen.document_frequency["approv"], seen.document_frequency["zeppelin"]) == (6, 3, 0)
+        everything = asked("sop", None)
+        assert everything is not None and everything == asked("board", None)
+        assert (everything.chunks, everything.document_frequency["zeppelin"]) == (7, 1)

@@ -131,6 +131,7 @@ def test_a_chunk_of_no_document(base: LocalBase, alter: Callable[..., None]) -> 
 
 def test_an_index_behind(base: LocalBase, alter: Callable[..., None]) -> None:
     alter("UPDATE state SET generation = generation + 1")
+    alter("UPDATE partitions SET generation = generation + 1")
     assert "the index holds commit 2 of 3" in problems(base)
 
 
@@ -138,7 +139,7 @@ def test_an_index_behind(base: LocalBase, alter: Callable[..., None]) -> None:
 @pytest.mark.parametrize("place", [0.0, 0.5, 0.999])
 def test_a_flipped_byte_in_the_index(base: LocalBase, folder: Path, suffix: str, place: float) -> None:
     base.close()
-    path = next((folder / "index-1").glob(f"*.{suffix}"))
+    path = next((folder / "index-1" / "1").glob(f"*.{suffix}"))
     data = bytearray(path.read_bytes())
     data[int(place * (len(data) - 1))] ^= 0x10
     path.write_bytes(data)
@@ -150,21 +151,21 @@ def test_a_flipped_byte_in_the_index(base: LocalBase, folder: Path, suffix: str,
 
 def test_a_truncated_index_file(base: LocalBase, folder: Path) -> None:
     base.close()
-    path = next((folder / "index-1").glob("*.idx"))
+    path = next((folder / "index-1" / "1").glob("*.idx"))
     path.write_bytes(path.read_bytes()[:4])
     assert "is damaged" in problems(base)
 
 
 def test_what_a_killed_writer_left_half_written_is_no_damage(base: LocalBase, folder: Path) -> None:
     base.close()
-    whole = next((folder / "index-1").glob("*.idx"))
-    (folder / "index-1" / f"{'b' * 32}.idx").write_bytes(whole.read_bytes()[:-9])
+    whole = next((folder / "index-1" / "1").glob("*.idx"))
+    (folder / "index-1" / "1" / f"{'b' * 32}.idx").write_bytes(whole.read_bytes()[:-9])
     assert base.verify().ok
 
 
 def test_a_lost_index(base: LocalBase, folder: Path) -> None:
     base.close()
-    for path in (folder / "index-1").iterdir():
+    for path in (folder / "index-1" / "1").iterdir():
         path.unlink()
     assert "context-engine kb rebuild" in problems(base)
 

@@ -13,6 +13,7 @@ import pytest
 
 from context_engine.adapters.sources.local import LocalBase
 from context_engine.adapters.sources.local.index_sync import IndexSync
+from context_engine.adapters.sources.local.partition_index import PartitionIndex
 from context_engine.core.models import Chunk
 from context_engine.core.text import content_sha256
 from context_engine.errors import InvalidRequest, StoreError, StoreLocked
@@ -174,7 +175,7 @@ class TestTransactions:
         with base.writer() as writer:
             writer.put("sop", "d", "", "h", [chunk("a")])
             with monkeypatch.context() as patch:
-                patch.setattr(IndexSync, "_stage", _broken)
+                patch.setattr(PartitionIndex, "stage", _broken)
                 with pytest.raises(StoreError, match=r"cannot write to .*broken"):
                     writer.commit()
             writer.put("sop", "e", "", "h", [chunk("b")])
@@ -216,7 +217,7 @@ class TestIndexIsDerived:
         self, base: LocalBase, folder: Path, tmp_path: Path, find: Callable[..., list[str]], damage: str
     ) -> None:
         base.close()
-        meta = folder / "index-1" / "meta.json"
+        meta = folder / "index-1" / "1" / "meta.json"
         if damage == "gone":
             (folder / "index-1").rename(tmp_path / "elsewhere")
         elif damage == "emptied":
@@ -261,13 +262,13 @@ class TestIndexIsDerived:
     ) -> None:
         """Killed before it named its files in `meta.json`, it leaves one that the next commit gives the same name."""
         with monkeypatch.context() as patch, pytest.raises(StoreError, match="broken"), base.writer() as writer:
-            patch.setattr(IndexSync, "_stage", _broken)
+            patch.setattr(PartitionIndex, "stage", _broken)
             writer.put("sop", "doc-a", "", "h", [chunk("a", "limit three")])
         base.close()
-        kept = {path: path.read_bytes() for path in (folder / "base.sqlite3", folder / "index-1" / "meta.json")}
+        kept = {path: path.read_bytes() for path in (folder / "base.sqlite3", folder / "index-1" / "1" / "meta.json")}
         base.writer().close()
         base.close()
-        (left,) = (folder / "index-1").glob("*.del")
+        (left,) = (folder / "index-1" / "1").glob("*.del")
         for path, content in kept.items():
             path.write_bytes(content)
         base.writer().close()
@@ -281,7 +282,7 @@ class TestIndexIsDerived:
         self, base: LocalBase, folder: Path, find: Callable[..., list[str]]
     ) -> None:
         """The same, in one writer: a folder stands where `meta.json` would be written."""
-        meta = folder / "index-1" / "meta.json"
+        meta = folder / "index-1" / "1" / "meta.json"
         with base.writer() as writer:
             writer.put("sop", "doc-c", "", "h", [chunk("c", "limit three")])
             writer.commit()

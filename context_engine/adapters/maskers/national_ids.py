@@ -1,0 +1,136 @@
+"""Numbers that countries give to persons: written as that country writes them, and valid by its rules.
+
+The rules are those of python-stdnum; for Singapore, Hong Kong and China those of `asian_ids`. Of numbers without a
+check digit (United States, Denmark) only the form with hyphens is taken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from context_engine.adapters.maskers.asian_ids import hkid, nric, resident_number
+from context_engine.adapters.maskers.plain_text import PlainText
+from context_engine.core.protocols import PersonalData
+
+__all__ = ["COUNTRIES", "NATIONAL_ID", "find_national_ids"]
+
+NATIONAL_ID: Final = "ID"
+
+_OWN: Final[Mapping[str, Callable[[str], bool]]] = {"nric": nric, "hkid": hkid, "resident_number": resident_number}
+
+
+def _groups(*lengths: int, last: str = "") -> str:
+    """Return a pattern of digits, unbroken or all in these groups; more groups make it another number.
+
+    Args:
+        lengths: digits of each group.
+        last: what stands at the end of the last group.
+    """
+    first, *others = (rf"\d{{{length}}}" for length in lengths)
+    return rf"{first}(?P<gap>[ -]?){'(?P=gap)'.join(others)}{last}(?!(?P=gap)\d)"
+
+
+_FRENCH: Final = r"[12](?P<gap>[ -]?)\d{2}(?P=gap)\d{2}(?P=gap)(?:\d{2}|2[AB])(?P=gap)\d{3}(?P=gap)\d{3}(?P=gap)\d{2}"
+
+COUNTRIES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
+    {
+        "AR": {"stdnum.ar.cuit": r"\d{2}-?\d{8}-?\d"},
+        "AT": {"stdnum.at.vnr": r"\d{4} ?\d{6}"},
+        "AU": {"stdnum.au.tfn": _groups(3, 3, 3)},
+        "BE": {"stdnum.be.nn": r"\d{2}[. ]?\d{2}[. ]?\d{2}[- ]?\d{3}[. ]?\d{2}"},
+        "BG": {"stdnum.bg.egn": r"\d{10}"},
+        "BR": {"stdnum.br.cpf": r"\d{3}\.?\d{3}\.?\d{3}-?\d{2}"},
+        "CA": {"stdnum.ca.sin": _groups(3, 3, 3)},
+        "CH": {"stdnum.ch.ssn": r"756[. ]?\d{4}[. ]?\d{4}[. ]?\d{2}"},
+        "CL": {"stdnum.cl.rut": r"\d{1,2}\.?\d{3}\.?\d{3}-[\dK]"},
+        "CN": {"resident_number": _groups(6, 8, 3, last=r"[\dX]")},
+        "CZ": {"stdnum.cz.rc": r"\d{6}/?\d{4}"},
+        "DE": {"stdnum.de.idnr": _groups(2, 3, 3, 3)},
+        "DK": {"stdnum.dk.cpr": r"\d{6}-\d{4}"},
+        "DO": {"stdnum.do.cedula": r"\d{3}-?\d{7}-?\d"},
+        "EC": {"stdnum.ec.ci": r"\d{9}-?\d"},
+        "EE": {"stdnum.ee.ik": r"\d{11}"},
+        "ES": {"stdnum.es.dni": r"\d{8}[ -]?[A-Z]", "stdnum.es.nie": r"[XYZ][ -]?\d{7}[ -]?[A-Z]"},
+        "FI": {"stdnum.fi.hetu": r"\d{6}[-+A-FU-Y]\d{3}[0-9A-Y]"},
+        "FR": {"stdnum.fr.nir": _FRENCH},
+        "GB": {"stdnum.gb.nhs": _groups(3, 3, 4)},
+        "GR": {"stdnum.gr.amka": r"\d{11}"},
+        "HK": {"hkid": r"[A-Z]{1,2} ?\d{6} ?(?:\([0-9A]\)|[0-9A])"},
+        "HR": {"stdnum.hr.oib": r"\d{11}"},
+        "ID": {"stdnum.id.nik": r"\d{16}"},
+        "IE": {"stdnum.ie.pps": r"\d{7}[A-W][AHIWTX]?"},
+        "IL": {"stdnum.il.idnr": r"\d{8}-?\d"},
+        "IN": {"stdnum.in_.aadhaar": _groups(4, 4, 4), "stdnum.in_.pan": r"[A-Z]{5}\d{4}[A-Z]"},
+        "IS": {"stdnum.is_.kennitala": r"\d{6}-?\d{4}"},
+        "IT": {"stdnum.it.codicefiscale": r"[A-Z]{6} ?[\dL-V]{2}[A-EHLMPRST][\dL-V]{2} ?[A-Z][\dL-V]{3}[A-Z]"},
+        "JP": {"stdnum.jp.in_": _groups(4, 4, 4)},
+        "KR": {"stdnum.kr.rrn": r"\d{6}-?\d{7}"},
+        "LT": {"stdnum.lt.asmens": r"\d{11}"},
+        "LV": {"stdnum.lv.pvn": r"\d{6}-?\d{5}"},
+        "MU": {"stdnum.mu.nid": r"[A-Z]\d{12}[0-9A-Z]"},
+        "MX": {"stdnum.mx.curp": r"[A-Z]{4}\d{6}[A-Z]{6}[0-9A-Z]\d"},
+        "MY": {"stdnum.my.nric": r"\d{6}-?\d{2}-?\d{4}"},
+        "NL": {"stdnum.nl.bsn": r"\d{9}|\d{4}[. ]\d{2}[. ]\d{3}"},
+        "NO": {"stdnum.no.fodselsnummer": r"\d{6} ?\d{5}"},
+        "NZ": {"stdnum.nz.ird": _groups(3, 3, 3)},
+        "PK": {"stdnum.pk.cnic": r"\d{5}-\d{7}-\d"},
+        "PL": {"stdnum.pl.pesel": r"\d{11}"},
+        "PT": {"stdnum.pt.cc": r"\d{8} ?\d ?[A-Z0-9]{2} ?\d"},
+        "RO": {"stdnum.ro.cnp": r"\d{13}"},
+        "RU": {"stdnum.ru.inn": r"\d{12}"},
+        "SE": {"stdnum.se.personnummer": r"(?:\d{2})?\d{6}[-+]\d{4}"},
+        "SG": {"nric": r"[STFGM]\d{7}[A-Z]"},
+        "SI": {"stdnum.si.emso": r"\d{13}"},
+        "SK": {"stdnum.sk.rc": r"\d{6}/?\d{4}"},
+        "TH": {"stdnum.th.pin": _groups(1, 4, 5, 2, 1)},
+        "TR": {"stdnum.tr.tckimlik": r"\d{11}"},
+        "UA": {"stdnum.ua.rntrc": r"\d{10}"},
+        "US": {"stdnum.us.ssn": r"\d{3}-\d{2}-\d{4}", "stdnum.us.itin": r"9\d{2}-\d{2}-\d{4}"},
+        "ZA": {"stdnum.za.idnr": _groups(6, 4, 3)},
+    }
+)
+"""ISO 3166 country -> validator -> how the number is written."""
+
+
+class _Number(NamedTuple):
+    """One number of a country: how it is written, and what decides."""
+
+    written: re.Pattern[str]
+    is_valid: Callable[[str], bool]
+
+
+def find_national_ids(plain: PlainText, countries: Sequence[str]) -> Iterator[PersonalData]:
+    """Yield the personal numbers of these countries; the value is letters and digits, in capitals.
+
+    Args:
+        plain: the text.
+        countries: keys of `COUNTRIES`.
+    """
+    for country in countries:
+        for number in _numbers(country):
+            for found in number.written.finditer(plain.text):
+                value = re.sub(r"[\W_]", "", found[0]).upper()
+                if number.is_valid(found[0].upper()):
+                    yield PersonalData(*plain.span(found.start(), found.end()), NATIONAL_ID, value)
+
+
+@cache
+def _numbers(country: str) -> tuple[_Number, ...]:
+    return tuple(_Number(_whole(written), _validator(name)) for name, written in COUNTRIES[country].items())
+
+
+def _whole(written: str) -> re.Pattern[str]:
+    """Return a pattern that takes no part of a longer code, number or date."""
+    return re.compile(rf"(?<!\w)(?<!\w[-/.,])(?:{written})(?!\w)(?![-/.,]\w)", re.IGNORECASE | re.ASCII)
+
+
+def _validator(name: str) -> Callable[[str], bool]:
+    if name in _OWN:
+        return _OWN[name]
+    found: Callable[[str], bool] = import_module(name).is_valid
+    return found

@@ -1,0 +1,114 @@
+"""The built-in masker: cards, IBANs, national ids, telephone numbers, e-mail addresses and a bank's own patterns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from context_engine.core.models import PERSONAL_DATA_KINDS
+from context_engine.core.protocols import PersonalData
+from context_engine.errors import ConfigError, MissingExtra, nearest
+
+if TYPE_CHECKING:
+    from context_engine.adapters.maskers.own_patterns import OwnPattern
+    from context_engine.adapters.maskers.plain_text import PlainText
+
+__all__ = ["PersonalDataOptions", "open_personal_data"]
+
+_EXTRA: Final = "privacy"
+Find = Callable[["PlainText"], Iterator[PersonalData]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonalDataOptions:
+    """What is looked for.
+
+    Attributes:
+        kinds: of `PERSONAL_DATA_KINDS`.
+        countries: ISO 3166 codes, whose national ids are.
+        phone_regions: ISO 3166 codes; numbers without `+` are read as theirs.
+        patterns: name -> regular expression.
+    """
+
+    kinds: tuple[str, ...] = PERSONAL_DATA_KINDS
+    countries: tuple[str, ...] = ()
+    phone_regions: tuple[str, ...] = ()
+    patterns: Mapping[str, str] = field(default_factory=dict)
+
+
+class _PersonalDataMasker:
+    """Looks for each kind in turn; a `Masker`.
+
+    Args:
+        numbers: look around digits alone.
+        others: look through the whole text.
+    """
+
+    def __init__(self, numbers: tuple[Find, ...], others: tuple[Find, ...], patterns: tuple[OwnPattern, ...]) -> None:
+        self._numbers, self._others, self._patterns = numbers, others, patterns
+
+    def find(self, text: str) -> Iterator[PersonalData]:
+        """Yield what is found."""
+        from context_engine.adapters.maskers.own_patterns import find_own
+        from context_engine.adapters.maskers.plain_text import plain_text
+
+        plain = plain_text(text)
+        for part in plain.around_digits() if self._numbers else ():
+            for find in self._numbers:
+                yield from find(part)
+        for find in self._others:
+            yield from find(plain)
+        yield from find_own(text, self._patterns)
+
+
+def open_personal_data(options: PersonalDataOptions) -> _PersonalDataMasker:
+    """Return the built-in masker.
+
+    Raises:
+        MissingExtra: the extra `privacy` is not installed.
+        ConfigError: an option that cannot be used; `key` is the setting that holds it.
+    """
+    from context_engine.adapters.maskers.own_patterns import read_patterns
+
+    try:
+        numbers, others = _finds(options)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("stdnum", "phonenumbers"):
+            raise
+        raise MissingExtra("masking personal data", _EXTRA) from error
+    try:
+        patterns = read_patterns(options.patterns)
+    except ConfigError as error:
+        raise ConfigError(error.problem, key=f"mask_patterns.{error.key}") from None
+    return _PersonalDataMasker(numbers, others, patterns)
+
+
+def _finds(options: PersonalDataOptions) -> tuple[tuple[Find, ...], tuple[Find, ...]]:
+    """Return what looks for numbers, and what looks for the rest."""
+    from context_engine.adapters.maskers.cards import find_cards
+    from context_engine.adapters.maskers.emails import find_emails
+    from context_engine.adapters.maskers.ibans import find_ibans
+    from context_engine.adapters.maskers.national_ids import COUNTRIES, find_national_ids
+    from context_engine.adapters.maskers.phones import SUPPORTED_REGIONS, find_phones
+
+    countries = _codes(options.countries, COUNTRIES, "mask_countries", "no national id is known of")
+    regions = _codes(options.phone_regions, SUPPORTED_REGIONS, "mask_phone_regions", "there is no telephone region")
+    numbers: Mapping[str, Find] = {
+        "card": find_cards,
+        "iban": find_ibans,
+        "national_id": lambda plain: find_national_ids(plain, countries),
+        "phone": lambda plain: find_phones(plain, regions),
+    }
+    others = (find_emails,) if "email" in options.kinds else ()
+    return tuple(find for kind, find in numbers.items() if kind in options.kinds), others
+
+
+def _codes(
+    given: tuple[str, ...], known: Mapping[str, object] | frozenset[str], key: str, what: str
+) -> tuple[str, ...]:
+    codes = tuple(dict.fromkeys(code.strip().upper() for code in given))
+    for code in codes:
+        if code not in known:
+            raise ConfigError(f"{what} {code!r}.{nearest(code, sorted(known))}", key=key)
+    return codes

@@ -1,0 +1,38 @@
+"""`context-engine policy`: the access rules in another language; an operator's."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from context_engine.apps.cli.access import operator_context
+from context_engine.apps.cli.console import print_json, write_text
+from context_engine.apps.cli.context import ConfigLocation, with_location
+
+__all__ = ["policy"]
+
+
+@click.group()
+def policy() -> None:
+    """Export the access rules; for an operator, where access.yaml names one."""
+
+
+@policy.command(
+    epilog="\b\nExamples:\n  context-engine policy export --cedar > rules.cedar\n"
+    "  context-engine policy export --cedar --entities > entities.json"
+)
+@click.option("--cedar", is_flag=True, required=True, help="As Cedar policies.")
+@click.option("--entities", is_flag=True, help="What they speak of instead: clearances, sources, principals; as JSON.")
+@with_location
+def export(location: ConfigLocation, cedar: bool, entities: bool) -> None:
+    """Write the manifests' rules for reviewers and for tools that analyse them."""
+    from context_engine.core.policy.cedar import cedar_entities, cedar_policies
+
+    context = operator_context(location)
+    domains = tuple(context.registry.domains.values())
+    if entities:
+        principals = context.setup.config.principals.named.values()
+        print_json(json.dumps(cedar_entities(domains, principals), ensure_ascii=False))
+    else:
+        write_text(cedar_policies(domains))

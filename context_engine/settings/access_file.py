@@ -1,0 +1,159 @@
+"""The form of `access.yaml`: which users, Dify apps, tokens and claims are which principal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    WithJsonSchema,
+)
+
+from context_engine.core.models import Classification
+from context_engine.errors import ConfigError, nearest
+from context_engine.settings.files import Location, read_yaml
+from context_engine.settings.interpolate import Interpolator
+from context_engine.settings.messages import config_error
+
+__all__ = ["ACCESS_FILE", "MANIFEST_POLICY", "AccessFile", "Claims", "DifyCaller", "PrincipalEntry", "Token"]
+
+ACCESS_FILE: Final = "access.yaml"
+MANIFEST_POLICY: Final = "manifest"
+"""The policy that decides by the rules of the manifests."""
+
+_MAY_VARY: Final = frozenset(("app", "user", "sha256"))
+"""Keys that may take a variable: ids of a server. Who asks may set the environment, so nothing else takes one."""
+
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+Texts = Annotated[tuple[Text, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)]
+
+
+def _in_utc(value: datetime) -> datetime:
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value
+
+
+def _digest(value: str) -> str:
+    if len(value) != 64 or not set(value) <= set("0123456789abcdef"):
+        raise ValueError(
+            "must be the SHA-256 of a token, 64 hexadecimal digits in small letters: never write the token itself, "
+            "and replace it if others may read this file"
+        )
+    return value
+
+
+class _Form(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class DifyCaller(_Form):
+    """An app of Dify, or one user of it."""
+
+    app: Text = Field(description="The app's id, as in its address.")
+    user: Text | None = Field(None, description="The id of one user of the app; without it, all of them are meant.")
+
+
+class Token(_Form):
+    """A token that a program shows, by its hash alone."""
+
+    sha256: Annotated[str, AfterValidator(_digest)] = Field(
+        description="SHA-256 of the token in hexadecimal: 'context-engine access token' makes both.",
+        json_schema_extra={"pattern": r"^[0-9a-f]{64}$|\$\{"},
+    )
+    expires: Annotated[datetime, AfterValidator(_in_utc), WithJsonSchema({"type": "string"})] | None = Field(
+        None, description="From this moment the token opens nothing; a date means its first moment in UTC."
+    )
+
+
+class PrincipalEntry(_Form):
+    """What one principal may, and who acts as it."""
+
+    roles: Texts = Field((), description="Compared with those of the manifests' rules, letter by letter.")
+    groups: Texts = Field((), description="Compared with those of the manifests' rules, letter by letter.")
+    clearance: Classification = Field(
+        Classification.INTERNAL, description="The highest classification it may see where a rule exists."
+    )
+    os_users: Texts = Field((), description="Users of the operating system who are this principal at the command line.")
+    dify: tuple[DifyCaller, ...] = Field((), description="Apps of Dify, or users of them, that are this principal.")
+    tokens: tuple[Token, ...] = Field((), description="Tokens of programs that are this principal.")
+    may_act_as: Texts = Field((), description="Principals that its os_users may name with --as.")
+    operator: bool = Field(False, description="Whether its os_users may act as any principal and run 'access'.")
+
+
+class Claims(_Form):
+    """Which claims of an OIDC token say who asks; a dot leads into a claim that holds others."""
+
+    id: Text = Field("sub", description="Names the principal in the record.")
+    roles: Text | None = Field(None, description="Holds a role, or a list of them; null: no claim gives one.")
+    groups: Text | None = Field(None, description="Holds a group, or a list of them; null: no claim gives one.")
+    clearance: Text | None = Field(
+        None, description="Holds the clearance; one that cannot be read is public. Null: everybody has internal."
+    )
+
+
+class AccessFile(_Form):
+    """All of `access.yaml`."""
+
+    version: Literal[1] = Field(description="Of this form.")
+    policy: Text = Field(
+        MANIFEST_POLICY, description="What decides: the rules of the manifests, or an installed policy by its name."
+    )
+    principals: dict[Text, PrincipalEntry] = Field({}, description="The principals by name.")
+    claims: Claims | None = Field(None, description="Claims that say who asks; null: no claim opens anything.")
+
+
+def read_access(path: Path, label: str, env: Mapping[str, str]) -> AccessFile:
+    """Return what `access.yaml` says.
+
+    Raises:
+        ConfigError: the file or one of its keys cannot be used, or two principals claim the same user, app or token.
+    """
+    filler = Interpolator(env, path.parent, label, fixed=_is_fixed)
+    filled = filler.fill(read_yaml(path, label))
+    try:
+        access = AccessFile.model_validate(filled)
+    except ValidationError as error:
+        raise config_error(error, filled, AccessFile, file=label, show_values=False) from None
+    if problems := [*_claimed_twice(access, label), *_unknown_names(access, label)]:
+        raise ConfigError.together(problems)
+    return access
+
+
+def _is_fixed(location: Location) -> bool:
+    return next((step for step in reversed(location) if isinstance(step, str)), "") not in _MAY_VARY
+
+
+def _claimed_twice(access: AccessFile, label: str) -> Iterator[ConfigError]:
+    """Yield every user, app or token that two entries claim, or that one claims twice."""
+    holders: dict[tuple[str, Any], str] = {}
+    for name, entry in access.principals.items():
+        for key, one, said in _identities(entry):
+            first = holders.setdefault((key, one), name)
+            if first != name:
+                problem = f"{said} is principal {first!r} too: leave it to one of the two"
+                yield ConfigError(problem, file=label, key=f"principals.{name}.{key}")
+
+
+def _identities(entry: PrincipalEntry) -> Iterator[tuple[str, Any, str]]:
+    """Yield who is a principal: the key that says so, the identity, and how it is called in a message."""
+    yield from (("os_users", user, f"user {user!r}") for user in dict.fromkeys(entry.os_users))
+    for caller in dict.fromkeys(entry.dify):
+        of_user = f"user {caller.user!r} of " if caller.user is not None else ""
+        yield "dify", caller, f"{of_user}app {caller.app!r}"
+    yield from (("tokens", token, f"the token {token[:8]}…") for token in {one.sha256 for one in entry.tokens})
+
+
+def _unknown_names(access: AccessFile, label: str) -> Iterator[ConfigError]:
+    for name, entry in access.principals.items():
+        for other in entry.may_act_as:
+            if other not in access.principals:
+                problem = f"unknown principal {other!r}.{nearest(other, access.principals)}"
+                yield ConfigError(problem, file=label, key=f"principals.{name}.may_act_as")

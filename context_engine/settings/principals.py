@@ -1,0 +1,146 @@
+"""Who asks, as a principal: what `access.yaml` says of the user, app, token or claims that something authenticated."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from context_engine.core.models import NOBODY, Classification, Principal
+from context_engine.errors import InvalidRequest, nearest
+from context_engine.settings.access_file import ACCESS_FILE, AccessFile, Claims, DifyCaller
+
+__all__ = ["NO_PRINCIPALS", "Principals", "token_hash"]
+
+
+def token_hash(token: str) -> str:
+    """Return the SHA-256 of a token in hexadecimal; a token is random, so no slow hash is needed."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+class Principals:
+    """The principals of `access.yaml`. Whoever it does not name is `NOBODY`: no role, and what is public alone.
+
+    Args:
+        access: what the file says; None: there is none, nobody is named, and everybody at the command line is an
+            operator.
+        file: its name in messages.
+
+    Attributes:
+        in_force: whether there is the file: access is checked then, even where no manifest has a rule.
+        policy: name of the policy that decides.
+    """
+
+    def __init__(self, access: AccessFile | None = None, file: str = ACCESS_FILE) -> None:
+        self.in_force = access is not None
+        self._access = access = access or AccessFile(version=1)
+        self.policy, self.file = access.policy, file
+        self._named = {
+            name: Principal(id=name, roles=frozenset(one.roles), groups=frozenset(one.groups), clearance=one.clearance)
+            for name, one in access.principals.items()
+        }
+        self._of_user = {user: name for name, one in access.principals.items() for user in one.os_users}
+        self._of_dify = {caller: name for name, one in access.principals.items() for caller in one.dify}
+        self._tokens = [(token, name) for name, one in access.principals.items() for token in one.tokens]
+
+    @property
+    def named(self) -> Mapping[str, Principal]:
+        """The principals by name, in the order of the file."""
+        return self._named
+
+    @property
+    def takes_claims(self) -> bool:
+        """Whether claims may give roles and groups that the file does not name."""
+        return self._access.claims is not None
+
+    def for_os_user(self, user: str) -> Principal:
+        """Return the principal of a user of the operating system."""
+        return self._called(self._of_user.get(user))
+
+    def for_dify(self, app: str | None, user: str | None) -> Principal:
+        """Return the principal of a call from Dify: that of the user of the app, else that of the app.
+
+        Args:
+            app, user: ids as Dify's runtime gives them, never as a parameter says; None where it gives none.
+        """
+        if not app:
+            return NOBODY
+        of_app = self._of_dify.get(DifyCaller(app=app))
+        return self._called((self._of_dify.get(DifyCaller(app=app, user=user)) if user else None) or of_app)
+
+    def for_token(self, token: str, *, now: datetime) -> Principal | None:
+        """Return the principal of a token; None where no principal has it, or it is expired at `now`."""
+        held, found = token_hash(token).encode(), None
+        for one, name in self._tokens:  # all of them, so that the time tells nothing
+            if hmac.compare_digest(one.sha256.encode(), held) and (one.expires is None or now < one.expires):
+                found = self._named[name]
+        return found
+
+    def for_claims(self, claims: Mapping[str, Any]) -> Principal:
+        """Return the principal that the claims of a checked OIDC token describe.
+
+        A clearance that cannot be read is PUBLIC; where the file names no claim for it, it is INTERNAL.
+        """
+        names = self._access.claims
+        if names is None:
+            return NOBODY
+        return Principal(
+            id=next(iter(_texts(_claim(claims, names.id))), ""),
+            roles=frozenset(_texts(_claim(claims, names.roles))),
+            groups=frozenset(_texts(_claim(claims, names.groups))),
+            clearance=_clearance(claims, names),
+        )
+
+    def is_operator(self, user: str) -> bool:
+        """Return whether a user of the operating system runs the engine; everybody does where there is no file."""
+        name = self._of_user.get(user)
+        return not self.in_force or (name is not None and self._access.principals[name].operator)
+
+    def acting_as(self, user: str, name: str) -> Principal:
+        """Return the principal that a user of the operating system wants to act as.
+
+        Raises:
+            InvalidRequest: the file does not allow it; only an operator is told whether there is such a principal.
+        """
+        if not self.in_force:
+            raise InvalidRequest(f"there is no principal {name!r}: config/access.yaml names them, and there is none")
+        own = self._of_user.get(user)
+        operator = self.is_operator(user)
+        if operator and name not in self._named:
+            raise InvalidRequest(f"unknown principal {name!r}.{nearest(name, self._named)}")
+        if operator or (own is not None and name in (own, *self._access.principals[own].may_act_as)):
+            return self._named[name]
+        raise InvalidRequest(f"you may not act as {name!r}: access.yaml does not allow it to the user {user!r}")
+
+    def _called(self, name: str | None) -> Principal:
+        return NOBODY if name is None else self._named[name]
+
+
+NO_PRINCIPALS: Final = Principals()
+
+
+def _claim(claims: Mapping[str, Any], name: str | None) -> Any:
+    """Return a claim by its name, else by the way that its dots lead; None where there is none."""
+    if name is None or name in claims:
+        return claims.get(name) if name else None
+    value: Any = claims
+    for step in name.split("."):
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value
+
+
+def _texts(value: Any) -> Iterable[str]:
+    """Return the texts of a claim: itself, or those of a list; anything else names nothing."""
+    found = value if isinstance(value, list | tuple) else (value,)
+    return [one for one in found if isinstance(one, str) and one]
+
+
+def _clearance(claims: Mapping[str, Any], names: Claims) -> Classification:
+    if names.clearance is None:
+        return Classification.INTERNAL
+    try:
+        return Classification(_claim(claims, names.clearance))
+    except ValueError:
+        return Classification.PUBLIC

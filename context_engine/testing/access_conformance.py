@@ -1,0 +1,217 @@
+"""What a source must keep that claims access classes (`access_classes = True`).
+
+Subclass `AccessContract` in a test file of your own and run pytest.
+
+class TestMySource(AccessContract):
+    def open_sink(self, specs, rules_of):
+        return open_my_sink(...)
+
+    def open_source(self, spec, rules_of):
+        return MySource(...)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict
+from itertools import islice
+from random import Random
+from typing import Any, ClassVar, Final
+
+from context_engine.core.models import (
+    NOBODY,
+    AccessRule,
+    Chunk,
+    Classification,
+    DomainSpec,
+    Principal,
+    SearchRequest,
+    SourceAnswer,
+    SourceQuery,
+    SourceSpec,
+    SourceType,
+)
+from context_engine.core.policy.access import ManifestPolicy
+from context_engine.core.protocols import Sink, Source
+from context_engine.errors import ContextEngineError
+from context_engine.testing.noninterference import (
+    AccessCertificate,
+    HiddenChange,
+    HiddenTexts,
+    certify,
+    hidden_changes,
+    hidden_places,
+    insider_of,
+    made_requests,
+    write_change,
+)
+
+__all__ = ["AccessContract", "RulesOf"]
+
+RulesOf = Callable[[str], str]
+
+_OPEN: Final = (
+    "Hotels: the limit is 200 a night. Claims above the limit need approval by the head of the desk.",
+    "Approval of a new product: the committee decides within ten days. Minutes are kept for seven years.",
+    "Travel by train is booked by the desk. The hotel is paid by the traveller and claimed afterwards.",
+    "Collateral is valued daily. A margin call is settled on the next business day.",
+)
+_HIDDEN: Final = "Project Falcon: the board buys the hotel. The limit of the project is not told to the desk."
+_OPEN_SOURCE: Final = SourceSpec(id="open_rules", type=SourceType.BANK_SOP)
+_BARE_SOURCE: Final = SourceSpec(id="bare_rules", type=SourceType.BANK_SOP)
+_BOARD_SOURCE: Final = SourceSpec(
+    id="board_papers",
+    type=SourceType.SYSTEM_OF_RECORD,
+    classification=Classification.CONFIDENTIAL,
+    access=AccessRule(roles=("board",)),
+)
+
+
+class AccessContract:
+    """The tests of a source that claims access classes; each test needs a place of its own that is empty at first.
+
+    Attributes:
+        access_domain: of three sources: one open to all, one that has nothing but what is raised, one with a rule.
+        changes, questions: how large the certificate is.
+    """
+
+    access_domain: ClassVar[DomainSpec] = DomainSpec(
+        version=1, domain="NPA", sources=(_OPEN_SOURCE, _BARE_SOURCE, _BOARD_SOURCE)
+    )
+    changes: ClassVar[int] = 60
+    questions: ClassVar[int] = 20
+
+    def open_sink(self, specs: Sequence[SourceSpec], rules_of: RulesOf) -> AbstractContextManager[Sink]:
+        """Return the sink of some sources in the test's place; a test opens it again and again.
+
+        Args:
+            rules_of: returns the access rules of a source, "" where it has none.
+        """
+        raise TypeError(f"{type(self).__name__} must define open_sink()")
+
+    def open_source(self, spec: SourceSpec, rules_of: RulesOf) -> Source:
+        """Return a source that searches what the sink has written; each call makes its own."""
+        raise TypeError(f"{type(self).__name__} must define open_source()")
+
+    def test_claims_access_classes(self) -> None:
+        source = self._source(_OPEN_SOURCE)
+        assert getattr(source, "access_classes", False) is True, "a source that keeps this says access_classes = True"
+        source.close()
+
+    def test_a_source_with_a_rule_is_read_by_those_alone_whom_it_admits(self) -> None:
+        self._write()
+        assert self._found(_BOARD_SOURCE, NOBODY) == []
+        assert self._found(_BOARD_SOURCE, Principal(roles=frozenset({"board"}))) == [], "the clearance is missing"
+        assert self._found(_BOARD_SOURCE, self._insider) == ["falcon"]
+
+    def test_a_document_that_raises_itself_is_read_by_those_alone_who_are_cleared(self) -> None:
+        self._write()
+        assert "raised" not in self._found(_OPEN_SOURCE, NOBODY)
+        assert "raised" in self._found(_OPEN_SOURCE, Principal(clearance=Classification.RESTRICTED))
+
+    def test_without_a_scope_everything_is_read(self) -> None:
+        self._write()
+        source = self._source(_BOARD_SOURCE)
+        answer = source.search(SourceQuery(text="hotel limit", domain=self.access_domain.domain, top_k=10))
+        assert {chunk.document_id for chunk in answer.chunks} == {"falcon"}
+        source.close()
+
+    def test_what_may_not_be_read_changes_no_answer(self) -> None:
+        for principal in (NOBODY, Principal(id="clerk", roles=frozenset({"clerk"}), clearance=Classification.INTERNAL)):
+            found = self._certificate(principal)
+            assert found.first is None, f"hidden documents show in {dict(found.differing)}: {found.first}"
+            assert found.holds, "nobody sees the changes: were they written?"
+
+    @property
+    def _policy(self) -> ManifestPolicy:
+        return ManifestPolicy({self.access_domain.domain: self.access_domain})
+
+    @property
+    def _insider(self) -> Principal:
+        return insider_of([self.access_domain])
+
+    def _source(self, spec: SourceSpec) -> Source:
+        return self.open_source(spec, self._policy.rules_of)
+
+    def _write(self) -> None:
+        with self.open_sink(self.access_domain.sources, self._policy.rules_of) as sink:
+            for number, text in enumerate(_OPEN):
+                sink.put(_OPEN_SOURCE.id, f"open-{number}", "", "1", [Chunk(content=text)])
+            raised = Chunk(content=_HIDDEN, classification=Classification.RESTRICTED)
+            sink.put(_OPEN_SOURCE.id, "raised", "", "1", [raised])
+            sink.put(_BOARD_SOURCE.id, "falcon", "", "1", [Chunk(content=_HIDDEN)])
+            sink.commit()
+
+    def _found(self, spec: SourceSpec, principal: Principal) -> list[str | None]:
+        source = self._source(spec)
+        scope = self._policy.decide(principal, self.access_domain).scope
+        answer = source.search(
+            SourceQuery(text="hotel limit", domain=self.access_domain.domain, top_k=10, access=scope)
+        )
+        source.close()
+        return sorted({chunk.document_id for chunk in answer.chunks}, key=str)
+
+    def _certificate(self, principal: Principal) -> AccessCertificate:
+        self._write()
+        draw, readable = Random(7), [Chunk(content=text, document_id=f"open-{n}") for n, text in enumerate(_OPEN)]
+        requests = made_requests(draw, self.questions, domains=[self.access_domain.domain], readable=readable)
+        places = list(hidden_places([self.access_domain], self._policy, principal))
+        changes = hidden_changes(places, HiddenTexts(draw, readable, requests), draw)
+        trial = _SourceTrial(self)
+        try:
+            return certify(trial, principal, requests, islice(changes, self.changes), draw=draw, insider=self._insider)
+        finally:
+            trial.reopen()
+
+
+class _SourceTrial:
+    """The sources of a contract on trial, each asked by itself; an `AccessTrial`."""
+
+    def __init__(self, contract: AccessContract) -> None:
+        self._contract = contract
+        self._policy = contract._policy
+        self._open: dict[str, Source] = {}
+
+    def answer(self, request: SearchRequest) -> Mapping[str, Any]:
+        """Return what each source answers."""
+        scope = self._policy.decide(request.principal, self._contract.access_domain).scope
+        query = SourceQuery(
+            text=request.query, domain=request.domain, top_k=10, filters=request.filters, as_of=request.as_of,
+            access=scope,
+        )  # fmt: skip
+        return {spec.id: self._asked(spec, query) for spec in self._contract.access_domain.sources}
+
+    def change(self, changes: Sequence[HiddenChange]) -> None:
+        """Write some changes."""
+        with self._contract.open_sink(self._contract.access_domain.sources, self._policy.rules_of) as sink:
+            for change in changes:
+                write_change(sink, change)
+            sink.commit()
+
+    def reopen(self) -> None:
+        """Close the sources; the next question opens them."""
+        for source in self._open.values():
+            source.close()
+        self._open = {}
+
+    def _asked(self, spec: SourceSpec, query: SourceQuery) -> Any:
+        if spec.id not in self._open:
+            self._open[spec.id] = self._contract.open_source(spec, self._policy.rules_of)
+        try:
+            return _published(self._open[spec.id].search(query))
+        except ContextEngineError as error:
+            return {"error": type(error).__name__, "message": str(error)}
+
+
+def _published(answer: SourceAnswer) -> dict[str, Any]:
+    """Return all that an answer says."""
+    said = {name: getattr(answer, name) for name in ("cut", "by_keywords", "unknown_words", "filter_fields")}
+    return {
+        **said,
+        "chunks": [chunk.to_dict() for chunk in answer.chunks],
+        "notes": [notice.to_dict() for notice in answer.notices],
+        "failures": [str(failure) for failure in answer.failures],
+        "statistics": answer.statistics and asdict(answer.statistics),
+        "calibration": answer.calibration and asdict(answer.calibration),
+    }

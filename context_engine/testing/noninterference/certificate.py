@@ -1,0 +1,262 @@
+"""The certificate: the questions are asked again and again while hidden documents change, and compared byte by byte."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import cycle, islice
+from random import Random
+from typing import Any, Final, NamedTuple, Protocol
+
+from context_engine.core.models import Principal, SearchRequest, canonical_json
+from context_engine.testing.noninterference.changes import HiddenChange
+
+__all__ = ["AccessCertificate", "AccessTrial", "AnswerDifference", "StillClock", "certify"]
+
+_BATCHES: Final = (1, 1, 1, 2, 3, 5, 8, 40)
+_MOST_SHOWN: Final = 200
+_SHOWN_BEFORE: Final = 60
+_ASKED: Final = ("query", "domain", "filters", "as_of", "require_sources", "overrides")
+
+
+class StillClock:
+    """A clock that stands: every time and every duration is the same, so that answers can be compared byte by byte."""
+
+    def now(self) -> datetime:
+        """Return 2026-03-02 10:00 UTC."""
+        return datetime(2026, 3, 2, 10, tzinfo=UTC)
+
+    def monotonic(self) -> float:
+        """Return 0."""
+        return 0.0
+
+
+class AccessTrial(Protocol):
+    """What is put on trial: a knowledge base that is asked, and whose hidden documents are changed."""
+
+    def answer(self, request: SearchRequest) -> Mapping[str, Any]:
+        """Return everything that the request's principal gets, by name of the output, JSON-ready; errors too."""
+        ...
+
+    def change(self, changes: Sequence[HiddenChange]) -> None:
+        """Do some changes, and commit them."""
+        ...
+
+    def reopen(self) -> None:
+        """Forget whatever is kept in memory."""
+        ...
+
+
+class AnswerDifference(NamedTuple):
+    """An answer that is not what it was.
+
+    Attributes:
+        request: what was asked.
+        since, until: after so many changes it was as at first, and after so many no longer; equal: nothing was changed.
+        where: the first place that differs, as a path.
+        before, after: what stood there, as JSON, cut.
+    """
+
+    request: str
+    since: int
+    until: int
+    where: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessCertificate:
+    """What came of a trial for one principal.
+
+    Attributes:
+        changes: how many were done, by kind.
+        questions: different requests; `answers` counts how often they were asked and compared.
+        outcomes: how the first answers came out: decisions, and names of errors.
+        differing: how many answers were not as at first, by the first place that differs.
+        first: the first of these.
+        insider_saw: how many answers of one who may read all did change: 0 means that the trial shows nothing.
+        digest: SHA-256 of requests and answers, in hexadecimal: equal trials have equal ones.
+    """
+
+    principal: str
+    changes: Mapping[str, int]
+    batches: int
+    questions: int
+    answers: int
+    outcomes: Mapping[str, int]
+    differing: Mapping[str, int]
+    first: AnswerDifference | None
+    insider_saw: int | None
+    digest: str
+
+    @property
+    def holds(self) -> bool:
+        """Whether no answer changed, and one who may read the changes saw some: else the trial shows nothing."""
+        return not self.differing and self.insider_saw != 0 and bool(self.changes) and self.questions > 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it, JSON-ready."""
+        found = asdict(self)
+        return {**found, "holds": self.holds, "first": self.first and self.first._asdict()}
+
+
+def certify(
+    trial: AccessTrial,
+    principal: Principal,
+    requests: Sequence[SearchRequest],
+    changes: Iterable[HiddenChange],
+    *,
+    draw: Random,
+    between: int = 5,
+    insider: Principal | None = None,
+    told: Callable[[int], None] = lambda _: None,
+) -> AccessCertificate:
+    """Return whether the answers of a principal stay the same while what it may not read changes.
+
+    Every request is asked twice before the changes, twice after them, the last time of a trial that was opened anew,
+    and in turn between batches of random size.
+
+    Args:
+        requests: whose principal is replaced.
+        changes: of what the principal may not read.
+        between: how many requests are asked after each batch.
+        insider: one who may read what is changed: asks the same before each of the principal's requests, so that what
+            is kept for one caller and given to another shows.
+        told: called with the number of changes done.
+    """
+    run = _Run(trial, principal, requests, insider)
+    run.ask(range(len(requests)))
+    turns = cycle(range(len(requests)))
+    done: Counter[str] = Counter()
+    batches = 0
+    for batch in _batches(changes, draw):
+        trial.change(batch)
+        done.update(str(change.kind) for change in batch)
+        run.changes, batches = done.total(), batches + 1
+        run.ask(islice(turns, between))
+        told(run.changes)
+    run.ask(range(len(requests)))
+    trial.reopen()
+    run.ask(range(len(requests)))
+    return AccessCertificate(
+        principal=principal.id,
+        changes=dict(sorted(done.items())),
+        batches=batches,
+        questions=len(requests),
+        answers=run.answers,
+        outcomes=dict(sorted(run.outcomes.items())),
+        differing=dict(sorted(run.differing.items())),
+        first=run.first,
+        insider_saw=None if insider is None else run.insider_saw,
+        digest=run.digest(),
+    )
+
+
+@dataclass
+class _Run:
+    """The requests of one principal, their first answers, and what differed from them."""
+
+    trial: AccessTrial
+    principal: Principal
+    requests: Sequence[SearchRequest]
+    insider: Principal | None
+    changes: int = 0
+    answers: int = 0
+    insider_saw: int = 0
+    first: AnswerDifference | None = None
+    outcomes: Counter[str] = field(default_factory=Counter)
+    differing: Counter[str] = field(default_factory=Counter)
+    expected: list[Mapping[str, Any]] = field(default_factory=list)
+    known: list[bytes] = field(default_factory=list)
+    of_insider: list[bytes] = field(default_factory=list)
+    same_at: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for request in self.requests:
+            answer = self.trial.answer(replace(request, principal=self.principal))
+            self.expected.append(answer)
+            self.known.append(_bytes(answer))
+            self.same_at.append(0)
+            self.outcomes[str(answer.get("outcome", "answered"))] += 1
+            if self.insider is not None:
+                self.of_insider.append(_bytes(self.trial.answer(replace(request, principal=self.insider))))
+
+    def ask(self, turns: Iterable[int]) -> None:
+        """Ask some of the requests again, and compare."""
+        for turn in turns:
+            request = self.requests[turn]
+            if self.insider is not None:
+                seen = _bytes(self.trial.answer(replace(request, principal=self.insider)))
+                self.insider_saw += seen != self.of_insider[turn]
+            answer = self.trial.answer(replace(request, principal=self.principal))
+            self.answers += 1
+            if _bytes(answer) == self.known[turn]:
+                self.same_at[turn] = self.changes
+            else:
+                found = self._difference(turn, answer)
+                self.differing[re.sub(r"\[\d+\]", "[]", found.where)] += 1
+                self.first = self.first or found
+
+    def digest(self) -> str:
+        """Return what the trial showed as one number."""
+        who = self.principal
+        named = [who.id, sorted(who.roles), sorted(who.groups), who.clearance]
+        whole = hashlib.sha256(canonical_json(named).encode())
+        for request, answer in zip(self.requests, self.known, strict=True):
+            whole.update(hashlib.sha256(repr(request).encode()).digest() + hashlib.sha256(answer).digest())
+        return whole.hexdigest()
+
+    def _difference(self, turn: int, answer: Mapping[str, Any]) -> AnswerDifference:
+        where, before, after = _first_difference(_plain(self.expected[turn]), _plain(answer))
+        asked = {name: getattr(self.requests[turn], name) for name in _ASKED}
+        told = canonical_json({name: value for name, value in asked.items() if value})
+        return AnswerDifference(told, self.same_at[turn], self.changes, where, *_cut(before, after))
+
+
+def _batches(changes: Iterable[HiddenChange], draw: Random) -> Iterator[list[HiddenChange]]:
+    left = iter(changes)
+    while batch := list(islice(left, draw.choice(_BATCHES))):
+        yield batch
+
+
+def _bytes(answer: Mapping[str, Any]) -> bytes:
+    return canonical_json(answer).encode("utf-8", "surrogatepass")
+
+
+def _plain(answer: Mapping[str, Any]) -> Any:
+    """Return an answer as JSON holds it, in its own order: what it was made of first comes first."""
+    return json.loads(json.dumps(answer, default=str))
+
+
+def _first_difference(before: Any, after: Any, path: str = "") -> tuple[str, Any, Any]:
+    """Return where two JSON values differ first, and what stands there."""
+    if isinstance(before, dict) and isinstance(after, dict) and before.keys() == after.keys():
+        key = next(key for key in before if before[key] != after[key])
+        return _first_difference(before[key], after[key], f"{path}.{key}" if path else key)
+    if isinstance(before, list) and isinstance(after, list):
+        for place, (one, other) in enumerate(zip(before, after, strict=False)):
+            if one != other:
+                return _first_difference(one, other, f"{path}[{place}]")
+        path = f"{path}.length"
+        before, after = len(before), len(after)
+    return path, before, after
+
+
+def _cut(before: Any, after: Any) -> tuple[str, str]:
+    """Return two values as JSON, each cut to where they begin to differ."""
+    first, second = canonical_json(before), canonical_json(after)
+    pairs = enumerate(zip(first, second, strict=False))
+    same = next((place for place, (one, other) in pairs if one != other), min(len(first), len(second)))
+    start = max(same - _SHOWN_BEFORE, 0)
+    return _part(first, start), _part(second, start)
+
+
+def _part(text: str, start: int) -> str:
+    end = start + _MOST_SHOWN
+    return ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")

@@ -1,0 +1,181 @@
+"""Changes of what a caller may not read: documents that come, change, go, move and are classified otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import count
+from random import Random
+from typing import Final
+
+from context_engine.core.models import Chunk
+from context_engine.core.protocols import Sink
+from context_engine.testing.noninterference.hidden_texts import HiddenTexts
+from context_engine.testing.noninterference.places import HiddenPlace
+
+__all__ = ["ChangeKind", "HiddenChange", "HiddenDocument", "hidden_changes", "write_change"]
+
+_MOST_DOCUMENTS: Final = 150
+"""Made and kept at once; beyond it more are deleted than written."""
+
+_NEW_SOURCE_EACH: Final = 40
+_NEW_RULE_EACH: Final = 70
+
+
+class ChangeKind(StrEnum):
+    """What is done to hidden documents."""
+
+    INSERT = "insert"
+    EDIT = "edit"
+    DELETE = "delete"
+    RENAME = "rename"
+    RECLASSIFY = "reclassify"
+    NEW_SOURCE = "new_source"
+    NEW_RULE = "new_rule"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HiddenDocument:
+    """A document that the caller may not read.
+
+    Attributes:
+        chunks: as they are written; empty for one that stood there before and was never read.
+    """
+
+    place: HiddenPlace
+    document_id: str
+    version: str = ""
+    chunks: tuple[Chunk, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HiddenChange:
+    """One change in one place.
+
+    Attributes:
+        number: from 0 on; makes the content hash another each time.
+        gone: the document that was there; None where there was none.
+        now: the document that stands there afterwards; None where there is none.
+    """
+
+    number: int
+    kind: ChangeKind
+    place: HiddenPlace
+    gone: HiddenDocument | None = None
+    now: HiddenDocument | None = None
+
+
+def write_change(sink: Sink, change: HiddenChange) -> None:
+    """Do a change in a sink; the caller commits."""
+    gone, now = change.gone, change.now
+    if gone is not None and (now is None or _key(gone) != _key(now)):
+        sink.delete(*_key(gone))
+    if now is not None:
+        sink.put(*_key(now), f"change-{change.number}", now.chunks)
+
+
+def hidden_changes(
+    places: Sequence[HiddenPlace],
+    texts: HiddenTexts,
+    draw: Random,
+    *,
+    held: Iterable[HiddenDocument] = (),
+    new_places: Iterable[HiddenPlace] = (),
+    new_rules: bool = False,
+) -> Iterator[HiddenChange]:
+    """Yield random changes without end.
+
+    Args:
+        places: where hidden documents may stand; it may be empty where there are new places.
+        texts: makes them.
+        held: hidden documents that stand there already.
+        new_places: of sources that are not registered yet; each comes into play by a change of kind `new_source`.
+        new_rules: whether the rule of a hidden source changes now and then, too; it stays hidden.
+    """
+    making = _Changes(places, texts, draw, held)
+    fresh = iter(new_places)
+    for number in count():
+        place = next(fresh, None) if number % _NEW_SOURCE_EACH == 0 or not making.places else None
+        if place is not None:
+            making.places.append(place)
+            yield HiddenChange(number=number, kind=ChangeKind.NEW_SOURCE, place=place, now=making.inserted(place))
+        elif new_rules and number % _NEW_RULE_EACH == _NEW_RULE_EACH // 2 and any(one.whole for one in making.places):
+            yield HiddenChange(number=number, kind=ChangeKind.NEW_RULE, place=making.ruled())
+        elif making.places:
+            yield making.drawn(number)
+        else:
+            return
+
+
+class _Changes:
+    """The hidden documents as they stand after the changes so far."""
+
+    def __init__(
+        self, places: Sequence[HiddenPlace], texts: HiddenTexts, draw: Random, held: Iterable[HiddenDocument]
+    ) -> None:
+        self.places = list(places)
+        self._texts, self._draw = texts, draw
+        self._documents = list(held)
+        self._most = len(self._documents) + _MOST_DOCUMENTS
+        self._names = count(1)
+        self._by_kind: Mapping[ChangeKind, Callable[[HiddenDocument], HiddenDocument | None]] = {
+            ChangeKind.EDIT: self._edited,
+            ChangeKind.DELETE: lambda _: None,
+            ChangeKind.RENAME: self._renamed,
+            ChangeKind.RECLASSIFY: self._reclassified,
+        }
+
+    def drawn(self, number: int) -> HiddenChange:
+        """Return a random change, done."""
+        crowded = len(self._documents) > self._most
+        if not self._documents or (not crowded and self._draw.random() < 0.4):
+            place = self._draw.choice(self.places)
+            return HiddenChange(number=number, kind=ChangeKind.INSERT, place=place, now=self.inserted(place))
+        at = self._draw.randrange(len(self._documents))
+        gone = self._documents[at]
+        kind = ChangeKind.DELETE if crowded else self._draw.choice(tuple(self._by_kind))
+        now = self._by_kind[kind](gone)
+        self._documents[at : at + 1] = [] if now is None else [now]
+        return HiddenChange(number=number, kind=kind, place=gone.place, gone=gone, now=now)
+
+    def ruled(self) -> HiddenPlace:
+        """Return a source whose rule is to change: one of which nothing may be read."""
+        return self._draw.choice([one for one in self.places if one.whole])
+
+    def inserted(self, place: HiddenPlace) -> HiddenDocument:
+        """Return a new document, kept."""
+        made = self._written(place, self._name(place))
+        self._documents.append(made)
+        return made
+
+    def _edited(self, gone: HiddenDocument) -> HiddenDocument:
+        return self._written(gone.place, gone.document_id, gone.version)
+
+    def _renamed(self, gone: HiddenDocument) -> HiddenDocument:
+        name = self._name(gone.place)
+        if not gone.chunks:
+            return self._written(gone.place, name)
+        moved = tuple(chunk._replace(document_id=name, chunk_id="") for chunk in gone.chunks)
+        return replace(gone, document_id=name, version="", chunks=moved)
+
+    def _reclassified(self, gone: HiddenDocument) -> HiddenDocument:
+        if not gone.chunks:
+            return self._edited(gone)
+        claim = self._draw.choice(gone.place.claims)
+        return replace(gone, chunks=tuple(chunk._replace(classification=claim) for chunk in gone.chunks))
+
+    def _written(self, place: HiddenPlace, document_id: str, version: str = "") -> HiddenDocument:
+        claim = self._draw.choice(place.claims)
+        chunks = self._texts.chunks(document_id, claim, foreign=place.whole)
+        return HiddenDocument(place=place, document_id=document_id, version=version, chunks=chunks)
+
+    def _name(self, place: HiddenPlace) -> str:
+        """Return an id that no other document of the source has; in a hidden source often that of an open document."""
+        taken = {one.document_id for one in self._documents if one.place.source_id == place.source_id}
+        same = [name for name in self._texts.document_ids if name not in taken] if place.whole else []
+        return self._draw.choice(same) if same and self._draw.random() < 0.3 else f"hidden-{next(self._names):04d}"
+
+
+def _key(document: HiddenDocument) -> tuple[str, str, str]:
+    return document.place.source_id, document.document_id, document.version

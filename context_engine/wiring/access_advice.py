@@ -1,0 +1,91 @@
+"""What is unwise, or cannot work, in who may search what."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from context_engine.adapters.sources.dify.shared_datasets import shared_datasets
+from context_engine.core.models import Classification, DomainSpec, Notice, NoticeCode
+from context_engine.core.policy.access import OpenAccess
+from context_engine.core.policy.access_matrix import holders_in_rules
+from context_engine.core.protocols import AccessPolicy
+from context_engine.settings.access_file import ACCESS_FILE, MANIFEST_POLICY
+from context_engine.settings.principals import Principals
+from context_engine.wiring.build import Setup
+
+__all__ = ["access_notices"]
+
+_OF_DIFY: Final = "dify"
+
+
+def access_notices(setup: Setup) -> tuple[Notice, ...]:
+    """Return what an operator should know of the access rules; none of it keeps anything from being searched."""
+    domains, principals = tuple(setup.registry.domains.values()), setup.config.principals
+    return (
+        *(_without_rules(domains) if principals.policy == MANIFEST_POLICY else ()),
+        *_shared(domains, setup.access),
+        *_held_by_nobody(domains, principals),
+        *_writable(setup.config.paths.config_file(ACCESS_FILE), principals.file),
+        *_unbound(domains, setup.access),
+    )
+
+
+def _without_rules(domains: Iterable[DomainSpec]) -> Iterator[Notice]:
+    for domain in domains:
+        for source in domain.sources:
+            above = source.classification.rank > Classification.INTERNAL.rank
+            if above and source.access is None and domain.access is None:
+                said = (
+                    f"source {source.id!r} of domain {domain.domain} is {source.classification} and has no access "
+                    "rule: give it, or the domain, access: {roles: [...]}"
+                )
+                detail = {"domain": domain.domain, "classification": str(source.classification)}
+                yield Notice(NoticeCode.SOURCE_WITHOUT_RULE, source.id, said, detail)
+
+
+def _shared(domains: Iterable[DomainSpec], policy: AccessPolicy) -> Iterator[Notice]:
+    for dataset, sources in shared_datasets(domains, policy):
+        said = (
+            f"dataset {dataset} stands in {' and '.join(sources)}, which different callers may search: whoever may "
+            "search one of them reads all of it; give them one rule and classification, or part the dataset"
+        )
+        yield Notice(NoticeCode.DATASET_RULES_DIFFER, dataset, said, {"sources": list(sources)})
+
+
+def _held_by_nobody(domains: Iterable[DomainSpec], principals: Principals) -> Iterator[Notice]:
+    """Yield what rules name and nobody has; claims may give roles and groups that no file knows."""
+    if not principals.in_force or principals.takes_claims:
+        return
+    held = {("role", name) for one in principals.named.values() for name in one.roles}
+    held |= {("group", name) for one in principals.named.values() for name in one.groups}
+    for kind, name in holders_in_rules(domains):
+        if (kind, name) not in held:
+            said = f"a rule names {kind} {name!r}, which no principal of {principals.file} has"
+            yield Notice(NoticeCode.HOLDER_UNKNOWN, f"{kind} {name}", said, {"kind": kind, "name": name})
+
+
+def _writable(path: Path | None, file: str) -> Iterator[Notice]:
+    if path is None or os.name != "posix":
+        return
+    for place, name in ((path, file), (path.parent, f"the folder of {file}")):
+        mode = place.stat().st_mode
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            said = f"{name} can be changed by every user of this machine: run chmod o-w {place}"
+            yield Notice(NoticeCode.ACCESS_FILE_WRITABLE, file, said)
+
+
+def _unbound(domains: Iterable[DomainSpec], policy: AccessPolicy) -> Iterator[Notice]:
+    """Yield the connections to Dify that open more than a caller may search; without rules nothing rests on them."""
+    of_dify = [source for domain in domains for source in domain.sources if source.adapter == _OF_DIFY]
+    names = sorted({source.connection for source in of_dify if source.connection})
+    if not names or isinstance(policy, OpenAccess):
+        return
+    said = (
+        f"the dataset key of {' and '.join(map(repr, names))} acts as the owner of Dify's workspace, whoever asks: who "
+        "may read its datasets through this engine is decided by the access rules alone"
+    )
+    yield Notice(NoticeCode.DATASET_KEY_UNBOUND, "dify", said, {"connections": names})

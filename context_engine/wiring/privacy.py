@@ -1,0 +1,186 @@
+"""The mask of a configuration: its maskers, the key of its pseudonyms, and what is masked where."""
+
+from __future__ import annotations
+
+import inspect
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from context_engine.core.concurrency.forking import Lock
+from context_engine.core.models import EffectiveSettings, Notice, NoticeCode, PrivacySettings, Settings
+from context_engine.core.protocols import Masker
+from context_engine.errors import ConfigError, MissingExtra
+from context_engine.secrecy import mask_logs
+from context_engine.settings import SettingsResolver
+from context_engine.settings.privacy_key import PRIVACY_KEY, read_privacy_key
+from context_engine.settings.registry import LoadedRegistry
+from context_engine.wiring.adapters import MASKERS, find_adapter, load_adapter
+
+if TYPE_CHECKING:
+    from context_engine.core.policy.masking import PseudonymMask
+
+__all__ = ["ConfiguredMask", "Masking", "mask_log_records", "masking", "masking_notices"]
+
+_NO_KEY: Final = (
+    f"personal data is masked without {PRIVACY_KEY}: pseudonyms are of a random key, so that the same person has "
+    "another one in every process; set it to stay comparable"
+)
+
+
+class ConfiguredMask:
+    """The mask that settings describe, opened at its first use; a `Mask`. Safe for several threads.
+
+    Args:
+        settings: the settings without a domain's or a call's own: what counts as personal data is one for all.
+        env, cwd: where its key is.
+    """
+
+    def __init__(self, settings: Callable[[], EffectiveSettings], *, env: Mapping[str, str], cwd: Path) -> None:
+        self._settings, self._env, self._cwd = settings, env, cwd
+        self._lock = Lock()
+        self._opened: PseudonymMask | None = None
+
+    def __call__(self, text: str) -> str:
+        """Return a text with personal data masked.
+
+        Raises:
+            ConfigError: the mask cannot be opened: nothing is given out unmasked.
+            MaskingError: a masker failed.
+        """
+        return self.opened()(text)
+
+    def opened(self) -> PseudonymMask:
+        """Return the mask.
+
+        Raises:
+            MissingExtra: the extra `privacy` is not installed.
+            ConfigError: a setting, the key or a masker that cannot be used.
+        """
+        with self._lock:
+            if self._opened is None:
+                self._opened = self._open()
+            return self._opened
+
+    def _open(self) -> PseudonymMask:
+        from context_engine.adapters.maskers import PersonalDataOptions, open_personal_data
+        from context_engine.core.policy.masking import PseudonymMask
+
+        effective = self._settings()
+        values = effective.values
+        options = PersonalDataOptions(
+            kinds=values.mask_kinds,
+            countries=values.mask_countries,
+            phone_regions=values.mask_phone_regions,
+            patterns=values.mask_patterns,
+        )
+        try:
+            built_in: Masker = open_personal_data(options)
+        except MissingExtra:
+            raise
+        except ConfigError as error:
+            raise _placed(error, effective) from None
+        further = [_open_masker(name, given, effective) for name, given in values.maskers.items()]
+        key = read_privacy_key(self._env, self._cwd) or _process_key()
+        return PseudonymMask([built_in, *further], key, values.mask_allow)
+
+
+class Masking(NamedTuple):
+    """What is masked where.
+
+    Attributes:
+        contexts, stored_queries: the domains whose contexts, and whose questions where they are kept, are masked.
+        logs: log records are.
+        kinds: what is looked for: the kinds, and the names of own patterns and of further maskers.
+        key: the variable that holds the key of the pseudonyms, None for a random key of each process.
+    """
+
+    contexts: tuple[str, ...]
+    stored_queries: tuple[str, ...]
+    logs: bool
+    kinds: tuple[str, ...]
+    key: str | None
+
+    @property
+    def on(self) -> bool:
+        """Whether anything is masked."""
+        return bool(self.contexts or self.stored_queries or self.logs)
+
+
+def masking(resolver: SettingsResolver, registry: LoadedRegistry, env: Mapping[str, str]) -> Masking:
+    """Return what is masked where; of domains that can be searched."""
+    base = resolver.base().values
+    by_domain = dict(_by_domain(resolver, registry))
+    return Masking(
+        contexts=tuple(name for name, values in by_domain.items() if values.mask_contexts),
+        stored_queries=tuple(name for name, values in by_domain.items() if values.mask_stored_queries),
+        logs=base.mask_logs,
+        kinds=(*base.mask_kinds, *base.mask_patterns, *base.maskers),
+        key=PRIVACY_KEY if env.get(PRIVACY_KEY) else None,
+    )
+
+
+def _by_domain(resolver: SettingsResolver, registry: LoadedRegistry) -> Iterator[tuple[str, Settings]]:
+    for name, spec in sorted(registry.domains.items()):
+        try:
+            yield name, resolver.base(spec).values
+        except ConfigError:  # its settings do not fit together, which a search of it says
+            continue
+
+
+def masking_notices(found: Masking) -> tuple[Notice, ...]:
+    """Return a notice where masked texts of two processes cannot be compared."""
+    return (Notice(NoticeCode.PRIVACY_KEY_MISSING, PRIVACY_KEY, _NO_KEY),) if found.on and found.key is None else ()
+
+
+def mask_log_records(mask: ConfiguredMask, settings: EffectiveSettings) -> None:
+    """Have the log records of this process masked from now on, where the settings say so.
+
+    Raises:
+        ConfigError: the mask cannot be opened.
+    """
+    if settings.values.mask_logs:
+        opened = mask.opened()
+        as_set = settings.values.group(PrivacySettings).model_dump_json()
+        mask_logs(opened.pseudonym("SETTINGS", as_set), opened)
+
+
+def _open_masker(name: str, options: Mapping[str, Any], effective: EffectiveSettings) -> Masker:
+    key, file = f"maskers.{name}", effective.origins.get("maskers", "default")
+    factory = load_adapter(find_adapter(MASKERS, name, file=file, key=key))
+    try:
+        if _takes_options(factory):
+            masker = factory(options)
+        elif options:
+            raise ConfigError(f"{name!r} takes no options: remove {', '.join(sorted(options))}")
+        else:
+            masker = factory()
+    except ConfigError as error:
+        if error.file:
+            raise
+        where = ".".join(part for part in (key, error.key) if part)
+        raise ConfigError(error.problem, file=file, key=where) from error
+    if not isinstance(masker, Masker):
+        raise ConfigError(f"made a {type(masker).__name__}, which has no find(text)", file=file, key=key)
+    return masker
+
+
+def _takes_options(factory: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(factory).bind({})
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _placed(error: ConfigError, effective: EffectiveSettings) -> ConfigError:
+    """Return a problem with the file that set its key."""
+    setting = (error.key or "").partition(".")[0]
+    return ConfigError(error.problem, file=effective.origins.get(setting), key=error.key)
+
+
+@cache
+def _process_key() -> bytes:
+    return secrets.token_bytes(32)

@@ -1,0 +1,123 @@
+"""What a caller may not read changes none of its answers; and every way in which it could is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from context_engine.adapters.sources.local import LocalBase, LocalSource, SearchOptions, candidates, search
+from context_engine.adapters.sources.local.placement import places
+from context_engine.adapters.sources.local.reader import Viewer
+from context_engine.adapters.sources.local.writer import BaseWriter
+from context_engine.testing import AccessContract, FakeEmbedder, FixedClock
+
+
+class _LocalContract(AccessContract):
+    embedder: FakeEmbedder | None = None
+    options = SearchOptions()
+
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path) -> None:
+        self.folder = tmp_path / "base"
+
+    @contextmanager
+    def open_sink(self, specs, rules_of):
+        with BaseWriter(
+            self.folder,
+            now=FixedClock().now,
+            embedder=self.embedder,
+            approximate_from=self.options.approximate_from,
+            place=places(specs, rules_of),
+        ) as writer:
+            yield writer
+
+    def open_source(self, spec, rules_of):
+        base = LocalBase(self.folder, now=FixedClock().now, embedder=self.embedder, options=self.options)
+        return LocalSource(base, spec.id, spec=spec)
+
+
+class TestByText(_LocalContract):
+    changes, questions = 12, 8
+
+
+class TestByVectors(_LocalContract):
+    changes, questions = 12, 8
+
+    @pytest.fixture(autouse=True)
+    def _embedder(self) -> None:
+        pytest.importorskip("numpy")
+        self.embedder = FakeEmbedder()
+
+
+@pytest.mark.slow
+class TestLong(TestByVectors):
+    changes, questions = 300, 60
+
+
+@pytest.mark.slow
+class TestByCells(TestByVectors):
+    """However few the vectors are, they are parted into cells."""
+
+    changes, questions = 100, 30
+    options = SearchOptions(approximate_from=1)
+
+
+_WHOLE: list[Viewer] = []
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the viewer of each search, so that a leaky function can look at everything."""
+    view = Viewer.view
+
+    def kept(self: Viewer, *given: Any, **named: Any) -> Any:
+        _WHOLE[:] = [self]
+        return view(self, *given, **named)
+
+    monkeypatch.setattr(Viewer, "view", kept)
+    monkeypatch.setattr(Viewer, "whole", lambda self: view(self), raising=False)
+
+
+def _of_all(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of a view that is given the view of everything."""
+
+    def leaky(_view: Any, *given: Any) -> Any:
+        with _WHOLE[0].whole() as whole:
+            found = function(whole, *given)
+            return list(found) if hasattr(found, "__next__") else found
+
+    return leaky
+
+
+def _words_of_all(function: Callable[..., Any]) -> Callable[..., Any]:
+    def leaky(_searcher: Any, *given: Any) -> Any:
+        with _WHOLE[0].whole() as whole:
+            return function(whole.searcher, *given)
+
+    return leaky
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("module", "name", "leak", "shows_at"),
+    [
+        (search, "_statistics", _of_all, "statistics"),
+        (search, "_fields_of", _of_all, "filter_fields"),
+        (search, "unknown_words", _words_of_all, "unknown_words"),
+        (search, "_found", _of_all, r"chunks(\[\]|\.length)"),
+        (candidates, "_read", _of_all, r"chunks\[\]\.scores\[\]\.value"),
+        (candidates, "_best", _of_all, r"chunks\[\]\.scores\[\]\.value"),
+    ],
+    ids=["statistics", "fields", "vocabulary", "everything", "index", "normaliser"],
+)
+def test_a_leak_is_found(module, name, leak, shows_at, seen, monkeypatch, tmp_path):
+    pytest.importorskip("numpy")
+    monkeypatch.setattr(module, name, leak(getattr(module, name)))
+    contract = _LocalContract()
+    contract.folder, contract.embedder = tmp_path / "base", FakeEmbedder()
+    contract.changes, contract.questions = 25, 15
+    with pytest.raises(AssertionError, match=rf"hidden documents show in .*(open|bare)_rules\.{shows_at}"):
+        contract.test_what_may_not_be_read_changes_no_answer()

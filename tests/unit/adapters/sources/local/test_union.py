@@ -1,0 +1,119 @@
+"""Several indexes opened as one: whatever links a system allows, and gone without a trace."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tantivy
+from tantivy import Query
+
+from context_engine.adapters.sources.local import LocalBase
+from context_engine.adapters.sources.local import index as indexing
+from context_engine.adapters.sources.local import union as module
+from context_engine.adapters.sources.local.partition_index import PartitionIndex
+from context_engine.adapters.sources.local.union import union
+from context_engine.errors import StoreError
+
+
+@pytest.fixture
+def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
+    """Two indexes of three rows, one of them deleted, and of one row; links lie in a folder of their own."""
+    (tmp_path / "links").mkdir()
+    monkeypatch.setattr(module, "_IN_MEMORY", str(tmp_path / "links"))
+    out = []
+    for key, rids in ((1, (1, 2, 3)), (2, (4,))):
+        out.append(tmp_path / str(key))
+        index = PartitionIndex.create(out[-1], "base", 0)
+        index.stage((), map(document, rids))
+        index.commit(1)
+        index.stage((20,) if key == 1 else (), ())
+        index.commit(2)
+        index.close()
+    yield out
+    assert list((tmp_path / "links").iterdir()) == []
+
+
+def document(rid: int) -> tantivy.Document:
+    out = tantivy.Document()
+    out.add_unsigned("rid", rid)
+    out.add_unsigned("doc", 10 * rid)
+    out.add_text("body", "limit hotel" if rid % 2 else "limit")
+    return out
+
+
+def read(paths: list[Path]) -> tuple[int, list[int]]:
+    searcher = union(paths, [indexing.read_meta(path) for path in paths])
+    hits = searcher.search(Query.term_query(indexing.SCHEMA, "body", "limit", "freq"), limit=9).hits
+    rids = searcher.fast_field_values("rid", [address for _, address in hits])
+    return searcher.num_docs, sorted(int(rid or 0) for rid in rids)
+
+
+def refused(*_: Any, **__: Any) -> None:
+    raise OSError("not permitted")
+
+
+def test_rows_of_all_but_the_deleted(paths: list[Path]) -> None:
+    assert read(paths) == (3, [1, 3, 4])
+    assert read(paths[1:]) == (1, [4])
+
+
+@pytest.mark.parametrize("missing", [("symlink",), ("symlink", "link")])
+def test_where_links_are_refused(paths: list[Path], missing: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in missing:
+        monkeypatch.setattr(os, name, refused)
+    assert read(paths) == (3, [1, 3, 4])
+
+
+def test_a_file_that_has_gone_meanwhile(paths: list[Path]) -> None:
+    metas = [indexing.read_meta(path) for path in paths]
+    for file in paths[1].glob("*.idx"):
+        file.unlink()
+    with pytest.raises((OSError, ValueError)):
+        union(paths, metas)
+
+
+def test_no_place_for_links(base: LocalBase, fill: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    fill({"a": "limit"})
+    monkeypatch.setattr(module, "TemporaryDirectory", refused)
+    with pytest.raises(StoreError, match=r"not permitted.*set TMPDIR"):
+        base.search("limit", source_id="sop", top_k=1)
+
+
+class TestMark:
+    """What an index holds is said beside it, and becomes true with its commit."""
+
+    def held(self, path: Path) -> indexing.Mark:
+        return indexing.read_mark(path, indexing.read_meta(path))
+
+    def test_it_counts_from_the_commit_on(self, paths: list[Path]) -> None:
+        assert self.held(paths[0]) == ("base", 2)
+        indexing.write_mark(paths[0], "base", 2, 7)
+        assert self.held(paths[0]) == ("base", 2)
+        index = PartitionIndex.open(paths[0], "base", 9)
+        assert index is not None and index.held == 2
+        index.stage((), [document(5)])
+        index.commit(8)
+        index.close()
+        assert self.held(paths[0]) == ("base", 8)
+
+    def test_a_generation_without_a_change_of_the_index(self, paths: list[Path]) -> None:
+        """The engine gives a commit of nothing no number of its own."""
+        index = PartitionIndex.open(paths[0], "base", 9)
+        assert index is not None
+        index.commit(9)
+        assert self.held(paths[0]) == ("base", 9)
+
+    @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"base_id": "base", "opstamp": 0}'])
+    def test_one_that_cannot_be_read(self, paths: list[Path], content: str) -> None:
+        (paths[0] / "mark.json").write_text(content)
+        with pytest.raises(ValueError, match=r"line 1|does not say"):
+            self.held(paths[0])
+        assert PartitionIndex.open(paths[0], "base", 9) is None
+
+    def test_of_another_base_or_of_the_future(self, paths: list[Path]) -> None:
+        assert PartitionIndex.open(paths[0], "other", 9) is None
+        assert PartitionIndex.open(paths[0], "base", 1) is None
