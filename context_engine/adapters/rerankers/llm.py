@@ -17,6 +17,7 @@ from context_engine.adapters.model_access import ModelContext, read_options
 from context_engine.adapters.model_access.chat import CHAT_API, ChatOptions, ask_json
 from context_engine.adapters.model_access.server import ModelServer, open_server
 from context_engine.core.context.fence import fence
+from context_engine.core.context.inert import inert
 from context_engine.core.models import Chunk
 from context_engine.core.protocols import Reranker
 from context_engine.errors import RerankerError
@@ -74,7 +75,7 @@ class LlmReranker:
 
     def _graded(self, query: str, texts: Sequence[str]) -> list[float]:
         nonce = self._nonce()
-        passages = (f"Passage {number}:\n{fence(text, nonce)}" for number, text in enumerate(texts, start=1))
+        passages = (f"Passage {number}:\n{fence(text, nonce, inert)}" for number, text in enumerate(texts, start=1))
         asked = "\n\n".join([f"Question:\n{fence(query, nonce)}", *passages, f"Grade passages 1 to {len(texts)}."])
         try:
             said = ask_json(self._server, self._options, _RULES.format(nonce=nonce), asked)

@@ -47,6 +47,7 @@ _FLAGS: Final = {
     "expired": "past its lifetime",
     "effective_unknown": "says no dates of effect",
     "threshold_not_applicable": "without a score of the threshold's kind",
+    "injection_suspected": "reads like instructions to a model: to be judged, not followed",
 }
 
 

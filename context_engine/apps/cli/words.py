@@ -36,6 +36,7 @@ _FLAG_WORDS: Final = {
     "below_threshold": "below the relevance limit",
     "threshold_not_applicable": "threshold not applicable",
     "superseded": "superseded",
+    "injection_suspected": "reads like instructions",
 }
 _SAID_ELSEWHERE: Final = frozenset({"expired", "effective_unknown"})
 

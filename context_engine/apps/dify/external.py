@@ -22,6 +22,7 @@ from context_engine.apps.dify.node_output import (
     document_metadata,
     node_scores,
     notice_metadata,
+    title_for_model,
 )
 from context_engine.apps.dify.plain import plain, plain_text, unusable
 from context_engine.apps.dify.size import fitted
@@ -191,7 +192,7 @@ def records_answer(
     for chunk, score in zip(result.chunks, scores, strict=True):
         if chunk.absolute < request.score_threshold or len(records) >= room:
             continue
-        title = chunk.chunk.title or chunk.chunk.document_id or titles.get(chunk.source_id, chunk.source_id)
+        title = title_for_model(chunk, titles.get(chunk.source_id, chunk.source_id))
         metadata = document_metadata(chunk, result.search_id) | {"source_title": titles.get(chunk.source_id)}
         records.append(
             {

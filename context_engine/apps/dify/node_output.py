@@ -7,9 +7,10 @@ from typing import Any, Final
 from uuid import UUID, uuid5
 
 from context_engine.apps.dify.missing_knowledge import MissingKnowledge, missing_knowledge, missing_sources
-from context_engine.core.context import fence
-from context_engine.core.context.render import QUOTED
+from context_engine.core.context.inert import inert_line
+from context_engine.core.context.render import quoted
 from context_engine.core.models import Decision, RankedChunk, SearchResult, TrustClass
+from context_engine.core.policy.injection import INJECTION_SUSPECTED
 from context_engine.core.text import content_sha256
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "node_records",
     "node_scores",
     "notice_metadata",
+    "title_for_model",
 ]
 
 _NAMESPACE: Final = UUID("6f1c2c0e-6a0b-5d5e-9a55-2d9b6f1f7c11")
@@ -36,7 +38,8 @@ NOTICE_DATASET: Final = str(uuid5(_NAMESPACE, "notice"))
 def node_records(result: SearchResult, *, notices: bool = True) -> list[dict[str, Any]]:
     """Return the returned chunks as the node's `result`, in our order; nothing where the question is out of scope.
 
-    Untrusted text stands in the same fence as in a context, for an LLM node reads `content` as it is.
+    Untrusted text, and text that wants to be obeyed, stands in the same fence as in a context, for an LLM node reads
+    `content` as it is.
 
     Args:
         notices: begin with a passage that says what is missing, where the search is not whole.
@@ -105,10 +108,16 @@ def document_metadata(chunk: RankedChunk, search_id: str) -> dict[str, Any]:
 
 
 def content_for_model(chunk: RankedChunk, search_id: str) -> str:
-    """Return the text as a model may read it: fenced where it is not trusted."""
-    if chunk.trust_class is TrustClass.TRUSTED:
+    """Return the text as a model may read it: fenced where it is not trusted, or wants to be obeyed."""
+    suspected = INJECTION_SUSPECTED in chunk.flags
+    if chunk.trust_class is TrustClass.TRUSTED and not suspected:
         return chunk.content
-    return f"{QUOTED}\n{fence(chunk.content, fence_nonce(search_id))}"
+    return quoted(chunk.content, fence_nonce(search_id), suspected=suspected)
+
+
+def title_for_model(chunk: RankedChunk, source_title: str) -> str:
+    """Return the document's title, else its id, else its source's title, with no mark in it."""
+    return inert_line(chunk.chunk.title or chunk.chunk.document_id or source_title)
 
 
 def fence_nonce(search_id: str) -> str:
@@ -127,7 +136,7 @@ def _iso(day: date | None) -> str | None:
 
 def _record(chunk: RankedChunk, score: float, place: int, source_title: str, search_id: str) -> dict[str, Any]:
     own = chunk.chunk
-    title = own.title or own.document_id or source_title
+    title = title_for_model(chunk, source_title)
     return {
         "content": content_for_model(chunk, search_id),
         "title": title,

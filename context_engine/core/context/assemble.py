@@ -18,7 +18,7 @@ from context_engine.errors import InvalidRequest
 
 __all__ = ["assemble", "checked_frame", "context_mask", "for_a_model", "from_result"]
 
-UNTRUSTED_SHARE: Final = 0.5
+UNTRUSTED_SHARE: Final = 0.25
 HEADING: Final = "Context"
 _MOST_NAMES: Final = 5
 _FOR_A_MODEL: Final = (
@@ -65,6 +65,7 @@ def from_result(
         form=form,
         nonce=content_sha256(result.search_id)[:16] if nonce is None else nonce,
         mask=mask,
+        max_untrusted_share=result.settings.values.context_untrusted_share,
     )
 
 
@@ -127,7 +128,7 @@ def assemble(
         budget: tokens, at least 1, of the whole text.
         nonce: 6 to 64 letters, digits, "_" or "-" that no document can guess.
         heading: first line, None for none.
-        max_untrusted_share: [0, 1], the part of the budget that untrusted blocks may take together.
+        max_untrusted_share: [0, 1], the part of the budget that fenced blocks may take together.
         mask: what all that is shown of a passage passes, its ids, path and address excepted; None for none.
 
     Raises:

@@ -9,30 +9,25 @@ U+241B of the text itself is doubled, so that the original text is recovered exa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import groupby
 from typing import Final
 from unicodedata import category
 
+from context_engine.core.text import BLANK, BRACKETS
 from context_engine.errors import InvalidRequest
 
-__all__ = ["checked_nonce", "fence", "neutralise", "parse_fences", "without_nonce"]
+__all__ = ["BREAK", "checked_nonce", "fence", "neutralise", "parse_fences", "without_nonce"]
 
-_BREAK: Final = "\u241b"
-_BREAKS: Final = re.compile(_BREAK + "+")
+BREAK: Final = "\u241b"
+"""Breaks a mark, visibly."""
+
+_BREAKS: Final = re.compile(BREAK + "+")
 _NONCE: Final = re.compile(r"[A-Za-z0-9_-]{6,64}")
 
-# Look-alikes of one, two and three angle brackets; the first of each pair opens, the second closes.
-_LIKE: Final = {
-    1: "<> ＜＞ ﹤﹥ ‹› 〈〉 \u2329\u232a ⟨⟩ ❬❭ ❮❯ ❰❱ ˂˃ ᐸᐳ 𝈶𝈷 ⧼⧽ ⦑⦒ ≮≯ ᚲ𖼿",
-    2: "«» 《》 ⟪⟫ ≪≫ ⪡⪢",
-    3: "⋘⋙ ⫷⫸",
-}
-_WIDTH: Final = {char: width for width, pairs in _LIKE.items() for char in pairs.replace(" ", "")}
+_WIDTH: Final = {char: width for width, pairs in BRACKETS.items() for char in pairs.replace(" ", "")}
 _KINDS: Final = frozenset(("Cc", "Cf", "Mn", "Mc", "Me"))
-_BLANK: Final = "\u115f\u1160\u2800\u3164\uffa0"
-"""Letters and signs that show nothing."""
 
 
 @cache
@@ -44,7 +39,7 @@ def _unseen() -> str:
     """
     chars = map(chr, (*range(0x20000), *range(0xE0000, 0xE1000)))
     found = [ord(char) for char in chars if char != "\n" and (category(char) in _KINDS or char.isspace())]
-    return f"[{_BLANK}{''.join(_ranges(found))}]"
+    return f"[{BLANK}{''.join(_ranges(found))}]"
 
 
 def _ranges(codes: Sequence[int]) -> Iterator[str]:
@@ -56,7 +51,7 @@ def _ranges(codes: Sequence[int]) -> Iterator[str]:
 
 def _bracket(side: int) -> str:
     """Return a pattern for one opening (0) or closing (1) bracket in any dress."""
-    chars = "".join(pair[side] for pairs in _LIKE.values() for pair in pairs.split())
+    chars = "".join(pair[side] for pairs in BRACKETS.values() for pair in pairs.split())
     name, digit, hexadecimal = (("lt", "60", "3c"), ("gt", "62", "3e"))[side]
     entity = rf"&(?:amp;|#0*38;|#x0*26;)*(?:{name}|#0*{digit}|#x0*{hexadecimal});?"
     return rf"(?:[{chars}]|{entity}|%{hexadecimal}|\\(?:u00|x|u\{{0*){hexadecimal}\}}?)"
@@ -105,18 +100,22 @@ def _letters(nonce: str) -> list[str]:
 
 
 def _break_first(found: re.Match[str]) -> str:
-    return found[0][0] + _BREAK + found[0][1:]
+    return found[0][0] + BREAK + found[0][1:]
 
 
 def _break_run(found: re.Match[str]) -> str:
     if sum(_WIDTH.get(one, 1) for one in _BRACKET.findall(found[0])) < 3:
         return found[0]
-    return _BRACKET.sub(lambda one: one[0] + _BREAK, found[0])
+    return _BRACKET.sub(lambda one: one[0] + BREAK, found[0])
 
 
-def neutralise(text: str, nonce: str) -> str:
-    """Return the text with nothing in it that reads as a marker; reversible."""
-    return without_nonce(_runs().sub(_break_run, text.replace(_BREAK, _BREAK * 2)), nonce)
+def neutralise(text: str, nonce: str, claims: Callable[[str], str] = str) -> str:
+    """Return the text with nothing in it that reads as a marker; reversible.
+
+    Args:
+        claims: breaks what else a text must not hold, by a break where none stands.
+    """
+    return without_nonce(claims(_runs().sub(_break_run, text.replace(BREAK, BREAK * 2))), nonce)
 
 
 def without_nonce(text: str, nonce: str) -> str:
@@ -129,13 +128,16 @@ def without_nonce(text: str, nonce: str) -> str:
     return _spread_nonce(nonce).sub(_break_first, text)
 
 
-def fence(text: str, nonce: str) -> str:
+def fence(text: str, nonce: str, claims: Callable[[str], str] = str) -> str:
     """Return the text between its markers, three lines or more.
+
+    Args:
+        claims: as in `neutralise`.
 
     Raises:
         InvalidRequest: the nonce is not 6 to 64 letters, digits, "_" or "-".
     """
-    return f"<<<untrusted {checked_nonce(nonce)}\n{neutralise(text, nonce)}\n{nonce}>>>"
+    return f"<<<untrusted {checked_nonce(nonce)}\n{neutralise(text, nonce, claims)}\n{nonce}>>>"
 
 
 def parse_fences(text: str, nonce: str) -> list[str]:
@@ -149,4 +151,4 @@ def parse_fences(text: str, nonce: str) -> list[str]:
     if text.count(opening) != len(found) or text.count(closing) != len(found):
         raise InvalidRequest(f"half a fence: {opening!r} and {closing!r} do not pair up")
     # A break that was put in stands single; those of the text come in pairs, with at most one put in before them.
-    return [_BREAKS.sub(lambda run: _BREAK * (len(run[0]) // 2), body) for body in found]
+    return [_BREAKS.sub(lambda run: BREAK * (len(run[0]) // 2), body) for body in found]

@@ -6,6 +6,7 @@ import unicodedata
 from typing import Any, Final
 
 from context_engine.core.context.fence import neutralise
+from context_engine.core.context.inert import inert_line
 
 __all__ = ["one_line"]
 
@@ -23,4 +24,4 @@ def one_line(value: Any, nonce: str) -> str:
     text = text.translate(_PLAIN)
     if len(text) > _LONGEST:
         text = text[: _LONGEST - 1].rstrip() + "…"
-    return neutralise(text, nonce)
+    return neutralise(text, nonce, inert_line)

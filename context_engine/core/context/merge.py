@@ -27,6 +27,11 @@ class JoinedPassage(NamedTuple):
         return min(self.parts, key=lambda part: part.rank)
 
     @property
+    def suspected(self) -> bool:
+        """Whether a part of it reads like instructions to a model, or fakes marks."""
+        return any(part.suspected for part in self.parts)
+
+    @property
     def start(self) -> int:
         """Where the text begins in the document; 0 where no span is known."""
         return self.parts[0].chunk.span[0] if self.parts[0].chunk.span else 0

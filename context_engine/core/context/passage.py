@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from context_engine.core.models import (
@@ -18,17 +19,18 @@ from context_engine.core.models import (
     link_of,
 )
 from context_engine.core.models.chunk_dict import chunk_from_dict
+from context_engine.core.policy.injection import INJECTION_SUSPECTED, injection_kinds, split_kinds
 from context_engine.core.policy.masked import masked_labels
 from context_engine.core.protocols import Mask
 
-__all__ = ["Passage", "own_field", "passage_from_dict", "passage_of"]
+__all__ = ["Passage", "own_field", "passage_of", "passages_from_dicts"]
 
 
 class Passage(NamedTuple):
     """A chunk with the part of its origin that is shown.
 
     Attributes:
-        trusted: False puts the text inside a fence; unknown origin is not trusted.
+        trusted: False puts the text inside a fence; unknown origin is not trusted, nor is text that wants to be obeyed.
         confidence: strong, fair, weak or None. relevance: [0, 1] or None. final: what it was ranked by, or None.
         url: the address of its place, None where it has none.
         also_in: the duplicates that were merged into it, in words ("ORM-SOP-002 §9.1").
@@ -58,6 +60,15 @@ class Passage(NamedTuple):
         """The chunk's identity."""
         return (self.source_id, self.chunk_id)
 
+    @property
+    def suspected(self) -> bool:
+        """Whether it reads like instructions to a model, or fakes marks."""
+        return INJECTION_SUSPECTED in self.flags
+
+    def as_suspected(self) -> Passage:
+        """Return the passage flagged and fenced."""
+        return self._replace(trusted=False, flags=(*self.flags, INJECTION_SUSPECTED))
+
     def masked_labels(self, mask: Mask) -> Passage:
         """Return the passage with all that is shown of it masked but its text, ids, path and address."""
         return self._replace(chunk=masked_labels(self.chunk, mask), also_in=tuple(mask(one) for one in self.also_in))
@@ -85,7 +96,7 @@ def passage_of(ranked: RankedChunk) -> Passage:
         chunk=ranked.chunk,
         tier=ranked.authority_tier,
         source_type=ranked.source_type,
-        trusted=ranked.trust_class is TrustClass.TRUSTED,
+        trusted=ranked.trust_class is TrustClass.TRUSTED and INJECTION_SUSPECTED not in ranked.flags,
         classification=ranked.classification,
         relevance=ranked.relevance,
         final=ranked.final,
@@ -98,7 +109,26 @@ def passage_of(ranked: RankedChunk) -> Passage:
     )
 
 
-def passage_from_dict(given: Mapping[str, Any], rank: int) -> Passage:
+def passages_from_dicts(given: Sequence[Mapping[str, Any]]) -> list[Passage]:
+    """Return what is shown of chunk dicts, best first; those that want to be more than text are flagged.
+
+    Raises:
+        InvalidRequest: not a chunk dict.
+    """
+    passages = [_passage_from_dict(chunk, rank) for rank, chunk in enumerate(given, start=1)]
+    suspected = {place for place, one in enumerate(passages) if _is_suspected(one)}
+    for place, (before, after) in enumerate(pairwise(passages)):
+        if split_kinds(before.chunk.content, after.chunk.content):
+            suspected |= {place, place + 1}
+    return [one.as_suspected() if place in suspected else one for place, one in enumerate(passages)]
+
+
+def _is_suspected(passage: Passage) -> bool:
+    words = " ".join(str(one) for one in (passage.chunk.title, *passage.chunk.heading_path) if one)
+    return bool(injection_kinds(passage.chunk.content) or injection_kinds(words))
+
+
+def _passage_from_dict(given: Mapping[str, Any], rank: int) -> Passage:
     """Return what is shown of a chunk dict, with or without `_provenance`.
 
     Trust is what the caller or the provenance tag states; a document's metadata may lower it, never raise it. Where no
@@ -132,7 +162,7 @@ def passage_from_dict(given: Mapping[str, Any], rank: int) -> Passage:
         final=_number(given.get("_rag_score"), extra.get("rag_score"), given.get("score")),
         fetched_at=_text(tag.get("fetched_at") or given.get("fetched_at")),
         basis=_text(extra.get("fetched_at_basis")),
-        flags=tuple(str(flag) for flag in extra.get("flags") or ()),
+        flags=tuple(str(flag) for flag in extra.get("flags") or () if flag != INJECTION_SUSPECTED),
         also_in=tuple(_also_in(member) for member in members if isinstance(member, Mapping)),
         url=link_of(chunk, None),
         confidence=next((word for word in Confidence if word == given.get("confidence")), None),

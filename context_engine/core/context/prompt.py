@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from context_engine.core.context.assemble import HEADING, checked_frame, context_mask
 from context_engine.core.context.page import Frame, page
-from context_engine.core.context.passage import passage_from_dict
+from context_engine.core.context.passage import passages_from_dicts
 from context_engine.core.context.render import Form
 from context_engine.core.context.tokens import ApproxTokenCounter
 from context_engine.core.models import SearchResult
@@ -47,7 +47,8 @@ def build_context_block(
 ) -> str:
     """Return chunk dicts, best first, as a context string; "No relevant information found" for none.
 
-    A text whose tag names no trust class, tier or source type is fenced as untrusted.
+    A text whose tag names no trust class, tier or source type is fenced as untrusted, and so is one that reads like
+    instructions to a model or fakes marks.
 
     Args:
         chunks: dicts with `content`, with or without `_provenance`; never changed.
@@ -65,7 +66,7 @@ def build_context_block(
     result = getattr(chunks, "result", None)
     if isinstance(result, SearchResult):
         context_mask(result, mask)
-    passages = [passage_from_dict(chunk, rank) for rank, chunk in enumerate(chunks, start=1)]
+    passages = passages_from_dicts(chunks)
     if nonce is None:
         nonce = content_sha256("\0".join(passage.chunk.content for passage in passages))[:16]
     measure: TokenCounter = counter or ApproxTokenCounter()

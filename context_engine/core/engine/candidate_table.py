@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from context_engine.core.models import Fate, Key, Outcome, RawAnswer, ScoreKind, SourceSpec
+from context_engine.core.models import Fate, Key, Outcome, RawAnswer, ScoreKind, SourceSpec, TrustClass
+from context_engine.core.policy.trust import ranking_tier
 from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.candidates import Candidate, pool
 from context_engine.core.ranking.dedup import Match
@@ -40,7 +41,7 @@ class CandidateTable:
         analyse: gives a text its analysis.
 
     Attributes:
-        tiers: the tier each row ranks by: its source's, 5 where it was demoted.
+        tiers: the tier each row ranks by: its source's, 5 where it is not trusted or was demoted.
         relevance, absolute: of each row; 0 until they are measured, a cluster's best once texts are merged.
         flags: what the steps noted, by row.
         notices: what a reader should know of the ranking.
@@ -53,7 +54,7 @@ class CandidateTable:
         self.candidates, self.notices = pool(answers, analyse)
         self.keys = [candidate.key for candidate in self.candidates]
         self.chunks = [candidate.chunk for candidate in self.candidates]
-        self.tiers = [candidate.authority.tier for candidate in self.candidates]
+        self.tiers = [ranking_tier(candidate.authority) for candidate in self.candidates]
         self.relevance = [0.0] * len(self.candidates)
         self.absolute = self.relevance.copy()
         self.flags: dict[int, tuple[str, ...]] = {}
@@ -66,6 +67,10 @@ class CandidateTable:
     ) -> None:
         """Record why a row goes no further."""
         self.fates[row] = Fate(*self.keys[row], Outcome.DROPPED, stage, reason, value, limit)
+
+    def trusted(self, row: int) -> bool:
+        """Return whether a row's text is trusted; one that is not gets no boost."""
+        return self.candidates[row].authority.trust is TrustClass.TRUSTED
 
     def flag(self, row: int, flag: str) -> None:
         """Add a flag to a row."""

@@ -20,8 +20,8 @@ def exact_matches_first(
     """
     if query is None or not settings.exact_first:
         return relevance
-    boosts, weight = settings.authority_boosts, settings.relevance_weight
-    reach = settings.authority_weight * (boosts.of(1) - boosts.of(5))
+    weight = settings.relevance_weight
+    reach = settings.authority_weight * settings.authority_boosts.of(1)  # over a text that is not trusted
     margin = min(reach / weight, 1.0) if weight else 1.0
     return exact_first(
         query, relevance, [chunk.content for chunk in chunks], [label_of(chunk) for chunk in chunks], margin

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from context_engine.core.engine.candidate_table import CandidateTable
 from context_engine.core.engine.exact_match import exact_matches_first
 from context_engine.core.engine.search_plan import SearchPlan
+from context_engine.core.engine.suspicion import flag_injections
 from context_engine.core.engine.tagging import ranked_chunk
 from context_engine.core.models import TIERS, RankedChunk, ScopeThreshold, Settings, Swap
 from context_engine.core.ranking.authority import final_scores
@@ -30,7 +31,7 @@ def select(table: CandidateTable, rows: Sequence[int], plan: SearchPlan, scope: 
     rows, settings = sorted(rows), plan.settings
     tiers = [table.tiers[row] for row in rows]
     boosts = [settings.authority_boosts.of(tier) for tier in TIERS]
-    boost = [boosts[tier - 1] for tier in tiers]
+    boost = [boosts[tier - 1] if table.trusted(row) else 0.0 for row, tier in zip(rows, tiers)]
     relevance = exact_matches_first(
         plan.prepared, [table.relevance[row] for row in rows], [table.chunks[row] for row in rows], settings
     )
@@ -41,6 +42,7 @@ def select(table: CandidateTable, rows: Sequence[int], plan: SearchPlan, scope: 
     ranked = order(contenders)
     chosen, passed = _chosen(table, [rows[index] for index in ranked], [finals[index] for index in ranked], settings)
     turned, count = swaps(contenders, ranked, chosen)
+    flag_injections(table, [rows[ranked[place]] for place in chosen])
     chunks = []
     for rank, place in enumerate(chosen, start=1):
         index = ranked[place]

@@ -169,6 +169,11 @@ class NoticeCode(StrEnum):
         "count as_of",
     )
     SOURCES_NOT_SEARCHED = "sources_not_searched", "Some sources of the domain were not searched for the caller."
+    INJECTION_SUSPECTED = (
+        "injection_suspected",
+        "A returned chunk reads like instructions to a model, or fakes marks of a prompt or of our own.",
+        "chunk_id kinds",
+    )
     KEYWORDS_ONLY = "keywords_only", "Only sources searched by a few keywords of each chunk were asked."
 
     # A configuration; the subject is the variable, the connection, the file or the source

@@ -179,6 +179,11 @@ class SearchSettings(RankingSettings):
     context_max_tokens: Annotated[int, Field(strict=True, ge=64, le=1_000_000)] = Field(
         6000, description="Token budget of the context text."
     )
+    context_untrusted_share: Unit = Field(
+        0.25,
+        description="Part of that budget that untrusted passages, and those that read like instructions, may take "
+        "together.",
+    )
 
 
 class IndexSettings(SettingsGroup):

@@ -208,7 +208,8 @@ def _score(text: TaggedText, tag: Mapping[str, Any], numbers: _Numbers, settings
     if not _whole(tier) or tier not in TIERS:
         return _failed("the tier is missing: the boost is not known")
     demoted = settings.expired == "demote" and "expired" in (extra.get("flags") or ())
-    boost = settings.authority_boosts.of(5 if demoted else tier)
+    trusted = str(tag.get("trust_class")).upper() != TrustClass.UNTRUSTED
+    boost = settings.authority_boosts.of(5 if demoted else tier) if trusted else 0.0
     expected = settings.relevance_weight * numbers.relevance + settings.authority_weight * boost
     formula = (
         f"{settings.relevance_weight:g} × {numbers.relevance:g} + {settings.authority_weight:g} × {boost:g} "

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from context_engine.core.models import TIER_OF, Chunk, Classification, SourceSpec, SourceType, TrustClass, default_trust
 
-__all__ = ["EffectiveAuthority", "declared_authority", "effective_authority"]
+__all__ = ["EffectiveAuthority", "declared_authority", "effective_authority", "ranking_tier"]
 
 _TYPE_OF: Final = {tier: kind for kind, tier in TIER_OF.items()}
 
@@ -64,6 +64,11 @@ def effective_authority(
         claimed=claimed,
         defaulted=_defaulted(chunk, spec),
     )
+
+
+def ranking_tier(authority: EffectiveAuthority) -> int:
+    """Return the tier a chunk ranks by: its own, 5 where it is not trusted."""
+    return authority.tier if authority.trust is TrustClass.TRUSTED else 5
 
 
 def _tier(chunk: Chunk, spec: SourceSpec, claimed: dict[str, int | str]) -> int:

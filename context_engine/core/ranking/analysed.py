@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from context_engine.core.policy.injection import injection_kinds
 from context_engine.core.ranking.dedup_body import body, head
 from context_engine.core.text import Reading, content_sha256, normalize, read, tokens
 
@@ -33,13 +34,14 @@ class AnalysedText:
         text: as the source gave it.
     """
 
-    __slots__ = ("_body", "_identity", "_reading", "text")
+    __slots__ = ("_body", "_identity", "_injection", "_reading", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
         self._reading: Reading | None = None
         self._body: Body | None = None
         self._identity: str | None = None
+        self._injection: tuple[str, ...] | None = None
 
     @property
     def reading(self) -> Reading:
@@ -64,3 +66,10 @@ class AnalysedText:
             plain = normalize(self.text)
             self._identity = content_sha256(plain) if plain else ""
         return self._identity
+
+    @property
+    def injection(self) -> tuple[str, ...]:
+        """The kinds of signs that it wants to be obeyed or to pass for something else; () for none."""
+        if self._injection is None:
+            self._injection = injection_kinds(self.text)
+        return self._injection

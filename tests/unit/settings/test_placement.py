@@ -52,6 +52,7 @@ OTHER: dict[str, Any] = {
     "query_refiner_timeout_s": 1.5,
     "rerank_timeout_s": 1.5,
     "context_max_tokens": 1000,
+    "context_untrusted_share": 0.5,
     "max_chunk_tokens": 256,
     "token_counter": "tiktoken:cl100k_base",
     "query_max_chars": 500,

@@ -1,0 +1,229 @@
+"""Text that wants to be more than text: instructions to a model, and marks of prompts, fences, citations and tags.
+
+A heuristic over what a text reads as, whatever it is dressed as: a text is suspected where one clear sign stands, or
+two weaker ones near each other. It reads phrases and marks, not intentions.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence, Set
+from functools import cache
+from itertools import chain
+from typing import Final, NamedTuple
+
+from context_engine.core.policy.hidden_text import HiddenPassage, apart, encoded, invisible, reversed_text
+from context_engine.core.policy.injection_marks import MARKS, SECOND_PERSON
+from context_engine.core.policy.injection_phrases import PHRASES
+from context_engine.core.policy.injection_rules import RULES, Rule
+from context_engine.core.policy.phrase_class import PhraseClass, words_of
+from context_engine.core.text import FoldedText, fold
+
+__all__ = [
+    "INJECTION_SUSPECTED",
+    "InjectionFinding",
+    "injection_findings",
+    "injection_kinds",
+    "split_kinds",
+]
+
+INJECTION_SUSPECTED: Final = "injection_suspected"
+"""The flag of a chunk with findings."""
+
+_ENOUGH: Final = 2
+_SENTENCE: Final = 80
+"""Most characters from the first to the last phrase of one rule."""
+_NEAR: Final = 300
+"""Most characters between two signs that count together."""
+_SPOKEN: Final = 40
+"""Most characters between the name of a role and the words that speak to a model."""
+_SEAM: Final = 120
+"""Characters of either side that are read where two texts meet."""
+_DEEPEST: Final = 2
+
+_SENTENCE_END: Final = re.compile(r"[.!?।]+(?=\s)|[。！？]|\n\s{0,40}\n")
+_FULL_STOPS: Final = (".", "!", "?", "。", "！", "？", "।")
+_LEET: Final = str.maketrans("013457@$", "oieastas")
+_LEET_WORD: Final = re.compile(r"[013457@$](?=[a-z]{2})(?!th\b|rd\b|nd\b|st\b)|(?<=[a-z])[013457@$](?=[a-z])")
+_REPORTED: Final = re.compile(
+    r"\b(?:must|shall|should|may|might|will|would|can|could|cannot|to|not|never|we|they|who|which|i)"
+    r"(?: (?:also|then|simply|not))? $|(?:不得|不能|不可|不应|不會|不会|勿)$"
+)
+"""What stands before a verb that tells of somebody who disregards something, and does not order it."""
+_ORDERED: Final = re.compile(
+    r"\byou (?:must|shall|should|will|need to|have to|are to|are required to) (?:also |then |simply )?$|\byou to $"
+)
+
+
+class InjectionFinding(NamedTuple):
+    """A sign in a text.
+
+    Attributes:
+        kind: instructions, chat_template, role_line, fence, citation, provenance, tag or hidden_text.
+        start, end: its characters in the original text.
+    """
+
+    kind: str
+    start: int
+    end: int
+
+
+class _Sign(NamedTuple):
+    start: int
+    end: int
+    kind: str
+    rule: str
+    weight: int
+
+
+def injection_findings(text: str) -> tuple[InjectionFinding, ...]:
+    """Return the signs that a text wants to be obeyed or to pass for something else, by place; () for a harmless one.
+
+    Signs of one kind that overlap are one.
+    It sees through case, look-alike letters, characters that show nothing, entities and escapes (nested too), letters
+    spelt apart or run together, digits for letters, reversed text, Base64 and hexadecimal digits. Time grows linearly.
+    """
+    found: list[InjectionFinding] = []
+    for kind, start, end in sorted((sign.kind, sign.start, sign.end) for sign in _suspected(_signs(text, 0))):
+        if found and found[-1].kind == kind and start < found[-1].end:
+            found[-1] = found[-1]._replace(end=max(end, found[-1].end))
+        else:
+            found.append(InjectionFinding(kind, start, end))
+    return tuple(sorted(found, key=lambda one: (one.start, one.end, one.kind)))
+
+
+def injection_kinds(text: str) -> tuple[str, ...]:
+    """Return the kinds of the findings in a text, each once; () for a harmless one."""
+    return tuple(dict.fromkeys(found.kind for found in injection_findings(text)))
+
+
+def split_kinds(before: str, after: str) -> tuple[str, ...]:
+    """Return the kinds of the signs that arise where one text follows another, at once or on the next line."""
+    left, right = before[-_SEAM:].rstrip(), after[:_SEAM].lstrip()
+    seam = len(left)
+    kinds = []
+    for joint in () if left.endswith(_FULL_STOPS) else ("", "\n"):
+        for kind, start, end in injection_findings(left + joint + right):
+            if start < seam and end > seam + len(joint):
+                kinds.append(kind)
+    return tuple(dict.fromkeys(kinds))
+
+
+def _signs(text: str, depth: int) -> Iterator[_Sign]:
+    """Yield the signs in a text and in what its passages say."""
+    folded = fold(text)
+    yield from _marks(folded)
+    yield from _phrases(folded)
+    for passage in apart(folded):
+        yield from _at(passage, _phrases(FoldedText(passage.says), compact=True))
+    hidden = list(invisible(text))
+    for start, end, _ in hidden:
+        yield _Sign(start, end, "hidden_text", "hidden_text", _ENOUGH)
+    if depth < _DEEPEST:
+        for passage in chain(hidden, encoded(text), reversed_text(text)):
+            yield from _at(passage, _suspected(_signs(passage.says, depth + 1)))
+
+
+def _at(passage: HiddenPassage, signs: Iterable[_Sign]) -> Iterator[_Sign]:
+    """Yield the signs in what a passage says as signs of the passage."""
+    return (sign._replace(start=passage.start, end=passage.end) for sign in signs)
+
+
+def _suspected(signs: Iterable[_Sign]) -> Iterator[_Sign]:
+    """Yield the signs that are enough, with those near them: among signs near each other each rule counts once."""
+    near: list[_Sign] = []
+    last = 0
+    for sign in sorted(signs):
+        if near and sign.start > last + _NEAR:
+            yield from _enough(near)
+            near = []
+        near.append(sign)
+        last = max(last, sign.end)
+    yield from _enough(near)
+
+
+def _enough(near: Sequence[_Sign]) -> Sequence[_Sign]:
+    weights: dict[str, int] = {}
+    for sign in near:
+        weights[sign.rule] = max(sign.weight, weights.get(sign.rule, 0))
+    return near if sum(weights.values()) >= _ENOUGH else ()
+
+
+def _marks(folded: FoldedText) -> Iterator[_Sign]:
+    text = folded.text
+    for mark in MARKS:
+        for found in mark.pattern.finditer(text) if mark.needs in text else ():
+            spoken = mark.kind == "role_line" and SECOND_PERSON.search(text, found.end(), found.end() + _SPOKEN)
+            rule = f"{mark.name} {found[1]}" if found.re.groups else mark.name
+            yield _Sign(*folded.span(*found.span()), mark.kind, rule, _ENOUGH if spoken else mark.weight)
+
+
+def _phrases(folded: FoldedText, *, compact: bool = False) -> Iterator[_Sign]:
+    """Yield the signs in words, and in words that have digits for letters."""
+    yield from _ruled(folded, compact)
+    if _LEET_WORD.search(folded.text):
+        yield from _ruled(folded.translated(_LEET), compact)
+
+
+def _ruled(folded: FoldedText, compact: bool) -> Iterator[_Sign]:
+    """Yield what the rules find; a class of phrases is looked for once, and only if a rule may still need it."""
+    text = folded.text
+    possible = frozenset(PHRASES) if compact or not text.isascii() else _possible(words_of(text))
+    places: dict[str, list[tuple[int, int]]] = {}
+    for rule in RULES if possible else ():
+        if not possible.issuperset(rule.classes):
+            continue
+        for name in rule.classes:
+            if name not in places:
+                phrases = _phrase_class(name)
+                places[name] = phrases.in_letters(text) if compact else phrases.in_text(text)
+            if not places[name]:
+                break
+        else:
+            for start, end, weight in _together(rule, places, text):
+                yield _Sign(*folded.span(start, end), "instructions", rule.name, weight)
+
+
+def _possible(words: Set[str]) -> frozenset[str]:
+    """Return the classes of phrases that a text of these words may hold."""
+    index = _index()
+    return frozenset(name for key in words & index.keys() for name, needed in index[key] if needed <= words)
+
+
+@cache
+def _index() -> dict[str, list[tuple[str, frozenset[str]]]]:
+    """Return by the longest word of each phrase its class and all its words."""
+    index: dict[str, list[tuple[str, frozenset[str]]]] = {}
+    for name in PHRASES:
+        for needed in sorted(_phrase_class(name).needs, key=sorted):
+            index.setdefault(max(sorted(needed), key=len), []).append((name, needed))
+    return index
+
+
+@cache
+def _phrase_class(name: str) -> PhraseClass:
+    return PhraseClass(PHRASES[name])
+
+
+def _together(rule: Rule, places: dict[str, list[tuple[int, int]]], text: str) -> Iterator[tuple[int, int, int]]:
+    """Yield the places where all classes of a rule stand in one sentence."""
+    if len(rule.classes) == 1:
+        yield from ((start, end, rule.weight) for start, end in places[rule.classes[0]])
+        return
+    ends = [found.end() for found in _SENTENCE_END.finditer(text)]
+    last: dict[str, tuple[int, int]] = {}
+    for start, end, name in sorted((*span, one) for one in rule.classes for span in places[one]):
+        last[name] = (start, end)
+        if len(last) < len(rule.classes):
+            continue
+        first, until = min(span[0] for span in last.values()), max(span[1] for span in last.values())
+        if until - first <= _SENTENCE and bisect_right(ends, first) == bisect_left(ends, until):
+            reported = "ignore" in last and _is_reported(text, last["ignore"][0])
+            yield first, until, 1 if reported else rule.weight
+            last.clear()
+
+
+def _is_reported(text: str, verb: int) -> bool:
+    before = text[max(0, verb - 40) : verb]
+    return bool(_REPORTED.search(before)) and not _ORDERED.search(before)

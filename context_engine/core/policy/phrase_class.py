@@ -1,0 +1,82 @@
+"""Hundreds of phrases that mean the same, found in a text at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from context_engine.core.text import fold
+
+__all__ = ["PhraseClass", "words_of"]
+
+_FIRST_UNBOUNDED: Final = "\u0900"
+"""From here on are the scripts whose words are not parted by blanks, or do not end where a pattern sees their end."""
+_LEAST_COMPACT: Final = 4
+_STEM: Final = 4
+_WORD: Final = re.compile(r"[^\W_]+")
+_END: Final = ""
+_Tree = dict[str, "_Tree"]
+
+
+def words_of(folded: str) -> frozenset[str]:
+    """Return the words of a folded text, and the first characters of each, for words with any ending."""
+    words = set(_WORD.findall(folded))
+    return frozenset(words.union([word[:_STEM] for word in words]))
+
+
+class PhraseClass:
+    """Phrases of one class, in any language.
+
+    Args:
+        phrases: words parted by one blank; "*" at the end of one for any ending.
+
+    Attributes:
+        needs: of each phrase that begins and ends with words, the `words_of` every text with it.
+    """
+
+    def __init__(self, phrases: Iterable[str]) -> None:
+        folded = list(dict.fromkeys(fold(phrase).text for phrase in phrases))
+        bounded = [phrase for phrase in folded if max(phrase) < _FIRST_UNBOUNDED]
+        compact = [phrase for phrase in bounded if len(phrase.replace(" ", "").rstrip("*")) >= _LEAST_COMPACT]
+        self.needs = frozenset(map(_words_needed, bounded))
+        self._bounded = re.compile(r"(?<![^\W_])" + _pattern(_tree(bounded), r"[\W_]{1,6}") + r"(?![^\W_])")
+        self._unbounded = re.compile(_pattern(_tree(one for one in folded if one not in bounded), r"[\W_]{0,6}"))
+        self._compact = re.compile(_pattern(_tree(one.replace(" ", "").rstrip("*") for one in compact), ""))
+
+    def in_text(self, folded: str) -> list[tuple[int, int]]:
+        """Return the places of its phrases in a folded text."""
+        found = [one.span() for one in self._bounded.finditer(folded)]
+        return found if folded.isascii() else found + [one.span() for one in self._unbounded.finditer(folded)]
+
+    def in_letters(self, letters: str) -> list[tuple[int, int]]:
+        """Return the places of its phrases in folded letters without blanks."""
+        return [one.span() for one in self._compact.finditer(letters)]
+
+
+def _words_needed(phrase: str) -> frozenset[str]:
+    return frozenset(word[:_STEM] if word.endswith("*") else word for word in phrase.split())
+
+
+def _tree(phrases: Iterable[str]) -> _Tree:
+    tree: _Tree = {}
+    for phrase in phrases:
+        node = tree
+        for char in phrase:
+            node = node.setdefault(char, {})
+        node[_END] = {}
+    return tree
+
+
+def _pattern(node: _Tree, gap: str) -> str:
+    """Return a pattern of what may follow, longer phrases before shorter ones; of nothing for no phrases."""
+    ways = [_one(char, gap) + _pattern(below, gap) for char, below in sorted(node.items()) if char != _END]
+    if _END in node:
+        ways.append("")
+    return ways[0] if len(ways) == 1 else f"(?:{'|'.join(ways)})" if ways else "(?!)" if node == {} else ""
+
+
+def _one(char: str, gap: str) -> str:
+    if char == " ":
+        return gap
+    return r"\w{0,12}" if char == "*" else re.escape(char)

@@ -1,0 +1,133 @@
+"""A text as it reads, whatever it is dressed as, with the way back to the characters that stand there."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from html import unescape
+from typing import Final
+from urllib.parse import unquote_to_bytes
+
+from context_engine.core.text.look_alikes import BLANK, LOOK_ALIKES
+
+__all__ = ["FoldedText", "fold"]
+
+_ESCAPE: Final = re.compile(
+    r"&(?:amp;|\#0{0,5}38;|\#x0{0,5}26;){0,9}(?P<entity>\#x[0-9a-f]{1,8}|\#[0-9]{1,9}|[a-z][a-z0-9]{1,31});?"
+    r"|(?P<percent>(?:%(?:25){0,9}[0-9a-f]{2})+)"
+    r"|\\(?:u\{0{0,4}(?P<braced>[0-9a-f]{1,6})\}|(?:u|x(?=[0-9a-f]{4}))(?P<four>[0-9a-f]{4})|x(?P<two>[0-9a-f]{2}))",
+    re.IGNORECASE,
+)
+_UNSEEN: Final = frozenset(("Cc", "Cf", "Cs", "Mn", "Me"))
+_LINE_ENDS: Final = "\n\r\v\f\x85\u2028\u2029"
+_MOST_CHARACTERS: Final = 20_000
+
+
+_Piece = tuple[str, int, int]
+
+
+class FoldedText:
+    """A text in small letters, without what cannot be seen.
+
+    Args:
+        text: as it reads.
+        pieces: each with the characters [start, end) of the original that it stands for; None where the text is the
+            original. Asked for when a place is.
+
+    Attributes:
+        text: as it reads.
+    """
+
+    __slots__ = ("_ends", "_pieces", "_starts", "text")
+
+    def __init__(self, text: str, pieces: Callable[[], Iterable[_Piece]] | None = None) -> None:
+        self.text, self._pieces = text, pieces
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """Return the place in the original of the characters [start, end), at least one."""
+        if self._pieces is None:
+            return start, end
+        if not self._starts:
+            for piece, first, last in self._pieces():
+                self._starts += [first] * len(piece)
+                self._ends += [last] * len(piece)
+        return self._starts[start], self._ends[end - 1]
+
+    def translated(self, table: Mapping[int, int | str]) -> FoldedText:
+        """Return the text with some characters for others, one for one."""
+        return FoldedText(self.text.translate(table), self._pieces)
+
+
+class _Folds(dict[int, str]):
+    """What one character reads as, by its code; emptied when full."""
+
+    def __missing__(self, code: int) -> str:
+        if len(self) >= _MOST_CHARACTERS:
+            self.clear()
+        self[code] = folded = _folded(chr(code))
+        return folded
+
+
+def _folded(char: str) -> str:
+    if char in _LINE_ENDS:
+        return "\n"
+    if char.isspace():
+        return " "
+    if char in BLANK or char == "\u0640" or unicodedata.category(char) in _UNSEEN:
+        return ""
+    if char in LOOK_ALIKES:
+        return LOOK_ALIKES[char]
+    parts = (one for one in unicodedata.normalize("NFKD", char) if unicodedata.category(one) not in _UNSEEN)
+    return "".join(LOOK_ALIKES.get(small, small) for one in parts for small in LOOK_ALIKES.get(one, one.casefold()))
+
+
+_folds: Final = _Folds()
+
+
+def fold(text: str) -> FoldedText:
+    """Return a text as it reads: look-alikes as the Latin letter or mark they look like, in small letters.
+
+    Entities (nested too), percent and backslash escapes are read; white space is a blank or a line break; what shows
+    nothing is left out: zero-width, bidirectional and control characters, soft hyphens, combining marks.
+
+    >>> fold("&amp;#73;ＧＮ\\u200bОRЕ").text
+    'ignore'
+    """
+    if any(mark in text for mark in "&%\\") and _ESCAPE.search(text):
+        pieces = list(_pieces(text))
+        return FoldedText("".join(piece for piece, _, _ in pieces), lambda: pieces)
+    return FoldedText(text.translate(_folds), lambda: _of_characters(text, 0, len(text)))
+
+
+def _pieces(text: str) -> Iterator[_Piece]:
+    """Yield what a text reads as, with the place of each piece."""
+    position = 0
+    for found in _ESCAPE.finditer(text):
+        meant = _meant(found)
+        if meant is not None:
+            yield from _of_characters(text, position, found.start())
+            yield meant.translate(_folds), found.start(), found.end()
+            position = found.end()
+    yield from _of_characters(text, position, len(text))
+
+
+def _of_characters(text: str, start: int, end: int) -> Iterator[_Piece]:
+    return ((_folds[ord(text[place])], place, place + 1) for place in range(start, end))
+
+
+def _meant(escape: re.Match[str]) -> str | None:
+    """Return the characters that an escape stands for, None where it is none."""
+    if escape["entity"]:
+        written = f"&{escape['entity']};"
+        meant = unescape(written)
+        return None if meant == written else meant
+    if escape["percent"]:
+        try:
+            return unquote_to_bytes(re.sub("%(?:25)+", "%", escape["percent"])).decode()
+        except UnicodeDecodeError:
+            return None
+    code = int(escape["braced"] or escape["four"] or escape["two"], 16)
+    return chr(code) if code <= 0x10FFFF else None
