@@ -106,7 +106,9 @@ def _break_first(found: re.Match[str]) -> str:
 def _break_run(found: re.Match[str]) -> str:
     if sum(_WIDTH.get(one, 1) for one in _BRACKET.findall(found[0])) < 3:
         return found[0]
-    return _BRACKET.sub(lambda one: one[0] + BREAK, found[0])
+    broken = _BRACKET.sub(lambda one: one[0] + BREAK, found[0])
+    after = _BREAKS.match(found.string, found.end())
+    return broken.removesuffix(BREAK) if after and len(after[0]) % 2 else broken  # a break stands there already
 
 
 def neutralise(text: str, nonce: str, claims: Callable[[str], str] = str) -> str:
@@ -115,7 +117,7 @@ def neutralise(text: str, nonce: str, claims: Callable[[str], str] = str) -> str
     Args:
         claims: breaks what else a text must not hold, by a break where none stands.
     """
-    return without_nonce(claims(_runs().sub(_break_run, text.replace(BREAK, BREAK * 2))), nonce)
+    return without_nonce(_runs().sub(_break_run, claims(text.replace(BREAK, BREAK * 2))), nonce)
 
 
 def without_nonce(text: str, nonce: str) -> str:

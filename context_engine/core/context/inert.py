@@ -15,7 +15,7 @@ from context_engine.core.text import fold
 __all__ = ["inert", "inert_line"]
 
 _MARKS: Final = frozenset("<>|[](){}#:,=\"'_-*~+/")
-"""What marks are made of; a break before each ends the mark."""
+"""What marks are made of; a break beside each ends the mark."""
 _ESCAPES: Final = "&%\\"
 _SEEN: Final = "\n\r\t"
 _MOST_ROUNDS: Final = 12
@@ -55,14 +55,14 @@ def _edits(text: str, findings: Iterable[InjectionFinding]) -> _Edits:
 
 
 def _in_mark(mark: str) -> Iterator[int]:
-    """Yield the places in a mark where a break ends it: in each escape, after its first sign, before the others."""
+    """Yield the places in a mark where a break ends it: in each escape, after angle brackets, before other signs."""
     folded = fold(mark)
     for index, char in enumerate(folded.text):
         start, end = folded.span(index, index + 1)
         if mark[start] in _ESCAPES and end - start > 1:
             yield from (place + 1 for place in range(start, end) if mark[place] in _ESCAPES)
         elif char in _MARKS:
-            yield start or end
+            yield end if char in "<>" else start or end
 
 
 def _first_unseen(text: str) -> Iterator[int]:
