@@ -97,11 +97,11 @@ class Masking(NamedTuple):
         key: the variable that holds the key of the pseudonyms, None for a random key of each process.
     """
 
-    contexts: tuple[str, ...]
-    stored_queries: tuple[str, ...]
-    logs: bool
-    kinds: tuple[str, ...]
-    key: str | None
+    contexts: tuple[str, ...] = ()
+    stored_queries: tuple[str, ...] = ()
+    logs: bool = False
+    kinds: tuple[str, ...] = ()
+    key: str | None = None
 
     @property
     def on(self) -> bool:
@@ -111,7 +111,10 @@ class Masking(NamedTuple):
 
 def masking(resolver: SettingsResolver, registry: LoadedRegistry, env: Mapping[str, str]) -> Masking:
     """Return what is masked where; of domains that can be searched."""
-    base = resolver.base().values
+    try:
+        base = resolver.base().values
+    except ConfigError:  # the settings do not fit together: there is no search, and a check of them says why
+        return Masking()
     by_domain = dict(_by_domain(resolver, registry))
     return Masking(
         contexts=tuple(name for name, values in by_domain.items() if values.mask_contexts),

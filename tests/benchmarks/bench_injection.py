@@ -12,6 +12,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 from context_engine.core.policy.injection import injection_findings, injection_kinds, split_kinds
@@ -59,7 +60,7 @@ def false_alarms(path: Path, *, show: bool) -> None:
     named = list(harmless(path))
     texts = [text for _, text in named]
     flagged = [(name, text, found) for name, text in named if (found := injection_findings(text))]
-    split = sum(bool(split_kinds(one, other)) for one, other in zip(texts, texts[1:], strict=False))
+    split = sum(bool(split_kinds(one, other)) for one, other in pairwise(texts))
     print(
         f"{path}: {len(flagged)} of {len(texts)} texts flagged ({1000 * len(flagged) / max(len(texts), 1):.2f} in a "
         f"thousand), {split} where two texts meet"

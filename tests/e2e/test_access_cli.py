@@ -149,20 +149,36 @@ def test_a_search_finds_what_one_may_read_and_the_only_domain_one_knows_need_not
 @pytest.mark.parametrize(
     ("hidden", "made_up", "command"),
     [
-        ("DEALS", "ZEALS", ["search", "hotel", "-d", "DEALS"]),
+        pytest.param("DEALS", "ZEALS", ["search", "hotel", "-d", "DEALS"], marks=pytest.mark.slow),
         ("DEALS", "ZEALS", ["search", "hotel", "-d", "DEALS", "--json"]),
         ("board", "zoard", ["search", "hotel", "--require-source", "board", "--strict"]),
-        ("board", "zoard", ["search", "hotel", "--set", "sources=board"]),
+        pytest.param("board", "zoard", ["search", "hotel", "--set", "sources=board"], marks=pytest.mark.slow),
         ("falcon", "zalcon", ["search", "falcon", "--explain"]),
-        ("falcon", "zalcon", ["search", "hotel falcon", "--context"]),
-        ("spring", "zpring", ["search", "spring"]),
+        pytest.param("falcon", "zalcon", ["search", "hotel falcon", "--context"], marks=pytest.mark.slow),
+        pytest.param("spring", "zpring", ["search", "spring"], marks=pytest.mark.slow),
         ("platform", "zlatform", ["search", "hotel", "--as", "platform"]),
         ("DEALS", "ZEALS", ["eval", "judge", "hotel", "-d", "DEALS", "--qrels", "q.jsonl"]),
-        ("DEALS", "ZEALS", ["eval", "run", "--qrels", "judged.jsonl", "-d", "DEALS"]),
-        ("DEALS", "ZEALS", ["eval", "scope", "--in", "judged.jsonl", "-d", "DEALS"]),
-        ("board", "zoard", ["eval", "run", "--qrels", "judged.jsonl", "--set", "board.top_k=3"]),
-        ("falcon", "zalcon", ["eval", "run", "--queries", "judged.jsonl", "--qrels", "falcon.tsv"]),
-        ("memo", "zemo", ["eval", "run", "--queries", "judged.jsonl", "--qrels", "memo.tsv"]),
+        pytest.param(
+            "DEALS", "ZEALS", ["eval", "run", "--qrels", "judged.jsonl", "-d", "DEALS"], marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "DEALS", "ZEALS", ["eval", "scope", "--in", "judged.jsonl", "-d", "DEALS"], marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "board",
+            "zoard",
+            ["eval", "run", "--qrels", "judged.jsonl", "--set", "board.top_k=3"],
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "falcon",
+            "zalcon",
+            ["eval", "run", "--queries", "judged.jsonl", "--qrels", "falcon.tsv"],
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "memo", "zemo", ["eval", "run", "--queries", "judged.jsonl", "--qrels", "memo.tsv"], marks=pytest.mark.slow
+        ),
     ],
 )
 def test_what_one_may_not_know_is_answered_as_what_there_is_not(

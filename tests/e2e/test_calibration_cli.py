@@ -152,6 +152,17 @@ def test_a_rebuild_calibrates_anew():
     assert decision(ASKED)[0] == "answered"
 
 
+def test_moved_documents_are_calibrated_where_they_stand_now():
+    ingest()
+    (before,) = ok("kb", "stats")["calibrations"]
+    configure("access:\n  roles: [desk]\n")
+    moved = run("kb", "repartition")
+    assert moved.exit_code == 0 and "scope threshold of RULES" in moved.stderr
+    (after,) = ok("kb", "stats")["calibrations"]
+    assert (before["partition"], after["partition"]) == (1, 2)
+    assert {**after, "partition": 1} == before
+
+
 def test_a_calibration_that_fails_is_said_and_the_documents_are_there(monkeypatch: pytest.MonkeyPatch):
     def full(*_: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")

@@ -46,8 +46,8 @@ def inert_line(line: str) -> str:
 def _edits(text: str, findings: Iterable[InjectionFinding]) -> _Edits:
     """Return what stands in the place of which characters."""
     edits = {(start, end): f"\u27e6{says}\u27e7" for start, end, says in invisible(text)}
-    for kind, start, end in findings:
-        places = () if kind in ("instructions", "hidden_text") else _in_mark(text[start:end])
+    for kind, start, end in (one for one in findings if one.kind != "hidden_text"):
+        places = () if kind == "instructions" else _in_mark(text[start:end])
         for place in (*places, *_first_unseen(text[start:end])):
             if BREAK not in text[max(0, start + place - 1) : start + place + 1]:
                 edits[start + place, start + place] = BREAK

@@ -67,7 +67,7 @@ class Passage(NamedTuple):
 
     def as_suspected(self) -> Passage:
         """Return the passage flagged and fenced."""
-        return self._replace(trusted=False, flags=(*self.flags, INJECTION_SUSPECTED))
+        return self._replace(trusted=False, flags=tuple(dict.fromkeys((*self.flags, INJECTION_SUSPECTED))))
 
     def masked_labels(self, mask: Mask) -> Passage:
         """Return the passage with all that is shown of it masked but its text, ids, path and address."""
@@ -124,6 +124,8 @@ def passages_from_dicts(given: Sequence[Mapping[str, Any]]) -> list[Passage]:
 
 
 def _is_suspected(passage: Passage) -> bool:
+    if passage.suspected:
+        return True
     words = " ".join(str(one) for one in (passage.chunk.title, *passage.chunk.heading_path) if one)
     return bool(injection_kinds(passage.chunk.content) or injection_kinds(words))
 
@@ -162,7 +164,7 @@ def _passage_from_dict(given: Mapping[str, Any], rank: int) -> Passage:
         final=_number(given.get("_rag_score"), extra.get("rag_score"), given.get("score")),
         fetched_at=_text(tag.get("fetched_at") or given.get("fetched_at")),
         basis=_text(extra.get("fetched_at_basis")),
-        flags=tuple(str(flag) for flag in extra.get("flags") or () if flag != INJECTION_SUSPECTED),
+        flags=tuple(str(flag) for flag in extra.get("flags") or ()),
         also_in=tuple(_also_in(member) for member in members if isinstance(member, Mapping)),
         url=link_of(chunk, None),
         confidence=next((word for word in Confidence if word == given.get("confidence")), None),

@@ -17,7 +17,7 @@ _MOST_DECODED: Final = 20_000
 _BASE64: Final = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{20,}+(?:\r?\n[A-Za-z0-9+/_-]{20,}+)*+={0,2}")
 _HEX: Final = re.compile(r"(?<![0-9A-Fa-f])(?:[0-9A-Fa-f]{2}:?){12,10000}(?![0-9A-Fa-f])")
 _LEAST_ENCODED: Final = 20
-_LEAST_APART: Final = 17
+_LEAST_APART: Final = 15
 _LEAST_SPELT: Final = 8
 _REVERSED: Final = re.compile("[\u202e\u2067]([^\u202c\u2069\u202a-\u202e\n]{4,20000})")
 _TAGS: Final = re.compile("[\U000e0020-\U000e007e]{8,20000}")

@@ -1,7 +1,7 @@
 """Text that wants to be more than text: instructions to a model, and marks of prompts, fences, citations and tags.
 
-A heuristic over what a text reads as, whatever it is dressed as: a text is suspected where one clear sign stands, or two
-weaker ones near each other. It reads phrases and marks, not intentions.
+A heuristic over what a text reads as, whatever it is dressed as: a text is suspected where one clear sign stands, or
+two weaker ones near each other. It reads phrases and marks, not intentions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 
 from context_engine.core.policy.hidden_text import HiddenPassage, apart, encoded, invisible, reversed_text
 from context_engine.core.policy.injection_marks import MARKS, SECOND_PERSON
-from context_engine.core.policy.injection_phrases import PHRASES, RULES, Rule
+from context_engine.core.policy.injection_phrases import PHRASES
+from context_engine.core.policy.injection_rules import RULES, Rule
 from context_engine.core.policy.phrase_class import PhraseClass, words_of
 from context_engine.core.text import FoldedText, fold
 
@@ -212,7 +213,7 @@ def _together(rule: Rule, places: dict[str, list[tuple[int, int]]], text: str) -
         return
     ends = [found.end() for found in _SENTENCE_END.finditer(text)]
     last: dict[str, tuple[int, int]] = {}
-    for start, end, name in sorted((*span, name) for name in rule.classes for span in places[name]):
+    for start, end, name in sorted((*span, one) for one in rule.classes for span in places[one]):
         last[name] = (start, end)
         if len(last) < len(rule.classes):
             continue

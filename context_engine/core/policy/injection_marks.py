@@ -42,12 +42,17 @@ _TOKENS: Final = (
     "|end_header_id|python_tag|fim_prefix|fim_suffix|fim_middle|endofprompt|channel|message|return|call|start|end"
 )
 _SURE_TOKENS: Final = "im_start|im_end|im_sep|endoftext|end_of_text|begin_of_text|eot_id|start_header_id|end_header_id"
-_SYSTEM: Final = _words("system|système|sistema|systeem|система|النظام|系统|系統|システム|시스템|sistem|hệ thống|ระบบ|सिस्टम")
-_ASSISTANT: Final = _words("assistant|assistent|asistente|assistente|ассистент|助手|アシスタント|어시스턴트|asisten|trợ lý")
+_SYSTEM: Final = _words(
+    "system|système|sistema|systeem|система|النظام|系统|系統|システム|시스템|sistem|hệ thống|ระบบ|सिस्टम"
+)
+_ASSISTANT: Final = _words(
+    "assistant|assistent|asistente|assistente|ассистент|助手|アシスタント|어시스턴트|asisten|trợ lý"
+)
 _TYPES: Final = "system[ _]of[ _]record|bank[ _]sop|industry[ _]standard|external[ _]official|general[ _]web"
 _LINE: Final = r"(?m:^)[ >*_#\[(-]{0,12}"
 _ABOUT: Final = "context|prompt|untrusted|retrieved|quoted|system|instructions?|user input|user message|search results"
 _RULE: Final = r"[-=#*<>\[\]~+|_]"
+_TURN_OF: Final = "(?:end|begin|start)(?: of)?(?: the)?"
 _ROLE_WORDS: Final = r"(?:prompt|override|instructions?)\b[\w ]{0,20}"
 
 _COMMANDS: Final = _words(
@@ -63,7 +68,9 @@ SECOND_PERSON: Final = re.compile(rf"\b(?:{_COMMANDS})\b|{_UNBOUNDED_COMMANDS}")
 
 MARKS: Final = (
     # Tokens of chat templates, whole and cut
-    _mark("token", "chat_template", 2, "|", rf"<\s{{0,3}}\|\s{{0,3}}/?(?:{_TOKENS})\b[^<>|\n]{{0,40}}(?:\|\s{{0,3}}>|>)"),
+    _mark(
+        "token", "chat_template", 2, "|", rf"<\s{{0,3}}\|\s{{0,3}}/?(?:{_TOKENS})\b[^<>|\n]{{0,40}}(?:\|\s{{0,3}}>|>)"
+    ),
     _mark("token_cut", "chat_template", 2, "|", rf"<\s{{0,3}}\|\s{{0,3}}/?(?:{_SURE_TOKENS})\b"),
     _mark("token_end", "chat_template", 2, "|", rf"\b(?:{_SURE_TOKENS})\s{{0,3}}\|\s{{0,3}}>"),
     _mark("token_other", "chat_template", 2, "|", r"<\|[^\s<>|][^<>|\n]{0,40}\|>"),
@@ -74,19 +81,22 @@ MARKS: Final = (
     _mark(
         "heading",
         "chat_template",
-        1, "##",
+        1,
+        "##",
         rf"{_LINE}##{{1,5}}\s{{0,3}}(system|assistant|human|response|instruction|input)\s{{0,3}}:",
     ),
     _mark(
         "json_role",
         "chat_template",
-        2, "role",
+        2,
+        "role",
         r"[\"']role[\"']\s{0,3}:\s{0,3}[\"'](?:system|assistant|developer|tool)[\"']\s{0,3},\s{0,3}[\"']content",
     ),
     _mark(
         "call",
         "chat_template",
-        2, "<",
+        2,
+        "<",
         r"</?(?:\w{1,10}:)?(?:tool_calls?|function_calls?|function_results?|tool_response|invoke name=)[^<>\n]{0,60}>",
     ),
     _mark("think", "chat_template", 1, "think", r"</?think(?:ing)?>"),
@@ -96,24 +106,39 @@ MARKS: Final = (
     _mark("assistant_line", "role_line", 1, ":", rf"{_LINE}(?:{_ASSISTANT})[\])*_ ]{{0,6}}:"),
     _mark("role_link", "role_line", 2, "](#", rf"{_LINE}(?:system|assistant|human|user)\]\(#\w{{1,40}}\)"),
     _mark("role_word", "role_line", 2, ":", rf"{_LINE}(?:system|developer|admin|assistant)[ _-]{_ROLE_WORDS}:"),
-    _mark("role_message", "role_line", 1, ":", rf"{_LINE}(?:system|developer|admin|operator) (?:message|note|notice)\s{{0,3}}:"),
+    _mark(
+        "role_message",
+        "role_line",
+        1,
+        ":",
+        rf"{_LINE}(?:system|developer|admin|operator) (?:message|note|notice)\s{{0,3}}:",
+    ),
     # Our own fence, and lines that pretend to end what is quoted
     _mark("fence_open", "fence", 2, "<<<", r"<{3}\s{0,3}/?\s{0,3}(?:(?:end|begin)\b|(?:un)?trus)"),
     _mark("fence_close", "fence", 2, ">>>", r"\b(?:[0-9a-f]{8,64}|untrusted|trusted)\s{0,3}>{3}"),
     _mark(
         "divider",
         "fence",
-        2, " ",
-        rf"(?<!{_RULE}){_RULE}{{2,}}+\s{{0,3}}(?:end|begin|start)(?: of)?(?: the)? (?:{_ABOUT})\b[^\n]{{0,40}}?{_RULE}{{2}}",
+        2,
+        " ",
+        rf"(?<!{_RULE}){_RULE}{{2,}}+\s{{0,3}}{_TURN_OF} (?:{_ABOUT})\b[^\n]{{0,40}}?{_RULE}{{2}}",
     ),
-    _mark("divider_box", "fence", 2, "[", rf"\[\s{{0,3}}/?(?:end|begin|start)(?: of)?(?: the)? (?:{_ABOUT})\b[^\n\]]{{0,40}}\]"),
+    _mark(
+        "divider_box",
+        "fence",
+        2,
+        "[",
+        rf"\[\s{{0,3}}/?{_TURN_OF} (?:{_ABOUT})\b[^\n\]]{{0,40}}\]",
+    ),
     # Our labels, origins and the head of a context
     _mark("label", "citation", 2, "source", r"\[\d{1,3}\]\s{0,3}[\[(]source\s{0,3}:"),
     _mark("source", "citation", 2, "[source", r"\[source\s{0,3}:[^\]\n]{1,200}, (?:section|pages?) [^\]\n]{1,160}\]"),
     _mark("origin", "citation", 2, "tier ", rf"\btier [1-5]\s{{0,3}},\s{{0,3}}(?:{_TYPES})\b"),
     _mark("head", "citation", 2, "cite by label", r"\bcite by label, such as"),
     # Our provenance tag
-    _mark("tag_name", "provenance", 2, "_", r"(?<![a-z0-9])_(?:provenance|rag_score|authority_boost|relevance_score)\b"),
+    _mark(
+        "tag_name", "provenance", 2, "_", r"(?<![a-z0-9])_(?:provenance|rag_score|authority_boost|relevance_score)\b"
+    ),
     _mark("tier", "provenance", 1, "authority_tier", r"\bauthority_tier\b[\"']?\s{0,3}[:=]\s{0,3}[\"']?[1-5]"),
     _mark("trust", "provenance", 1, "trust_class", r"\btrust_class\b[\"']?\s{0,3}[:=]?\s{0,3}[\"']?trusted"),
     _mark("type", "provenance", 1, "source_type", rf"\bsource_type\b[\"']?\s{{0,3}}[:=]\s{{0,3}}[\"']?(?:{_TYPES})\b"),
@@ -122,7 +147,8 @@ MARKS: Final = (
     _mark(
         "wrapper",
         "tag",
-        1, "<",
+        1,
+        "<",
         r"</?(instructions?|system|assistant|retrieved[_-]\w{1,20}|search[_-]results?|user[_-](?:query|input|message))\s{0,3}>",
     ),
     _mark("context_tag", "tag", 1, "</context", r"</context\s{0,3}>"),

@@ -56,7 +56,7 @@ class FoldedText:
                 self._ends += [last] * len(piece)
         return self._starts[start], self._ends[end - 1]
 
-    def translated(self, table: Mapping[int, str]) -> FoldedText:
+    def translated(self, table: Mapping[int, int | str]) -> FoldedText:
         """Return the text with some characters for others, one for one."""
         return FoldedText(self.text.translate(table), self._pieces)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from pathlib import Path
 from types import TracebackType
@@ -103,9 +104,8 @@ class LocalBase:
         base = cls(path, now=now, embedder=embedder, options=options, place=place)
         if create and not base.exists():
             base.writer().close()
-        with base._pool.snapshot() as connection:
-            schema.read_state(connection, base.path)
-        return base
+        with base._snapshot():
+            return base
 
     @property
     def model_id(self) -> str:
@@ -260,7 +260,7 @@ class LocalBase:
 
     def get(self, source_id: str, chunk_id: str) -> Chunk | None:
         """Return a chunk by its id, None where the source has none of it."""
-        with self._pool.snapshot() as connection:
+        with self._snapshot() as connection:
             row = connection.execute(
                 f"{_CHUNKS_OF} AND chunk_id = ?",
                 (source_id, chunk_id),
@@ -273,8 +273,7 @@ class LocalBase:
         Raises:
             StoreError: there is no base, or it cannot be read.
         """
-        with self._pool.snapshot() as connection:
-            schema.read_state(connection, self.path)
+        with self._snapshot() as connection:
             try:
                 for chunk_id, content, fields, indexed_at in connection.execute(_CHUNKS_OF, (source_id,)):
                     yield decode((chunk_id, content, fields), indexed_at)
@@ -293,7 +292,7 @@ class LocalBase:
         Raises:
             StoreError: there is no base, or it cannot be read.
         """
-        with self._pool.snapshot() as connection:
+        with self._snapshot() as connection:
             model = schema.model_of(connection) if by_vector else None
             keys = [one.key for one in readable(connection, access)]
             return in_force(connection, domain, model.model_id if model else "", keys)
@@ -309,7 +308,7 @@ class LocalBase:
                 held: int | None = view.held
         except StoreError:
             held = None
-        with self._pool.snapshot() as connection:
+        with self._snapshot() as connection:
             return read_stats(connection, self.path, held)
 
     def held(self, access: AccessScope | None = None) -> Mapping[str, SourceStats]:
@@ -321,7 +320,7 @@ class LocalBase:
         Raises:
             StoreError: the database cannot be read.
         """
-        with self._pool.snapshot() as connection:
+        with self._snapshot() as connection:
             return read_held(connection, access)
 
     def verify(self) -> VerifyReport:
@@ -336,6 +335,17 @@ class LocalBase:
         """Let connections and files go; may be called twice, and a later call opens them again."""
         self._viewer.close()
         self._pool.close()
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[sqlite3.Connection]:
+        """Lend a reader's connection to tables of this version.
+
+        Raises:
+            StoreError: there is no base, it cannot be read, or is of another version.
+        """
+        with self._pool.snapshot() as connection:
+            schema.read_state(connection, self.path)
+            yield connection
 
     def __enter__(self) -> LocalBase:
         return self

@@ -9,22 +9,16 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any
 
 import tantivy
 
 from context_engine.adapters.sources.local import index as indexing
-from context_engine.errors import StoreError
+from context_engine.adapters.sources.local.link_folder import link, link_folder
 
 __all__ = ["union"]
-
-_IN_MEMORY: Final = "/dev/shm"
-"""A link took 5 microseconds here, and 2 milliseconds on a disk that others were writing to."""
 
 
 def union(paths: Sequence[Path], metas: Sequence[Mapping[str, Any]]) -> tantivy.Searcher:
@@ -40,13 +34,12 @@ def union(paths: Sequence[Path], metas: Sequence[Mapping[str, Any]]) -> tantivy.
         OSError, ValueError: a file is not there, or not any more; look at the indexes again.
         StoreError: there is no place for temporary folders.
     """
-    with _temporary_folder() as name:
-        folder = Path(name)
+    with link_folder() as folder:
         for path, meta in zip(paths, metas, strict=True):
             held = indexing.segments(meta)
             for file in os.scandir(path.absolute()):
                 if file.name.partition(".")[0] in held:
-                    _link(Path(file.path), folder / file.name)
+                    link(Path(file.path), folder / file.name)
         joined = {
             **metas[0],
             "segments": [segment for meta in metas for segment in meta["segments"]],
@@ -54,23 +47,3 @@ def union(paths: Sequence[Path], metas: Sequence[Mapping[str, Any]]) -> tantivy.
         }
         (folder / indexing.META).write_text(json.dumps(joined), "utf-8")
         return indexing.opened(folder).searcher()
-
-
-def _temporary_folder() -> TemporaryDirectory[str]:
-    place = _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else None
-    try:
-        return TemporaryDirectory(prefix="context-engine-", dir=place, ignore_cleanup_errors=True)
-    except OSError as error:
-        raise StoreError(
-            f"no temporary folder can be made ({error}): a search of several access classes needs one for some links; "
-            "set TMPDIR to a folder that can be written to"
-        ) from error
-
-
-def _link(file: Path, to: Path) -> None:
-    """Symbolic links need a right on some systems, hard links one and the same disk."""
-    for link in (os.symlink, os.link):
-        with suppress(OSError, NotImplementedError):
-            link(file, to)
-            return
-    shutil.copyfile(file, to)

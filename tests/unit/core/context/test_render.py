@@ -118,7 +118,7 @@ def test_trust_decides_the_fence_not_the_tier(shown: Callable):
         ("Rates · Tier 1, system of record", "Rates - Tier 1\u241b, system of record"),
         ("a\u2028b\u0085c\x0bd\x00e\u200bf", "a b c def"),
         ("［1］ 【2】", "(1) (2)"),
-        ("<<<untrusted 7f3a9c21", "<\u241b<\u241b<untrusted 7\u241bf3a9c21"),
+        ("<<<untrusted 7f3a9c21", "<\u241b<\u241b<\u241buntrusted 7\u241bf3a9c21"),
         (2024, "2024"),
         ("x" * 200, "x" * 159 + "…"),
     ],

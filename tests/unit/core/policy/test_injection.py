@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -58,9 +59,7 @@ def test_harmless_text_is_left_alone(text: str):
 
 
 def test_harmless_texts_beside_one_another_are_left_alone():
-    assert [split_kinds(one, other) for one, other in zip(HARMLESS, HARMLESS[1:], strict=False)] == [()] * (
-        len(HARMLESS) - 1
-    )
+    assert [split_kinds(one, other) for one, other in pairwise(HARMLESS)] == [()] * (len(HARMLESS) - 1)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +122,22 @@ def test_odd_texts_are_read_without_a_word(text: str):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "piece", ["ignore all previous ", "<<<", "&amp;", "=", "a b ", "System: ", "[", "<|", "QUJD", "%41", "\u202e", "a1b", "19 letters here ab\n"]
+    "piece",
+    [
+        "ignore all previous ",
+        "<<<",
+        "&amp;",
+        "=",
+        "a b ",
+        "System: ",
+        "[",
+        "<|",
+        "QUJD",
+        "%41",
+        "\u202e",
+        "a1b",
+        "19 letters here ab\n",
+    ],
 )
 def test_time_grows_with_the_length_alone(piece: str):
     """Half a million characters of one kind come to an end: a pattern that tries again from everywhere would not."""

@@ -21,7 +21,7 @@ from context_engine.core.models import (
     SourceSpec,
     SourceType,
 )
-from context_engine.errors import RepartitionRequired, SourceUnavailable, StoreError
+from context_engine.errors import RepartitionRequired, SourceUnavailable, StoreError, StoreVersionMismatch
 from context_engine.testing.fakes import FakeEmbedder
 from tests.unit.adapters.sources.local.conftest import INDEXED_AT
 
@@ -190,6 +190,20 @@ class TestAnOlderBase:
         with sqlite3.connect(folder / "base.sqlite3") as connection:
             connection.executescript(FORMER.read_text("utf-8"))
         return folder
+
+    @pytest.mark.parametrize(
+        "read",
+        [
+            lambda base: base.held(),
+            lambda base: base.stats(),
+            lambda base: base.calibration("D"),
+            lambda base: base.get("sop", "a"),
+            lambda base: list(base.chunks("sop")),
+        ],
+    )
+    def test_whoever_reads_it_is_told_what_to_do(self, older: Path, read: Callable[[LocalBase], object]) -> None:
+        with LocalBase(older) as base, pytest.raises(StoreVersionMismatch, match="context-engine kb rebuild"):
+            read(base)
 
     def test_it_is_not_searched_but_upgraded_by_a_writer(self, older: Path) -> None:
         with LocalBase(older) as base:

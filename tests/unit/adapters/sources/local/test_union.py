@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from tantivy import Query
 
 from context_engine.adapters.sources.local import LocalBase
 from context_engine.adapters.sources.local import index as indexing
-from context_engine.adapters.sources.local import union as module
+from context_engine.adapters.sources.local import link_folder as module
 from context_engine.adapters.sources.local.partition_index import PartitionIndex
 from context_engine.adapters.sources.local.union import union
 from context_engine.errors import StoreError
@@ -78,9 +79,35 @@ def test_a_file_that_has_gone_meanwhile(paths: list[Path]) -> None:
 
 def test_no_place_for_links(base: LocalBase, fill: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     fill({"a": "limit"})
-    monkeypatch.setattr(module, "TemporaryDirectory", refused)
+    monkeypatch.setattr(module, "mkdtemp", refused)
     with pytest.raises(StoreError, match=r"not permitted.*set TMPDIR"):
         base.search("limit", source_id="sop", top_k=1)
+
+
+def test_what_a_killed_process_left_is_removed(paths: list[Path], tmp_path: Path) -> None:
+    left = [tmp_path / "links" / f"context-engine-links-{name}" for name in ("old", "fresh")]
+    for folder in left:
+        folder.mkdir()
+        (folder / "meta.json").write_text("{}")
+    os.utime(left[0], (0.0, 0.0))
+    module._sweep.cache_clear()
+    assert read(paths)[0] == 3
+    assert [folder.exists() for folder in left] == [False, True]
+    shutil.rmtree(left[1])
+
+
+def test_a_lock_that_is_made_while_the_folder_goes(paths: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine looks at what it has opened once more, at a moment of its own."""
+    remove, late = shutil.rmtree, [True]
+
+    def racing(folder: Path, **how: Any) -> None:
+        if late and late.pop():
+            (folder / "late.lock").write_text("")
+            return
+        remove(folder, **how)
+
+    monkeypatch.setattr(shutil, "rmtree", racing)
+    assert read(paths)[0] == 3
 
 
 class TestMark:
