@@ -57,3 +57,12 @@ heading_close
 
 # Read by Python where an error is shown.
 __cause__
+
+# Called by Enum, with a name that is no member's.
+_missing_
+
+# A flag that must be given: the form of the export.
+cedar
+
+# Read by a service that takes OIDC tokens: their claims as a principal.
+for_claims

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Final
 
 from context_engine.core.text import fold
@@ -26,7 +27,7 @@ def words_of(folded: str) -> frozenset[str]:
 
 
 class PhraseClass:
-    """Phrases of one class, in any language.
+    """Phrases of one class, in any language; its patterns are compiled when a text may hold one of them.
 
     Args:
         phrases: words parted by one blank; "*" at the end of one for any ending.
@@ -36,13 +37,24 @@ class PhraseClass:
     """
 
     def __init__(self, phrases: Iterable[str]) -> None:
-        folded = list(dict.fromkeys(fold(phrase).text for phrase in phrases))
-        bounded = [phrase for phrase in folded if max(phrase) < _FIRST_UNBOUNDED]
-        compact = [phrase for phrase in bounded if len(phrase.replace(" ", "").rstrip("*")) >= _LEAST_COMPACT]
-        self.needs = frozenset(map(_words_needed, bounded))
-        self._bounded = re.compile(r"(?<![^\W_])" + _pattern(_tree(bounded), r"[\W_]{1,6}") + r"(?![^\W_])")
-        self._unbounded = re.compile(_pattern(_tree(one for one in folded if one not in bounded), r"[\W_]{0,6}"))
-        self._compact = re.compile(_pattern(_tree(one.replace(" ", "").rstrip("*") for one in compact), ""))
+        self._folded = list(dict.fromkeys(fold(phrase).text for phrase in phrases))
+        self._words = [phrase for phrase in self._folded if max(phrase) < _FIRST_UNBOUNDED]
+        self.needs = frozenset(map(_words_needed, self._words))
+
+    @cached_property
+    def _bounded(self) -> re.Pattern[str]:
+        return re.compile(r"(?<![^\W_])" + _pattern(_tree(self._words), r"[\W_]{1,6}") + r"(?![^\W_])")
+
+    @cached_property
+    def _unbounded(self) -> re.Pattern[str]:
+        words = frozenset(self._words)
+        return re.compile(_pattern(_tree(one for one in self._folded if one not in words), r"[\W_]{0,6}"))
+
+    @cached_property
+    def _compact(self) -> re.Pattern[str]:
+        letters = (phrase.replace(" ", "").rstrip("*") for phrase in self._words)
+        long = [one for one in letters if len(one) >= _LEAST_COMPACT]
+        return re.compile(_pattern(_tree(long), ""))
 
     def in_text(self, folded: str) -> list[tuple[int, int]]:
         """Return the places of its phrases in a folded text."""
