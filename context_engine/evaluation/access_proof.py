@@ -13,7 +13,8 @@ from context_engine.adapters.sources.factory import base_path
 from context_engine.core.models import NOTHING, Principal
 from context_engine.core.policy.access import ManifestPolicy, OpenAccess
 from context_engine.errors import ConfigError
-from context_engine.evaluation.access_trial import INSIDER_ROLE, BaseTrial, Outputs, copy_base, embedded
+from context_engine.evaluation.access_copy import copy_base, embedded
+from context_engine.evaluation.access_trial import INSIDER_ROLE, BaseTrial, Outputs
 from context_engine.testing.noninterference import (
     NO_SUCH_DOMAINS,
     NO_SUCH_SOURCES,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict, replace
 from datetime import datetime
 from functools import partial
@@ -13,8 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from context_engine.adapters.sources.adapter import SinkOptions
-from context_engine.adapters.sources.factory import base_path, in_embedded_base, open_base
-from context_engine.adapters.sources.local import schema
+from context_engine.adapters.sources.factory import base_path, open_base
 from context_engine.core.context import ApproxTokenCounter, from_result
 from context_engine.core.engine import Engine
 from context_engine.core.models import (
@@ -41,7 +38,7 @@ from context_engine.testing.noninterference import (
 )
 from context_engine.wiring import Setup, SourceOpener, build_engine, calibrate_domains, load_source_adapter
 
-__all__ = ["INSIDER_ROLE", "BaseTrial", "HeldTexts", "Outputs", "copy_base", "embedded"]
+__all__ = ["INSIDER_ROLE", "BaseTrial", "HeldTexts", "Outputs"]
 
 INSIDER_ROLE: Final = "access-proof-insider"
 """The role that the rules of new sources ask for."""
@@ -75,39 +72,6 @@ class _OneId:
 
     def new(self, now: datetime) -> str:
         return f"{int(now.timestamp()):012x}"
-
-
-def embedded(setup: Setup) -> Setup:
-    """Return a configuration with those sources alone that stand in the embedded base."""
-    domains = {}
-    for name, domain in setup.registry.domains.items():
-        sources = tuple(filter(in_embedded_base, domain.sources))
-        if sources:
-            domains[name] = domain.model_copy(update={"sources": sources})
-    return replace(setup, registry=setup.registry.only(domains))
-
-
-def copy_base(source: Path, target: Path) -> None:
-    """Copy the rows of a base as they stand at one moment; the first writer builds the index of the copy.
-
-    Args:
-        source: folder of the base; it is only read.
-        target: a folder that is not there yet.
-
-    Raises:
-        StoreError: there is no base, or it cannot be read.
-    """
-    if not schema.exists(source):
-        raise schema.missing(source)
-    target.mkdir(parents=True)
-    with (
-        closing(schema.connect(source, write=False)) as rows,
-        closing(sqlite3.connect(target / schema.DATABASE)) as copy,
-    ):
-        try:
-            rows.backup(copy)
-        except sqlite3.DatabaseError as error:
-            raise schema.unusable(source, error) from error
 
 
 class BaseTrial:

@@ -86,7 +86,7 @@ class PlainSource:
     def near(self, scored, all_chunks):
         """An approximate search: of two cells, of long texts and of short ones, it looks at one."""
         middle = sum(len(chunk.content) for chunk in all_chunks) / max(len(all_chunks), 1)
-        return [one for one in scored if len(one.content) >= middle / 3]
+        return [one for one in scored if len(one.content) <= 1.2 * middle]
 
     def normalised(self, scored, all_chunks):
         longest = max((len(chunk.content) for chunk in all_chunks), default=1)
@@ -139,7 +139,7 @@ class TestPlainBase(PlainContract):
     ],
 )
 def test_a_leak_is_found(leak, shows_at):
-    with pytest.raises(AssertionError, match=f"hidden documents show in .*where='(open|bare)_rules\\.({shows_at})"):
+    with pytest.raises(AssertionError, match=f"hidden documents show in .*where='\\w+\\.({shows_at})"):
         PlainContract(leak).test_what_may_not_be_read_changes_no_answer()
 
 
