@@ -179,6 +179,17 @@ def test_moved_rows_are_not_embedded_again_and_cells_are_those_of_a_base_without
             assert [one.chunks for one in ask(base)] == [one.chunks for one in same_scorer(ask(alone), base)]
 
 
+def test_damaged_vectors_cost_no_other_partition_its_cells(folder: Path, write: Write):
+    write("sop", texts("open", 40))
+    write("board", texts("secret", 20))
+    before = [cells(folder, key) for key in (1, 2)]
+    with closing(sqlite3.connect(folder / "base.sqlite3")) as connection, connection:
+        connection.execute("UPDATE vectors SET vector = zeroblob(64) WHERE rid = 41")
+    with LocalBase(folder, embedder=FakeEmbedder(16), options=BY_CELLS) as base:
+        base.rebuild()
+    assert [cells(folder, key) for key in (1, 2)] == before
+
+
 class Silent(FakeEmbedder):
     """Has vectors for questions only."""
 
