@@ -85,9 +85,7 @@ def test_no_place_for_links(base: LocalBase, fill: Callable[..., None], monkeypa
         base.search("limit", source_id="sop", top_k=1)
 
 
-def test_no_room_in_memory_leaves_the_disk(
-    paths: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_room_in_memory_leaves_the_disk(paths: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_ROOM_BYTES", 1 << 60)
     monkeypatch.setattr(module, "gettempdir", lambda: str(tmp_path / "disk"))
     with pytest.raises(StoreError, match="no temporary folder"):
