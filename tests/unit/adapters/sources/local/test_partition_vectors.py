@@ -190,6 +190,16 @@ def test_damaged_vectors_cost_no_other_partition_its_cells(folder: Path, write: 
     assert [cells(folder, key) for key in (1, 2)] == before
 
 
+def test_documents_that_enter_an_older_partition_bring_their_vectors(folder: Path, write: Write):
+    write("board", texts("secret", 3))
+    write("sop", texts("open", 3))
+    moving = {"board": place("board"), "sop": place("board")}
+    with LocalBase(folder, embedder=FakeEmbedder(16), place=moving.get) as base:
+        assert base.repartition() == 3
+        with base._viewer.view(BOARD) as view:
+            assert view.vectors is not None and len(view.vectors) == 6
+
+
 class Silent(FakeEmbedder):
     """Has vectors for questions only."""
 
