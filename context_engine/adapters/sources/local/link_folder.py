@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import time
@@ -20,6 +21,10 @@ _IN_MEMORY: Final = "/dev/shm"
 """A link took 5 microseconds here, and 2 milliseconds on a disk that others were writing to."""
 
 _PREFIX: Final = "context-engine-links-"
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+_ROOM_BYTES: Final = 4_000_000
+"""Far more than the links of one search; where memory has less, the disk is taken."""
+
 _LEFT_BEHIND_S: Final = 60.0
 _TRIES: Final = 10
 
@@ -29,11 +34,18 @@ def link_folder() -> Iterator[Path]:
     """Yield an empty folder of its own, and remove it.
 
     Raises:
-        StoreError: there is no place for one.
+        StoreError: there is no place for one, or no room in it.
     """
     folder = _made()
     try:
         yield folder
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise StoreError(
+            f"there is no room for links to the index in {folder.parent} ({error}): make some, or set TMPDIR to a "
+            "folder that has it"
+        ) from error
     finally:
         _remove(folder)
 
@@ -49,7 +61,7 @@ def link(file: Path, to: Path) -> None:
 
 def _made() -> Path:
     try:
-        place = _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else gettempdir()
+        place = _IN_MEMORY if _has_room(_IN_MEMORY) else gettempdir()
         _sweep(place)
         return Path(mkdtemp(prefix=_PREFIX, dir=place))
     except OSError as error:
@@ -57,6 +69,10 @@ def _made() -> Path:
             f"no temporary folder can be made ({error}): a search needs one for links to the index; set TMPDIR to a "
             "folder that can be written to"
         ) from error
+
+
+def _has_room(place: str) -> bool:
+    return os.access(place, os.W_OK) and shutil.disk_usage(place).free >= _ROOM_BYTES
 
 
 def _remove(folder: Path) -> None:

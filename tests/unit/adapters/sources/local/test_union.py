@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from context_engine.adapters.sources.local import index as indexing
 from context_engine.adapters.sources.local import link_folder as module
 from context_engine.adapters.sources.local.partition_index import PartitionIndex
 from context_engine.adapters.sources.local.union import union
-from context_engine.errors import StoreError
+from context_engine.errors import StoreCorrupt, StoreError
 
 
 @pytest.fixture
@@ -82,6 +84,29 @@ def test_no_place_for_links(base: LocalBase, fill: Callable[..., None], monkeypa
     monkeypatch.setattr(module, "mkdtemp", refused)
     with pytest.raises(StoreError, match=r"not permitted.*set TMPDIR"):
         base.search("limit", source_id="sop", top_k=1)
+
+
+def test_no_room_for_links(base: LocalBase, fill: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is no damage of the base."""
+    fill({"a": "limit"})
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(StoreError, match=r"no room .*set TMPDIR") as raised:
+        base.search("limit", source_id="sop", top_k=1)
+    assert not isinstance(raised.value, StoreCorrupt)
+
+
+def test_memory_without_room_is_not_taken(paths: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "disk").mkdir()
+    made: list[str] = []
+    monkeypatch.setattr(module, "gettempdir", lambda: str(tmp_path / "disk"))
+    monkeypatch.setattr(module, "mkdtemp", lambda prefix, dir: made.append(dir) or mkdtemp(prefix=prefix, dir=dir))
+    monkeypatch.setattr(module, "_ROOM_BYTES", float("inf"))
+    assert read(paths)[0] == 3
+    assert made == [str(tmp_path / "disk")]
 
 
 def test_what_a_killed_process_left_is_removed(paths: list[Path], tmp_path: Path) -> None:
