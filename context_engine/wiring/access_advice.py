@@ -58,11 +58,19 @@ def _shared(domains: Iterable[DomainSpec], policy: AccessPolicy) -> Iterator[Not
 
 def _held_by_nobody(domains: Iterable[DomainSpec], principals: Principals) -> Iterator[Notice]:
     """Yield what rules name and nobody has; claims may give roles and groups that no file knows."""
-    if not principals.in_force or principals.takes_claims:
+    named = holders_in_rules(domains)
+    if named and not principals.in_force:
+        said = (
+            f"rules name roles or groups and there is no config/{principals.file}: nobody has any, unless Python code "
+            "says who asks; begin with the config/access.example.yaml that 'context-engine init' writes"
+        )
+        yield Notice(NoticeCode.HOLDER_UNKNOWN, principals.file, said, {"kind": "file", "name": principals.file})
+        return
+    if principals.takes_claims:
         return
     held = {("role", name) for one in principals.named.values() for name in one.roles}
     held |= {("group", name) for one in principals.named.values() for name in one.groups}
-    for kind, name in holders_in_rules(domains):
+    for kind, name in named:
         if (kind, name) not in held:
             said = f"a rule names {kind} {name!r}, which no principal of {principals.file} has"
             yield Notice(NoticeCode.HOLDER_UNKNOWN, f"{kind} {name}", said, {"kind": kind, "name": name})

@@ -57,8 +57,11 @@ def test_claims_may_give_roles_that_no_file_knows(tmp_path: Path) -> None:
     assert found(tmp_path, access=ACCESS + "claims: {roles: roles}\n") == [(NoticeCode.SOURCE_WITHOUT_RULE, "board")]
 
 
-def test_without_the_file_nobody_knows_who_has_a_role(tmp_path: Path) -> None:
-    assert found(tmp_path, access=None) == [(NoticeCode.SOURCE_WITHOUT_RULE, "board")]
+def test_rules_without_the_file_admit_nobody(tmp_path: Path) -> None:
+    assert found(tmp_path, access=None) == [
+        (NoticeCode.SOURCE_WITHOUT_RULE, "board"),
+        (NoticeCode.HOLDER_UNKNOWN, "access.yaml"),
+    ]
 
 
 def test_a_dataset_behind_two_rules_and_the_key_that_opens_all(tmp_path: Path) -> None:

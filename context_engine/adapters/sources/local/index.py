@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
+from stat import S_IMODE
 from typing import Any, Final, NamedTuple
 
 import tantivy
@@ -40,6 +42,7 @@ __all__ = [
     "read_mark",
     "read_meta",
     "segments",
+    "share",
     "write_mark",
 ]
 
@@ -204,6 +207,13 @@ def write_mark(path: Path, base_id: str, held: int, coming: int) -> None:
         file.flush()
         os.fsync(file.fileno())
     fresh.replace(path / MARK)
+    share(path)
+
+
+def share(path: Path) -> None:
+    """Let whoever may read the rest of an index read the engine's list, too, which it writes for its owner alone."""
+    with suppress(OSError):
+        (path / META).chmod(S_IMODE((path / MARK).stat().st_mode))
 
 
 def read_mark(path: Path, meta: Mapping[str, Any]) -> Mark:

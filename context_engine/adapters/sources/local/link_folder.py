@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from errno import ENOSPC
 from functools import cache
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
@@ -20,10 +20,11 @@ __all__ = ["link", "link_folder"]
 _IN_MEMORY: Final = "/dev/shm"
 """A link took 5 microseconds here, and 2 milliseconds on a disk that others were writing to."""
 
-_ROOM_BYTES: Final = 1 << 20
-"""Links take none there; the list of segments takes a few thousand bytes."""
-
 _PREFIX: Final = "context-engine-links-"
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+_ROOM_BYTES: Final = 4_000_000
+"""Far more than the links of one search; where memory has less, the disk is taken."""
+
 _LEFT_BEHIND_S: Final = 60.0
 _TRIES: Final = 10
 
@@ -39,9 +40,12 @@ def link_folder() -> Iterator[Path]:
     try:
         yield folder
     except OSError as error:
-        if error.errno == ENOSPC:
-            raise _no_place(error) from error
-        raise
+        if error.errno not in _FULL:
+            raise
+        raise StoreError(
+            f"there is no room for links to the index in {folder.parent} ({error}): make some, or set TMPDIR to a "
+            "folder that has it"
+        ) from error
     finally:
         _remove(folder)
 
@@ -61,19 +65,14 @@ def _made() -> Path:
         _sweep(place)
         return Path(mkdtemp(prefix=_PREFIX, dir=place))
     except OSError as error:
-        raise _no_place(error) from error
+        raise StoreError(
+            f"no temporary folder can be made ({error}): a search needs one for links to the index; set TMPDIR to a "
+            "folder that can be written to"
+        ) from error
 
 
 def _has_room(place: str) -> bool:
-    """Return whether a folder can be written to; containers often have little or no memory for files."""
     return os.access(place, os.W_OK) and shutil.disk_usage(place).free >= _ROOM_BYTES
-
-
-def _no_place(error: OSError) -> StoreError:
-    return StoreError(
-        f"no temporary folder can be made ({error}): a search needs one for links to the index; make room, or set "
-        "TMPDIR to a folder that can be written to"
-    )
 
 
 def _remove(folder: Path) -> None:

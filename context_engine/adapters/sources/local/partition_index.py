@@ -90,6 +90,7 @@ class PartitionIndex:
         indexing.write_mark(self._path, self._base_id, held, generation)
         if self._staged:
             self._open_writer().commit()
+            indexing.share(self._path)
         self._staged, self.held = False, generation
 
     def close(self) -> None:
@@ -98,6 +99,7 @@ class PartitionIndex:
             writer, self._writer, self._staged = self._writer, None, False
             try:
                 writer.wait_merging_threads()
+                indexing.share(self._path)
             except ValueError as error:
                 _log.warning("the index %s was not closed in order: %s", self._path, error)
 

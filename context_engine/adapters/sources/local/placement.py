@@ -113,7 +113,7 @@ class PlacementCheck:
         """
         if not self._stands(connection, state, source_id, place):
             raise RepartitionRequired(
-                "its access rules or its classification have changed: run 'context-engine kb repartition' to move its "
+                "the access rules or the classification have changed: run 'context-engine kb repartition' to move the "
                 "documents",
                 source_id=source_id,
             )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -37,6 +38,7 @@ _MOST_IDLE = 16
 """Connections kept open between searches."""
 
 _MOST_LOOKS = 20
+_SHARED_WITHIN_S = 0.5
 _MOST_OPEN = 16
 """Sets of partitions kept open: many callers share few."""
 
@@ -249,7 +251,7 @@ class Viewer:
                     opened = self._open(paths, state.base_id)
             except (OSError, ValueError) as error:
                 self._opened.pop(name, None)
-                raise _damaged(paths[0].parent, error) from error
+                raise _unreadable(paths[0].parent, error) from error
             self._keep(name, opened)
             return opened
 
@@ -271,6 +273,10 @@ class Viewer:
             stamps = _stamps(paths)
             try:
                 return self._opened_at(paths, stamps, base_id)
+            except PermissionError:  # of a list that a writer has just put there, and is about to share
+                if not left:
+                    raise
+                time.sleep(_SHARED_WITHIN_S / _MOST_LOOKS)
             except (OSError, ValueError):
                 if not left or stamps == _stamps(paths):
                     raise
@@ -284,8 +290,13 @@ class Viewer:
         return _OpenIndex(paths, stamps, union(paths, metas), tuple(mark.generation for mark in marks), {})
 
 
-def _damaged(path: Path, error: Exception) -> StoreCorrupt:
+def _unreadable(path: Path, error: Exception) -> StoreError:
     """Return the error for an index that cannot be read."""
+    if isinstance(error, PermissionError):
+        return StoreError(
+            f"the index in {path} may not be read ({error}): let the user who runs this read all of {path.parent}; "
+            "where its owner alone may read some of its files, 'context-engine kb rebuild' makes them like the others"
+        )
     return StoreCorrupt(f"the index in {path} cannot be read ({error}): {_REBUILD}")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import quote
@@ -21,6 +21,7 @@ __all__ = [
     "BaseState",
     "Model",
     "anew",
+    "close_shared",
     "connect",
     "create",
     "exists",
@@ -44,6 +45,10 @@ _MEND: Final = {
     sqlite3.SQLITE_BUSY: "try again when the other process is done",
     sqlite3.SQLITE_LOCKED: "try again when the other process is done",
     sqlite3.SQLITE_FULL: "make room on the disk",
+    sqlite3.SQLITE_READONLY: (
+        "let the user who runs this write to its folder, or let its owner run 'context-engine kb repartition', which "
+        "leaves the files -wal and -shm there that reading takes"
+    ),
     sqlite3.SQLITE_IOERR: "check the disk, its free space and its permissions",
 }
 _TABLES: Final = """
@@ -182,6 +187,17 @@ def connect(root: Path, *, write: bool) -> sqlite3.Connection:
     except sqlite3.DatabaseError as error:
         raise unusable(root, error) from error
     return connection
+
+
+def close_shared(root: Path, connection: sqlite3.Connection) -> None:
+    """Close a writer's connection, and after it a reader's: SQLite then leaves the log and its index where they are.
+
+    Without the two nobody can read the base who may not write to its folder.
+    """
+    with suppress(StoreError, sqlite3.Error), closing(connect(root, write=False)) as last:
+        _version(last)
+        connection.close()
+    connection.close()
 
 
 def create(connection: sqlite3.Connection, state: BaseState) -> None:

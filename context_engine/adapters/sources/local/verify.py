@@ -19,7 +19,7 @@ from context_engine.adapters.sources.local.damage import changed_rows
 from context_engine.adapters.sources.local.embedding import changed_vectors
 from context_engine.adapters.sources.local.partitions import partitions
 from context_engine.adapters.sources.local.reader import Pool, View, Viewer
-from context_engine.errors import StoreError
+from context_engine.errors import StoreCorrupt, StoreVersionMismatch
 
 __all__ = ["VerifyReport", "verify"]
 
@@ -55,7 +55,7 @@ def verify(root: Path, pool: Pool, viewer: Viewer) -> VerifyReport:
     """Look at everything; memory stays bounded by a few thousand rows.
 
     Raises:
-        StoreError: there is no base, or the database cannot be opened at all.
+        StoreError: there is no base, or it cannot be opened: by this user, or at all.
     """
     problems: list[str] = []
     with pool.snapshot() as connection:
@@ -79,7 +79,7 @@ def verify(root: Path, pool: Pool, viewer: Viewer) -> VerifyReport:
             with viewer.view(only=partition.key) as view:
                 indexed += view.searcher.num_docs
                 problems += _index(view, changed)
-    except StoreError as error:
+    except (StoreCorrupt, StoreVersionMismatch) as error:
         return VerifyReport((*problems, str(error)), documents, chunks, None)
     return VerifyReport(tuple(problems), documents, chunks, indexed)
 

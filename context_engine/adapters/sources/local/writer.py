@@ -192,7 +192,7 @@ class BaseWriter:
         except sqlite3.Error as error:
             _log.debug("no checkpoint of %s: %s", self._root, error)
         finally:
-            self._connection.close()
+            schema.close_shared(self._root, self._connection)
             self._lock.release()
 
     def report(self, written: int) -> SinkReport:

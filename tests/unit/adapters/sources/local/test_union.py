@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
@@ -85,28 +86,27 @@ def test_no_place_for_links(base: LocalBase, fill: Callable[..., None], monkeypa
         base.search("limit", source_id="sop", top_k=1)
 
 
-def test_no_room_in_memory_leaves_the_disk(paths: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_ROOM_BYTES", 1 << 60)
-    monkeypatch.setattr(module, "gettempdir", lambda: str(tmp_path / "disk"))
-    with pytest.raises(StoreError, match="no temporary folder"):
-        read(paths)
-    (tmp_path / "disk").mkdir()
-    assert read(paths) == (3, [1, 3, 4])
+def test_no_room_for_links(base: LocalBase, fill: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is no damage of the base."""
+    fill({"a": "limit"})
 
-
-def test_no_room_at_all_is_not_taken_for_damage(
-    base: LocalBase, fill: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: Any, **__: Any) -> None:
+    def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    fill({"a": "limit"})
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_text", full)
-        with pytest.raises(StoreError, match=r"No space left.*make room") as refusal:
-            base.search("limit", source_id="sop", top_k=1)
-    assert not isinstance(refusal.value, StoreCorrupt)
-    assert len(base.search("limit", source_id="sop", top_k=1)) == 1
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(StoreError, match=r"no room .*set TMPDIR") as raised:
+        base.search("limit", source_id="sop", top_k=1)
+    assert not isinstance(raised.value, StoreCorrupt)
+
+
+def test_memory_without_room_is_not_taken(paths: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "disk").mkdir()
+    made: list[str] = []
+    monkeypatch.setattr(module, "gettempdir", lambda: str(tmp_path / "disk"))
+    monkeypatch.setattr(module, "mkdtemp", lambda prefix, dir: made.append(dir) or mkdtemp(prefix=prefix, dir=dir))
+    monkeypatch.setattr(module, "_ROOM_BYTES", float("inf"))
+    assert read(paths)[0] == 3
+    assert made == [str(tmp_path / "disk")]
 
 
 def test_what_a_killed_process_left_is_removed(paths: list[Path], tmp_path: Path) -> None:
