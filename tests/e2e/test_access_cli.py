@@ -241,6 +241,11 @@ class TestCheck:
         assert done.exit_code == 4, "nothing of it may be searched"
         assert "the domain asks for group deal-team; cleared for confidential" in done.stdout
 
+    def test_a_role_that_no_rule_names_is_noted(self, run: Callable[..., Result]) -> None:
+        done = run(OPERATOR, "access", "check", "--role", "secretery", "--group", "deal-team")
+        assert "'secretery'" in done.stderr and "Did you mean 'secretary'?" in done.stderr
+        assert "deal-team" not in done.stderr
+
     def test_of_a_name_that_there_is_not(self, run: Callable[..., Result]) -> None:
         done = run(OPERATOR, "access", "check", "--as", "secretery")
         assert (done.exit_code, "Did you mean 'secretary'?" in done.stderr) == (2, True)

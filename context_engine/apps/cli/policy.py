@@ -15,7 +15,7 @@ __all__ = ["policy"]
 
 @click.group()
 def policy() -> None:
-    """Export the access rules; for an operator, where access.yaml names one."""
+    """Export the access rules; for an operator, once there is an access.yaml."""
 
 
 @policy.command(
