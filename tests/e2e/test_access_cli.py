@@ -294,6 +294,7 @@ def test_prove_is_for_an_operator(run: Callable[..., Result]) -> None:
     assert refused.exit_code == 2 and "for an operator" in refused.stderr
 
 
+@pytest.mark.slow
 def test_prove_shows_that_nothing_shows(run: Callable[..., Result]) -> None:
     shown = run(OPERATOR, "access", "prove", "--as", "desk", "--changes", "6", "--questions", "4", "--json")
     assert shown.exit_code == 0, shown.output
