@@ -165,8 +165,9 @@ class Engine:
 
     def _as_kept(self, request: SearchRequest) -> SearchRequest:
         """Return a refused request as it may be kept."""
-        masks = self.mask is not None and masks_refused(self.registry, self._resolve)
-        return masked_request(request, self.mask) if masks and self.mask else request
+        if self.mask is None or not masks_refused(self.registry, self._resolve):
+            return request
+        return masked_request(request, self.mask)
 
     def _plan(
         self,

@@ -27,7 +27,7 @@ __all__ = [
 
 RoleName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 RoleNames = Annotated[
-    tuple[RoleName, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value), Field()
+    tuple[RoleName, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)
 ]
 
 

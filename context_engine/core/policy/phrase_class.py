@@ -82,10 +82,12 @@ def _tree(phrases: Iterable[str]) -> _Tree:
 
 def _pattern(node: _Tree, gap: str) -> str:
     """Return a pattern of what may follow, longer phrases before shorter ones; of nothing for no phrases."""
+    if not node:
+        return "(?!)"
     ways = [_one(char, gap) + _pattern(below, gap) for char, below in sorted(node.items()) if char != _END]
     if _END in node:
         ways.append("")
-    return ways[0] if len(ways) == 1 else f"(?:{'|'.join(ways)})" if ways else "(?!)" if node == {} else ""
+    return ways[0] if len(ways) == 1 else f"(?:{'|'.join(ways)})"
 
 
 def _one(char: str, gap: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.calibrations import in_force
 from context_engine.adapters.sources.local.candidates import LocalQuery
-from context_engine.adapters.sources.local.held import read_held
 from context_engine.adapters.sources.local.merge import kind_of
 from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.partitions import readable
@@ -23,7 +22,7 @@ from context_engine.adapters.sources.local.query_vectors import QueryVectors
 from context_engine.adapters.sources.local.reader import Pool, Viewer
 from context_engine.adapters.sources.local.records import decode
 from context_engine.adapters.sources.local.search import Scope, answer, best_of
-from context_engine.adapters.sources.local.stats import BaseStats, SourceStats, read_stats
+from context_engine.adapters.sources.local.stats import BaseStats, SourceStats, read_held, read_stats
 from context_engine.adapters.sources.local.verify import VerifyReport, verify
 from context_engine.adapters.sources.local.writer import BaseWriter
 from context_engine.core.engine.clock import SystemClock
@@ -41,11 +40,7 @@ _CHUNKS_OF: Final = (
     "SELECT chunk_id, content, fields, indexed_at FROM chunks JOIN documents USING (doc_key)"
     " JOIN sources USING (source_key) WHERE source_id = ? AND removed IS NULL"
 )
-
-
-def utc_now() -> datetime:
-    """Return the current moment, aware, UTC."""
-    return datetime.now(UTC)
+_CLOCK: Final = SystemClock()
 
 
 class LocalBase:
@@ -66,7 +61,7 @@ class LocalBase:
         self,
         path: Path,
         *,
-        now: Callable[[], datetime] = utc_now,
+        now: Callable[[], datetime] = _CLOCK.now,
         embedder: Embedder | None = None,
         options: SearchOptions | None = None,
         place: Place | None = None,
@@ -75,7 +70,7 @@ class LocalBase:
         self.options = options or SearchOptions()
         self._now, self._embedder, self._place = now, embedder, place
         self._placement = PlacementCheck()
-        self._vectors = None if embedder is None else QueryVectors(embedder, SystemClock())
+        self._vectors = None if embedder is None else QueryVectors(embedder, _CLOCK)
         self._pool = Pool(self.path)
         self._viewer = Viewer(self.path, self._pool, None if embedder is None else _cache(embedder))
 
@@ -85,7 +80,7 @@ class LocalBase:
         path: Path,
         *,
         create: bool = False,
-        now: Callable[[], datetime] = utc_now,
+        now: Callable[[], datetime] = _CLOCK.now,
         embedder: Embedder | None = None,
         options: SearchOptions | None = None,
         place: Place | None = None,
@@ -156,11 +151,7 @@ class LocalBase:
             StoreError: the base cannot be written.
             EmbedderError: the model failed; the index is built, the vectors stay as they were.
         """
-        if not self.exists():
-            raise schema.missing(self.path)
-        writer = self._writer(rebuild=True)
-        writer.close()
-        return writer.given_up
+        return self._renewed(rebuild=True).given_up
 
     def repartition(self) -> int:
         """Move documents whose source's access rules have changed since they were written to where they belong now.
@@ -174,11 +165,15 @@ class LocalBase:
             StoreLocked: a writer is at work.
             StoreError: the base cannot be written.
         """
+        return self._renewed().moved
+
+    def _renewed(self, *, rebuild: bool = False) -> BaseWriter:
+        """Return a writer that has put in order what there is, closed."""
         if not self.exists():
             raise schema.missing(self.path)
-        writer = self._writer()
+        writer = self._writer(rebuild=rebuild)
         writer.close()
-        return writer.moved
+        return writer
 
     def search(
         self,
@@ -261,10 +256,7 @@ class LocalBase:
     def get(self, source_id: str, chunk_id: str) -> Chunk | None:
         """Return a chunk by its id, None where the source has none of it."""
         with self._snapshot() as connection:
-            row = connection.execute(
-                f"{_CHUNKS_OF} AND chunk_id = ?",
-                (source_id, chunk_id),
-            ).fetchone()
+            row = connection.execute(f"{_CHUNKS_OF} AND chunk_id = ?", (source_id, chunk_id)).fetchone()
         return None if row is None else decode(row[:3], row[3])
 
     def chunks(self, source_id: str) -> Iterator[Chunk]:

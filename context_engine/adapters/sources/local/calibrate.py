@@ -96,7 +96,7 @@ def calibrate(
 
     Each partition is calibrated by itself, for words alone, and with the base's embedder for both together, for a
     search whose embedder fails goes on without it. What is calibrated already is left alone until a fifth of its
-    partition has changed.
+    partition has changed. Where documents are moved to other partitions meanwhile, nothing is kept.
 
     Args:
         base: the base, written and committed.
@@ -120,6 +120,7 @@ def calibrate(
         legs = [by_words, base] if base.model_id and base.model_id == held.model_id else [by_words]
         with closing(schema.connect(base.path, write=False)) as connection:
             connection.execute("BEGIN")
+            state = schema.read_state(connection, base.path)
             due, gone = _due(connection, domain, [leg.model_id for leg in legs], anew=anew)
             asked = {
                 partition: _asked(connection, domain, partition, judged, outside or outside_questions())
@@ -129,7 +130,7 @@ def calibrate(
         found = (_calibrated(leg, domain, resolve, partition, *asked[partition]) for leg, partition in tried)
         stored = [one for one in found if one is not None]
         keys = [(domain.domain, model_id, partition) for model_id, partition in (*due, *gone)]
-        calibrations.replace(base.path, keys, stored)
+        calibrations.replace(base.path, state.index_number, keys, stored)
     in_force = (base.calibration(domain.domain, by_vector=bool(leg.model_id)) for leg in legs)
     return tuple(one for one in in_force if one is not None)
 

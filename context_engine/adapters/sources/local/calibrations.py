@@ -50,10 +50,15 @@ class StoredCalibration(NamedTuple):
     last_rid: int
 
 
-def replace(root: Path, outdated: Collection[tuple[str, str, int]], stored: Sequence[StoredCalibration]) -> None:
-    """Keep calibrations in place of earlier ones.
+def replace(
+    root: Path, index_number: int, outdated: Collection[tuple[str, str, int]], stored: Sequence[StoredCalibration]
+) -> None:
+    """Keep calibrations in place of earlier ones; none of a base whose index was built anew meanwhile.
+
+    Documents may have left a partition then, of which nothing may be kept there.
 
     Args:
+        index_number: of the base's state before it was asked.
         outdated: domain, embedder and partition of those that go.
 
     Raises:
@@ -65,6 +70,8 @@ def replace(root: Path, outdated: Collection[tuple[str, str, int]], stored: Sequ
     connection = schema.connect(root, write=True)
     try:
         with schema.transaction(connection):
+            if schema.read_state(connection, root).index_number != index_number:
+                return
             connection.executemany(f"DELETE FROM calibrations WHERE ({_KEY}) = (?, ?, ?)", outdated)
             for one in stored:
                 found = one.calibration

@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from context_engine.adapters.sources.local.derived import part
+from context_engine.adapters.sources.local.derived import forget_cells, part
 from context_engine.adapters.sources.local.records import decode
 from context_engine.adapters.sources.local.schema import model_of
 from context_engine.core.models import Chunk
@@ -31,6 +31,7 @@ SELECT rid, indexed_at, chunk_id, content, fields, partition_key FROM chunks JOI
 WHERE rid > ? AND removed IS NULL AND NOT EXISTS (SELECT 1 FROM vectors WHERE vectors.rid = chunks.rid)
 ORDER BY rid LIMIT ?
 """
+_PARTITION_OF: Final = "SELECT partition_key FROM chunks JOIN documents USING (doc_key) WHERE rid = ?"
 
 
 class EmbeddingWriter:
@@ -108,10 +109,9 @@ class EmbeddingWriter:
             for table in ("cells", "centroids", "vectors", "embedding"):
                 self._connection.execute(f"DELETE FROM {table}")
         changed = [(rid,) for rid in changed_vectors(self._connection)]
+        for key in {key for rid in changed for (key,) in self._connection.execute(_PARTITION_OF, rid)}:
+            forget_cells(self._connection, key)
         self._connection.executemany("DELETE FROM vectors WHERE rid = ?", changed)
-        if changed:
-            for table in ("cells", "centroids"):
-                self._connection.execute(f"DELETE FROM {table}")
 
     def part(self, partitions: Iterable[int]) -> None:
         """Keep what a search of very many vectors needs, of partitions that have changed and have that many."""

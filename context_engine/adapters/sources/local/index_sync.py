@@ -24,7 +24,14 @@ from context_engine.adapters.sources.local.attributes import Dictionary
 from context_engine.adapters.sources.local.damage import give_up
 from context_engine.adapters.sources.local.derived import forget_derived, part
 from context_engine.adapters.sources.local.partition_index import PartitionIndex
-from context_engine.adapters.sources.local.partitions import OPEN, Partition, forget_empty, partition_key, partitions
+from context_engine.adapters.sources.local.partitions import (
+    OPEN,
+    Partition,
+    forget_empty,
+    partition_key,
+    partitions,
+    set_generation,
+)
 from context_engine.adapters.sources.local.placement import Move, Place, moves
 from context_engine.adapters.sources.local.records import decode
 from context_engine.adapters.sources.local.schema import BaseState
@@ -200,6 +207,7 @@ class IndexSync:
                 (key, one.source_key, one.partition_key, one.claimed),
             ).rowcount
             changed |= {one.partition_key, key}
+        set_generation(self._connection, generation, changed)
         forget_derived(self._connection, changed)
         return changed
 

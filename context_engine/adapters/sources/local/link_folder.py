@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from errno import ENOSPC
 from functools import cache
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
@@ -19,6 +20,9 @@ __all__ = ["link", "link_folder"]
 _IN_MEMORY: Final = "/dev/shm"
 """A link took 5 microseconds here, and 2 milliseconds on a disk that others were writing to."""
 
+_ROOM_BYTES: Final = 1 << 20
+"""Links take none there; the list of segments takes a few thousand bytes."""
+
 _PREFIX: Final = "context-engine-links-"
 _LEFT_BEHIND_S: Final = 60.0
 _TRIES: Final = 10
@@ -29,11 +33,15 @@ def link_folder() -> Iterator[Path]:
     """Yield an empty folder of its own, and remove it.
 
     Raises:
-        StoreError: there is no place for one.
+        StoreError: there is no place for one, or no room in it.
     """
     folder = _made()
     try:
         yield folder
+    except OSError as error:
+        if error.errno == ENOSPC:
+            raise _no_place(error) from error
+        raise
     finally:
         _remove(folder)
 
@@ -49,14 +57,23 @@ def link(file: Path, to: Path) -> None:
 
 def _made() -> Path:
     try:
-        place = _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else gettempdir()
+        place = _IN_MEMORY if _has_room(_IN_MEMORY) else gettempdir()
         _sweep(place)
         return Path(mkdtemp(prefix=_PREFIX, dir=place))
     except OSError as error:
-        raise StoreError(
-            f"no temporary folder can be made ({error}): a search needs one for links to the index; set TMPDIR to a "
-            "folder that can be written to"
-        ) from error
+        raise _no_place(error) from error
+
+
+def _has_room(place: str) -> bool:
+    """Return whether a folder can be written to; containers often have little or no memory for files."""
+    return os.access(place, os.W_OK) and shutil.disk_usage(place).free >= _ROOM_BYTES
+
+
+def _no_place(error: OSError) -> StoreError:
+    return StoreError(
+        f"no temporary folder can be made ({error}): a search needs one for links to the index; make room, or set "
+        "TMPDIR to a folder that can be written to"
+    )
 
 
 def _remove(folder: Path) -> None:

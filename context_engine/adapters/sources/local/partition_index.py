@@ -111,10 +111,15 @@ class PartitionIndex:
 
 
 def _linked(source: str, to: str) -> None:
-    """Link a file of a segment, which never changes; copy what does, and what cannot be linked."""
+    """Link a file of a segment, which never changes; copy what does, and what cannot be linked.
+
+    A copy is on the disk before the state that points to it is.
+    """
     changes = Path(source).name in (indexing.META, indexing.MARK) or Path(source).name.startswith(".")
     if not changes:
         with suppress(OSError, NotImplementedError):
             os.link(source, to)
             return
     shutil.copy2(source, to)
+    with Path(to).open("r+b") as file:
+        os.fsync(file.fileno())

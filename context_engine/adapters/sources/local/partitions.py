@@ -11,7 +11,17 @@ from typing import Final, NamedTuple
 
 from context_engine.core.models import AccessClass, AccessScope, Classification
 
-__all__ = ["OPEN", "Partition", "forget_empty", "held_by", "partition_key", "partitions", "readable", "touch"]
+__all__ = [
+    "OPEN",
+    "Partition",
+    "forget_empty",
+    "held_by",
+    "partition_key",
+    "partitions",
+    "readable",
+    "set_generation",
+    "touch",
+]
 
 OPEN: Final = 1
 """The partition of what everybody may read; always there."""
@@ -91,10 +101,15 @@ def touch(connection: sqlite3.Connection, generation: int, embedded: Iterable[in
         " OR partition_key IN (SELECT partition_key FROM documents WHERE removed = :now)",
         {"now": generation},
     )
-    connection.executemany(
-        "UPDATE partitions SET generation = ? WHERE partition_key = ?", [(generation, key) for key in embedded]
-    )
+    set_generation(connection, generation, embedded)
     return [one.key for one in partitions(connection) if one.generation == generation]
+
+
+def set_generation(connection: sqlite3.Connection, generation: int, keys: Iterable[int]) -> None:
+    """Give some partitions their generation: no document in one may be of a later."""
+    connection.executemany(
+        "UPDATE partitions SET generation = ? WHERE partition_key = ?", [(generation, key) for key in keys]
+    )
 
 
 def forget_empty(connection: sqlite3.Connection) -> None:

@@ -24,7 +24,7 @@ from context_engine.adapters.sources.local.schema import BaseState
 from context_engine.adapters.sources.local.union import union
 from context_engine.core.concurrency.forking import abandon, forget_in_child
 from context_engine.core.models import AccessScope
-from context_engine.errors import StoreCorrupt, StoreVersionMismatch
+from context_engine.errors import StoreCorrupt, StoreError, StoreVersionMismatch
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local.loading import VectorCache
@@ -183,7 +183,7 @@ class Viewer:
         Raises:
             StoreVersionMismatch: another version wrote the tables or the index.
             StoreCorrupt: the database or an index cannot be read.
-            StoreError: there is no base, or it cannot be opened.
+            StoreError: there is no base, it cannot be opened, or it has no such partition any more.
         """
         try:
             with self._pool.snapshot() as connection:
@@ -209,6 +209,8 @@ class Viewer:
         for left in reversed(range(_TRIES)):
             state = self._state(connection)
             parts = readable(connection, access, only)
+            if not parts:
+                raise StoreError(f"{self._root} has no partition {only} any more: its documents were moved; try again")
             keys = tuple(one.key for one in parts)
             before = self._opened.get((state.index_number, keys))
             try:

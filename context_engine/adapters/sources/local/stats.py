@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.calibrations import read_all
-from context_engine.adapters.sources.local.partitions import Partition, partitions
-from context_engine.core.models import Classification, ScopeCalibration
+from context_engine.adapters.sources.local.partitions import Partition, partitions, readable
+from context_engine.core.models import AccessScope, Classification, ScopeCalibration
 
-__all__ = ["BaseStats", "PartCalibration", "PartitionStats", "SourceStats", "read_stats"]
+__all__ = ["BaseStats", "PartCalibration", "PartitionStats", "SourceStats", "read_held", "read_stats"]
 
 
 class SourceStats(NamedTuple):
@@ -126,20 +126,36 @@ def read_stats(connection: sqlite3.Connection, root: Path, held: int | None) -> 
     )
 
 
+def read_held(connection: sqlite3.Connection, access: AccessScope | None) -> Mapping[str, SourceStats]:
+    """Return how much each source holds for a caller; a source is left out of which there is nothing.
+
+    Args:
+        connection: a reader's, in a transaction.
+        access: of the caller; None: everything.
+    """
+    return _held(connection, [one.key for one in readable(connection, access)])
+
+
 def _partition(connection: sqlite3.Connection, partition: Partition) -> PartitionStats:
-    rows = connection.execute(
-        "SELECT source_id, count(*), sum(chunk_count) FROM documents JOIN sources USING (source_key)"
-        " WHERE removed IS NULL AND partition_key = ? GROUP BY source_id ORDER BY source_id",
-        (partition.key,),
-    ).fetchall()
+    held = _held(connection, [partition.key])
     return PartitionStats(
         key=partition.key,
         rules=partition.holds.rules,
         classification=partition.holds.classification,
-        sources=tuple(source for source, _, _ in rows),
-        documents=sum(documents for _, documents, _ in rows),
-        chunks=sum(chunks for _, _, chunks in rows),
+        sources=tuple(held),
+        documents=sum(one.documents for one in held.values()),
+        chunks=sum(one.chunks for one in held.values()),
     )
+
+
+def _held(connection: sqlite3.Connection, partitions: Sequence[int]) -> dict[str, SourceStats]:
+    rows = connection.execute(
+        "SELECT source_id, count(*), sum(chunk_count) FROM documents JOIN sources USING (source_key)"
+        f" WHERE removed IS NULL AND partition_key IN ({', '.join('?' * len(partitions))})"
+        " GROUP BY source_id ORDER BY source_id",
+        partitions,
+    )
+    return {source: SourceStats(documents, chunks) for source, documents, chunks in rows}
 
 
 def _size(root: Path) -> int:

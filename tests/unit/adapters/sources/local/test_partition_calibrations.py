@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from context_engine.adapters.sources.local import BaseWriter, LocalBase
+from context_engine.adapters.sources.local import BaseWriter, LocalBase, calibrations
 from context_engine.adapters.sources.local.calibrate import JudgedQuestion, calibrate
 from context_engine.adapters.sources.local.calibrations import StoredCalibration, read_all
 from context_engine.adapters.sources.local.derived import forget_derived
@@ -154,6 +155,20 @@ def test_one_that_documents_have_left_is_forgotten(house: LocalBase):
     assert list(stored(house)) == [OPEN]
     calibrate(house, HOUSE)
     assert list(stored(house)) == [OPEN, SECRET]
+
+
+def test_nothing_is_kept_where_documents_are_moved_while_it_is_asked(house: LocalBase, monkeypatch: pytest.MonkeyPatch):
+    """It has learned from documents that may no longer count for whoever reads the partition."""
+    replace = calibrations.replace
+
+    def late(root: Path, *given: Any) -> None:
+        moved = LocalBase(root, place={"board": SourcePlace(rules="nobody"), "sop": SourcePlace()}.get)
+        assert moved.repartition() == 24
+        replace(root, *given)
+
+    monkeypatch.setattr(calibrations, "replace", late)
+    calibrate(house, HOUSE)
+    assert stored(house) == {}
 
 
 def test_a_judged_question_is_asked_where_its_answer_stands(house: LocalBase):

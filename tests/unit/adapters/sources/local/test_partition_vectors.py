@@ -179,6 +179,27 @@ def test_moved_rows_are_not_embedded_again_and_cells_are_those_of_a_base_without
             assert [one.chunks for one in ask(base)] == [one.chunks for one in same_scorer(ask(alone), base)]
 
 
+def test_damaged_vectors_cost_no_other_partition_its_cells(folder: Path, write: Write):
+    write("sop", texts("open", 40))
+    write("board", texts("secret", 20))
+    before = [cells(folder, key) for key in (1, 2)]
+    with closing(sqlite3.connect(folder / "base.sqlite3")) as connection, connection:
+        connection.execute("UPDATE vectors SET vector = zeroblob(64) WHERE rid = 41")
+    with LocalBase(folder, embedder=FakeEmbedder(16), options=BY_CELLS) as base:
+        base.rebuild()
+    assert [cells(folder, key) for key in (1, 2)] == before
+
+
+def test_documents_that_enter_an_older_partition_bring_their_vectors(folder: Path, write: Write):
+    write("board", texts("secret", 3))
+    write("sop", texts("open", 3))
+    moving = {"board": place("board"), "sop": place("board")}
+    with LocalBase(folder, embedder=FakeEmbedder(16), place=moving.get) as base:
+        assert base.repartition() == 3
+        with base._viewer.view(BOARD) as view:
+            assert view.vectors is not None and len(view.vectors) == 6
+
+
 class Silent(FakeEmbedder):
     """Has vectors for questions only."""
 

@@ -102,6 +102,26 @@ class TestRulesThatChange:
         assert found(base, "sop", AccessScope()) == {"a", "b"}
         assert [one.documents for one in base.stats().partitions] == [3, 1]
 
+    def test_documents_that_enter_an_older_partition_are_held_once_and_by_every_reader(
+        self, base: LocalBase, said: Said
+    ) -> None:
+        """The partition knows no commit as late as theirs until it takes them."""
+        said["board"] = RULED
+        for name, source in (("old", "board"), ("late", "web")):
+            with base.writer() as writer:
+                writer.put(source, name, "", "h", [Chunk(content=f"limit {name}", chunk_id=name)])
+        said["web"] = RULED
+        assert base.repartition() == 2
+        with base.writer() as writer:
+            writer.put("board", "new", "", "h", [Chunk(content="limit new", chunk_id="new")])
+            follow = writer._index.follow
+            writer._index.follow = lambda _state: None  # type: ignore[method-assign]
+            writer.commit()
+            assert found(base, "web") == {"c", "late"}
+            writer._index.follow = follow  # type: ignore[method-assign]
+        assert found(base, "web") == {"c", "late"}
+        assert base.verify().problems == ()
+
     def test_a_writer_moves_by_itself_what_it_knows_of(self, base: LocalBase, said: Said) -> None:
         said["sop"] = RULED
         del said["web"]

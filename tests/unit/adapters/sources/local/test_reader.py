@@ -10,6 +10,7 @@ import pytest
 
 from context_engine.adapters.sources.local import BaseWriter, LocalBase, reader
 from context_engine.core.models import Chunk, Condition, ScoreKind
+from context_engine.errors import StoreError
 from context_engine.testing.fakes import FakeEmbedder
 
 Between = Callable[[Callable[[], object]], None]
@@ -80,6 +81,11 @@ def test_a_search_beside_a_rebuild_is_answered(base: LocalBase, between: Between
     between(lambda: writers.append(base._writer(rebuild=True)))
     assert [chunk.chunk_id for chunk in found(base, "red")] == ["red"]
     writers.pop().close()
+
+
+def test_a_partition_that_is_gone(base: LocalBase) -> None:
+    with pytest.raises(StoreError, match="no partition 9 any more"):
+        base.best_of("limit", ["sop"], top_k=1, partition=9)
 
 
 def test_commits_faster_than_a_search_leave_nothing_behind(base: LocalBase, monkeypatch: pytest.MonkeyPatch) -> None:

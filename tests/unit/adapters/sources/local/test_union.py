@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from context_engine.adapters.sources.local import index as indexing
 from context_engine.adapters.sources.local import link_folder as module
 from context_engine.adapters.sources.local.partition_index import PartitionIndex
 from context_engine.adapters.sources.local.union import union
-from context_engine.errors import StoreError
+from context_engine.errors import StoreCorrupt, StoreError
 
 
 @pytest.fixture
@@ -82,6 +83,30 @@ def test_no_place_for_links(base: LocalBase, fill: Callable[..., None], monkeypa
     monkeypatch.setattr(module, "mkdtemp", refused)
     with pytest.raises(StoreError, match=r"not permitted.*set TMPDIR"):
         base.search("limit", source_id="sop", top_k=1)
+
+
+def test_no_room_in_memory_leaves_the_disk(paths: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_ROOM_BYTES", 1 << 60)
+    monkeypatch.setattr(module, "gettempdir", lambda: str(tmp_path / "disk"))
+    with pytest.raises(StoreError, match="no temporary folder"):
+        read(paths)
+    (tmp_path / "disk").mkdir()
+    assert read(paths) == (3, [1, 3, 4])
+
+
+def test_no_room_at_all_is_not_taken_for_damage(
+    base: LocalBase, fill: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    fill({"a": "limit"})
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", full)
+        with pytest.raises(StoreError, match=r"No space left.*make room") as refusal:
+            base.search("limit", source_id="sop", top_k=1)
+    assert not isinstance(refusal.value, StoreCorrupt)
+    assert len(base.search("limit", source_id="sop", top_k=1)) == 1
 
 
 def test_what_a_killed_process_left_is_removed(paths: list[Path], tmp_path: Path) -> None:
