@@ -109,7 +109,7 @@ def document_metadata(chunk: RankedChunk, search_id: str) -> dict[str, Any]:
         "also_in": [{"source_id": one.source_id, "chunk_id": one.chunk_id} for one in chunk.also_in],
         "search_id": search_id,
     }
-    return inert_values(fields)
+    return {name: inert_values(value) for name, value in fields.items()}
 
 
 def chunk_for_model(chunk: RankedChunk, search_id: str) -> dict[str, Any]:
