@@ -36,6 +36,7 @@ from context_engine.core.models import (
     to_date,
 )
 from context_engine.core.policy.filters import parse_filter
+from context_engine.core.protocols import Mask
 from context_engine.core.ranking.threshold import filter_by_similarity
 from context_engine.errors import DegradedRetrieval, InvalidRequest, UnknownDomain, nearest
 from context_engine.settings import config_layer
@@ -221,6 +222,11 @@ class RagPipeline(Mapping[str, Callable[..., Any]]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def mask(self) -> Mask:
+        """What masks personal data as the settings say, for `build_context_block`."""
+        return self._functions().mask
+
     def close(self) -> None:
         """Close the sources that were opened; may be called twice."""
         with self._lock:
@@ -252,10 +258,10 @@ class RagPipeline(Mapping[str, Callable[..., Any]]):
         read = [chunk_from_dict(chunk, notices) for chunk in given]
         domain = next((str(chunk.extra["domain"]) for chunk in read if chunk.extra.get("domain")), "NPA")
         request = self._request(query, domain, {} if top_k is None else {"stage2_top_k": checked_top_k(top_k, "top_k")})
-        own, choice, mask = SPEAKS_FOR_ITSELF, self._functions().choice, self._functions().mask
-        settings = choice.resolve(None, request)
+        own, functions = SPEAKS_FOR_ITSELF, self._functions()
+        settings, reranker = functions.choice.resolve(functions.domain(domain), request), functions.choice.reranker
         ranked = rank_chunks(
-            request, own, read, settings=settings, notices=notices, reranker=choice.reranker, mask=mask
+            request, own, read, settings=settings, notices=notices, reranker=reranker, mask=functions.mask
         )
         return _listed(ranked)
 
@@ -300,7 +306,7 @@ class RagPipeline(Mapping[str, Callable[..., Any]]):
         with self._lock:
             if self._engines is None:
                 choice = RerankerChoice.of(setup.resolver, models=setup.models())
-                self._engines = FunctionEngines(choice, setup.access, setup.mask())
+                self._engines = FunctionEngines(choice, setup.mask(), setup.registry.domains, setup.access)
             return self._engines
 
     def _request(self, query: str, domain: str, options: dict[str, Any]) -> SearchRequest:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -235,7 +234,7 @@ class BaseTrial:
 
     @property
     def _embedder(self) -> Callable[[], Embedder | None]:
-        return partial(self._models.embedder)
+        return self._models.embedder
 
 
 def _answer_of(raw: Any) -> dict[str, Any]:

@@ -83,13 +83,15 @@ class PrincipalEntry(_Form):
     )
     os_users: Texts = Field((), description="Users of the operating system who are this principal at the command line.")
     dify: tuple[DifyCaller, ...] = Field((), description="Apps of Dify, or users of them, that are this principal.")
-    tokens: tuple[Token, ...] = Field((), description="Tokens of programs that are this principal.")
+    tokens: tuple[Token, ...] = Field(
+        (), description="Tokens that are this principal, such as the access token of an endpoint."
+    )
     may_act_as: Texts = Field((), description="Principals that its os_users may name with --as.")
     operator: bool = Field(False, description="Whether its os_users may act as any principal and run 'access'.")
 
 
 class Claims(_Form):
-    """Which claims of an OIDC token say who asks; a dot leads into a claim that holds others."""
+    """Which claims of an OIDC token that a service has checked say who asks; a dot leads into a claim of others."""
 
     id: Text = Field("sub", description="Names the principal in the record.")
     roles: Text | None = Field(None, description="Holds a role, or a list of them; null: no claim gives one.")

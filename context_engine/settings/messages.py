@@ -32,8 +32,6 @@ _NOT_ENFORCED: Final = frozenset(
         "policy",
         "policies",
         "retention",
-        "redact",
-        "pii",
         "synonyms",
         "expand",
         "expansion",
@@ -46,6 +44,9 @@ _NOT_ENFORCED: Final = frozenset(
     ]
 )
 """Keys of the field's vocabulary that promise something this version does not do."""
+
+_MASKED: Final = frozenset(("anonymise", "anonymize", "mask", "masking", "pii", "personal_data", "redact", "redaction"))
+"""What people write to have personal data masked."""
 
 _SYNONYMS: Final = {
     "authority_tier": "tier",
@@ -101,6 +102,8 @@ def unknown_key(key: str, known: Mapping[str, Any] | list[str]) -> str:
     """Return the sentence for a key that is not known here."""
     if key in _RULES and "access" in known:
         return f"unknown key: who may search it is said by 'access: {{{_RULES[key]}}}'."
+    if key in _MASKED and closest(key, known) is None:
+        return "unknown key: personal data is masked where 'mask_contexts: true' stands in a domain's settings."
     if (key in _RULES or key in _NOT_ENFORCED) and closest(key, known) is None:
         said = "this version does not enforce this key, so it is refused rather than ignored: remove it"
         return said if key in _NOT_ENFORCED else f"{said}. Access rules stand at a domain or a source of a manifest."

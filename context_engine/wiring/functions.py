@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from context_engine.adapters.sources.adapter_forms import source_of
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.engine import Engine
-from context_engine.core.models import DomainSpec, Registry, SourceSpec, SourceType
+from context_engine.core.models import DomainSpec, MaskedOutputs, Registry, SourceSpec, SourceType
 from context_engine.core.policy.access import OPEN_ACCESS, ManifestPolicy, OpenAccess
 from context_engine.core.protocols import AccessPolicy, Mask
 from context_engine.wiring.build import RerankerChoice
@@ -22,6 +23,7 @@ SPEAKS_FOR_ITSELF: Final = SourceSpec(
 """What chunk dicts of a caller's own count as: each says its own source, tier and trust; tier 5 where it does not."""
 
 _MOST_KEPT: Final = 32
+_NO_SETTINGS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class FunctionEngines:
@@ -31,13 +33,21 @@ class FunctionEngines:
 
     Args:
         choice: the reranker and the settings of all of them.
+        mask: masks personal data where the settings say so.
+        domains: those that are registered; what they mask holds for a function of that domain too.
         access: the policy in force. It has no say in what a caller's own function may be asked, but where there is one,
             chunks that are classified above that of `SPEAKS_FOR_ITSELF` need a principal with the clearance.
-        mask: masks personal data where the settings say so.
     """
 
-    def __init__(self, choice: RerankerChoice, access: AccessPolicy = OPEN_ACCESS, mask: Mask | None = None) -> None:
+    def __init__(
+        self,
+        choice: RerankerChoice,
+        mask: Mask,
+        domains: Mapping[str, DomainSpec],
+        access: AccessPolicy = OPEN_ACCESS,
+    ) -> None:
         self.choice, self.mask = choice, mask
+        self._masked = {name: found for name, spec in domains.items() if (found := _what_is_masked(spec))}
         self._access = access if isinstance(access, OpenAccess) else ManifestPolicy({})
         self._kept: OrderedDict[Hashable, Engine] = OrderedDict()
         self._lock = Lock()
@@ -56,19 +66,27 @@ class FunctionEngines:
                 self._kept.popitem(last=False)
             return engine
 
-    def _made(self, function: Any, domain: str) -> Engine:
-        spec = DomainSpec.model_construct(
-            version=1, domain=domain, timezone="UTC", sources=(SPEAKS_FOR_ITSELF,), settings={}
+    def domain(self, name: str) -> DomainSpec:
+        """Return a domain with a function as its only source."""
+        settings = self._masked.get(name, _NO_SETTINGS)
+        return DomainSpec.model_construct(
+            version=1, domain=name, timezone="UTC", sources=(SPEAKS_FOR_ITSELF,), settings=settings
         )
+
+    def _made(self, function: Any, domain: str) -> Engine:
         source = source_of(function, SPEAKS_FOR_ITSELF.id)
         return Engine(
-            Registry.model_construct(domains={domain: spec}),
+            Registry.model_construct(domains={domain: self.domain(domain)}),
             lambda _domain, _spec: source,
             resolve=self.choice.resolve,
             reranker=self.choice.reranker,
             access=self._access,
             mask=self.mask,
         )
+
+
+def _what_is_masked(spec: DomainSpec) -> Mapping[str, Any]:
+    return {name: value for name, value in spec.settings.items() if name in MaskedOutputs.model_fields}
 
 
 def _named(function: Any) -> Hashable:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from context_engine.apps.cli import main
 from context_engine.apps.cli.context import ConfigLocation, open_context
 from context_engine.core.models import Chunk, Classification
 from context_engine.core.text import content_sha256
+from context_engine.wiring.adapters import ACCESS_POLICIES
 
 HANDBOOK = """
 version: 1
@@ -241,6 +243,11 @@ class TestCheck:
         assert done.exit_code == 4, "nothing of it may be searched"
         assert "the domain asks for group deal-team; cleared for confidential" in done.stdout
 
+    def test_a_role_that_no_rule_names_is_noted(self, run: Callable[..., Result]) -> None:
+        done = run(OPERATOR, "access", "check", "--role", "secretery", "--group", "deal-team")
+        assert "'secretery'" in done.stderr and "Did you mean 'secretary'?" in done.stderr
+        assert "deal-team" not in done.stderr
+
     def test_of_a_name_that_there_is_not(self, run: Callable[..., Result]) -> None:
         done = run(OPERATOR, "access", "check", "--as", "secretery")
         assert (done.exit_code, "Did you mean 'secretary'?" in done.stderr) == (2, True)
@@ -284,11 +291,29 @@ def test_the_rules_in_cedar(run: Callable[..., Result]) -> None:
     assert {"type": "Principal", "id": "deal-desk"} in [one["uid"] for one in entities]
 
 
+def test_rules_that_do_not_decide_are_not_exported(
+    run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = EntryPoint("own", "context_engine.core.policy.access:ManifestPolicy", ACCESS_POLICIES)
+    monkeypatch.setattr(
+        "context_engine.wiring.adapters.entry_points",
+        lambda *, group: [own] if group == ACCESS_POLICIES else entry_points(group=group),
+    )
+    (tmp_path / "config").mkdir()
+    (tmp_path / "manifests").mkdir()
+    (tmp_path / "config/access.yaml").write_text(ACCESS + "policy: own\n", "utf-8")
+    (tmp_path / "manifests/deals.yaml").write_text(DEALS, "utf-8")
+    assert run(OPERATOR, "access", "check", "--config-dir", str(tmp_path)).exit_code == 4
+    refused = run(OPERATOR, "policy", "export", "--cedar", "--config-dir", str(tmp_path))
+    assert (refused.exit_code, refused.stdout, "the policy 'own' decides" in refused.stderr) == (2, "", True)
+
+
 def test_prove_is_for_an_operator(run: Callable[..., Result]) -> None:
     refused = run(DESK, "access", "prove", "--changes", "1", "--questions", "1")
     assert refused.exit_code == 2 and "for an operator" in refused.stderr
 
 
+@pytest.mark.slow
 def test_prove_shows_that_nothing_shows(run: Callable[..., Result]) -> None:
     shown = run(OPERATOR, "access", "prove", "--as", "desk", "--changes", "6", "--questions", "4", "--json")
     assert shown.exit_code == 0, shown.output

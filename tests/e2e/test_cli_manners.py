@@ -107,7 +107,7 @@ def at_a_terminal(*args: str, folder: Path) -> str:
     return written.decode().replace("\r\n", "\n")
 
 
-@pytest.mark.parametrize("args", [("domains",), ("config", "show")])
+@pytest.mark.parametrize("args", [("domains",), pytest.param(("config", "show"), marks=pytest.mark.slow)])
 def test_json_is_indented_at_a_terminal_and_one_line_in_a_pipe(args: Sequence[str], bank: Path) -> None:
     shown = at_a_terminal(*args, "--json", folder=bank)
     piped = subprocess.run(
@@ -128,7 +128,7 @@ def test_lines_of_json_stay_lines_at_a_terminal(bank: Path) -> None:
     assert whole.startswith('{\n  "schema_version"')
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("shell", ["bash", *(pytest.param(one, marks=pytest.mark.slow) for one in ("zsh", "fish"))])
 def test_a_script_is_produced_for_each_shell_of_the_guide(shell: str, tmp_path: Path) -> None:
     guide = (ROOT / "docs/guides/operator.md").read_text(encoding="utf-8")
     assert re.search(rf"_CONTEXT_ENGINE_COMPLETE={shell}_source context-engine", guide)

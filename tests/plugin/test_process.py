@@ -250,6 +250,12 @@ class TestSearch:
         assert plugin.longest < 1.2 * 1024 * 1024
 
 
+def as_written(content: str) -> str:
+    """Return the text of a passage without the fence around it."""
+    lines = content.split("\n")
+    return "\n".join(lines[2:-1]) if lines[1:2] and lines[1].startswith("<<<untrusted ") else content
+
+
 class TestRerank:
     PASSAGES = (
         "A new product is classified within 3 business days of receipt of the proposal.",
@@ -282,7 +288,7 @@ class TestRerank:
     def test_a_nodes_passages_get_the_manifests_tiers(self, plugin: Any, dify: Any, credentials: Any) -> None:
         fields = {"query": "when is a new product classified", "passages": self.node_result(dify)}
         reply = plugin.invoke("rerank", fields, credentials, session=SESSION)
-        tags = {one["content"]: one["_provenance"] for one in reply.json["chunks"]}
+        tags = {as_written(one["content"]): one["_provenance"] for one in reply.json["chunks"]}
         assert tags[self.PASSAGES[0]]["source_id"] == "npa_sops"
         assert [tags[text]["authority_tier"] for text in self.PASSAGES[:2]] == [2, 5]
         assert reply.variables["result"][0]["content"] == self.PASSAGES[0]
@@ -297,7 +303,7 @@ class TestRerank:
         assert again.json["chunks"]
         for chunk in again.json["chunks"]:
             assert chunk["authority_tier"] == tier[chunk["chunk_id"]]
-            assert chunk["content"] == text[chunk["chunk_id"]]
+            assert as_written(chunk["content"]) == as_written(text[chunk["chunk_id"]])
 
     def test_a_model_of_dify_is_asked(self, plugin: Any, dify: Any, credentials: Any) -> None:
         asked: list[Any] = []
@@ -316,7 +322,7 @@ class TestRerank:
         ((kind, request),) = asked
         assert (kind, request["provider"], request["model"]) == ("rerank", model["provider"], "rerank-v3.5")
         assert set(request["docs"]) <= set(self.PASSAGES) and request["query"] == fields["query"]
-        scores = {one["content"]: one["rerank_score"] for one in reply.json["chunks"]}
+        scores = {as_written(one["content"]): one["rerank_score"] for one in reply.json["chunks"]}
         assert (scores[self.PASSAGES[0]], scores[self.PASSAGES[1]]) == (0.1, 0.9)
         assert reply.variables["status"] == "complete"
 

@@ -1,20 +1,24 @@
 """A text in the characters that numbers and addresses are looked for in, with the way back to the places of the text.
 
 Digits of every script become 0 to 9, full-width letters and signs their ASCII ones, all blanks a space, all dashes a
-hyphen; characters that show nothing (zero-width, soft hyphens, direction marks) are left out.
+hyphen; characters that show nothing (zero-width, soft hyphens, direction marks) are left out. An HTML entity
+(`&nbsp;`, `&#64;`) is read as its character.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from html import unescape
 from typing import Final, NamedTuple
 
 __all__ = ["PlainText", "plain_text"]
 
 _DIGITS: Final = re.compile(r"[0-9](?:[^0-9]{0,4}[0-9]){3,200}")
+_ENTITY: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]{2,8});")
 _AROUND: Final = 64
 _MINUS: Final = "\u2212"
 _OTHERS: Final = "".join(map(chr, (*range(0x80, 0x20000), *range(0xE0000, 0xE0080))))
@@ -28,16 +32,20 @@ class PlainText(NamedTuple):
         text: the plain characters.
         places: of every character of the whole its place as it was written; None where they are the same.
         first: where this part begins in the whole.
+        ends: of every character where it ends, as it was written; None where each is one character long.
     """
 
     text: str
     places: Sequence[int] | None = None
     first: int = 0
+    ends: Sequence[int] | None = None
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Return characters [start, end) as a span of the text as it was written."""
         start, end = self.first + start, self.first + end
-        return (start, end) if self.places is None else (self.places[start], self.places[end - 1] + 1)
+        if self.places is None:
+            return start, end
+        return self.places[start], self.places[end - 1] + 1 if self.ends is None else self.ends[end - 1]
 
     def around_digits(self) -> Iterator[PlainText]:
         """Yield the parts in which digits stand close together, with what is around them: no number is elsewhere."""
@@ -52,11 +60,34 @@ class PlainText(NamedTuple):
             yield self._part(start, end)
 
     def _part(self, start: int, end: int) -> PlainText:
-        return PlainText(self.text[start:end], self.places, self.first + start)
+        return PlainText(self.text[start:end], self.places, self.first + start, self.ends)
 
 
 def plain_text(text: str) -> PlainText:
     """Return a text in plain characters."""
+    entities = [found for found in _ENTITY.finditer(text) if len(unescape(found[0])) == 1] if "&" in text else []
+    return _without_entities(text, entities) if entities else _plain(text)
+
+
+def _without_entities(text: str, entities: Sequence[re.Match[str]]) -> PlainText:
+    pieces: list[str] = []
+    starts, ends = array("L"), array("L")
+    position = 0
+    for found in entities:
+        pieces += [text[position : found.start()], unescape(found[0])]
+        starts.extend((*range(position, found.start()), found.start()))
+        ends.extend((*range(position + 1, found.start() + 1), found.end()))
+        position = found.end()
+    starts.extend(range(position, len(text)))
+    ends.extend(range(position + 1, len(text) + 1))
+    plain = _plain("".join([*pieces, text[position:]]))
+    if plain.places is None:
+        return PlainText(plain.text, starts, ends=ends)
+    return PlainText(plain.text, [starts[one] for one in plain.places], ends=[ends[one] for one in plain.places])
+
+
+def _plain(text: str) -> PlainText:
+    """Return a text in plain characters, one for each or none."""
     if text.isascii():
         return PlainText(text)
     plain, unseen = _tables()

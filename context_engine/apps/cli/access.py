@@ -11,13 +11,13 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from context_engine.apps.cli.access_somebody import Somebody, principal_of, with_somebody
 from context_engine.apps.cli.access_words import decision_words, principal_words
 from context_engine.apps.cli.acting import require_operator
 from context_engine.apps.cli.app import NOT_ANSWERED
 from context_engine.apps.cli.console import clean, note, out, print_json, show, written
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
 from context_engine.core.models import (
-    NOBODY,
     AccessDecision,
     AccessRule,
     Classification,
@@ -28,9 +28,8 @@ from context_engine.core.models import (
 )
 from context_engine.core.policy.access import OpenAccess
 from context_engine.core.policy.access_matrix import AccessMatrix, Holder, access_matrix, holders_in_rules
-from context_engine.errors import InvalidRequest, nearest
 
-__all__ = ["access", "described", "operator_context"]
+__all__ = ["access", "operator_context"]
 
 SCHEMA_VERSION: Final = 1
 _OPEN: Final = "There is no rule in a manifest and no access.yaml: everybody may search everything."
@@ -56,37 +55,27 @@ def operator_context(location: ConfigLocation) -> CliContext:
 
 @click.group()
 def access() -> None:
-    """Show and prove who may search what; for an operator, where access.yaml names one."""
+    """Show and prove who may search what; for an operator, once there is an access.yaml."""
 
 
 @access.command(epilog=CHECK)
-@click.option("--as", "name", metavar="NAME", help="A principal of access.yaml, else a role.")
-@click.option("--role", "roles", multiple=True, metavar="ROLE", help="Somebody who has this role, too.")
-@click.option("--group", "groups", multiple=True, metavar="GROUP", help="Somebody in this group, too.")
-@click.option("--clearance", type=click.Choice(list(Classification), case_sensitive=False), help="And this clearance.")
+@with_somebody
 @click.option("--domain", "-d", metavar="NAME", help="This domain alone.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_location
-def check(
-    location: ConfigLocation,
-    name: str | None,
-    roles: Sequence[str],
-    groups: Sequence[str],
-    clearance: str | None,
-    domain: str | None,
-    as_json: bool,
-) -> None:
+def check(location: ConfigLocation, somebody: Somebody, domain: str | None, as_json: bool) -> None:
     """Show what somebody may search, and which rule says so.
 
     Somebody is a principal, or whoever has the roles, groups and clearance given; with none of them, whoever
     access.yaml does not name. Exit code 4 where nothing may be searched.
     """
     context = operator_context(location)
-    principal = described(context, name, roles, groups, Classification(clearance) if clearance else None)
+    principal = principal_of(context, somebody)
     domains = _domains(context, domain)
     decisions = [context.setup.access.decide(principal, one) for one in domains]
     if as_json:
-        print_json(json.dumps(_published(principal, domains, decisions), ensure_ascii=False))
+        published = {**_published(principal, domains, decisions), "demo": context.demo}
+        print_json(json.dumps(published, ensure_ascii=False))
     else:
         _print(principal, domains, decisions)
     click.get_current_context().exit(0 if any(one.allowed for one in decisions) else NOT_ANSWERED)
@@ -119,34 +108,6 @@ def matrix(location: ConfigLocation, domain: str | None, page: Path | None, as_j
         print_json(json.dumps({**_matrix_rows(found), "demo": context.demo}, ensure_ascii=False))
     elif page is None:
         _print_matrix(found)
-
-
-def described(
-    context: CliContext, name: str | None, roles: Sequence[str], groups: Sequence[str], clearance: Classification | None
-) -> Principal:
-    """Return a principal by its name, or one made of what is said of it.
-
-    Raises:
-        InvalidRequest: there is neither a principal nor a role of that name.
-    """
-    named = context.setup.config.principals.named
-    known = {one.name for one in holders_in_rules(context.registry.domains.values()) if one.kind == "role"}
-    known |= {role for one in named.values() for role in one.roles}
-    if name is not None and name not in named and name not in known:
-        raise InvalidRequest(f"no principal or role is called {name!r}.{nearest(name, [*named, *known])}")
-    if name is not None and name in named:
-        found = named[name]
-    elif name is not None or roles or groups:
-        of_role = frozenset() if name is None else frozenset((name,))
-        found = Principal(roles=of_role, clearance=Classification.INTERNAL)
-    else:
-        found = NOBODY
-    return Principal(
-        id=found.id,
-        roles=found.roles.union(roles),
-        groups=found.groups.union(groups),
-        clearance=clearance or found.clearance,
-    )
 
 
 def _domains(context: CliContext, only: str | None) -> list[DomainSpec]:

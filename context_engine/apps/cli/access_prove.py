@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.text import Text
 
-from context_engine.apps.cli.access import described, operator_context
+from context_engine.apps.cli.access import operator_context
+from context_engine.apps.cli.access_somebody import Somebody, principal_of, with_somebody
 from context_engine.apps.cli.access_words import principal_words
 from context_engine.apps.cli.console import clean, note, out, print_json, show
 from context_engine.apps.cli.context import CliContext, ConfigLocation, with_location
 from context_engine.apps.cli.progress import progress_bar
-from context_engine.core.models import Classification, Principal, SearchResult
+from context_engine.core.models import Principal, SearchResult
 
 if TYPE_CHECKING:
     from context_engine.testing.noninterference import AccessCertificate
@@ -32,36 +33,24 @@ Examples:
 
 
 @click.command(epilog=PROVE)
-@click.option("--as", "name", metavar="NAME", help="A principal of access.yaml, else a role.")
-@click.option("--role", "roles", multiple=True, metavar="ROLE", help="Somebody who has this role, too.")
-@click.option("--group", "groups", multiple=True, metavar="GROUP", help="Somebody in this group, too.")
-@click.option("--clearance", type=click.Choice(list(Classification), case_sensitive=False), help="And this clearance.")
+@with_somebody
 @click.option("--changes", type=click.IntRange(1), default=1000, show_default=True, help="Of what it may not read.")
 @click.option("--questions", type=click.IntRange(1), default=200, show_default=True, help="Made of the base's texts.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Another one draws other changes and questions.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_location
-def prove(
-    location: ConfigLocation,
-    name: str | None,
-    roles: Sequence[str],
-    groups: Sequence[str],
-    clearance: str | None,
-    changes: int,
-    questions: int,
-    seed: int,
-    as_json: bool,
-) -> None:
+def prove(location: ConfigLocation, somebody: Somebody, changes: int, questions: int, seed: int, as_json: bool) -> None:
     """Change what somebody may not read, and compare every answer byte by byte.
 
     Works on a copy of the embedded base in a temporary folder: documents that the principal may not read are written,
     edited, deleted, renamed and classified otherwise, sources come and rules change, all in the words that are asked
-    for. With no principal given it is whoever access.yaml does not name. Exit code 1 where an answer changed.
+    for. With no principal given it is whoever access.yaml does not name. Exit code 1 where an answer changed, or
+    nothing could be shown.
     """
     from context_engine.evaluation.access_proof import prove_access
 
     context = operator_context(location)
-    principal = described(context, name, roles, groups, Classification(clearance) if clearance else None)
+    principal = principal_of(context, somebody)
     left_out = _left_out(context)
     with progress_bar("Changing what may not be read") as bar:
         (found,) = prove_access(
@@ -75,7 +64,7 @@ def prove(
             told=lambda _, done: bar(done, changes, ""),
         )
     if as_json:
-        published = {"schema_version": SCHEMA_VERSION, **found.to_dict(), "left_out": left_out}
+        published = {"schema_version": SCHEMA_VERSION, **found.to_dict(), "left_out": left_out, "demo": context.demo}
         print_json(json.dumps(published, ensure_ascii=False))
     else:
         _print(principal, found)

@@ -15,10 +15,11 @@ from context_engine.apps.cli.app import with_debug
 from context_engine.apps.cli.console import note
 from context_engine.apps.cli.domain_option import only_domain
 from context_engine.apps.cli.progress import progress_bar
+from context_engine.core.models import AccessScope
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local import LocalBase
-    from context_engine.core.models import AccessScope, Notice, Principal
+    from context_engine.core.models import Notice, Principal
     from context_engine.settings.registry import LoadedRegistry
     from context_engine.wiring import Setup
     from context_engine.wiring.models import Models
@@ -74,7 +75,7 @@ class CliContext:
     def scope(self) -> AccessScope | None:
         """What the principal may read of the sources that it may know; None: everything."""
         domains = self.registry.domains.values()
-        return next((self.setup.access.decide(self.principal, one).scope for one in domains), None)
+        return next((self.setup.access.decide(self.principal, one).scope for one in domains), AccessScope())
 
     @property
     def base(self) -> Path:

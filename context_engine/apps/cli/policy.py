@@ -9,13 +9,14 @@ import click
 from context_engine.apps.cli.access import operator_context
 from context_engine.apps.cli.console import print_json, write_text
 from context_engine.apps.cli.context import ConfigLocation, with_location
+from context_engine.errors import InvalidRequest
 
 __all__ = ["policy"]
 
 
 @click.group()
 def policy() -> None:
-    """Export the access rules; for an operator, where access.yaml names one."""
+    """Export the access rules; for an operator, once there is an access.yaml."""
 
 
 @policy.command(
@@ -28,8 +29,14 @@ def policy() -> None:
 def export(location: ConfigLocation, cedar: bool, entities: bool) -> None:
     """Write the manifests' rules for reviewers and for tools that analyse them."""
     from context_engine.core.policy.cedar import cedar_entities, cedar_policies
+    from context_engine.settings.access_file import MANIFEST_POLICY
 
     context = operator_context(location)
+    decides = context.setup.config.principals.policy
+    if decides != MANIFEST_POLICY:
+        raise InvalidRequest(
+            f"the policy {decides!r} decides here and not the manifests' rules: export it where it stands"
+        )
     domains = tuple(context.registry.domains.values())
     if entities:
         principals = context.setup.config.principals.named.values()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from context_engine.apps.dify.missing_knowledge import missing_sources_warnings, without_register
-from context_engine.apps.dify.node_output import node_records
+from context_engine.apps.dify.node_output import chunk_for_model, inert_values, node_records
 from context_engine.apps.dify.plain import plain
 from context_engine.apps.dify.size import fitted
 from context_engine.core.context import NOTHING_FOUND, ApproxTokenCounter, for_a_model, from_result
@@ -27,7 +27,7 @@ class ToolOutput:
 
     Attributes:
         text: never empty.
-        json: the whole result.
+        json: the whole result, its texts as a model may read them.
         variables: name -> value, as the tool's output schema declares them. An Answer node prints the texts among
             them alone; a list that a person may want to read has a twin, `NAME_text`.
     """
@@ -66,7 +66,10 @@ def search_answer(
     if demo:
         context = f"{DEMO_LABEL}\n\n{context}"
     whole = result.to_dict(demo=demo)
-    said = [DEMO_LABEL] * demo + missing_sources_warnings(result) + list(result.warnings)
+    for name in ("sources", "warnings", "notices"):
+        whole[name] = inert_values(whole[name])
+    whole["chunks"] = [chunk_for_model(chunk, result.search_id) for chunk in result.chunks]
+    said = [DEMO_LABEL] * demo + inert_values(missing_sources_warnings(result)) + whole["warnings"]
     parts = {
         "context": fitted("context", plain(context)),
         "result": fitted("result", plain(node_records(result, notices=notices))),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date
 from typing import Any, Final
 from uuid import UUID, uuid5
 
 from context_engine.apps.dify.missing_knowledge import MissingKnowledge, missing_knowledge, missing_sources
-from context_engine.core.context.inert import inert_line
+from context_engine.core.context.inert import inert, inert_line
 from context_engine.core.context.render import quoted
 from context_engine.core.models import Decision, RankedChunk, SearchResult, TrustClass
 from context_engine.core.policy.injection import INJECTION_SUSPECTED
@@ -16,10 +17,12 @@ from context_engine.core.text import content_sha256
 __all__ = [
     "BELOW_NOTICE",
     "NOTICE_DATASET",
+    "chunk_for_model",
     "content_for_model",
     "dataset_uuid",
     "document_metadata",
     "fence_nonce",
+    "inert_values",
     "node_records",
     "node_scores",
     "notice_metadata",
@@ -28,6 +31,7 @@ __all__ = [
 
 _NAMESPACE: Final = UUID("6f1c2c0e-6a0b-5d5e-9a55-2d9b6f1f7c11")
 _STEP: Final = 1e-6
+_LONGEST_KEPT: Final = 500
 BELOW_NOTICE: Final = 1 - _STEP
 """The highest score of a passage that stands below a notice."""
 
@@ -75,7 +79,7 @@ def document_metadata(chunk: RankedChunk, search_id: str) -> dict[str, Any]:
     """Return the document's own metadata with what the engine knows over it; JSON values."""
     extra = chunk.provenance.extra
     own: dict[str, Any] = chunk.chunk.to_dict()["metadata"]
-    return {
+    fields = {
         **own,
         "source_id": chunk.source_id,
         "chunk_id": chunk.chunk_id,
@@ -105,6 +109,24 @@ def document_metadata(chunk: RankedChunk, search_id: str) -> dict[str, Any]:
         "also_in": [{"source_id": one.source_id, "chunk_id": one.chunk_id} for one in chunk.also_in],
         "search_id": search_id,
     }
+    return {name: inert_values(value) for name, value in fields.items()}
+
+
+def chunk_for_model(chunk: RankedChunk, search_id: str) -> dict[str, Any]:
+    """Return the published form of a chunk as a model may read it: an agent is given a tool's JSON as it is."""
+    published = {name: value for name, value in chunk.to_dict().items() if name != "content"}
+    return {"content": content_for_model(chunk, search_id), **inert_values(published)}
+
+
+def inert_values(value: Any) -> Any:
+    """Return a JSON value with no mark in any of its texts; the names of fields stay."""
+    if isinstance(value, str):
+        return inert_line(value) if len(value) <= _LONGEST_KEPT else inert(value)
+    if isinstance(value, Mapping):
+        return {name: inert_values(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [inert_values(one) for one in value]
+    return value
 
 
 def content_for_model(chunk: RankedChunk, search_id: str) -> str:

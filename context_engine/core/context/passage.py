@@ -20,6 +20,7 @@ from context_engine.core.models import (
 )
 from context_engine.core.models.chunk_dict import chunk_from_dict
 from context_engine.core.policy.injection import INJECTION_SUSPECTED, injection_kinds, split_kinds
+from context_engine.core.policy.injection_labels import label_kinds
 from context_engine.core.policy.masked import masked_labels
 from context_engine.core.protocols import Mask
 
@@ -124,10 +125,7 @@ def passages_from_dicts(given: Sequence[Mapping[str, Any]]) -> list[Passage]:
 
 
 def _is_suspected(passage: Passage) -> bool:
-    if passage.suspected:
-        return True
-    words = " ".join(str(one) for one in (passage.chunk.title, *passage.chunk.heading_path) if one)
-    return bool(injection_kinds(passage.chunk.content) or injection_kinds(words))
+    return passage.suspected or bool(injection_kinds(passage.chunk.content) or label_kinds(passage.chunk))
 
 
 def _passage_from_dict(given: Mapping[str, Any], rank: int) -> Passage:
@@ -182,8 +180,11 @@ def own_field(chunk: Chunk, *names: str) -> Any:
 
 
 def _also_in(member: Mapping[str, Any]) -> str:
-    name = member.get("document_id") or member.get("title") or member.get("source_id") or "unknown"
-    return f"{name} §{member['section']}" if member.get("section") else str(name)
+    """Return a duplicate in words; one whose name wants to be obeyed, by its source: no fence is around it."""
+    source = str(member.get("source_id") or "unknown")
+    name = str(member.get("document_id") or member.get("title") or source)
+    said = f"{name} §{member['section']}" if member.get("section") else name
+    return source if injection_kinds(said) else said
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

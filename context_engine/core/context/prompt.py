@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from context_engine.core.context.assemble import HEADING, checked_frame, context_mask
+from context_engine.core.context.assemble import HEADING, checked_frame
 from context_engine.core.context.page import Frame, page
 from context_engine.core.context.passage import passages_from_dicts
 from context_engine.core.context.render import Form
 from context_engine.core.context.tokens import ApproxTokenCounter
-from context_engine.core.models import SearchResult
+from context_engine.core.models import MASK_CONTEXTS
 from context_engine.core.protocols import Mask, TokenCounter
 from context_engine.core.text import content_sha256
 from context_engine.errors import InvalidRequest
@@ -56,17 +56,19 @@ def build_context_block(
             lowest rank first.
         counter: counts the tokens; None is the offline estimate.
         nonce: of the fences; None derives it from the texts. A fence holds even where a text knows its nonce.
-        mask: masks personal data (`Engine.mask`); None for none. What `retrieve` returned for a domain that masks
-            contexts is refused without it.
+        mask: masks personal data (`Engine.mask`, `RagPipeline.mask`); None for none. Chunks of a domain that masks
+            contexts are refused without it.
 
     Raises:
         InvalidRequest: a chunk without text, a limit, form or nonce that cannot be used, or a mask that is missing.
         MaskingError: a masker failed.
     """
-    result = getattr(chunks, "result", None)
-    if isinstance(result, SearchResult):
-        context_mask(result, mask)
     passages = passages_from_dicts(chunks)
+    if mask is None and any(map(_must_be_masked, chunks)):
+        raise InvalidRequest(
+            "these chunks are of a domain that masks personal data in contexts (mask_contexts): pass mask=engine.mask, "
+            "or mask=pipeline.mask of the pipeline that retrieved them"
+        )
     if nonce is None:
         nonce = content_sha256("\0".join(passage.chunk.content for passage in passages))[:16]
     measure: TokenCounter = counter or ApproxTokenCounter()
@@ -76,6 +78,13 @@ def build_context_block(
         measure, budget = _Characters(measure, max_chars, max_tokens), max_chars
     frame = Frame(measure, _NO_LIMIT if budget is None else budget, form, nonce, heading, 1.0, mask=mask)
     return page(passages, checked_frame(frame)).text
+
+
+def _must_be_masked(chunk: Mapping[str, Any]) -> bool:
+    """Whether the tag of a chunk says so; it goes with the chunk wherever that is put."""
+    tag = chunk.get("_provenance")
+    extra = tag.get("extra") if isinstance(tag, Mapping) else None
+    return isinstance(extra, Mapping) and bool(extra.get(MASK_CONTEXTS))
 
 
 def inject_rag_context(messages: Sequence[Mapping[str, Any]], context: str) -> list[dict[str, Any]]:

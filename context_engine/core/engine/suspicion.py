@@ -8,6 +8,7 @@ from itertools import pairwise
 from context_engine.core.engine.candidate_table import CandidateTable
 from context_engine.core.models import Notice, NoticeCode
 from context_engine.core.policy.injection import INJECTION_SUSPECTED, split_kinds
+from context_engine.core.policy.injection_labels import label_kinds
 
 __all__ = ["flag_injections"]
 
@@ -15,13 +16,13 @@ __all__ = ["flag_injections"]
 def flag_injections(table: CandidateTable, rows: Sequence[int]) -> None:
     """Flag the returned rows that are suspected, with a notice for each.
 
-    A text is read alone, with its title and headings, and with the text that stands beside it: the next by rank, and
-    the next of its document.
+    A text is read alone, with its title, headings and fields, and with the text that stands beside it: the next by
+    rank, and the next of its document.
 
     Args:
         rows: best first.
     """
-    kinds = {row: [*table.candidates[row].text.injection, *table.candidates[row].label.injection] for row in rows}
+    kinds = {row: [*table.candidates[row].text.injection, *label_kinds(table.chunks[row])] for row in rows}
     for before, after in _beside(table, rows):
         split = split_kinds(table.chunks[before].content, table.chunks[after].content)
         kinds[before] += split

@@ -8,6 +8,7 @@ from typing import Any
 from context_engine.core.engine.candidate_table import SelectedCandidate
 from context_engine.core.engine.search_plan import SearchPlan
 from context_engine.core.models import (
+    MASK_CONTEXTS,
     Member,
     Notice,
     NoticeCode,
@@ -101,6 +102,8 @@ def _extra(selected: SelectedCandidate, plan: SearchPlan, also_in: tuple[Member,
         "search_id": plan.search_id,
         "defaulted": list(_defaulted(selected)),
     }
+    if plan.settings.mask_contexts:
+        extra[MASK_CONTEXTS] = True
     if authority.claimed:
         extra["claimed_tier"] = authority.claimed.get("authority_tier")
         extra["claimed"] = dict(authority.claimed)

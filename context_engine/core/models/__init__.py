@@ -48,7 +48,12 @@ from context_engine.core.models.ingest_settings import IngestSettings
 from context_engine.core.models.links import LINK_FIELDS, checked_link_template, link_of, web_link
 from context_engine.core.models.notice import BESIDE_THE_ANSWER, Notice, NoticeCode, about, distinct, messages
 from context_engine.core.models.principal_dict import principal_from_dict
-from context_engine.core.models.privacy_settings import PERSONAL_DATA_KINDS, MaskedOutputs, PrivacySettings
+from context_engine.core.models.privacy_settings import (
+    MASK_CONTEXTS,
+    PERSONAL_DATA_KINDS,
+    MaskedOutputs,
+    PrivacySettings,
+)
 from context_engine.core.models.query import Expansion, PreparedQuery, Refinement, UnknownWord
 from context_engine.core.models.registry import DocumentRule, DomainSpec, Registry, SourceSpec
 from context_engine.core.models.request import (
@@ -94,6 +99,7 @@ __all__ = [
     "CHUNK_KEYS",
     "GROUPS",
     "LINK_FIELDS",
+    "MASK_CONTEXTS",
     "MAX_QUERY_CHARS",
     "MAX_TOP_K",
     "NOBODY",

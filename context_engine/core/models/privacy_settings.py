@@ -9,10 +9,13 @@ from pydantic import Field
 
 from context_engine.core.models.settings_group import Flag, SettingsGroup
 
-__all__ = ["PERSONAL_DATA_KINDS", "MaskedOutputs", "PrivacySettings"]
+__all__ = ["MASK_CONTEXTS", "PERSONAL_DATA_KINDS", "MaskedOutputs", "PrivacySettings"]
 
 PersonalDataKind = Literal["card", "iban", "national_id", "phone", "email"]
 PERSONAL_DATA_KINDS: Final[tuple[PersonalDataKind, ...]] = get_args(PersonalDataKind)
+
+MASK_CONTEXTS: Final = "mask_contexts"
+"""The setting, and what a chunk's tag says where it held: its text goes to no model unmasked."""
 
 Texts = Annotated[tuple[str, ...], Field(strict=False)]
 

@@ -6,7 +6,7 @@ What identifies a chunk, a document or a place stays as it is, so that citations
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from context_engine.core.models import (
@@ -23,6 +23,7 @@ from context_engine.core.models import (
     RankedChunk,
     SearchRequest,
     SearchResult,
+    SourceStatus,
 )
 from context_engine.core.protocols import Mask
 
@@ -65,18 +66,17 @@ def masked_labels(chunk: Chunk, mask: Mask) -> Chunk:
 
 
 def with_masked_chunks(result: SearchResult, mask: Mask) -> SearchResult:
-    """Return a result whose returned chunks, question and notices are masked: what may go to a model.
+    """Return a result whose returned chunks, question, caller, notices and errors are masked: what may go to a model.
 
     The answers of the sources (`raw`) stay as they came, and are not for a model.
     """
     result = with_masked_query(result, mask)
     return replace(
         result,
+        caller=replace(result.caller, **_masked(asdict(result.caller), mask)),
         chunks=tuple(_masked_ranked(chunk, mask) for chunk in result.chunks),
-        sources=tuple(
-            replace(source, notices=tuple(_masked_notice(one, mask) for one in source.notices))
-            for source in result.sources
-        ),
+        sources=tuple(_masked_status(source, mask) for source in result.sources),
+        notices=tuple(_masked_notice(notice, mask) for notice in result.notices),
     )
 
 
@@ -138,6 +138,15 @@ def _masked_filter(given: Filter, mask: Mask) -> Filter:
             return Not(_masked_filter(part, mask))
         case Condition(field, op, value):
             return Condition(field, op, _masked({field: value}, mask)[field])
+
+
+def _masked_status(source: SourceStatus, mask: Mask) -> SourceStatus:
+    return replace(
+        source,
+        notices=tuple(_masked_notice(one, mask) for one in source.notices),
+        error=_masked(source.error, mask),
+        problem=mask(source.problem),
+    )
 
 
 def _masked_notice(notice: Notice, mask: Mask) -> Notice:

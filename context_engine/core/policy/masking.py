@@ -12,6 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
+from context_engine.core.policy.hidden_text import invisible
 from context_engine.core.protocols import Masker, PersonalData
 from context_engine.errors import ContextEngineError, MaskingError
 
@@ -42,11 +43,13 @@ class PseudonymMask:
         """Return a text with every value that is not allowed replaced.
 
         Pseudonyms that stand in it already are not read. What was next to a value may itself be one once that is
-        replaced, so the text is read until nothing more is found: masked again it stays the same.
+        replaced, so the text is read until nothing more is found: masked again it stays the same. A passage in
+        characters that nobody sees, but a model reads, is shown in ⟦brackets⟧ where it holds a value.
 
         Raises:
             MaskingError: a masker failed.
         """
+        text = self._unhidden(text)
         while (masked := self._once(text)) != text:
             text = masked
         return text
@@ -56,6 +59,15 @@ class PseudonymMask:
         digest = hmac.new(self._key, f"{kind}\0{value}".encode(), "sha256").hexdigest()
         windows = (digest[start : start + _LENGTH] for start in range(len(digest) - _LENGTH + 1))
         return f"[{kind} {next((one for one in windows if _LETTER.search(one)), 'a' * _LENGTH)}]"
+
+    def _unhidden(self, text: str) -> str:
+        """Return a text with the invisible passages shown that hold something to be masked."""
+        parts, end = [], 0
+        for start, until, says in invisible(text):
+            if start >= end and self._once(says) != says:
+                parts += [text[end:start], f"⟦{says}⟧"]
+                end = until
+        return "".join([*parts, text[end:]])
 
     def _once(self, text: str) -> str:
         pieces = _PSEUDONYM.split(text)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from context_engine.core.models import AccessRule, Classification, DomainSpec, Principal
+from context_engine.core.models import Classification, DomainSpec, Principal
 from context_engine.core.policy.access import access_class
+from context_engine.core.policy.access_matrix import rules_in
 from context_engine.core.protocols import AccessPolicy
 
 __all__ = ["NO_SUCH_DOMAINS", "NO_SUCH_SOURCES", "HiddenPlace", "hidden_places", "insider_of"]
@@ -53,11 +54,10 @@ def hidden_places(domains: Iterable[DomainSpec], policy: AccessPolicy, principal
 
 def insider_of(domains: Iterable[DomainSpec], *roles: str) -> Principal:
     """Return one with every role and group that a rule names, and some more roles, cleared for everything."""
-    rules = [one for domain in domains for one in (domain.access, *(source.access for source in domain.sources))]
-    named = [rule for rule in rules if isinstance(rule, AccessRule)]
+    rules = tuple(rules_in(domains))
     return Principal(
         id="insider",
-        roles=frozenset(roles).union(*(rule.roles for rule in named)),
-        groups=frozenset[str]().union(*(rule.groups for rule in named)),
+        roles=frozenset(roles).union(*(rule.roles for rule in rules)),
+        groups=frozenset[str]().union(*(rule.groups for rule in rules)),
         clearance=Classification.RESTRICTED,
     )

@@ -34,6 +34,7 @@ def test_what_was_given_is_shown_in_short() -> None:
 
 def test_a_key_that_promises_what_is_not_done_is_not_called_misspelt() -> None:
     assert "does not enforce" in unknown_key("retention", ["access", "id"])
+    assert "mask_contexts" in unknown_key("pii", ["access", "id"])
     assert unknown_key("titel", ["title", "id"]) == "unknown key. Did you mean 'title'?"
     assert unknown_key("zzz", ["title", "id"]) == "unknown key. Valid: id, title."
 

@@ -561,7 +561,7 @@ class TestFunctionEngines:
 
     @staticmethod
     def engines() -> FunctionEngines:
-        return FunctionEngines(RerankerChoice.of(SettingsResolver()))
+        return FunctionEngines(RerankerChoice.of(SettingsResolver()), str, {})
 
     def test_a_function_that_hangs_costs_one_search_its_limit(self) -> None:
         release = threading.Event()

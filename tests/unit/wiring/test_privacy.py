@@ -16,11 +16,12 @@ pytest.importorskip("phonenumbers")
 
 from click.testing import CliRunner
 
-from context_engine import secrecy
+from context_engine import build_context_block, secrecy
 from context_engine.apps.cli import main
 from context_engine.core.models import NoticeCode, SearchRequest
 from context_engine.core.protocols import PersonalData
-from context_engine.errors import ConfigError, MissingExtra
+from context_engine.errors import ConfigError, InvalidRequest, MissingExtra
+from context_engine.rag import create_rag_pipeline
 from context_engine.settings import find_config
 from context_engine.settings.privacy_key import PRIVACY_KEY
 from context_engine.wiring import build_engine, check, load_setup
@@ -189,6 +190,21 @@ def doctor(folder, monkeypatch, *options):
     monkeypatch.setenv("CONTEXT_ENGINE_DATA_DIR", str(folder / "data"))
     monkeypatch.delenv(PRIVACY_KEY, raising=False)
     return CliRunner().invoke(main, ["doctor", "--config-dir", str(folder), "--no-query", *options])
+
+
+def test_a_domains_mask_holds_for_functions_and_dicts_of_that_domain_too(bank, monkeypatch):
+    monkeypatch.setenv("CONTEXT_ENGINE_CONFIG_DIR", str(bank({}, {"mask_contexts": True})))
+    given = [{"content": f"The card is {CARD}.", "source_type": "bank_sop"}]
+    with create_rag_pipeline() as pipeline:
+        asked = pipeline["retrieve"]("the card", domain="NPA", options={"adapter": lambda *_: given})
+        ranked = pipeline["rerank"]("the card", [{**given[0], "domain": "NPA"}])
+        for chunks in (asked, ranked):
+            assert CARD in chunks[0]["content"]
+            with pytest.raises(InvalidRequest, match=r"mask=pipeline\.mask"):
+                build_context_block(chunks)
+            assert "[CARD " in build_context_block(chunks, mask=pipeline.mask)
+        other = pipeline["retrieve"]("the card", domain="ORM", options={"adapter": lambda *_: given})
+        assert CARD in build_context_block(other)
 
 
 @pytest.mark.wording

@@ -38,6 +38,8 @@ def found(text: str) -> list[tuple[str, str]]:
         "４１１１ １１１１ １１１１ １１１１",
         "٤١١١ ١١١١ ١١١١ ١١١١",
         "4111\u200b1111\u200b1111\u200b1111",
+        "4111&nbsp;1111&#8203;&#xA0;1111 1111",
+        "&#52;111 1111 1111 111&#49;",
         "4111 1111\n1111 1111",
         "3782 822463 10005",
         "378282246310005",
@@ -161,6 +163,12 @@ def test_numbers_that_are_no_telephone(text):
 )
 def test_addresses(text, address):
     assert found(text) == [("EMAIL", address)]
+
+
+def test_entities_are_read_as_their_characters():
+    text = "Limits &lt; 5 &amp; up: ana.tan&#64;bank.example, tel.&nbsp;+65&nbsp;9123&nbsp;4567; 4111&1111 &co; &#0;"
+    assert found(text) == [("PHONE", "+65&nbsp;9123&nbsp;4567"), ("EMAIL", "ana.tan&#64;bank.example")]
+    assert plain_text("no entity &nosuch; & none").places is None
 
 
 def test_signs_that_are_no_address():

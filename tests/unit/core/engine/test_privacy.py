@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -11,8 +12,11 @@ from context_engine.apps.dify.answer import search_answer
 from context_engine.apps.dify.external import ExternalRequest, records_answer
 from context_engine.core.context import ApproxTokenCounter, build_context_block, for_a_model, from_result
 from context_engine.core.models import (
+    Caller,
     Condition,
     FilterOp,
+    Notice,
+    NoticeCode,
     SearchRequest,
     Settings,
 )
@@ -86,12 +90,10 @@ def test_without_a_mask_no_context_is_made(masked_result):
     with pytest.raises(InvalidRequest, match=r"pass mask=engine\.mask"):
         search_answer(masked_result)
 
-    class Listed(list):
-        result = masked_result
-
-    chunks = Listed(one.to_dict() for one in masked_result.chunks)
-    with pytest.raises(InvalidRequest, match=r"pass mask=engine\.mask"):
-        build_context_block(chunks)
+    chunks = [one.to_dict() for one in masked_result.chunks]
+    for given in (chunks, chunks[:1], json.loads(json.dumps(chunks))):
+        with pytest.raises(InvalidRequest, match=r"pass mask=engine\.mask"):
+            build_context_block(given)
     assert TOKEN in build_context_block(chunks, mask=MASK)
 
 
@@ -204,3 +206,14 @@ def test_what_cannot_be_masked_is_not_recorded(make_engine, chunk_of):
 def test_nothing_is_masked_by_default():
     values = Settings()
     assert not (values.mask_contexts or values.mask_stored_queries or values.mask_logs)
+
+
+def test_who_asked_and_what_failed_are_masked_for_a_model(masked_result):
+    failed = replace(masked_result.sources[0], error={"code": "x", "message": f"no {ACCOUNT}"}, problem=f"no {ACCOUNT}")
+    notice = Notice(NoticeCode.CLAIM_REFUSED, "t1", f"claims {ACCOUNT}")
+    caller = Caller(app="app-1", on_behalf_of=ACCOUNT)
+    given = replace(masked_result, query="plain", request=None, caller=caller, sources=(failed,), notices=(notice,))
+    shown = for_a_model(given, MASK)
+    assert shown.caller == Caller(app="app-1", on_behalf_of=TOKEN)
+    assert (shown.sources[0].error["message"], shown.sources[0].problem) == (f"no {TOKEN}", f"no {TOKEN}")
+    assert shown.notices[0].message == f"claims {TOKEN}"

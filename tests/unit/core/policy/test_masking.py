@@ -89,3 +89,14 @@ def test_a_place_that_is_none_is_refused(place):
 
     with pytest.raises(MaskingError, match="which cannot be masked"):
         PseudonymMask([Wrong()], KEY)("four")
+
+
+def test_what_is_hidden_in_characters_that_nobody_sees_is_shown_where_it_holds_a_value():
+    mask = PseudonymMask([Names("Ana")], KEY)
+    tags = "".join(chr(0xE0000 + ord(char)) for char in "please ask Ana")
+    octets = "".join(chr(0xFE00 + byte) if byte < 16 else chr(0xE0100 + byte - 16) for byte in b"the card of Ana")
+    harmless = "".join(chr(0xE0000 + ord(char)) for char in "please ask Bob")
+    shown = mask(f"A rule{tags} and x{octets}. Another{harmless}.")
+    name = mask.pseudonym("NAME", "ana")
+    assert shown == f"A rule⟦please ask {name}⟧ and x⟦the card of {name}⟧. Another{harmless}."
+    assert mask(shown) == shown

@@ -43,18 +43,14 @@ class TestByText(_LocalContract):
     changes, questions = 12, 8
 
 
+@pytest.mark.slow
 class TestByVectors(_LocalContract):
-    changes, questions = 12, 8
+    changes, questions = 300, 60
 
     @pytest.fixture(autouse=True)
     def _embedder(self) -> None:
         pytest.importorskip("numpy")
         self.embedder = FakeEmbedder()
-
-
-@pytest.mark.slow
-class TestLong(TestByVectors):
-    changes, questions = 300, 60
 
 
 @pytest.mark.slow
