@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 from context_engine.core.concurrency.deadline import DeadlineExceeded, call_within
 from context_engine.core.concurrency.executor import Busy
 from context_engine.core.models import (
+    AccessScope,
     DomainSpec,
     Examination,
     ExaminationRequest,
@@ -64,6 +65,7 @@ def examine_source(
     timeout_s: float,
     most_s: float = inf,
     quick: bool = False,
+    access: AccessScope | None = None,
 ) -> SourceReport:
     """Open a source, examine it, and close it. One whose adapter cannot examine it is asked the sample query.
 
@@ -71,7 +73,7 @@ def examine_source(
     daemon thread.
 
     Args:
-        query, quick, timeout_s: see `ExaminationRequest`.
+        query, quick, timeout_s, access: see `ExaminationRequest`.
         most_s: seconds after which nobody waits for any of it.
     """
     report = SourceReport(domain=domain.domain, source_id=spec.id, adapter=spec.adapter)
@@ -86,6 +88,7 @@ def examine_source(
         quick=quick,
         timeout_s=min(timeout_s, most_s),
         search_timeout_s=search_s,
+        access=access,
     )
     source = _within(search_s, lambda: opener.open(domain, spec), spec.id)
     if isinstance(source, str):
@@ -139,7 +142,13 @@ def _examined(source: Source, source_id: str, request: ExaminationRequest) -> Ex
     if request.query is None:
         return Examination()
     answer = source.search(
-        SourceQuery(text=request.query, domain=request.domain, top_k=5, timeout_s=request.search_timeout_s)
+        SourceQuery(
+            text=request.query,
+            domain=request.domain,
+            top_k=5,
+            timeout_s=request.search_timeout_s,
+            access=request.access,
+        )
     )
     problems = notices_about(source_id, *(failure.problem for failure in answer.failures))
     return Examination(records=len(answer.chunks), problems=problems)

@@ -49,12 +49,13 @@ def catalogue(
     Raises:
         UnknownDomain: the domain is not registered.
     """
-    registry = opened.known_to(principal)
+    view = opened.views.of(principal)
+    registry = view.registry
     if domain is not None:
         registry.domain(domain)
     names = [domain] if domain else list(registry.names)
     searchable = [registry.domain(name) for name in names if name not in registry.broken]
-    found = health(opened, searchable, timeout_s=_HEALTH_S) if check else []
+    found = health(opened, searchable, decisions=view.decisions, timeout_s=_HEALTH_S) if check else []
     found = found if _reads_all(opened, principal) else [one._replace(documents=None) for one in found]
     rows = [
         {"domain": name, "title": "", "description": "", "problem": _joined(registry.broken[name].each), "sources": []}

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from context_engine.adapters.sources.dify.fanout import Ticket, ask_each
 from context_engine.apps.dify.engines import OpenEngine
 from context_engine.core.engine import SystemClock
-from context_engine.core.models import DomainSpec, Examination, SourceSpec
+from context_engine.core.models import AccessDecision, DomainSpec, Examination, SourceSpec
 from context_engine.errors import ConfigError, SourceError
 from context_engine.wiring import examine_source, source_opener
 
@@ -18,6 +19,7 @@ __all__ = ["Health", "health", "refuse_unhealthy"]
 _WIDTH: Final = 8
 _TIMEOUT_S: Final = 15.0
 _PROBE: Final = "test"
+_NO_DECISIONS: Final[Mapping[str, AccessDecision]] = MappingProxyType({})
 
 
 class Health(NamedTuple):
@@ -57,10 +59,17 @@ def refuse_unhealthy(opened: OpenEngine) -> None:
     raise ConfigError(many + " | ".join(reasons))
 
 
-def health(opened: OpenEngine, domains: Iterable[DomainSpec], *, timeout_s: float = _TIMEOUT_S) -> list[Health]:
+def health(
+    opened: OpenEngine,
+    domains: Iterable[DomainSpec],
+    *,
+    decisions: Mapping[str, AccessDecision] = _NO_DECISIONS,
+    timeout_s: float = _TIMEOUT_S,
+) -> list[Health]:
     """Return the health of every source of the domains, in the order of the manifests.
 
     Args:
+        decisions: what those may search who are told of it, by domain; a domain without one is told of to the operator.
         timeout_s: seconds for all of it.
     """
     clock = SystemClock()
@@ -70,7 +79,7 @@ def health(opened: OpenEngine, domains: Iterable[DomainSpec], *, timeout_s: floa
         return due - clock.monotonic()
 
     sources = [(domain, spec) for domain in domains for spec in domain.sources]
-    jobs = [partial(_examined, opened, domain, spec, left) for domain, spec in sources]
+    jobs = [partial(_examined, opened, domain, spec, decisions.get(domain.domain), left) for domain, spec in sources]
     results = ask_each(jobs, width=_WIDTH, left=left)
     return [
         one
@@ -80,14 +89,22 @@ def health(opened: OpenEngine, domains: Iterable[DomainSpec], *, timeout_s: floa
 
 
 def _examined(
-    opened: OpenEngine, domain: DomainSpec, spec: SourceSpec, left: Callable[[], float], _ticket: Ticket
+    opened: OpenEngine,
+    domain: DomainSpec,
+    spec: SourceSpec,
+    decision: AccessDecision | None,
+    left: Callable[[], float],
+    _ticket: Ticket,
 ) -> list[Health]:
     """Examine a source with as few calls as possible; no model is loaded for it."""
     plugin = opened.plugin
     opener = source_opener(plugin.setup, data_dir=plugin.data_dir, embedder=lambda: None)
     seconds = max(left(), 0.0)
     query = domain.title or _PROBE
-    report = examine_source(opener, domain, spec, query=query, quick=True, timeout_s=seconds, most_s=seconds)
+    access = decision.scope if decision is not None else None
+    report = examine_source(
+        opener, domain, spec, query=query, quick=True, timeout_s=seconds, most_s=seconds, access=access
+    )
     found = report.examination
     if found is None or not found.parts:
         if report.problem is not None:

@@ -33,7 +33,9 @@ def permitted_settings(settings: EffectiveSettings, domain: DomainSpec) -> Effec
     if named is None or origin in _OF_THE_CALLER or known.issuperset(named):
         return settings
     kept = tuple(name for name in named if name in known)
-    return settings.model_copy(update={"values": settings.values.model_copy(update={"sources": kept or None})})
+    origins = settings.origins if kept else {key: one for key, one in settings.origins.items() if key != "sources"}
+    values = settings.values.model_copy(update={"sources": kept or None})
+    return settings.model_copy(update={"values": values, "origins": origins})
 
 
 def denial_notices(domain: DomainSpec, decision: AccessDecision) -> tuple[Notice, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
+from context_engine.core.models.access import AccessScope
 from context_engine.core.models.notice import Notice, NoticeCode
 
 __all__ = ["Examination", "ExaminationRequest", "notices_about"]
@@ -25,6 +26,7 @@ class ExaminationRequest:
             cheaper tells, and count only what is counted already.
         timeout_s: seconds for the whole examination.
         search_timeout_s: seconds that a search of this domain has.
+        access: which classes of chunks those may read who are told what was found out; None: all.
     """
 
     domain: str
@@ -32,6 +34,7 @@ class ExaminationRequest:
     quick: bool = False
     timeout_s: float = 20.0
     search_timeout_s: float = 10.0
+    access: AccessScope | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

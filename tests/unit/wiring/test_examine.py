@@ -14,6 +14,7 @@ import pytest
 
 from context_engine.adapters.sources.adapter import SourceAdapter, source_adapter
 from context_engine.core.models import (
+    AccessScope,
     Chunk,
     Examination,
     ExaminationRequest,
@@ -120,6 +121,13 @@ def test_a_source_that_only_searches_is_asked_the_sample_query(examine: Examine)
     assert (report.ok, report.examinable, report.problem) == (True, False, None)
     assert report.examination == Examination(records=2)
     assert [query.text for query in source.queries] == ["limit"] and source.closed == 1
+
+
+@pytest.mark.parametrize("kind", [Plain, Examined])
+def test_it_is_asked_for_those_who_are_told_of_it(examine: Examine, kind: type[Plain]) -> None:
+    scope = AccessScope(rules=frozenset({"board"}))
+    _, source = examine(kind(), access=scope)
+    assert [one.access for one in (*source.queries, *getattr(source, "requests", ()))] == [scope]
 
 
 def test_without_a_sample_query_it_is_opened_alone(examine: Examine) -> None:

@@ -19,7 +19,8 @@ class Found(NamedTuple):
     Attributes:
         at: when Dify answered; None where it was not asked.
         failure: what is missing from it.
-        fields: the fields that a filter can name in the dataset; None where Dify did not describe it.
+        fields: the fields that a filter can name in the dataset; None where Dify did not describe it, or some of
+            them may be those of withheld documents alone.
         withheld: chunks that the caller may not read.
     """
 

@@ -237,12 +237,14 @@ class DifySource:
             said = f"dataset {dataset}: Dify did not keep to the filter; it was kept here"
             notices.append(Notice(NoticeCode.FILTER_IGNORED, self.source_id, said, {"dataset_id": dataset}))
         bad = given.records.bad
+        # Fields that only what is withheld may have are not told of; those of the chunks that are found still are.
+        told = info is not None and not self._may_withhold(query, fields)
         return Found(
             Part(dataset, kept.in_force, method.ordered),
             tuple(notices),
             given.at,
             SourceProtocolError(f"{bad} record(s) could not be read and are missing") if bad else None,
-            None if info is None else frozenset(fields).union(*map(own_fields, chunks)),
+            frozenset(fields).union(*map(own_fields, chunks)) if told else None,
             tuple(read_chunks(records.withheld, dataset, method, self._claims, [])),
         )
 
@@ -252,10 +254,12 @@ class DifySource:
             return max(query.top_k, _WIDE if query.filters is None else _WIDER)
         names = self.settings.metadata
         dated = names.effective_from or names.effective_to or MARKED in fields
-        withheld = may_withhold(self.spec, query.access, names.classification, fields)
-        sifted = not pushed.whole or (query.as_of is not None and dated) or withheld
+        sifted = not pushed.whole or (query.as_of is not None and dated) or self._may_withhold(query, fields)
         dropped = pushed.conditions is not None and drops_filters(self.workspace.version)
         return max(query.top_k, _WIDE) if sifted or dropped else query.top_k
+
+    def _may_withhold(self, query: SourceQuery, fields: Collection[str]) -> bool:
+        return may_withhold(self.spec, query.access, self.settings.metadata.classification, fields)
 
     def _kept(self, chunks: Sequence[Chunk], query: SourceQuery) -> _FilteredChunks:
         """Check filter and day again, before anything is cut."""

@@ -91,7 +91,13 @@ class LocalSource:
         if request.query is None:
             return Examination()
         answer = self.search(
-            SourceQuery(text=request.query, domain=request.domain, top_k=5, timeout_s=request.search_timeout_s)
+            SourceQuery(
+                text=request.query,
+                domain=request.domain,
+                top_k=5,
+                timeout_s=request.search_timeout_s,
+                access=request.access,
+            )
         )
         return Examination(
             records=len(answer.chunks),

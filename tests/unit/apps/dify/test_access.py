@@ -9,11 +9,13 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from context_engine.adapters.sources.local import BaseWriter
 from context_engine.apps.dify.answer import search_answer
 from context_engine.apps.dify.catalogue import catalogue, domain_titles
 from context_engine.apps.dify.credentials import Credentials
@@ -24,10 +26,10 @@ from context_engine.apps.dify.health import refuse_unhealthy
 from context_engine.apps.dify.plugin_settings import load_plugin
 from context_engine.apps.dify.reranking import rerank_passages
 from context_engine.apps.dify.retrieval import EXTERNAL_KNOWLEDGE, answer_retrieval
-from context_engine.core.models import NOBODY, Caller, Classification, Principal, SearchRequest, SearchResult
+from context_engine.core.models import NOBODY, Caller, Chunk, Classification, Principal, SearchRequest, SearchResult
 from context_engine.errors import ConfigError, InvalidRequest, UnknownDomain
 from context_engine.settings.principals import token_hash
-from context_engine.testing import FakeDataset, FakeDify, FakeDocument
+from context_engine.testing import FakeDataset, FakeDify, FakeDocument, FixedClock
 
 APP, OTHER_APP = "3f2c7a90-5d1e-4b8a-9c6f-2e7d41b05a13", "70d1f4f2-0c5e-4d0a-8a55-3a0f9a2b1c6d"
 LEAD = "8c0d4e17-6a2b-4f39-b1d5-90e3c72f684a"
@@ -249,6 +251,21 @@ class TestCatalogue:
 
         assert counted(None) == {"web": None, "rules": None}
         assert counted(LEAD) == {"web": 1, "rules": 2, "memo": 1}
+
+    def test_a_source_of_which_nothing_may_be_read_is_as_one_that_holds_nothing(self, tmp_path: Path) -> None:
+        source = {"id": "notes", "type": "bank_sop", "documents": [{"include": "*"}]}
+        manifest = {"version": 1, "domain": "DESK", "title": "loan", "sources": [source]}
+        line = {"manifests": [manifest], "config": {"access.yaml": ACCESS}}
+        form = {"domains": json.dumps(line)}
+        said = []
+        for held in ("others", "notes"):  # the base knows the source by a raised document alone, or not at all
+            with open_form(form, tmp_path) as one:
+                plugin = replace(one.plugin, data_dir=tmp_path / held)
+                with BaseWriter(tmp_path / held / "base", now=FixedClock().now) as writer:
+                    secret = Chunk(content=SECRET, chunk_id="s", classification=Classification.RESTRICTED)
+                    writer.put(held, "annex", "", "1", [secret])
+                said.append(catalogue(replace(one, plugin=plugin), NOBODY).json["domains"][0]["sources"])
+        assert said[0] == said[1]
 
     def test_manifests_that_cannot_be_used_are_told_to_nobody(self, form: dict[str, Any], tmp_path: Path) -> None:
         line = json.loads(form["domains"])

@@ -186,6 +186,16 @@ def test_a_source_that_an_operators_files_name_is_passed_over_whether_denied_or_
         governed(sources, resolve=lambda _domain, _request: own).search(asked())
 
 
+def test_a_setting_that_names_denied_sources_alone_is_as_one_that_is_not_there(governed, spec_of, chunk_of):
+    sources = [hidden(spec_of, chunk_of), (2, [chunk_of("a", 0.6)])]
+    seen = []
+    for values, origins in ((Settings(sources=("t1",)), {"sources": "persona board"}), (Settings(), {})):
+        settings = EffectiveSettings(values=values, origins=origins)
+        engine = governed(sources, resolve=lambda _domain, _request, settings=settings: settings)
+        seen.append(published(engine.search(asked())))
+    assert seen[0] == seen[1] and seen[0]["settings"]["sources"] == {"value": None, "origin": "default"}
+
+
 def test_every_source_is_told_what_the_caller_may_read(governed, make_engine, spec_of, chunk_of):
     spec, source = hidden(spec_of, chunk_of)
     engine = governed([(spec, source)])

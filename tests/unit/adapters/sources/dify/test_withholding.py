@@ -86,3 +86,11 @@ def test_nothing_is_said_of_what_is_withheld(search: Callable[..., SourceAnswer]
 def test_a_filter_is_kept_among_what_may_be_read(search: Callable[..., SourceAnswer]) -> None:
     answer = search("both", access=CLERK, filters=parse_filter({"secrecy": "restricted"}))
     assert titles(answer) == ["Owner"] and answer.cut == 0
+
+
+def test_fields_are_told_where_nothing_may_be_withheld(search: Callable[..., SourceAnswer]) -> None:
+    by_secrecy = parse_filter({"secrecy": "public"})
+    for access in (None, HEAD):
+        assert search("both", access=access, filters=by_secrecy).filter_fields is not None
+    assert search("both", access=CLERK, filters=by_secrecy).filter_fields is None
+    assert search("open", access=CLERK, filters=by_secrecy).filter_fields is None
