@@ -87,13 +87,17 @@ def find_adapter(group: str, name: str, *, file: str | None = None, key: str | N
 def with_installed_adapters(registry: LoadedRegistry) -> LoadedRegistry:
     """Return the registry; a domain that names an adapter which is not installed is set aside as broken."""
     problems: dict[str, list[ConfigError]] = {}
+    found: set[str] = set()  # each look reads what is installed
     for name, domain in registry.domains.items():
         for source in domain.sources:
+            if source.adapter in found:
+                continue
             try:
                 find_adapter(SOURCES, source.adapter, file=registry.files[name], key=f"sources.{source.id}.adapter")
+                found.add(source.adapter)
             except ConfigError as error:
                 problems.setdefault(name, []).append(error)
-    return registry.without({name: ConfigError.together(found) for name, found in problems.items()})
+    return registry.without({name: ConfigError.together(errors) for name, errors in problems.items()})
 
 
 def _points(group: str) -> list[EntryPoint]:

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.access_somebody import Somebody, principal_of, with_somebody
+from context_engine.apps.cli.access_table import print_matrix, sign
 from context_engine.apps.cli.access_words import decision_words, principal_words
 from context_engine.apps.cli.acting import require_operator
 from context_engine.apps.cli.app import NOT_ANSWERED
@@ -27,7 +28,7 @@ from context_engine.core.models import (
     SourceSpec,
 )
 from context_engine.core.policy.access import OpenAccess
-from context_engine.core.policy.access_matrix import AccessMatrix, Holder, access_matrix, holders_in_rules
+from context_engine.core.policy.access_matrix import AccessMatrix, access_matrix, holders_in_rules
 
 __all__ = ["access", "operator_context"]
 
@@ -107,7 +108,7 @@ def matrix(location: ConfigLocation, domain: str | None, page: Path | None, as_j
     if as_json:
         print_json(json.dumps({**_matrix_rows(found), "demo": context.demo}, ensure_ascii=False))
     elif page is None:
-        _print_matrix(found)
+        print_matrix(found)
 
 
 def _domains(context: CliContext, only: str | None) -> list[DomainSpec]:
@@ -175,7 +176,7 @@ def _print(principal: Principal, domains: Sequence[DomainSpec], decisions: Seque
         for one in decision.sources:
             source = _source(domain, one)
             words = clean(decision_words(one, domain, source))
-            table.add_row(_sign(one.allowed), source.id, Text(str(source.classification), "dim"), words)
+            table.add_row(sign(one.allowed), source.id, Text(str(source.classification), "dim"), words)
         show(console, table)
     console.print()
     if any(one.scope is not None for one in decisions):
@@ -183,10 +184,6 @@ def _print(principal: Principal, domains: Sequence[DomainSpec], decisions: Seque
             raised = f"Documents that raise their classification above {principal.clearance} are withheld."
             show(console, Text(raised, "dim"))
         show(console, Text(f"policy {next(one.policy_hash for one in decisions)}", "dim"))
-
-
-def _sign(allowed: bool) -> Text:
-    return Text("✓", "green") if allowed else Text("✗", "bold red")
 
 
 def _matrix_rows(found: AccessMatrix) -> dict[str, Any]:
@@ -212,31 +209,3 @@ def _matrix_rows(found: AccessMatrix) -> dict[str, Any]:
         for place, row in enumerate(found.sources)
     ]
     return {"schema_version": SCHEMA_VERSION, "policy_hash": found.policy_hash, "sources": rows}
-
-
-def _print_matrix(found: AccessMatrix) -> None:
-    console = out()
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("domain", "source", "is", *map(_heading, found.needed)):
-        table.add_column(clean(name), overflow="fold")
-    for principal in found.principals:
-        table.add_column(clean(principal.id), overflow="fold", justify="center", header_style="bold")
-    for place, row in enumerate(found.sources):
-        needed = [_least(one[place]) for one in found.needed.values()]
-        may = [_sign(one[place].allowed) for one in found.principals.values()]
-        table.add_row(row.domain, row.source.id, Text(str(row.source.classification), "dim"), *needed, *may)
-    show(console, table)
-    console.print()
-    show(
-        console, Text("For a role or group: the least clearance that opens the source to it alone; – none does.", "dim")
-    )
-    if found.policy_hash:
-        show(console, Text(f"policy {found.policy_hash}", "dim"))
-
-
-def _heading(holder: Holder | None) -> str:
-    return "anyone" if holder is None else f"{holder.kind} {holder.name}"
-
-
-def _least(clearance: Classification | None) -> Text:
-    return Text("–", "dim") if clearance is None else Text(str(clearance))

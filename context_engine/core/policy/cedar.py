@@ -53,7 +53,8 @@ def cedar_entities(domains: Iterable[DomainSpec], principals: Iterable[Principal
 
 
 def _domain(domain: DomainSpec) -> str:
-    head = f"// {' '.join(f'{domain.domain}: {domain.title}'.split())}\n"
+    named = f"{domain.domain}: {domain.title}" if domain.title else domain.domain
+    head = f"// {' '.join(named.split())}\n"
     return head + "\n".join(_policy(domain, source) for source in domain.sources)
 
 
