@@ -27,7 +27,11 @@ from pathlib import Path
 folders = ("context_engine/**", "provider", "tools", "endpoints")
 paths = [path for folder in folders for path in Path().glob(f"{folder}/*.py")]
 for name in ("plugin_runtime", *sorted(".".join(path.with_suffix("").parts) for path in paths)):
-    importlib.import_module(name.removesuffix(".__init__"))
+    try:
+        importlib.import_module(name.removesuffix(".__init__"))
+    except ModuleNotFoundError as error:
+        if error.name.partition(".")[0] not in ("stdnum", "phonenumbers"):  # a plugin may be packed with them
+            raise
 sys.stderr.write(json.dumps(len(paths)))
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -10,6 +11,9 @@ from typing import Any, Final, NamedTuple
 __all__ = ["MOST_BYTES", "Fitted", "fitted", "json_size"]
 
 MOST_BYTES: Final = 1024 * 1024
+_FENCE_END: Final = re.compile(r"\n[A-Za-z0-9_-]{6,64}>>>\Z")
+_LONGEST_END: Final = 68
+"""A line break, the longest nonce and its brackets: a fenced text that is cut stays closed."""
 _Step = tuple[int, int | None]
 _STEPS: Final[Sequence[_Step]] = (
     *((2**power, None) for power in range(18, 11, -1)),
@@ -39,7 +43,9 @@ class _Cuts:
     def apply(self, value: Any) -> Any:
         if isinstance(value, str) and len(value) > self.most_text:
             self.texts += 1
-            return f"{value[: self.most_text]} … [cut: {len(value)} characters in all]"
+            closing = _FENCE_END.search(value, max(0, len(value) - _LONGEST_END))
+            end = closing[0] if closing else ""
+            return f"{value[: self.most_text]} … [cut: {len(value)} characters in all]{end}"
         if isinstance(value, Mapping):
             return {key: self.apply(one) for key, one in value.items()}
         if isinstance(value, list | tuple):

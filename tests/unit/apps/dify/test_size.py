@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.apps.dify.size import fitted, json_size
+from context_engine.core.context.fence import fence, parse_fences
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=200),
@@ -55,3 +56,13 @@ def test_nothing_is_ever_longer_than_the_limit(value: object) -> None:
     fit = fitted("json", value, limit=300)
     assert json_size(fit.value) <= 300
     assert (fit.cut is None) == (json_size(value) <= 300)
+
+
+def test_a_fenced_text_that_is_cut_stays_closed() -> None:
+    nonce = "0123456789abcdef"
+    fit = fitted("result", [fence("word " * 400_000, nonce), "word " * 400_000])
+    (inside,) = parse_fences(fit.value[0], nonce)
+    assert inside.startswith("word word") and inside.endswith("characters in all]")
+    assert fit.value[1].endswith("characters in all]")
+    longest = fence("word " * 400_000, "n" * 64)
+    assert len(parse_fences(fitted("result", [longest]).value[0], "n" * 64)) == 1
