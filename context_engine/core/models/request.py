@@ -198,8 +198,8 @@ class SourceAnswer:
             engine counts in the candidates instead.
         unknown_words: the words of the query that nothing of the source that may be found holds, each with what may be
             meant (`query.spelling.words_to_check` says which words are looked up); None where it does not look.
-        filter_fields: the fields that a filter can name, where the query has one; None where they are not known, or where
-            only what the caller may not read may have some of them: they are listed to whoever misspells one.
+        filter_fields: the fields that a filter can name, where the query has one; None where they are not known, or
+            some may be those of what the caller may not read: they are listed to whoever misspells one.
         calibration: of the base that answers, for this domain; None where there is none.
     """
 
