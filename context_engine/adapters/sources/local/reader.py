@@ -119,6 +119,7 @@ class Pool:
             connection = schema.connect(self._root, write=False)
         try:
             connection.execute("BEGIN")
+            _await_log(connection)
             yield connection
         except BaseException:
             connection.close()
@@ -288,6 +289,22 @@ class Viewer:
         if any(mark.base_id != base_id for mark in marks):
             raise StoreCorrupt(f"the index in {self._root} belongs to another base: {_REBUILD}")
         return _OpenIndex(paths, stamps, union(paths, metas), tuple(mark.generation for mark in marks), {})
+
+
+def _await_log(connection: sqlite3.Connection) -> None:
+    """Give a writer a moment to set up the log, which who may not write to the folder cannot do.
+
+    Any error is left to the first that reads.
+    """
+    for _ in range(_TRIES):
+        try:
+            connection.execute("PRAGMA user_version").fetchone()
+        except sqlite3.DatabaseError as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_READONLY:
+                return
+            time.sleep(_SHARED_WITHIN_S / _MOST_LOOKS)
+        else:
+            return
 
 
 def _unreadable(path: Path, error: Exception) -> StoreError:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import stat
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -80,3 +82,22 @@ def test_what_may_not_be_read_is_not_damaged(base: LocalBase, monkeypatch: pytes
         with pytest.raises(StoreError, match=indexing.META) as raised:
             read()
         assert not isinstance(raised.value, StoreCorrupt)
+
+
+@pytest.mark.parametrize(("code", "tries"), [(sqlite3.SQLITE_READONLY_RECOVERY, 2), (sqlite3.SQLITE_CORRUPT, 1)])
+def test_a_log_that_a_writer_sets_up_is_waited_for(code: int, tries: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_SHARED_WITHIN_S", 0.0)
+    asked: list[str] = []
+
+    class Connection(sqlite3.Connection):
+        def execute(self, sql: str, *_: Any) -> sqlite3.Cursor:
+            asked.append(sql)
+            if len(asked) == 1:
+                error = sqlite3.OperationalError("attempt to write a readonly database")
+                error.sqlite_errorcode = code
+                raise error
+            return super().execute(sql)
+
+    with closing(Connection(":memory:")) as connection:
+        reader._await_log(connection)
+    assert len(asked) == tries
