@@ -145,6 +145,7 @@ def test_a_script_is_produced_for_each_shell_of_the_guide(shell: str, tmp_path: 
     assert "context-engine" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("typed", "offered"), [("sea", "search"), ("search --dom", "--domain")])
 def test_commands_and_options_are_completed(typed: str, offered: str, tmp_path: Path) -> None:
     words = f"context-engine {typed}"

@@ -102,6 +102,7 @@ def test_a_reader_that_goes_away_is_no_error(data: Path) -> None:
     assert b"Broken" not in errors
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 @pytest.mark.parametrize("args", [(*QUERY, "-k", "1"), (*QUERY, "--json"), ("--help",)])
 def test_a_full_disk_is_one_line(data: Path, args: tuple[str, ...]) -> None:
@@ -114,6 +115,7 @@ def test_a_full_disk_is_one_line(data: Path, args: tuple[str, ...]) -> None:
     assert b"Traceback" not in done.stderr and b"Exception ignored" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="closes a stream as a shell does")
 @pytest.mark.parametrize(
     ("closed", "code", "said"),
@@ -135,6 +137,7 @@ def test_every_encoding_of_the_terminal_works(data: Path, encoding: str) -> None
     assert json.loads(whole.stdout)["query"] == "产品 审批 limit"
 
 
+@pytest.mark.slow
 def test_no_color_and_pipes_have_no_escape_codes(data: Path) -> None:
     done = call(data, *QUERY, "--explain", NO_COLOR="1")
     assert b"\x1b" not in done.stdout + done.stderr
@@ -172,6 +175,7 @@ def _drain(leader: int) -> bytes:
         shown += piece
 
 
+@pytest.mark.slow
 def test_a_source_that_is_down_is_named_and_the_exit_code_is_3(data: Path, tmp_path: Path) -> None:
     """The base is there, but one source of the manifest was never taken in."""
     (tmp_path / "manifests").mkdir()
@@ -187,6 +191,7 @@ def test_a_source_that_is_down_is_named_and_the_exit_code_is_3(data: Path, tmp_p
     assert b"degraded" in done.stdout
 
 
+@pytest.mark.slow
 def test_if_all_sources_fail_the_exit_code_is_1_and_json_is_still_one_object(tmp_path: Path) -> None:
     (tmp_path / "manifests").mkdir()
     (tmp_path / "manifests/orm.yaml").write_text("version: 1\ndomain: ORM\nsources: [{id: a, type: bank_sop}]\n")

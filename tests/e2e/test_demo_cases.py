@@ -94,6 +94,7 @@ def test_texts_that_differ_in_what_matters_are_both_returned_and_never_merged(de
         assert not chunk.also_in
 
 
+@pytest.mark.slow
 def test_what_is_merged_differs_in_nothing_that_matters(demo_bank, questions):
     """Whatever is asked: sections are merged only with their copies, page heads only with page heads."""
     copies = [RETENTION, {("NPA-SOP-001", "4"), ("NPA-SOP-003", "3.4")}, {("DESK-SOP-003", "2"), ("DESK-SOP-004", "2")}]
@@ -226,6 +227,7 @@ def test_the_clause_of_a_notice_is_among_the_eight(demo_bank, query, domain):
     assert found(demo_bank.ask(f"FCAA Notice {query}", domain), f"FCAA-N{number}", clause)
 
 
+@pytest.mark.slow
 def test_every_document_in_force_is_found_by_its_id(demo_bank, documents):
     """First, or behind texts that speak of it."""
     ranks = {}

@@ -100,6 +100,7 @@ def test_the_package_breaks_no_rule_either(package: Path) -> None:
     assert json.loads(ok("check", package, "--json")) == {"ok": True, "findings": [], "sdk": {"status": "not run"}}
 
 
+@pytest.mark.slow
 def test_the_package_holds_plugin_engine_and_demo_and_nothing_else(package: Path) -> None:
     names = zipfile.ZipFile(package).namelist()
     tops = {name.split("/")[0] for name in names if "/" in name}
@@ -139,6 +140,7 @@ def test_size_and_the_largest_files_are_named(tmp_path: Path) -> None:
     assert re.search(r"\d+ files, \d\.\d\d MiB of 50 MiB uncompressed; largest: \S+ \d", text)
 
 
+@pytest.mark.slow
 def test_the_engine_in_the_package_is_found_from_its_folder(unpacked: Path) -> None:
     run = subprocess.run([sys.executable, "-c", LOOKED_UP], cwd=unpacked, capture_output=True, text=True, check=True)
     found = json.loads(run.stdout)
@@ -245,6 +247,7 @@ def test_settings_are_one_line_that_the_plugin_reads(tmp_path: Path, monkeypatch
         assert [manifest["domain"] for manifest in settings.manifests] == ["NPA"]
 
 
+@pytest.mark.slow
 def test_what_was_baked_in_is_what_the_plugin_runs_with(tmp_path: Path) -> None:
     source = (
         "{id: a, type: bank_sop, adapter: dify, connection: dify, dataset_ids: [6f9619ff-8b86-4d01-b42d-00cf4fc964ff]}"

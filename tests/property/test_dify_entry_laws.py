@@ -91,6 +91,7 @@ SEARCH = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", SEARCH)
 @EXAMPLES
 @given(value=VALUES)
@@ -237,6 +238,7 @@ def asked(field: str, value: Any) -> dict[str, Any]:
     return {**body, field: value} if field in body else body
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", [*BODY, *OF_CONDITION])
 @EXAMPLES
 @given(value=VALUES)
@@ -254,6 +256,7 @@ def test_the_endpoints_body(engines: Engines, field: str, value: Any) -> None:
         assert "failed inside" not in record["content"], record["content"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", [*FORM, "notice_records", "persona"])
 @EXAMPLES
 @given(value=VALUES)

@@ -33,6 +33,7 @@ def test_the_demo_is_answered_well(demo_compared):
     assert demo_compared.primary == "nDCG@10"
 
 
+@pytest.mark.slow
 def test_every_gold_answer_ends_once_and_the_returned_make_the_recall(demo_compared):
     session, run = demo_compared.session, demo_compared.ours.run
     fates = gold_fates(run, session.qrels)
@@ -46,11 +47,13 @@ def test_every_gold_answer_ends_once_and_the_returned_make_the_recall(demo_compa
     assert sum(recall) / len(recall) == pytest.approx(demo_compared.ours.mean("R@8"), abs=0.02)
 
 
+@pytest.mark.slow
 def test_without_the_boost_is_the_set_up_without_authority(demo_compared):
     for measure in MEASURES:
         assert demo_compared.without_authority.mean(measure) == pytest.approx(demo_compared.baseline.mean(measure))
 
 
+@pytest.mark.slow
 def test_the_boost_raises_the_share_of_the_first_tiers(demo_compared):
     run = demo_compared.ours.run
     with_ = tier_shares([answer.hits for answer in run.answers], 8)
@@ -59,12 +62,14 @@ def test_the_boost_raises_the_share_of_the_first_tiers(demo_compared):
     assert with_[1] + with_[2] > without[1] + without[2]
 
 
+@pytest.mark.slow
 def test_a_context_is_a_small_part_of_the_corpus(demo_compared):
     used = token_efficiency(demo_compared.ours.run, demo_compared.session.corpus)
     assert 0 < used.context < used.corpus
     assert used.share == pytest.approx(used.context / used.corpus, rel=0.2)
 
 
+@pytest.mark.slow
 def test_stages_and_times_are_accounted_for(demo_compared):
     names = [stage.name for stage in stages(demo_compared.ours.run)]
     assert names[0] == "recall"
@@ -73,6 +78,7 @@ def test_stages_and_times_are_accounted_for(demo_compared):
     assert 0 < time.p50 <= time.p95 <= time.most
 
 
+@pytest.mark.slow
 def test_a_saved_run_measures_the_same(demo_compared, tmp_path):
     path = tmp_path / "a.run"
     write_run(path, demo_compared.ours.places, "a")
@@ -143,6 +149,7 @@ def test_what_is_read_is_what_each_domain_says(few_questions):
     assert max(map(len, run.read(authority=False))) == 5
 
 
+@pytest.mark.slow
 def test_groups_are_by_tier_and_domain(demo_compared):
     groups = grouped(demo_compared.session)
     assert {name: len(held) for name, held in groups["domain"].items()} == {"DCE": 10, "DESK": 10, "NPA": 10, "ORM": 10}

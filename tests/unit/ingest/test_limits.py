@@ -219,6 +219,7 @@ def test_time_in_which_nobody_takes_what_was_read_is_not_the_file_s(folder, host
     assert all(isinstance(one.document.document_id, str) for one in given)
 
 
+@pytest.mark.slow
 def test_documents_that_come_before_a_limit_of_output_are_kept(run, sink):
     """Each record is "Page N." in one chunk: 7 characters up to the ninth."""
     report = run({"0.many": "9", **pages(1)}, file_max_chars=5 * 7)
@@ -239,6 +240,7 @@ def test_a_large_file_may_give_more(tmp_path):
         assert (most_chars(file, settings), most_chunks(file, settings)) == (1_000 * times, 10 * times)
 
 
+@pytest.mark.slow
 def test_a_document_of_too_many_chunks_is_refused_whole(run, sink):
     text = "\n\n".join(f"# {number}\n\n" + "word " * 400 for number in range(4))
     report = run({"0.md": text, **pages(1)}, file_max_chunks=3)
@@ -256,6 +258,7 @@ def test_a_process_is_used_again(run, monkeypatch):
     assert run(pages(0, 1), jobs=1).documents == 2
 
 
+@pytest.mark.slow
 def test_no_thread_is_left_behind(run):
     before = threading.active_count()
     run(pages(*range(5)))

@@ -208,6 +208,7 @@ def test_nothing_is_masked_by_default():
     assert not (values.mask_contexts or values.mask_stored_queries or values.mask_logs)
 
 
+@pytest.mark.wording
 def test_who_asked_and_what_failed_are_masked_for_a_model(masked_result):
     failed = replace(masked_result.sources[0], error={"code": "x", "message": f"no {ACCOUNT}"}, problem=f"no {ACCOUNT}")
     notice = Notice(NoticeCode.CLAIM_REFUSED, "t1", f"claims {ACCOUNT}")

@@ -119,6 +119,7 @@ print(stage_two_bytes(result).hex())
 """
 
 
+@pytest.mark.slow
 def test_another_process_with_another_hash_seed_gives_the_same_bytes():
     outputs = {
         subprocess.run(
