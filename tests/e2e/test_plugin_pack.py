@@ -33,7 +33,11 @@ from importlib.metadata import entry_points
 from pathlib import Path
 modules = sorted(".".join(path.with_suffix("").parts) for path in Path().glob("context_engine/**/*.py"))
 for name in modules:
-    importlib.import_module(name.removesuffix(".__init__"))
+    try:
+        importlib.import_module(name.removesuffix(".__init__"))
+    except ModuleNotFoundError as error:
+        if error.name.partition(".")[0] not in ("stdnum", "phonenumbers"):  # a plugin may be packed with them
+            raise
 groups = ("sources", "rerankers", "embedders", "refiners")
 points = [point for group in groups for point in entry_points(group=f"context_engine.{group}")]
 for point in points:
