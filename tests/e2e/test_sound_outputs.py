@@ -45,6 +45,7 @@ def body(metadata: str) -> bytes:
     ).encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("metadata", "change"),
     [

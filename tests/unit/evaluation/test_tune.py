@@ -138,12 +138,14 @@ def test_a_measure_that_how_much_is_read_cannot_change_is_refused(small):
         tune(small, tried, measure="SetF", folds=2, top_k=5)
 
 
+@pytest.mark.slow
 def test_the_configuration_itself_is_the_first_candidate(found):
     assert len(found.candidates) == 1 + 2 * 1 * 2 * 2
     assert found.candidates[0].name == "as configured"
     assert found.candidates[1].name == "authority_weight=0 min_relevance_score=0.6 dedup_method=off stage1_top_k=3"
 
 
+@pytest.mark.slow
 def test_a_search_is_the_same_each_time_also_where_every_candidate_is_reranked(small, found, monkeypatch):
     """With a reranker the sources are asked under settings that let every candidate through to it."""
     assert not tuning._reranks(small, Variant())

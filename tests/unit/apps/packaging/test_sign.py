@@ -45,6 +45,7 @@ def key() -> rsa.RSAPrivateKey:
     return rsa.generate_private_key(public_exponent=65537, key_size=4096)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [PKCS1, PKCS8])
 def test_a_signed_package_is_verified_with_the_public_key(key: rsa.RSAPrivateKey, form: Any) -> None:
     signed = sign(FILES, private_pem(key, form), at=AT)
