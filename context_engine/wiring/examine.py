@@ -14,7 +14,6 @@ from context_engine.core.models import (
     DomainSpec,
     Examination,
     ExaminationRequest,
-    SourceQuery,
     SourceSpec,
     notices_about,
 )
@@ -139,17 +138,9 @@ def _examined_and_closed(source: Source, source_id: str, request: ExaminationReq
 def _examined(source: Source, source_id: str, request: ExaminationRequest) -> Examination:
     if isinstance(source, Examinable):
         return source.examine(request)
-    if request.query is None:
+    if request.sample is None:
         return Examination()
-    answer = source.search(
-        SourceQuery(
-            text=request.query,
-            domain=request.domain,
-            top_k=5,
-            timeout_s=request.search_timeout_s,
-            access=request.access,
-        )
-    )
+    answer = source.search(request.sample)
     problems = notices_about(source_id, *(failure.problem for failure in answer.failures))
     return Examination(records=len(answer.chunks), problems=problems)
 

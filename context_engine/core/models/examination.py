@@ -9,10 +9,12 @@ from typing import Any, Final
 
 from context_engine.core.models.access import AccessScope
 from context_engine.core.models.notice import Notice, NoticeCode
+from context_engine.core.models.request import SourceQuery
 
 __all__ = ["Examination", "ExaminationRequest", "notices_about"]
 
 _NO_DETAILS: Final[Mapping[str, Any]] = MappingProxyType({})
+_SAMPLE_TOP_K: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,19 @@ class ExaminationRequest:
     timeout_s: float = 20.0
     search_timeout_s: float = 10.0
     access: AccessScope | None = None
+
+    @property
+    def sample(self) -> SourceQuery | None:
+        """The sample query as a search asks it, for a few chunks; None where none is to be asked."""
+        if self.query is None:
+            return None
+        return SourceQuery(
+            text=self.query,
+            domain=self.domain,
+            top_k=_SAMPLE_TOP_K,
+            timeout_s=self.search_timeout_s,
+            access=self.access,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 
 from context_engine.core.text import fold
 
-__all__ = ["MARKS", "SECOND_PERSON", "Mark"]
+__all__ = ["MARKS", "SECOND_PERSON", "PromptMark"]
 
 
-class Mark(NamedTuple):
+class PromptMark(NamedTuple):
     """One pattern; where it has a group, what that holds tells one mark from another of the same name.
 
     Attributes:
@@ -33,8 +33,8 @@ def _words(words: str) -> str:
     return "|".join(re.escape(fold(word).text) for word in words.split("|"))
 
 
-def _mark(name: str, kind: str, weight: int, needs: str, pattern: str) -> Mark:
-    return Mark(name, kind, weight, needs, re.compile(pattern))
+def _mark(name: str, kind: str, weight: int, needs: str, pattern: str) -> PromptMark:
+    return PromptMark(name, kind, weight, needs, re.compile(pattern))
 
 
 _TOKENS: Final = (

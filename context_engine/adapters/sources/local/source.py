@@ -88,17 +88,9 @@ class LocalSource:
         Raises:
             SourceNotFound, SourceUnavailable: as in `search`.
         """
-        if request.query is None:
+        if request.sample is None:
             return Examination()
-        answer = self.search(
-            SourceQuery(
-                text=request.query,
-                domain=request.domain,
-                top_k=5,
-                timeout_s=request.search_timeout_s,
-                access=request.access,
-            )
-        )
+        answer = self.search(request.sample)
         return Examination(
             records=len(answer.chunks),
             problems=notices_about(self.source_id, *(failure.problem for failure in answer.failures)),

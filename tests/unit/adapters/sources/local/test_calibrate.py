@@ -25,16 +25,7 @@ from context_engine.core.models import (
     SourceType,
 )
 from context_engine.core.ranking.scope import SIGNAL_VERSION
-
-DESKS = ("treasury", "settlement", "custody", "lending", "brokerage", "trade finance")
-RULES = (
-    "The {0} desk reports every breach of its limit to the risk officer before noon.",
-    "A new product of the {0} desk needs the approval of the committee and of compliance.",
-    "Records of the {0} desk are kept for seven years in the archive of the bank.",
-    "The head of {0} reviews the list of counterparties twice in a year.",
-    "Staff of {0} may not accept gifts from a client above fifty crowns.",
-    "An outage of the {0} system is reported to the regulator within four hours.",
-)
+from tests.unit.adapters.sources.local.conftest import DESKS, RULES
 
 
 def spec(domain: str = "HOUSE", *sources: str) -> DomainSpec:
