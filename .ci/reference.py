@@ -17,6 +17,7 @@ import click
 
 from context_engine import errors
 from context_engine.apps.cli import main as command_line
+from context_engine.apps.server.catalogue import TYPE_PREFIX, kinds
 from context_engine.core.models import GROUPS, DomainSpec, NoticeCode, Settings
 from context_engine.settings.access_file import AccessFile
 
@@ -34,6 +35,7 @@ def pages() -> dict[str, str]:
         "result.md": result_page(),
         "notices.md": notices_page(),
         "errors.md": errors_page(),
+        "problems.md": problems_page(),
         "cli.md": "\n".join(cli_page()),
     }
 
@@ -45,6 +47,10 @@ _GROUPS = {
     "models": "Opened with the engine: one set for all searches, from files, variables or the pipeline config.",
     "privacy": "Of the deployment, off unless set; a domain may set `mask_contexts` and `mask_stored_queries`. The key "
     "of the pseudonyms is no setting: `CONTEXT_ENGINE_PRIVACY_KEY`.",
+    "audit": "Of the deployment; a domain may set `audit_query` and `audit_retention_days`. Where the ledger is and "
+    "what it is signed with are no settings: `CONTEXT_ENGINE_AUDIT_LEDGER`, `CONTEXT_ENGINE_AUDIT_KEY`.",
+    "server": "Of the service that `context-engine serve` and `context-engine mcp` run. The token of the environment "
+    "is no setting: `CONTEXT_ENGINE_API_TOKEN`.",
 }
 
 
@@ -170,6 +176,22 @@ def errors_page() -> str:
         "`code` is stable; a message may be reworded. Errors of a source appear in the result and do not end a search."
     )
     return _page("Errors", intro, f"```text\n{tree}\n```", "\n".join(rows))
+
+
+def problems_page() -> str:
+    """Return every kind of problem that the HTTP service answers with."""
+    intro = (
+        "The HTTP service tells every error as `application/problem+json` (RFC 9457): `type`, `title`, `status`, "
+        "`detail`, `instance` (the id of the request), and beside them `code`, `mend` and, where fields were wrong, "
+        f"`errors` with `pointer`, `detail` and `mend`. The type is `{TYPE_PREFIX}CODE`; it and the status do not "
+        "change, a sentence may. `/retrieval` answers in the form of Dify's External Knowledge API instead. Where "
+        "`detail` is the operator's alone, the caller gets the id of the request and the log has the reason under it."
+    )
+    rows = ["| Code | Status | Meaning | Mend | Detail |", "|---|---|---|---|---|"]
+    for one in kinds():
+        detail = "shown" if one.shown else "in the log"
+        rows.append(f"| `{one.code}` | {one.status} | {_cell(one.meaning)} | {_cell(one.mend)} | {detail} |")
+    return _page("Problems", intro, "\n".join(rows))
 
 
 def notices_page() -> str:

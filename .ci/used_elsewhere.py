@@ -25,6 +25,9 @@ disable_nagle_algorithm
 close_connection
 
 # Fields of values that are published whole, and members of published vocabularies.
+tools_version
+error_code
+error_msg
 citations
 on_behalf_of
 rank_with
@@ -33,11 +36,45 @@ index_generation
 PUBLIC
 CONFIDENTIAL
 
+# Fields of the RAG API: its clients send and read them.
+namespaces
+enable_reranking
+doc_id
+citation_label
+canonical_url
+source_org
+content_type
+license
+num_chunks
+total_tokens
+max_chunk_score
+total_retrieved
+total_reranked
+total_returned
+top_score
+average_score
+namespaces_searched
+filters_applied
+embedding_time_ms
+search_time_ms
+rerank_time_ms
+total_time_ms
+max_results
+min_results
+persona_thresholds
+rerank_model
+
+# Called by Python for a name of the package that is imported on use.
+__getattr__
+
 # The API: what a caller or an author of tests uses.
 asearch
 register_external_knowledge
 inject
 heal
+
+# Routes of the service.
+hello
 
 # Called by the name that a route of the fake Dify gives.
 delete_dataset
@@ -64,5 +101,12 @@ _missing_
 # A flag that must be given: the form of the export.
 cedar
 
-# Read by a service that takes OIDC tokens: their claims as a principal.
-for_claims
+# Read by FastAPI and uvicorn, or called by them.
+openapi
+send_400_response
+capture_signals
+timeout_graceful_shutdown
+should_exit
+
+# Read by whoever reads a problem.
+instance

@@ -3,6 +3,7 @@
 ContextEngineError
 ├── InvalidRequest            a query, an option or a chunk that cannot be used
 │   ├── UnknownDomain         the domain is not registered; lists the known ones
+│   ├── CursorExpired         the rest of an answer is not kept any more: ask again
 │   └── InvalidFilter         a filter that cannot be read
 ├── ConfigError               a file, key or variable that cannot be used; says where and how to fix it
 │   ├── MissingVariable       ${NAME} is not set
@@ -16,15 +17,28 @@ ContextEngineError
 │   ├── SourceTimeout         no answer in time
 │   ├── SourceUnavailable     down, unreachable or failing inside
 │   │   └── RepartitionRequired   its access rules have changed since its documents were written
+│   ├── FetchUnsupported      its adapter cannot give chunks by their ids
 │   └── SourceProtocolError   an answer that does not keep the contract
 ├── RetrievalFailed           a search that has nothing to show for itself
 │   ├── AllSourcesFailed      no source answered; carries every status
 │   └── EvidenceIncomplete    strict search, and required evidence is missing
+├── NotAuthenticated          no token, or one that opens nothing
+├── NotPermitted              the token is good, and this is not for who has it
+├── Overloaded                a service has as much to do as it may; ask again (retry_after_s)
 ├── PolicyError               the access policy failed; nothing is searched
 ├── RerankerError             a reranker failed; the engine degrades instead of raising it
 ├── EmbedderError             an embedder failed (retryable)
 ├── RefinerError              a query refiner failed; the query is searched as it stands instead
 ├── MaskingError              personal data could not be masked, so nothing of the text is given out
+├── AuditError                the audit ledger cannot do what was asked
+│   ├── AuditUnavailable      an answer could not be recorded, and none is given unrecorded
+│   ├── AuditOff              searches are not recorded here
+│   ├── LedgerNotFound        there is no ledger yet: the first record makes it
+│   ├── RecordNotFound        the ledger has no record of that id
+│   │   └── RecordNotWritten  it will have one in a moment: ask again
+│   ├── QueryNotRecorded      it needs the question, which was not recorded, or was erased
+│   ├── LedgerCorrupt         what is stored does not hold together; says how to find out more
+│   └── LedgerVersionMismatch  written by a newer version
 └── StoreError                the embedded base cannot be used
     ├── StoreLocked           another process is writing
     ├── StoreCorrupt          what is on disk does not hold together; says how to rebuild
@@ -44,17 +58,31 @@ from context_engine.secrecy import hide_in_error
 
 __all__ = [
     "AllSourcesFailed",
+    "AuditError",
+    "AuditOff",
+    "AuditUnavailable",
     "ConfigError",
     "ContextEngineError",
+    "CursorExpired",
     "DegradedRetrieval",
     "EmbedderError",
     "EvidenceIncomplete",
+    "FetchUnsupported",
     "InvalidFilter",
     "InvalidRequest",
+    "LedgerCorrupt",
+    "LedgerNotFound",
+    "LedgerVersionMismatch",
     "MaskingError",
     "MissingExtra",
     "MissingVariable",
+    "NotAuthenticated",
+    "NotPermitted",
+    "Overloaded",
     "PolicyError",
+    "QueryNotRecorded",
+    "RecordNotFound",
+    "RecordNotWritten",
     "RefinerError",
     "RepartitionRequired",
     "RerankerError",
@@ -152,6 +180,43 @@ class InvalidFilter(InvalidRequest):
     """A filter that cannot be read."""
 
     code = "invalid_filter"
+
+
+class CursorExpired(InvalidRequest):
+    """The rest of an answer is not kept any more."""
+
+    code = "cursor_expired"
+
+
+class NotAuthenticated(ContextEngineError):
+    """No token, or one that opens nothing; the message never says which."""
+
+    code = "not_authenticated"
+
+
+class NotPermitted(ContextEngineError):
+    """The token is good, and this is not for who has it."""
+
+    code = "not_permitted"
+
+
+class Overloaded(ContextEngineError):
+    """A service has as much to do as it may, and its queue is full.
+
+    Args:
+        message: what there is too much of.
+        retry_after_s: seconds after which to ask again.
+    """
+
+    code = "overloaded"
+
+    def __init__(self, message: str, *, retry_after_s: float = 1.0) -> None:
+        self.retry_after_s = retry_after_s
+        super().__init__(message)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the message with retry_after_s."""
+        return {**super().to_dict(), "retry_after_s": self.retry_after_s}
 
 
 class ConfigError(ContextEngineError):
@@ -288,6 +353,12 @@ class RepartitionRequired(SourceUnavailable):
     code = "repartition"
 
 
+class FetchUnsupported(SourceError):
+    """Its adapter cannot give chunks by their ids, so nobody can tell whether they have changed."""
+
+    code = "fetch_unsupported"
+
+
 class SourceProtocolError(SourceError):
     """An answer that does not keep the contract."""
 
@@ -354,6 +425,72 @@ class MaskingError(ContextEngineError):
     """Personal data could not be masked: the text that should have been is not given out."""
 
     code = "masking_error"
+
+
+class AuditError(ContextEngineError):
+    """The audit ledger cannot do what was asked."""
+
+    code = "audit_error"
+
+
+class AuditUnavailable(AuditError):
+    """An answer could not be recorded, and `audit_mode` is `required`: it is not given."""
+
+    code = "audit_unavailable"
+
+
+class RecordNotFound(AuditError):
+    """The ledger has no record of that id."""
+
+    code = "record_not_found"
+
+
+class RecordNotWritten(RecordNotFound):
+    """The ledger has no record of that id yet; the answer was given a moment ago.
+
+    Attributes:
+        retry_after_s: seconds after which it is there, unless the ledger is down.
+    """
+
+    code = "record_not_written"
+
+    def __init__(self, message: str, *, retry_after_s: float = 1.0) -> None:
+        self.retry_after_s = retry_after_s
+        super().__init__(message)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the message with retry_after_s."""
+        return {**super().to_dict(), "retry_after_s": self.retry_after_s}
+
+
+class LedgerNotFound(AuditError):
+    """There is no ledger yet: the first record makes it."""
+
+    code = "ledger_not_found"
+
+
+class AuditOff(AuditError):
+    """Searches are not recorded here."""
+
+    code = "audit_off"
+
+
+class QueryNotRecorded(AuditError):
+    """What was asked for needs the question, which was not recorded, or was erased."""
+
+    code = "query_not_recorded"
+
+
+class LedgerCorrupt(AuditError):
+    """What the ledger holds does not fit together."""
+
+    code = "ledger_corrupt"
+
+
+class LedgerVersionMismatch(AuditError):
+    """The ledger was written by a newer version of this package."""
+
+    code = "ledger_version"
 
 
 class EmbedderError(ContextEngineError):

@@ -7,6 +7,9 @@
     chunks = retrieve("risk assessment framework", domain="NPA", options={"adapter": my_adapter})
     ranked = rerank("query", chunks, top_k=8)
 
+`RagPipeline` here is what `create_rag_pipeline` returns; `context_engine.RAGPipeline` is another interface to the same
+engine: the requests and answers of the RAG API, with `await pipeline.process(request)`.
+
 `retrieve` returns everything that passes `min_relevance`; `out_of_scope` and `min_chunks` apply where asked for.
 """
 
@@ -36,12 +39,13 @@ from context_engine.core.models import (
     to_date,
 )
 from context_engine.core.policy.filters import parse_filter
-from context_engine.core.protocols import Mask
+from context_engine.core.protocols import Mask, Recorder
 from context_engine.core.ranking.threshold import filter_by_similarity
 from context_engine.errors import DegradedRetrieval, InvalidRequest, UnknownDomain, nearest
 from context_engine.settings import config_layer
 from context_engine.settings.layers import check_names
 from context_engine.wiring import SPEAKS_FOR_ITSELF, FunctionEngines, RerankerChoice, Setup, build_engine, load_setup
+from context_engine.wiring.audit import open_recorder
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.dify.adapter import DifyAdapter
@@ -112,6 +116,7 @@ def retrieve(query: str, domain: str = "NPA", options: Mapping[str, Any] | None 
     Raises:
         InvalidRequest: a query or option that cannot be used.
         ConfigError: a configuration that cannot be used.
+        AuditUnavailable: the answer could not be recorded, and `audit_mode` is `required`.
         AllSourcesFailed: no source answered.
     """
     with RagPipeline({}) as pipeline:
@@ -128,6 +133,7 @@ def rerank(query: str, chunks: Iterable[Mapping[str, Any]], top_k: int = 8) -> C
 
     Raises:
         InvalidRequest: a query, chunk or top_k that cannot be used.
+        AuditUnavailable: the ranking could not be recorded, and `audit_mode` is `required`.
     """
     with RagPipeline({}) as pipeline:
         return pipeline.rerank(query, chunks, checked_top_k(top_k, "top_k"))
@@ -197,6 +203,7 @@ class RagPipeline(Mapping[str, Callable[..., Any]]):
         self._setup: Setup | None = None
         self._engine: Engine | None = None
         self._engines: FunctionEngines | None = None
+        self._rank_recorder: Recorder | None = None
         self._dify_adapter: DifyAdapter | None = None
         self._callables: Mapping[str, Callable[..., Any]] = {
             "retrieve": self.retrieve,
@@ -259,9 +266,16 @@ class RagPipeline(Mapping[str, Callable[..., Any]]):
         domain = next((str(chunk.extra["domain"]) for chunk in read if chunk.extra.get("domain")), "NPA")
         request = self._request(query, domain, {} if top_k is None else {"stage2_top_k": checked_top_k(top_k, "top_k")})
         own, functions = SPEAKS_FOR_ITSELF, self._functions()
-        settings, reranker = functions.choice.resolve(functions.domain(domain), request), functions.choice.reranker
+        settings = functions.choice.resolve(functions.domain(domain), request)
         ranked = rank_chunks(
-            request, own, read, settings=settings, notices=notices, reranker=reranker, mask=functions.mask
+            request,
+            own,
+            read,
+            settings=settings,
+            notices=notices,
+            reranker=functions.choice.of_settings(settings.values),
+            mask=functions.mask,
+            recorder=self._rank_recorder,
         )
         return _listed(ranked)
 
@@ -306,7 +320,10 @@ class RagPipeline(Mapping[str, Callable[..., Any]]):
         with self._lock:
             if self._engines is None:
                 choice = RerankerChoice.of(setup.resolver, models=setup.models())
-                self._engines = FunctionEngines(choice, setup.mask(), setup.registry.domains, setup.access)
+                self._rank_recorder = open_recorder(setup, kind="rank")
+                self._engines = FunctionEngines(
+                    choice, setup.mask(), setup.registry.domains, setup.access, open_recorder(setup)
+                )
             return self._engines
 
     def _request(self, query: str, domain: str, options: dict[str, Any]) -> SearchRequest:

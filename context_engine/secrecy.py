@@ -25,14 +25,14 @@ from itertools import pairwise
 from typing import Any, Final
 from urllib.parse import quote, quote_plus
 
-__all__ = ["MASK", "hide", "hide_in_error", "keep_secret", "looks_like_key", "mask_logs", "redacted"]
+__all__ = ["MASK", "hide", "hide_in_error", "keep_secret", "looks_like_key", "mask_logs", "redacted", "shown_in_logs"]
 
 MASK: Final = "********"
 _SHORTEST: Final = 8
 _LONG_ENOUGH_TO_CUT: Final = 16
 _MOST_KEYS: Final = 256
 
-_PREFIX: Final = r"(?:(?:dataset|app|sk|pk|rk|glpat|xox[abp])-|(?:sk|pk|rk|hf|gh[pousr]|github_pat)_)"
+_PREFIX: Final = r"(?:(?:dataset|app|sk|pk|rk|glpat|xox[abp])-|(?:sk|pk|rk|hf|gh[pousr]|github_pat|ce)_)"
 _PREFIXED: Final = re.compile(rf"\b{_PREFIX}(?P<body>[A-Za-z0-9_-]{{6,}})")
 _KNOWN_FORM: Final = re.compile(
     r"(?:bearer|basic)\s.*|(?:akia|asia)[a-z0-9]{16}|[0-9a-f]{32,}|.*eyJ[\w-]{8,}\.[\w-]*.*", re.IGNORECASE | re.DOTALL
@@ -117,6 +117,15 @@ def hide(text: str) -> str:
 def hide_in_error(text: str) -> str:
     """Return a message in which every key in use is masked, and what a person may have pasted that looks like one."""
     return _PREFIXED.sub(lambda found: MASK if looks_like_key(found[0]) else found[0], _KEYS.hide(text))
+
+
+def shown_in_logs(text: str) -> str:
+    """Return a text as log records of this package show it: without keys, and masked as `mask_logs` says.
+
+    Records pass this when they are made; the fields that they are given beside their message pass it where they are
+    written.
+    """
+    return _masked(hide_in_error(text))
 
 
 def redacted(text: str) -> str:

@@ -1,10 +1,11 @@
-"""What the tools, the provider and the endpoint of this process share: its engines and its log."""
+"""What the tools, the provider and the endpoint of this process share: what answers their calls, and its log."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from pathlib import Path
+from typing import Any
 
 from dify_plugin import Tool
 from dify_plugin.config.logger_format import plugin_logger_handler
@@ -13,15 +14,15 @@ from dify_plugin.entities.tool import ToolInvokeMessage
 
 from context_engine import Caller
 from context_engine.apps.dify.answer import ToolOutput
-from context_engine.apps.dify.catalogue import domain_titles
+from context_engine.apps.dify.backend import open_backend
 from context_engine.apps.dify.credentials import Credentials
-from context_engine.apps.dify.engines import Engines, OpenEngine, open_engine
-from context_engine.apps.dify.failure import guarded
-from context_engine.apps.dify.plugin_settings import load_plugin
-from context_engine.core.models import Principal
+from context_engine.apps.dify.engines import Engines
+from context_engine.apps.dify.failure import guarded, guarded_tool
+from context_engine.apps.dify.model_reranker import Ask
+from context_engine.apps.dify.tools import ToolName
 
 ROOT = Path(__file__).resolve().parent
-ENGINES = Engines(lambda credentials: open_engine(load_plugin(credentials, root=ROOT)))
+ENGINES = Engines(lambda credentials: open_backend(credentials, root=ROOT))
 
 _logger = logging.getLogger("context_engine")
 _logger.setLevel(logging.INFO)
@@ -30,7 +31,7 @@ _logger.propagate = False
 
 
 def caller_of(tool: Tool) -> Caller:
-    """Return who calls, as Dify says; for the record."""
+    """Return who calls: the app and the user that Dify itself names, and no field of the form."""
     session = tool.session
     return Caller(
         principal=tool.runtime.user_id,
@@ -40,9 +41,17 @@ def caller_of(tool: Tool) -> Caller:
     )
 
 
-def principal_of(tool: Tool, opened: OpenEngine) -> Principal:
-    """Return as whom a tool acts: by the app and the user that Dify itself names, and by no field of the form."""
-    return opened.principals.for_dify(tool.session.app_id, tool.runtime.user_id)
+def answered(
+    tool: Tool, name: ToolName, parameters: Mapping[str, Any], ask: Ask = lambda *_: ()
+) -> Generator[ToolInvokeMessage, None, None]:
+    """Yield what a tool gives back as Dify's messages; `ask` calls a rerank model that is set up in Dify."""
+    caller = caller_of(tool)
+
+    def called(read: Credentials) -> ToolOutput:
+        with ENGINES.use(read) as backend:
+            return backend.call(name, parameters, caller, ask)
+
+    yield from messages(tool, guarded_tool(tool.runtime.credentials, called))
 
 
 def messages(tool: Tool, answer: ToolOutput) -> Generator[ToolInvokeMessage, None, None]:
@@ -63,9 +72,11 @@ def messages(tool: Tool, answer: ToolOutput) -> Generator[ToolInvokeMessage, Non
 def domain_options(tool: Tool) -> list[ParameterOption]:
     """Return the domains as the options of a select: those that need no role, for Dify names no app here."""
 
+    caller = caller_of(tool)
+
     def titles(read: Credentials) -> list[tuple[str, str]]:
-        with ENGINES.use(read) as opened:
-            return domain_titles(opened, principal_of(tool, opened))
+        with ENGINES.use(read) as backend:
+            return backend.titles(caller)
 
     found = guarded(tool.runtime.credentials, titles)
     return [ParameterOption(value=name, label=I18nObject(en_US=title)) for name, title in found]

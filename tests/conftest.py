@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,10 +29,13 @@ from context_engine.core.models import (
     SearchResult,
     SourceSpec,
 )
+from context_engine.core.policy.visible import AccessViews
+from context_engine.service.deployment import Deployment
+from context_engine.testing.fakes import ScriptedSource
+from context_engine.wiring import load_setup
 
 settings.register_profile("context_engine", deadline=None)  # tests assert behaviour, never time
 settings.load_profile("context_engine")
-
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
 TYPES = ("system_of_record", "bank_sop", "industry_standard", "external_official", "general_web")
 
@@ -143,3 +149,95 @@ def make_engine() -> Callable[..., Engine]:
 @pytest.fixture(scope="session")
 def ask() -> Callable[..., SearchResult]:
     return search_once
+
+
+Domains = Mapping[str, Sequence[tuple[Mapping[str, Any], Any]]]
+
+
+def _opened(what: Any, source_id: str) -> Any:
+    if isinstance(what, list | tuple | Exception):
+        chunks = () if isinstance(what, Exception) else what
+        error = what if isinstance(what, Exception) else None
+        return ScriptedSource(source_id, chunks, error=error)
+    return what
+
+
+@pytest.fixture(scope="session")
+def make_deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Deployment]]:
+    """A deployment of {domain: [(row of the manifest, chunks, error or Source)]}.
+
+    `domain_fields` are more keys of its manifest by domain, `config` files of `config/` by name; the rest is the
+    engine's.
+    """
+    made: list[Deployment] = []
+
+    def make(domains: Domains, *, domain_fields: Any = None, config: Any = None, **options: Any) -> Deployment:
+        folder = tmp_path_factory.mktemp("deployment")
+        for name in ("config", "manifests"):
+            (folder / name).mkdir()
+        for name, sources in domains.items():
+            rows = [dict(row) for row, _ in sources]
+            manifest = {"version": 1, "domain": name, "sources": rows, **(domain_fields or {}).get(name, {})}
+            (folder / "manifests" / f"{name.lower()}.yaml").write_text(json.dumps(manifest), "utf-8")
+        for name, held in (config or {}).items():
+            (folder / "config" / name).write_text(json.dumps(held), "utf-8")
+        opened = {(name, row["id"]): _opened(what, row["id"]) for name, rows in domains.items() for row, what in rows}
+        setup = load_setup(config_dir=folder, env={"HOME": str(folder)}, cwd=folder)
+        engine = Engine(
+            setup.registry,
+            lambda domain, spec: opened[domain.domain, spec.id],
+            **{
+                "resolve": setup.resolver.resolve,
+                "clock": FixedClock(),
+                "ids": CountingIds(),
+                "access": setup.access,
+                "mask": setup.mask(),
+                **options,
+            },
+        )
+        views = AccessViews(setup.registry, setup.access)
+        made.append(Deployment(setup=setup, engine=engine, views=views, data_dir=folder))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[Any]:
+    """A PostgreSQL of this test run alone; whoever asks for it is a slow test."""
+    spec = importlib.util.spec_from_file_location("postgresql_server", Path(__file__).with_name("postgresql_server.py"))
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with module.PostgresqlServer() as server:
+        yield server
+
+
+@pytest.fixture
+def witness_server() -> Iterator[Any]:
+    """A witness of transparency logs on loopback; it cosigns for the logs whose keys it is told to trust."""
+    spec = importlib.util.spec_from_file_location("witness_server", Path(__file__).with_name("witness_server.py"))
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with module.WitnessServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def identity() -> Any:
+    """Keys and tokens of an OpenID Connect provider; see `identity_provider.py`."""
+    spec = importlib.util.spec_from_file_location("identity_provider", Path(__file__).with_name("identity_provider.py"))
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def provider(identity: Any) -> Iterator[Any]:
+    """The provider's server on loopback."""
+    with identity.IdentityProvider() as server:
+        yield server

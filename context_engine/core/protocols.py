@@ -9,10 +9,13 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from context_engine.core.models import (
     AccessDecision,
     AccessRecord,
+    Authenticated,
     Chunk,
+    Context,
     DomainSpec,
     Examination,
     ExaminationRequest,
+    FetchRequest,
     Principal,
     Refinement,
     ScoreKind,
@@ -24,9 +27,11 @@ from context_engine.core.models import (
 
 __all__ = [
     "AccessPolicy",
+    "Authenticator",
     "Clock",
     "Embedder",
     "Examinable",
+    "Fetchable",
     "FileTrackingSink",
     "IdSource",
     "Listable",
@@ -99,6 +104,21 @@ class Listable(Protocol):
 
         Raises:
             SourceError, StoreError: they cannot be listed.
+        """
+        ...
+
+
+@runtime_checkable
+class Fetchable(Protocol):
+    """A source that can give chunks by their ids; optional. Without it nobody can tell whether a chunk has changed."""
+
+    def fetch(self, request: FetchRequest) -> Sequence[Chunk]:
+        """Return the chunks there are of those asked for, each once, in any order, with the ids a search gives them.
+
+        What `request.access` does not admit is as if it were not there.
+
+        Raises:
+            SourceError: they could not be fetched now; nothing found is not an error.
         """
         ...
 
@@ -335,15 +355,54 @@ class AccessPolicy(Protocol):
         ...
 
 
-class Recorder(Protocol):
-    """Takes every search for the record. Errors are its own to report; a search never fails for them."""
+class Authenticator(Protocol):
+    """Says who a request comes from. Safe for many threads; never waits for the network."""
 
-    def record(self, result: SearchResult, access: AccessRecord) -> None:
-        """Keep a result, with what access control did to it."""
+    def authenticate(self, authorization: str | None) -> Authenticated:
+        """Return who calls.
+
+        Args:
+            authorization: the header of that name, its bytes read as Latin-1; None where there is none.
+
+        Raises:
+            NotAuthenticated: no token, or one that opens nothing.
+        """
         ...
 
-    def refuse(self, request: SearchRequest, access: AccessRecord) -> None:
-        """Keep a request for a domain that the caller may not know or that there is not, or that no policy decided."""
+    def problems(self) -> tuple[str, ...]:
+        """Return why some tokens cannot be checked now, each in a sentence; () where the service is ready."""
+        ...
+
+    def close(self) -> None:
+        """Stop what runs beside it; may be called twice."""
+        ...
+
+
+class Recorder(Protocol):
+    """Takes every search for the record, before its answer is given. Safe for many threads.
+
+    Each method may raise `AuditUnavailable`: what was not recorded must not be given out. Any other error of it is
+    logged, and the search goes on.
+    """
+
+    def record(self, result: SearchResult, access: AccessRecord) -> None:
+        """Keep a result, also one in which every source failed, with what access control did to it."""
+        ...
+
+    def refuse(self, request: SearchRequest, access: AccessRecord, error: Exception) -> None:
+        """Keep a request that came to no result, with what is raised for it.
+
+        Args:
+            access: its decision is None where there is no such domain for the caller, or no policy decided.
+        """
+        ...
+
+    def assembled(self, result: SearchResult, context: Context) -> None:
+        """Keep what a model is given to read of a result that was recorded."""
+        ...
+
+    def fetched(self, principal: Principal, domain: str, source_id: str, chunks: Sequence[Chunk]) -> None:
+        """Keep which chunks of a source a principal was given by their ids."""
         ...
 
 

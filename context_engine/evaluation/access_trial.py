@@ -224,7 +224,12 @@ class BaseTrial:
     def _opened(self) -> Engine:
         if self._engine is None:
             self._engine = build_engine(
-                self.setup, data_dir=self._data_dir, models=self._models, clock=self._clock, ids=_OneId()
+                self.setup,
+                data_dir=self._data_dir,
+                models=self._models,
+                clock=self._clock,
+                ids=_OneId(),
+                recorded=False,
             )
         return self._engine
 

@@ -151,7 +151,7 @@ def open_with_models(
         models = changed.models(data_dir)
         if like is not None:
             models.share_embedder(like)
-        return build_engine(changed, data_dir=data_dir, models=models), models
+        return build_engine(changed, data_dir=data_dir, models=models, recorded=False), models
     except ConfigError as error:
         raise ConfigError(
             f"{error.problem} (in the set-up {variant.name!r})", file=error.file, key=error.key

@@ -23,6 +23,7 @@ from context_engine.errors import ConfigError, nearest
 from context_engine.settings.files import Location, read_yaml
 from context_engine.settings.interpolate import Interpolator
 from context_engine.settings.messages import config_error
+from context_engine.settings.oidc import Oidc
 
 __all__ = ["ACCESS_FILE", "MANIFEST_POLICY", "AccessFile", "Claims", "DifyCaller", "PrincipalEntry", "Token"]
 
@@ -72,6 +73,10 @@ class Token(_Form):
         None, description="From this moment the token opens nothing; a date means its first moment in UTC."
     )
 
+    def expired(self, now: datetime) -> bool:
+        """Return whether it opens nothing any more."""
+        return self.expires is not None and self.expires <= now
+
 
 class PrincipalEntry(_Form):
     """What one principal may, and who acts as it."""
@@ -87,7 +92,16 @@ class PrincipalEntry(_Form):
         (), description="Tokens that are this principal, such as the access token of an endpoint."
     )
     may_act_as: Texts = Field((), description="Principals that its os_users may name with --as.")
-    operator: bool = Field(False, description="Whether its os_users may act as any principal and run 'access'.")
+    operator: bool = Field(
+        False,
+        description="Whether its os_users may act as any principal and run 'access', and its tokens read every record "
+        "of a service.",
+    )
+    gateway: bool = Field(
+        False,
+        description="Whether its tokens carry the calls of Dify's apps and users to a service: each acts as its own "
+        "principal then, as its `dify` says.",
+    )
 
 
 class Claims(_Form):
@@ -110,6 +124,9 @@ class AccessFile(_Form):
     )
     principals: dict[Text, PrincipalEntry] = Field({}, description="The principals by name.")
     claims: Claims | None = Field(None, description="Claims that say who asks; null: no claim opens anything.")
+    oidc: Oidc | None = Field(
+        None, description="The provider whose access tokens open a service; `claims` says as whom. Null: none does."
+    )
 
 
 def read_access(path: Path, label: str, env: Mapping[str, str]) -> AccessFile:
@@ -124,7 +141,7 @@ def read_access(path: Path, label: str, env: Mapping[str, str]) -> AccessFile:
         access = AccessFile.model_validate(filled)
     except ValidationError as error:
         raise config_error(error, filled, AccessFile, file=label, show_values=False) from None
-    if problems := [*_claimed_twice(access, label), *_unknown_names(access, label)]:
+    if problems := [*_claimed_twice(access, label), *_unknown_names(access, label), *_unclaimed(access, label)]:
         raise ConfigError.together(problems)
     return access
 
@@ -151,6 +168,12 @@ def _identities(entry: PrincipalEntry) -> Iterator[tuple[str, Any, str]]:
         of_user = f"user {caller.user!r} of " if caller.user is not None else ""
         yield "dify", caller, f"{of_user}app {caller.app!r}"
     yield from (("tokens", token, f"the token {token[:8]}…") for token in {one.sha256 for one in entry.tokens})
+
+
+def _unclaimed(access: AccessFile, label: str) -> Iterator[ConfigError]:
+    if access.oidc is not None and access.claims is None:
+        problem = "needs 'claims' beside it: they say as whom a token opens anything; 'claims: {}' takes 'sub' alone"
+        yield ConfigError(problem, file=label, key="oidc")
 
 
 def _unknown_names(access: AccessFile, label: str) -> Iterator[ConfigError]:

@@ -28,7 +28,7 @@ from context_engine.settings.files import read_yaml
 from context_engine.settings.interpolate import FromVariable, Interpolator
 from context_engine.settings.messages import config_error, unknown_key
 
-__all__ = ["MASK", "Connection", "Connections", "read_fields"]
+__all__ = ["MASK", "Connection", "Connections", "read_fields", "sends_unencrypted"]
 
 _SECRETS: Final = ("api_key", "proxy")
 
@@ -184,7 +184,7 @@ class Connections:
             )
             for name in self.names
             if "api_key" in self._fields[name]
-            and _sends_unencrypted(str(self._fields[name].get("base_url", ("", ""))[1]))
+            and sends_unencrypted(str(self._fields[name].get("base_url", ("", ""))[1]))
         )
 
     def written(self, name: str) -> dict[str, Any]:
@@ -231,6 +231,10 @@ def read_fields(rows: Mapping[str, Any], filler: Interpolator, *, below: str = "
     problems: list[ConfigError] = []
     for name, row in rows.items():
         where = _below(below, name)
+        if name == "connections" and not below and isinstance(row, dict) and _names_connections(row):
+            problem = "each connection stands at the top of the file, by its name: take this key away"
+            problems.append(ConfigError(problem, file=filler.file, key=where))
+            continue
         if not isinstance(row, dict):
             problems.append(ConfigError("must be a mapping with at least base_url", file=filler.file, key=where))
             continue
@@ -242,6 +246,10 @@ def read_fields(rows: Mapping[str, Any], filler: Interpolator, *, below: str = "
     if problems:
         raise ConfigError.together(problems)
     return out
+
+
+def _names_connections(row: Mapping[str, Any]) -> bool:
+    return any(isinstance(one, dict) and not Connection.model_fields.keys().isdisjoint(one) for one in row.values())
 
 
 def read_connections(path: Path, label: str, env: Mapping[str, str]) -> Connections:
@@ -262,8 +270,8 @@ def unusable(problems: Iterable[ConfigError]) -> list[ConfigError]:
     return [problem for problem in problems if not isinstance(problem, MissingVariable)]
 
 
-def _sends_unencrypted(url: str) -> bool:
-    """Whether what is sent to a URL leaves the machine in plain text; loopback stays on it."""
+def sends_unencrypted(url: str) -> bool:
+    """Return whether what is sent to a URL leaves the machine in plain text; loopback stays on it."""
     if not url.startswith("http:"):
         return False
     try:

@@ -43,7 +43,9 @@ __all__ = [
 ALIASES: Final[Mapping[str, str]] = {"min_relevance": "min_relevance_score", "top_k": "stage2_top_k"}
 """Short names of call options and pipeline config."""
 
-_RESERVED: Final = frozenset({"CONFIG_DIR", "DATA_DIR", "PRIVACY_KEY", "STAGE"})
+_RESERVED: Final = frozenset(
+    {"API_TOKEN", "AUDIT_FORMER_KEYS", "AUDIT_KEY", "AUDIT_LEDGER", "CONFIG_DIR", "DATA_DIR", "PRIVACY_KEY", "STAGE"}
+)
 _SEED_NAMES: Final[Mapping[str, str]] = {
     "RAG_MIN_SIMILARITY": "min_relevance_score",
     "RAG_MIN_CHUNKS": "min_chunks",
@@ -53,9 +55,9 @@ _SEED_NAMES: Final[Mapping[str, str]] = {
     "HYBRID_VECTOR_WEIGHT": "vector_weight",
     "HYBRID_KEYWORD_WEIGHT": "keyword_weight",
     "RRF_K": "rrf_k",
+    "RAG_COMPARE_MODE": "compare_mode",
 }
 _SEED_RERANKERS: Final = ("noop", "cross_encoder", "llm")
-_SEED_WITHOUT_EFFECT: Final = ("RAG_COMPARE_MODE",)
 _HYBRID: Final = "HYBRID_SEARCH_ENABLED"
 
 
@@ -185,22 +187,13 @@ def environment_notices(env: Mapping[str, str]) -> tuple[Notice, ...]:
     """Return a notice for each variable that looks like ours and changes nothing."""
     known = {key.upper() for key in FIELDS} | _RESERVED
     unknown = sorted(name for name in env if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in known)
-    return (
-        *(
-            Notice(
-                NoticeCode.VARIABLE_WITHOUT_EFFECT, name, f"{name} is set, but this version has nothing it could switch"
-            )
-            for name in _SEED_WITHOUT_EFFECT
-            if name in env
-        ),
-        *(
-            Notice(
-                NoticeCode.VARIABLE_UNKNOWN,
-                name,
-                f"{name} is set, but is no setting; it has an effect only where a ${{{name}}} names it",
-            )
-            for name in unknown
-        ),
+    return tuple(
+        Notice(
+            NoticeCode.VARIABLE_UNKNOWN,
+            name,
+            f"{name} is set, but is no setting; it has an effect only where a ${{{name}}} names it",
+        )
+        for name in unknown
     )
 
 

@@ -12,7 +12,7 @@ from context_engine.errors import ConfigError, closest, did_you_mean, nearest
 from context_engine.settings.files import Location, dotted
 from context_engine.settings.interpolate import FromVariable, Unfilled
 
-__all__ = ["allowed_values", "config_error", "config_problems", "got", "unknown_key"]
+__all__ = ["allowed_values", "config_error", "config_problems", "field_problem", "got", "unknown_key"]
 
 _RULES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("access", "acl", "access_control", "permissions", "entitlements"), "roles: [...]"),
@@ -22,6 +22,8 @@ _RULES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("clearance", "min_clearance", "required_clearance"), "clearance: CONFIDENTIAL"),
 }
 """What people write for an access rule, and the part of a rule that says it."""
+
+_NO_DAY: Final = ("date_type", "date_parsing", "date_from_datetime_parsing", "date_from_datetime_inexact")
 
 _NOT_ENFORCED: Final = frozenset(
     [
@@ -94,7 +96,7 @@ def config_problems(
         if not show_values:
             details["input"] = _HIDDEN
         key = dotted(location, data)
-        found.setdefault(key, ConfigError(_sentence(details, location, model), file=file, key=key or None))
+        found.setdefault(key, ConfigError(field_problem(details, location, model), file=file, key=key or None))
     return list(found.values())
 
 
@@ -138,6 +140,8 @@ def allowed_values(schema: Mapping[str, Any]) -> str:
         return ("a whole number" if kind == "integer" else "a number") + _range(schema)
     if kind == "array":
         return f"a list of {allowed_values(schema.get('items', {}))}"
+    if schema.get("format") == "date":
+        return "a day such as 2025-06-30"
     return {"string": "text", "boolean": "true or false", "null": "null"}.get(str(kind), "a mapping")
 
 
@@ -168,7 +172,14 @@ def _urgency(details: ErrorDetails) -> int:
     return 0 if details["type"] == "extra_forbidden" else 1
 
 
-def _sentence(details: ErrorDetails, location: Location, model: type[BaseModel]) -> str:
+def field_problem(details: ErrorDetails, location: Location, model: type[BaseModel]) -> str:
+    """Return what is wrong with a value in one sentence, with the nearest valid choice.
+
+    Args:
+        details: one error of pydantic.
+        location: where it stands in what was validated.
+        model: what that was validated against.
+    """
     kind, context, value = details["type"], details.get("ctx", {}), details["input"]
     if kind == "extra_forbidden":
         return unknown_key(str(location[-1]), list(_model_at(model, location[:-1]).model_fields))
@@ -198,6 +209,7 @@ def _of_kind(kind: str, context: Mapping[str, Any]) -> str:
         "model_attributes_type": "must be a mapping of keys to values",
         "mapping_type": "must be a mapping of keys to values",
         "dict_type": "must be a mapping of keys to values",
+        **dict.fromkeys(_NO_DAY, "must be a day such as 2025-06-30"),
     }
     bounds = {
         "greater_than_equal": "must be at least {ge}",

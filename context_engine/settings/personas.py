@@ -1,4 +1,4 @@
-"""Personas: named profiles of settings, those of `personas.json` or, without that file, four built-in ones."""
+"""Personas: named profiles of settings, those of `personas.json` or, without that file, the built-in ones."""
 
 from __future__ import annotations
 
@@ -47,16 +47,23 @@ def personas_file() -> bytes:
 
 
 class Persona(NamedTuple):
-    """A persona: its settings, and what it is for ("" where that is not written down)."""
+    """A persona.
+
+    Attributes:
+        layer: its settings.
+        description: what it is for; "" where that is not written down.
+        origin: the file that it stands in; `BUILT_IN` where there is none.
+    """
 
     layer: Layer
     description: str
+    origin: str
 
 
 def read_personas(rows: Mapping[str, Any], file: str) -> Mapping[str, Persona]:
     """Return each persona with its description; see `persona_layers`."""
     layers = persona_layers(rows, file)
-    return {name: Persona(layer, str(rows[name].get("description", ""))) for name, layer in layers.items()}
+    return {name: Persona(layer, str(rows[name].get("description", "")), file) for name, layer in layers.items()}
 
 
 def persona_layers(rows: Mapping[str, Any], file: str) -> Mapping[str, Layer]:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from context_engine.core.models import NOBODY, Classification, Principal
+from context_engine.core.models import API_PRINCIPAL, NOBODY, Authenticated, Classification, Principal
 from context_engine.errors import InvalidRequest, nearest
-from context_engine.settings.access_file import ACCESS_FILE, AccessFile, Claims, DifyCaller
+from context_engine.settings.access_file import ACCESS_FILE, AccessFile, Claims, DifyCaller, Token
+from context_engine.settings.new_token import token_hash
+from context_engine.settings.oidc import Oidc
 
 __all__ = ["NO_PRINCIPALS", "Principals", "token_hash"]
 
-
-def token_hash(token: str) -> str:
-    """Return the SHA-256 of a token in hexadecimal; a token is random, so no slow hash is needed."""
-    return hashlib.sha256(token.encode()).hexdigest()
+_SHOWN: Final = 8
+"""Digits of a hash that name a token in logs."""
 
 
 class Principals:
@@ -51,6 +50,16 @@ class Principals:
         return self._named
 
     @property
+    def tokens(self) -> tuple[Token, ...]:
+        """The tokens of the file, of all principals."""
+        return tuple(token for token, _ in self._tokens)
+
+    @property
+    def oidc(self) -> Oidc | None:
+        """Whose tokens with claims are taken; None: nobody's."""
+        return self._access.oidc
+
+    @property
     def takes_claims(self) -> bool:
         """Whether claims may give roles and groups that the file does not name."""
         return self._access.claims is not None
@@ -72,11 +81,28 @@ class Principals:
 
     def for_token(self, token: str, *, now: datetime) -> Principal | None:
         """Return the principal of a token; None where no principal has it, or it is expired at `now`."""
-        held, found = token_hash(token).encode(), None
+        caller = self.holder(token_hash(token), now=now)
+        return None if caller is None else caller.principal
+
+    def holder(self, sha256: str, *, now: datetime) -> Authenticated | None:
+        """Return who calls with the token of a hash; None where no principal has it, or it is expired at `now`."""
+        found = None
         for one, name in self._tokens:  # all of them, so that the time tells nothing
-            if hmac.compare_digest(one.sha256.encode(), held) and (one.expires is None or now < one.expires):
-                found = self._named[name]
+            if hmac.compare_digest(one.sha256, sha256) and not one.expired(now):
+                found = self.caller(name, sha256[:_SHOWN])
         return found
+
+    def caller(self, name: str, token_id: str) -> Authenticated | None:
+        """Return who calls with a token of a principal; None where the file does not name it.
+
+        Without an entry of its own the principal `api` has no role and is cleared for what is public.
+        """
+        entry = self._access.principals.get(name)
+        if entry is None:
+            return Authenticated(principal=API_PRINCIPAL, token_id=token_id) if name == API_PRINCIPAL.id else None
+        return Authenticated(
+            principal=self._named[name], token_id=token_id, operator=entry.operator, gateway=entry.gateway
+        )
 
     def for_claims(self, claims: Mapping[str, Any]) -> Principal:
         """Return the principal that the claims of a checked OIDC token describe.

@@ -18,13 +18,16 @@ from dataclasses import asdict
 from itertools import islice
 from random import Random
 from typing import Any, ClassVar, Final
+from unittest import SkipTest
 
 from context_engine.core.models import (
     NOBODY,
     AccessRule,
+    AccessScope,
     Chunk,
     Classification,
     DomainSpec,
+    FetchRequest,
     Principal,
     SearchRequest,
     SourceAnswer,
@@ -33,7 +36,7 @@ from context_engine.core.models import (
     SourceType,
 )
 from context_engine.core.policy.access import ManifestPolicy
-from context_engine.core.protocols import Sink, Source
+from context_engine.core.protocols import Fetchable, Sink, Source
 from context_engine.errors import ContextEngineError
 from context_engine.testing.noninterference import (
     AccessCertificate,
@@ -117,6 +120,14 @@ class AccessContract:
         assert {chunk.document_id for chunk in answer.chunks} == {"falcon"}
         source.close()
 
+    def test_what_may_not_be_read_is_not_fetched(self) -> None:
+        self._write()
+        cleared = Principal(clearance=Classification.RESTRICTED)
+        assert self._fetched(_OPEN_SOURCE, NOBODY, "open-0", "raised") == ["open-0"]
+        assert self._fetched(_OPEN_SOURCE, cleared, "open-0", "raised") == ["open-0", "raised"]
+        assert self._fetched(_BOARD_SOURCE, cleared, "falcon") == [], "the role is missing"
+        assert self._fetched(_BOARD_SOURCE, self._insider, "falcon") == ["falcon"]
+
     def test_what_may_not_be_read_changes_no_answer(self) -> None:
         for principal in (NOBODY, Principal(id="clerk", roles=frozenset({"clerk"}), clearance=Classification.INTERNAL)):
             found = self._certificate(principal)
@@ -152,6 +163,20 @@ class AccessContract:
         source.close()
         return sorted({chunk.document_id for chunk in answer.chunks}, key=str)
 
+    def _fetched(self, spec: SourceSpec, principal: Principal, *documents: str) -> list[str | None]:
+        source = self._source(spec)
+        if not isinstance(source, Fetchable):
+            source.close()
+            raise SkipTest("cannot give chunks by their ids")
+        scope = self._policy.decide(principal, self.access_domain).scope
+        everything = [chunk.chunk_id for chunk in source.fetch(_request(documents))]
+        by_document = source.fetch(_request(documents, scope))
+        by_chunk = source.fetch(_request((), scope, tuple(everything)))
+        source.close()
+        found = [sorted({chunk.document_id for chunk in one}, key=str) for one in (by_document, by_chunk)]
+        assert found[0] == found[1], "what may be read depends on how it is asked for"
+        return found[0]
+
     def _certificate(self, principal: Principal) -> AccessCertificate:
         self._write()
         draw, readable = Random(7), [Chunk(content=text, document_id=f"open-{n}") for n, text in enumerate(_OPEN)]
@@ -163,6 +188,13 @@ class AccessContract:
             return certify(trial, principal, requests, islice(changes, self.changes), draw=draw, insider=self._insider)
         finally:
             trial.reopen()
+
+
+def _request(
+    documents: tuple[str, ...], scope: AccessScope | None = None, chunks: tuple[str, ...] = ()
+) -> FetchRequest:
+    domain = AccessContract.access_domain.domain
+    return FetchRequest(domain=domain, document_ids=documents, chunk_ids=chunks, access=scope)
 
 
 class _SourceTrial:

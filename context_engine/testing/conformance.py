@@ -6,8 +6,8 @@ class TestMySource(SourceContract):
     def make_source(self):
         return MySource(...)
 
-What a source may offer beyond a search, `Examinable` and `Listable`, is tested where it offers it. One that claims
-access classes (`access_classes = True`) is tested by `AccessContract` as well.
+What a source may offer beyond a search, `Examinable`, `Listable` and `Fetchable`, is tested where it offers it. One
+that claims access classes (`access_classes = True`) is tested by `AccessContract` as well.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from context_engine.core.models import (
     Condition,
     Examination,
     ExaminationRequest,
+    FetchRequest,
     FilterOp,
     Notice,
     ScoreKind,
@@ -33,12 +34,12 @@ from context_engine.core.models import (
     TermStatistics,
     usable_score,
 )
-from context_engine.core.protocols import Examinable, Listable, Source
+from context_engine.core.protocols import Examinable, Fetchable, Listable, Source
 from context_engine.core.query.spelling import words_to_check
 from context_engine.core.text import term_weights, terms
 from context_engine.testing.access_conformance import AccessContract
 
-__all__ = ["ODD_QUERIES", "SourceContract"]
+__all__ = ["ODD_IDS", "ODD_QUERIES", "SourceContract"]
 
 ODD_QUERIES: Final = (
     "FCAA Notice 637(4)(b)?: [",
@@ -51,6 +52,23 @@ ODD_QUERIES: Final = (
     "limit " * 1500,
 )
 """Queries that people and programs do send; a source answers them, if only with nothing."""
+
+
+ODD_IDS: Final = (
+    "no-such-thing",
+    "00000000-0000-4000-8000-00000000dead",
+    "'; DROP TABLE chunks; --",
+    "../..",
+    "新",
+    "",
+)
+"""Ids that nothing has."""
+
+_KEPT: Final = tuple(
+    name
+    for name in Chunk._fields
+    if name not in ("content", "scores", "fetched_at", "fetched_at_basis", "metadata", "extra")
+)
 
 
 class SourceContract:
@@ -238,6 +256,38 @@ class SourceContract:
             assert texts.get(chunk.chunk_id) == (chunk.content, chunk.document_id), f"{chunk.chunk_id!r} is not listed"
         source.close()
 
+    def test_fetches_what_a_search_finds(self) -> None:
+        source = self.make_source()
+        found = self.chunks(source)
+        fetched = self.fetched(source, chunk_ids=tuple(chunk.chunk_id for chunk in found))
+        by_id = {chunk.chunk_id: chunk for chunk in fetched}
+        assert len(by_id) == len(fetched), "a chunk is fetched once"
+        for chunk in found:
+            assert chunk.chunk_id in by_id, f"{chunk.chunk_id!r} was found, and cannot be fetched"
+            for name in ("content", *_KEPT):
+                got, given = getattr(by_id[chunk.chunk_id], name), getattr(chunk, name)
+                assert got == given, f"{chunk.chunk_id!r} is fetched with {name} {got!r}, a search gives {given!r}"
+        source.close()
+
+    def test_fetches_whole_documents_beside_single_chunks(self) -> None:
+        source = self.make_source()
+        found = self.chunks(source)
+        documents = {chunk.document_id: chunk.chunk_id for chunk in found if chunk.document_id}
+        for document_id, chunk_id in documents.items():
+            fetched = self.fetched(source, document_ids=(str(document_id),), chunk_ids=(chunk_id,))
+            ids = [chunk.chunk_id for chunk in fetched]
+            assert len(ids) == len(set(ids)), "a chunk asked for in two ways is fetched once"
+            assert {chunk.document_id for chunk in fetched} == {document_id}
+            assert {chunk.chunk_id for chunk in found if chunk.document_id == document_id} <= set(ids)
+        source.close()
+
+    def test_fetching_what_there_is_not_gives_nothing(self) -> None:
+        source = self.make_source()
+        assert self.fetched(source) == []
+        for nothing in ODD_IDS:
+            assert self.fetched(source, chunk_ids=(nothing,), document_ids=(nothing,)) == []
+        source.close()
+
     def examined(self, source: Source, request: ExaminationRequest) -> Examination:
         """Return what an examination finds; the test is skipped where the source does not offer one."""
         if not isinstance(source, Examinable):
@@ -245,6 +295,12 @@ class SourceContract:
         found = source.examine(request)
         assert isinstance(found, Examination)
         return found
+
+    def fetched(self, source: Source, **wanted: tuple[str, ...]) -> list[Chunk]:
+        """Return chunks by their ids; the test is skipped where the source cannot give them."""
+        if not isinstance(source, Fetchable):
+            raise SkipTest("cannot give chunks by their ids")
+        return list(source.fetch(FetchRequest(domain=self.domain, **wanted)))  # type: ignore[arg-type]
 
     def listed(self, source: Source) -> list[Chunk]:
         """Return all chunks; the test is skipped where the source cannot list them."""

@@ -1,4 +1,5 @@
-"""A worked example of an adapter: notes in a SQLite table, which can be searched, examined, listed and written to.
+"""A worked example of an adapter: notes in a SQLite table, which can be searched, examined, listed, fetched and
+written to.
 
 Published under `notes` in the entry-point group `context_engine.sources`, it serves every manifest with
 `adapter: notes`. The guide "An adapter of your own" goes through it step by step.
@@ -17,6 +18,7 @@ from context_engine.core.models import (
     Chunk,
     Examination,
     ExaminationRequest,
+    FetchRequest,
     Score,
     ScoreKind,
     SourceAnswer,
@@ -69,6 +71,11 @@ class NotesSource:
         """Yield every note, one document at a time."""
         for (chunks,) in self._rows():
             yield from (chunk_from_dict(one) for one in json.loads(chunks))
+
+    def fetch(self, request: FetchRequest) -> list[Chunk]:
+        """Return the notes of some ids and of some documents."""
+        chunk_ids, documents = frozenset(request.chunk_ids), frozenset(request.document_ids)
+        return [one for one in self.list_chunks() if one.chunk_id in chunk_ids or one.document_id in documents]
 
     def _rows(self) -> Iterator[tuple[str]]:
         if not self._path.exists():

@@ -10,7 +10,6 @@ from context_engine.wiring.adapters import (
     load_source_adapter,
 )
 from context_engine.wiring.build import (
-    RerankerChoice,
     Setup,
     SourceOpener,
     build_engine,
@@ -20,9 +19,11 @@ from context_engine.wiring.build import (
 )
 from context_engine.wiring.check import CheckReport, check
 from context_engine.wiring.examine import SourceReport, adapter_advice, examine_source
+from context_engine.wiring.fetching import fetching_engine
 from context_engine.wiring.functions import SPEAKS_FOR_ITSELF, FunctionEngines
 from context_engine.wiring.listing import listed_chunks
 from context_engine.wiring.report import Shown, StageDifference, changed, diff_stages, show
+from context_engine.wiring.reranker_choice import RerankerChoice
 from context_engine.wiring.scope import DomainCalibration, calibrate_domains, scope_in_force
 from context_engine.wiring.sinks import embedded_places, open_sink, sink_names
 
@@ -49,6 +50,7 @@ __all__ = [
     "diff_stages",
     "embedded_places",
     "examine_source",
+    "fetching_engine",
     "find_adapter",
     "installed",
     "listed_chunks",

@@ -15,11 +15,9 @@ from context_engine.adapters.sources.adapter import SourceContext, SourceFactory
 from context_engine.core.engine import Engine, SystemClock
 from context_engine.core.models import (
     DomainSpec,
-    EffectiveSettings,
     Notice,
     NoticeCode,
     Principal,
-    SearchRequest,
     SourceSpec,
 )
 from context_engine.core.policy.visible import visible
@@ -33,11 +31,10 @@ from context_engine.core.protocols import (
     Reranker,
     Source,
 )
-from context_engine.errors import ConfigError, InvalidRequest
+from context_engine.errors import ConfigError
 from context_engine.settings import (
     Config,
     ConfigPaths,
-    Setting,
     SettingsResolver,
     find_config,
     find_data_dir,
@@ -45,13 +42,13 @@ from context_engine.settings import (
     read_config,
 )
 from context_engine.settings.data_dir import claim_data_dir, orphaned_data_dirs
-from context_engine.settings.layers import with_layer
 from context_engine.settings.registry import LoadedRegistry, load_registry
 from context_engine.wiring.access import configured_policy
 from context_engine.wiring.adapters import SOURCES, find_adapter, load_adapter, with_installed_adapters
-from context_engine.wiring.hybrid import hybrid
+from context_engine.wiring.audit import open_recorder
 from context_engine.wiring.models import Models
 from context_engine.wiring.privacy import ConfiguredMask, Masking, mask_log_records, masking, masking_notices
+from context_engine.wiring.reranker_choice import RerankerChoice
 
 __all__ = ["RerankerChoice", "Setup", "SourceOpener", "build_engine", "load_setup", "source_opener", "usable_setup"]
 
@@ -208,6 +205,7 @@ def build_engine(
     clock: Clock | None = None,
     ids: IdSource | None = None,
     recorder: Recorder | None = None,
+    recorded: bool = True,
     access: AccessPolicy | None = None,
 ) -> Engine:
     """Return an engine over the configured domains; sources are opened on their first use.
@@ -219,11 +217,13 @@ def build_engine(
         pipeline: settings above persona, domain, environment and files.
         reranker, refiner: used in place of those the settings name.
         models: those to open, for who asks them afterwards what they did; of the same settings.
-        clock, ids, recorder: see `Engine`.
+        clock, ids: see `Engine`.
+        recorder: used in place of the one that the settings say.
+        recorded: False: nothing is, whatever they say; for trials that answer nobody.
         access: decides in place of the configuration's own policy.
 
     Raises:
-        ConfigError: a configuration that cannot be used, or a reranker that is not installed.
+        ConfigError: a configuration that cannot be used, or a reranker or an extra that is not installed.
     """
     loaded = setup or load_setup(config_dir=config_dir, stage=stage, env=env, cwd=cwd)
     loaded = loaded.with_pipeline(pipeline) if pipeline else loaded
@@ -232,15 +232,18 @@ def build_engine(
     clock = clock or SystemClock()
     models = models or loaded.models(data_dir, clock)
     choice = RerankerChoice.of(loaded.resolver, reranker, models=models)
+    if recorder is None and recorded:
+        recorder = open_recorder(loaded, data_dir, clock=clock)
     return Engine(
         loaded.registry,
         SourceOpener(loaded, factories, clock, data_dir, models.embedder).open,
         resolve=choice.resolve,
         reranker=choice.reranker,
+        rerankers=choice.named,
         refiner=refiner or models.refiner(),
         clock=clock,
         ids=ids,
-        recorder=recorder,
+        recorder=recorder if recorded else None,
         access=loaded.access,
         mask=loaded.mask(),
     )
@@ -323,44 +326,3 @@ class SourceOpener:
             if key not in self.kept:
                 self.kept[key] = make()
             return self.kept[key]
-
-
-@dataclass(frozen=True, slots=True)
-class RerankerChoice:
-    """The one reranker of an engine, and what decides for each search whether it runs."""
-
-    resolver: SettingsResolver
-    reranker: Reranker | None
-    from_code: bool
-
-    @classmethod
-    def of(
-        cls, resolver: SettingsResolver, given: Reranker | None = None, *, models: Models | None = None
-    ) -> RerankerChoice:
-        """Return the reranker that is given, else the one the settings name, opened by `models`.
-
-        Raises:
-            ConfigError: it is not installed, or its options cannot be used.
-        """
-        if given is not None:
-            return cls(resolver, given, True)
-        return cls(resolver, models.reranker() if models else None, False)
-
-    def resolve(self, domain: DomainSpec | None, request: SearchRequest) -> EffectiveSettings:
-        """Return the settings of a search.
-
-        Raises:
-            InvalidRequest: an option that cannot be used, or reranking by an engine that was built without it.
-            ConfigError: the same of a file.
-        """
-        settings = self.resolver.resolve(domain, request)
-        settings = hybrid(settings, request.query, has_reranker=self.reranker is not None)
-        if self.from_code and self.reranker is not None:
-            return with_layer(settings, {"reranker": Setting(self.reranker.name, "code")})
-        name = settings.values.reranker
-        if self.reranker is not None or name == "noop" or not settings.values.reranking_enabled:
-            return settings
-        problem = f"this engine was built with reranking_enabled false, so its reranker {name!r} is not open: "
-        problem += "set it to true in rag-pipeline.json, in CONTEXT_ENGINE_RERANKING_ENABLED or in the pipeline config"
-        origin, key = settings.origins.get("reranking_enabled", "default"), "reranking_enabled"
-        raise InvalidRequest(problem) if origin == "call" else ConfigError(problem, file=origin, key=key)

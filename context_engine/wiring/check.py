@@ -10,15 +10,22 @@ from typing import Any, NamedTuple
 from context_engine.adapters.sources.factory import in_embedded_base
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import Notice, NoticeCode, Settings, SourceSpec
+from context_engine.core.policy.access import OPEN_ACCESS
 from context_engine.core.text import check_segmenter
 from context_engine.errors import ConfigError
 from context_engine.settings import Config, ConfigPaths, read_config
+from context_engine.settings.api_token import read_api_token
 from context_engine.settings.paths import CONFIG_FILES
 from context_engine.settings.registry import LoadedRegistry, read_registry
 from context_engine.wiring.access import configured_policy
 from context_engine.wiring.adapters import load_source_adapter, with_installed_adapters
+from context_engine.wiring.audit import audit_mode, check_audit
+from context_engine.wiring.audit_report import audit_notices
+from context_engine.wiring.build import Setup
 from context_engine.wiring.models import Models
+from context_engine.wiring.openings import key_source
 from context_engine.wiring.privacy import ConfiguredMask, Masking, masking, masking_notices
+from context_engine.wiring.reranker_choice import unknown_reranker
 
 __all__ = ["CheckReport", "check"]
 
@@ -79,6 +86,10 @@ def check(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = Non
     masked = masking(config.resolver(registry.files), registry, env)
     found += _of_masking(config, masked, env, paths.cwd)
     found += _of_access(config, registry)
+    resolver = config.resolver(registry.files)
+    setup = Setup(config=config, registry=registry, resolver=resolver, access=OPEN_ACCESS, env=env, cwd=paths.cwd)
+    found += (recording := _of_audit(setup))
+    found += _of_service(setup)
     stopped = {domain for one in found for domain in (registry.names if one.stops is None else one.stops)}
     return CheckReport(
         paths=paths,
@@ -92,6 +103,7 @@ def check(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = Non
             *_unused(config, registry),
             *_shared(registry),
             *masking_notices(masked),
+            *(() if recording else audit_notices(setup)),
         ),
     )
 
@@ -100,7 +112,8 @@ def _of_models(config: Config, registry: LoadedRegistry) -> Iterator[_Found]:
     """Yield models that are not there or cannot be used; nothing is loaded: they are opened to read their options."""
     models = Models(config.resolver().base, connection=config.connections.get, data_dir=Path, clock=SystemClock())
     embedded = [name for name, source in _sources(registry) if in_embedded_base(source)]
-    for opened, stops in ((models.embedder, embedded), (models.reranker, None), (models.refiner, None)):
+    others = (models.reranker, models.rerankers, models.refiner)
+    for opened, stops in ((models.embedder, embedded), *((one, None) for one in others)):
         try:
             opened()
         except ConfigError as error:
@@ -116,6 +129,30 @@ def _of_masking(config: Config, masked: Masking, env: Mapping[str, str], cwd: Pa
         yield _Found(error, None if masked.logs else sorted({*masked.contexts, *masked.stored_queries}))
 
 
+def _of_audit(setup: Setup) -> list[_Found]:
+    """Return why nothing can be recorded: no engine is built then."""
+    try:
+        if audit_mode(setup) != "off":
+            check_audit(setup)
+    except ConfigError as error:
+        return [_Found(error)]
+    return []
+
+
+def _of_service(setup: Setup) -> Iterator[_Found]:
+    """Yield what a service would refuse to start with; searches elsewhere are not stopped by it."""
+    oidc, connection = setup.config.principals.oidc, setup.config.connections.get
+    try:
+        read_api_token(setup.env, setup.cwd)
+    except ConfigError as error:
+        yield _Found(error, ())
+    try:
+        if oidc is not None:
+            key_source(oidc, connection, SystemClock())
+    except ConfigError as error:
+        yield _Found(ConfigError(error.problem, file=setup.config.principals.file, key="oidc.jwks"), ())
+
+
 def _of_settings(config: Config, registry: LoadedRegistry) -> Iterator[_Found]:
     """Yield what is wrong with a domain's settings over those of the files, and with a persona's over both."""
     resolver = config.resolver(registry.files)
@@ -127,9 +164,14 @@ def _of_settings(config: Config, registry: LoadedRegistry) -> Iterator[_Found]:
             continue
         for persona in resolver.personas:
             try:
-                check_segmenter(resolver.base(domain, persona).values.word_segmenter)
+                settings = resolver.base(domain, persona)
+                check_segmenter(settings.values.word_segmenter)
             except ConfigError as error:
                 yield _Found(error, ())
+                continue
+            unknown = unknown_reranker(settings)
+            if unknown is not None:
+                yield _Found(unknown, ())
 
 
 def _of_sources(registry: LoadedRegistry) -> Iterator[_Found]:
@@ -191,12 +233,14 @@ def _variable(name: str) -> str:
 def _unused(config: Config, registry: LoadedRegistry) -> Iterator[Notice]:
     """Yield what is set and used by nothing; with manifests that cannot be read that is not known of all."""
     used = {source.connection for domain in registry.domains.values() for source in domain.sources}
-    values = _values(config)
+    values, oidc = _values(config), config.principals.oidc
+    used |= set() if oidc is None else {oidc.jwks}
+    used |= {witness.partition("=")[0] for witness in values.audit_witnesses}
     used |= {*_named(values.embedder_options), *_named(values.reranker_options), *_named(values.query_refiner_options)}
     if not registry.problems:
         for name in config.connections.names:
             if name not in used:
-                said = f"connection {name!r} is used by no source and no model"
+                said = f"connection {name!r} is used by nothing"
                 yield Notice(NoticeCode.CONNECTION_UNUSED, f"connections.{name}", said)
     if not registry.names and not registry.unread:
         said = "no domain is registered: write a manifest, or start with 'context-engine init DIR'"

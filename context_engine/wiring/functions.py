@@ -10,12 +10,12 @@ from typing import Any, Final
 from context_engine.adapters.sources.adapter_forms import source_of
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.engine import Engine
-from context_engine.core.models import DomainSpec, MaskedOutputs, Registry, SourceSpec, SourceType
+from context_engine.core.models import DomainSpec, KeptRecords, MaskedOutputs, Registry, SourceSpec, SourceType
 from context_engine.core.policy.access import OPEN_ACCESS, ManifestPolicy, OpenAccess
-from context_engine.core.protocols import AccessPolicy, Mask
-from context_engine.wiring.build import RerankerChoice
+from context_engine.core.protocols import AccessPolicy, Mask, Recorder
+from context_engine.wiring.reranker_choice import RerankerChoice
 
-__all__ = ["SPEAKS_FOR_ITSELF", "FunctionEngines"]
+__all__ = ["SPEAKS_FOR_ITSELF", "FunctionEngines", "function_domain"]
 
 SPEAKS_FOR_ITSELF: Final = SourceSpec(
     id="adapter", type=SourceType.GENERAL_WEB, adapter="callable", trust_document_metadata=True
@@ -34,9 +34,11 @@ class FunctionEngines:
     Args:
         choice: the reranker and the settings of all of them.
         mask: masks personal data where the settings say so.
-        domains: those that are registered; what they mask holds for a function of that domain too.
+        domains: those that are registered; what of their settings is masked and recorded holds for a function of that
+            domain too.
         access: the policy in force. It has no say in what a caller's own function may be asked, but where there is one,
             chunks that are classified above that of `SPEAKS_FOR_ITSELF` need a principal with the clearance.
+        recorder: takes what every engine finds.
     """
 
     def __init__(
@@ -45,9 +47,11 @@ class FunctionEngines:
         mask: Mask,
         domains: Mapping[str, DomainSpec],
         access: AccessPolicy = OPEN_ACCESS,
+        recorder: Recorder | None = None,
     ) -> None:
         self.choice, self.mask = choice, mask
-        self._masked = {name: found for name, spec in domains.items() if (found := _what_is_masked(spec))}
+        self._recorder = recorder
+        self._domains = domains
         self._access = access if isinstance(access, OpenAccess) else ManifestPolicy({})
         self._kept: OrderedDict[Hashable, Engine] = OrderedDict()
         self._lock = Lock()
@@ -68,10 +72,7 @@ class FunctionEngines:
 
     def domain(self, name: str) -> DomainSpec:
         """Return a domain with a function as its only source."""
-        settings = self._masked.get(name, _NO_SETTINGS)
-        return DomainSpec.model_construct(
-            version=1, domain=name, timezone="UTC", sources=(SPEAKS_FOR_ITSELF,), settings=settings
-        )
+        return function_domain(name, self._domains.get(name))
 
     def _made(self, function: Any, domain: str) -> Engine:
         source = source_of(function, SPEAKS_FOR_ITSELF.id)
@@ -80,13 +81,29 @@ class FunctionEngines:
             lambda _domain, _spec: source,
             resolve=self.choice.resolve,
             reranker=self.choice.reranker,
+            rerankers=self.choice.named,
             access=self._access,
             mask=self.mask,
+            recorder=self._recorder,
         )
 
 
-def _what_is_masked(spec: DomainSpec) -> Mapping[str, Any]:
-    return {name: value for name, value in spec.settings.items() if name in MaskedOutputs.model_fields}
+def function_domain(name: str, registered: DomainSpec | None) -> DomainSpec:
+    """Return a domain whose only source speaks for itself.
+
+    Args:
+        registered: the domain of that name; what of its settings is masked and recorded holds.
+    """
+    settings = _NO_SETTINGS if registered is None else _what_always_holds(registered)
+    return DomainSpec.model_construct(
+        version=1, domain=name, timezone="UTC", sources=(SPEAKS_FOR_ITSELF,), settings=settings
+    )
+
+
+def _what_always_holds(spec: DomainSpec) -> Mapping[str, Any]:
+    """Return those of a domain's settings that hold whichever source is asked."""
+    always = MaskedOutputs.model_fields.keys() | KeptRecords.model_fields.keys()
+    return {name: value for name, value in spec.settings.items() if name in always}
 
 
 def _named(function: Any) -> Hashable:

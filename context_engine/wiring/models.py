@@ -13,6 +13,7 @@ from context_engine.core.models import EffectiveSettings
 from context_engine.core.protocols import Clock, Embedder, QueryRefiner, Reranker
 from context_engine.errors import ConfigError
 from context_engine.settings.connections import Connection
+from context_engine.settings.messages import unknown_key
 from context_engine.wiring.adapters import EMBEDDERS, REFINERS, RERANKERS, find_adapter, load_adapter
 
 if TYPE_CHECKING:
@@ -138,6 +139,34 @@ class Models:
             return None
         origin = settings.origins.get("reranker", "default")
         return open_reranker(name, settings.values.reranker_options, self.context, file=origin)
+
+    def rerankers(self) -> dict[str, Reranker]:
+        """Return the rerankers that `rerankers` names, by those names; none where the settings switch reranking off.
+
+        Raises:
+            ConfigError: one is not installed, or its row or options cannot be used.
+        """
+        settings = self._settings()
+        if not settings.values.reranking_enabled:
+            return {}
+        origin = settings.origins.get("rerankers", "default")
+        return {name: self._named(name, row, origin) for name, row in settings.values.rerankers.items()}
+
+    def _named(self, name: str, row: Mapping[str, Any], origin: str) -> Reranker:
+        key, known = f"rerankers.{name}", ["reranker", "options"]
+        unknown = next((one for one in row if one not in known), None)
+        if unknown is not None:
+            raise ConfigError(unknown_key(unknown, known), file=origin, key=f"{key}.{unknown}")
+        kind, options = row.get("reranker"), row.get("options", {})
+        if not isinstance(kind, str):
+            raise ConfigError("names the kind of reranker, such as cross_encoder", file=origin, key=f"{key}.reranker")
+        if not isinstance(options, Mapping):
+            raise ConfigError("must be a mapping of keys to values", file=origin, key=f"{key}.options")
+        try:
+            return open_reranker(kind, options, self.context)
+        except ConfigError as error:
+            where = ".".join(part for part in (key, error.key) if part)
+            raise ConfigError(error.problem, file=origin, key=where) from error
 
     def refiner(self) -> QueryRefiner | None:
         """Return a query refiner as the settings name it; None where they name none or switch refinement off.

@@ -9,7 +9,6 @@ from dify_plugin import ToolProvider
 from dify_plugin.errors.tool import ToolProviderCredentialValidationError
 
 from context_engine.apps.dify.failure import ToolFailure, guarded
-from context_engine.apps.dify.health import refuse_unhealthy
 
 
 class ContextEngineProvider(ToolProvider):
@@ -17,8 +16,8 @@ class ContextEngineProvider(ToolProvider):
 
     def _validate_credentials(self, credentials: dict[str, Any]) -> None:
         def checked(read: Any) -> None:
-            with plugin_runtime.ENGINES.use(read) as opened:
-                refuse_unhealthy(opened)
+            with plugin_runtime.ENGINES.use(read) as backend:
+                backend.check()
 
         try:
             guarded(credentials, checked)

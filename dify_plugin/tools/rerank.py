@@ -11,29 +11,14 @@ from dify_plugin.entities import ParameterOption
 from dify_plugin.entities.model.rerank import RerankModelConfig
 from dify_plugin.entities.tool import ToolInvokeMessage
 
-from context_engine.apps.dify.answer import ToolOutput, search_answer
-from context_engine.apps.dify.failure import guarded_tool
-from context_engine.apps.dify.fields import flag_field
 from context_engine.apps.dify.model_reranker import ModelChoice
-from context_engine.apps.dify.reranking import rerank_passages
 
 
 class RerankTool(Tool):
     """Ranks passages."""
 
     def _invoke(self, tool_parameters: dict[str, Any]) -> Generator[ToolInvokeMessage, None, None]:
-        caller = plugin_runtime.caller_of(self)
-
-        def rank(credentials: Any) -> ToolOutput:
-            with plugin_runtime.ENGINES.use(credentials) as opened:
-                principal = plugin_runtime.principal_of(self, opened)
-                result, form = rerank_passages(tool_parameters, opened, caller, principal, self._ask_model)
-                notices = flag_field(tool_parameters, "notice_passage", True)
-                return search_answer(
-                    result, form=form, demo=opened.plugin.demo, notices=notices, mask=opened.engine.mask
-                )
-
-        yield from plugin_runtime.messages(self, guarded_tool(self.runtime.credentials, rank))
+        yield from plugin_runtime.answered(self, "rerank", tool_parameters, self._ask_model)
 
     def _ask_model(self, choice: ModelChoice, query: str, texts: Sequence[str]) -> list[tuple[int, float]]:
         """Have Dify call the rerank model that is set up there."""

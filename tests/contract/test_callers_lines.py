@@ -132,7 +132,9 @@ def test_the_personas_are_there_without_any_file(elsewhere):
     from context_engine.wiring import load_setup
 
     personas = load_setup(cwd=elsewhere).config.personas
-    assert sorted(personas) == ["builder", "creator", "educator", "researcher"]
+    assert sorted(personas) == [
+        *("analyst", "auditor", "builder", "compliance_officer", "creator", "educator", "front_desk", "researcher")
+    ]
     assert all(one.description for one in personas.values())
 
 

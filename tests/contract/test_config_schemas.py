@@ -47,8 +47,11 @@ def test_the_published_schemas_are_those_of_the_models(tmp_path: Path) -> None:
         name = path.relative_to(tmp_path)
         assert (ROOT / name).read_text("utf-8") == path.read_text("utf-8"), name
     published = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("*/schemas/*.json")}
-    results = {f"config/schemas/search-result-{version}.json" for version in ("v1", "v1.1")}
-    assert published - results == set(schemas()), "the result's own are tested with it"
+    answers = {
+        f"config/schemas/{name}.json"
+        for name in ("search-result-v1", "search-result-v1.1", "comparison-v1", "answer-v1")
+    }
+    assert published - answers == set(schemas()), "those of answers are tested with them"
 
 
 @pytest.mark.parametrize("name", sorted(schemas()))
@@ -149,7 +152,8 @@ def test_the_shipped_configuration_is_the_built_in_one() -> None:
 
 def test_B4_the_shipped_personas_are_the_seed_s() -> None:
     resolver = load_setup(env={}, cwd=ROOT).resolver
-    values = {name: resolver.base(persona=name).values for name in resolver.personas}
+    roles = ("analyst", "auditor", "compliance_officer", "front_desk")
+    values = {name: resolver.base(persona=name).values for name in resolver.personas if name not in roles}
     assert {
         name: (one.similarity_threshold, one.stage2_top_k, one.min_chunks, one.reranking_enabled)
         for name, one in values.items()
@@ -160,6 +164,22 @@ def test_B4_the_shipped_personas_are_the_seed_s() -> None:
         "builder": (0.70, 10, 1, False),
     }
     assert {one.similarity_kind for one in values.values()} == {"cosine"}
+
+
+def test_the_shipped_roles_need_no_cosine_and_name_no_source() -> None:
+    resolver = load_setup(env={}, cwd=ROOT).resolver
+    roles = ("analyst", "auditor", "compliance_officer", "front_desk")
+    values = {name: resolver.base(persona=name).values for name in roles}
+    assert {
+        name: (one.stage2_top_k, one.min_chunks, one.reranking_enabled, one.expired, one.dedup_method)
+        for name, one in values.items()
+    } == {
+        "analyst": (15, 3, True, "flag", "near"),
+        "auditor": (30, 0, False, "flag", "exact"),
+        "compliance_officer": (12, 0, True, "demote", "near"),
+        "front_desk": (4, 0, False, "refuse", "near"),
+    }
+    assert {(one.similarity_threshold, one.sources) for one in values.values()} == {(None, None)}
 
 
 def test_the_samples_can_be_used_once_they_are_copied(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 READ = (".py", ".md", ".yaml", ".yml", ".json", ".toml", ".txt", ".sh")
@@ -61,6 +63,7 @@ def test_nothing_names_the_other_project_s_distribution():
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_every_extra_that_an_error_names_exists():
     named = set()
     for path in (ROOT / "context_engine").rglob("*.py"):

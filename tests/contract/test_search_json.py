@@ -151,7 +151,8 @@ def test_an_empty_result_keeps_the_schema(ask: Callable[..., SearchResult]) -> N
 
 
 def test_the_keys_of_the_object(rich: dict[str, Any]) -> None:
-    assert set(rich) == RESULT_KEYS == set(SCHEMA["properties"]) == set(SCHEMA["required"])
+    assert set(rich) == RESULT_KEYS == set(SCHEMA["required"])
+    assert set(SCHEMA["properties"]) == {*RESULT_KEYS, "record"}  # of `--full` alone
     assert rich["schema_version"] == SCHEMA_VERSION == SCHEMA["properties"]["schema_version"]["const"]
 
 
@@ -160,7 +161,7 @@ def test_version_1_1_only_adds_to_version_1_0(rich: dict[str, Any]) -> None:
     as_before = {key: value for key, value in rich.items() if key != "notices"}
     as_before |= {"schema_version": "1.0", "searched": searched}
     jsonschema.validate(json.loads(json.dumps(as_before)), BEFORE, jsonschema.Draft202012Validator)
-    assert set(SCHEMA["properties"]) - set(BEFORE["properties"]) == {"notices"}
+    assert set(SCHEMA["properties"]) - set(BEFORE["properties"]) == {"notices", "record"}
     same = set(BEFORE["properties"]) - {"schema_version", "warnings", "searched"}
     searched_before, searched_now = (schema["properties"]["searched"] for schema in (BEFORE, SCHEMA))
     assert set(searched_now["properties"]) - set(searched_before["properties"]) == {"corrected"}

@@ -274,7 +274,7 @@ class TestToken:
         from context_engine.settings.principals import token_hash
 
         found = json.loads(run(ANYBODY, "access", "token", "--json").stdout)
-        assert re.fullmatch(r"ce_[A-Za-z0-9_-]{43}", found["token"])
+        assert re.fullmatch(r"ce_[0-9a-f]{10}_[A-Za-z0-9_-]{43}", found["token"])
         assert found["sha256"] == token_hash(found["token"])
 
     def test_the_hash_of_one_there_is(self, run: Callable[..., Result]) -> None:

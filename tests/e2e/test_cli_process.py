@@ -146,7 +146,11 @@ def test_no_color_and_pipes_have_no_escape_codes(data: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 @pytest.mark.parametrize(
     ("more", "coloured"),
-    [({}, True), ({"NO_COLOR": "1"}, False), pytest.param({"TERM": "dumb"}, False, marks=pytest.mark.slow)],
+    [
+        ({}, True),
+        pytest.param({"NO_COLOR": "1"}, False, marks=pytest.mark.slow),
+        pytest.param({"TERM": "dumb"}, False, marks=pytest.mark.slow),
+    ],
 )
 def test_a_terminal_gets_colour_unless_told_not_to(data: Path, more: dict[str, str], coloured: bool) -> None:
     import pty

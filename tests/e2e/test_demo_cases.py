@@ -273,7 +273,7 @@ def test_different_documents_with_the_same_page_head_keep_their_sections(demo_ba
         assert not chunk.also_in
 
 
-@pytest.mark.parametrize("form", ["markdown", "text"])
+@pytest.mark.parametrize("form", ["markdown", "text", "full"])
 def test_a_page_that_gives_orders_to_an_ai_is_fenced(demo_bank, form):
     result = demo_bank.ask("new product approval checklist", "NPA")
     [page] = found(result, "NPA-WEB-003")

@@ -37,7 +37,7 @@ def glossary() -> ModuleType:
 
 def test_every_block_has_a_name_of_its_own() -> None:
     names = [name for name, language, _ in BLOCKS if language == "python"]
-    assert names == ["search", "examine", "list", "sink", "adapter", "contract", "masker"]
+    assert names == ["search", "examine", "list", "fetch", "sink", "adapter", "contract", "masker"]
 
 
 def contract_tests() -> list[tuple[str, str]]:

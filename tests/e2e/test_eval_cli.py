@@ -257,6 +257,7 @@ def test_settings_that_are_not_better_are_not_written_unless_forced() -> None:
     assert json.loads(Path("config.evidence.json").read_text("utf-8"))["better_beyond_noise"] is False
 
 
+@pytest.mark.slow
 def test_a_grid_whose_values_hold_commas() -> None:
     grid = 'authority_boosts={"tier_1": 0.4, "tier_2": 0.3},{"tier_1": 0.9}'
     out = found("tune", *SIX, "--grid", grid, "--folds", "2")

@@ -80,6 +80,7 @@ def said(running: subprocess.Popen[str]) -> str:
     return running.stdout.readline().strip()
 
 
+@pytest.mark.slow
 def test_another_process_sees_each_commit(tmp_path: Path) -> None:
     with LocalBase.open(tmp_path, create=True) as base, base.writer() as writer:
         writer.put("sop", "d", "", "h", [Chunk(content="limit", chunk_id="first")])

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 README, ANALYST = ROOT / "README.md", ROOT / "docs/guides/analyst.md"
-OTHERWISE_TESTED = {"tuning.md", "write-an-adapter.md"}
+OTHERWISE_TESTED = {"answer-contract.md", "mcp.md", "rag-api.md", "service.md", "tuning.md", "write-an-adapter.md"}
 PAGES = [README, *(page for page in sorted((ROOT / "docs/guides").glob("*.md")) if page.name not in OTHERWISE_TESTED)]
 TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 NAMED = re.findall(r"^<!-- ([\w-]+) -->\n```\w+\n(.*?)^```$", TEXT, flags=re.M | re.S)
@@ -36,7 +36,12 @@ def home(tmp_path_factory):
 
 def run(code, home, *, shell=True):
     env = {key: value for key, value in os.environ.items() if not key.startswith(("CONTEXT_ENGINE_", "RAG_"))}
-    env |= {"XDG_DATA_HOME": str(home / "data"), "XDG_CONFIG_HOME": str(home / "config"), "NO_COLOR": "1"}
+    env |= {
+        "XDG_DATA_HOME": str(home / "data"),
+        "XDG_CONFIG_HOME": str(home / "config"),
+        "NO_COLOR": "1",
+        "COLUMNS": "160",
+    }
     command = ["bash", "-euo", "pipefail", "-c", code] if shell else [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=home, env=env, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
@@ -52,6 +57,7 @@ def out(home):
 def test_every_block_is_run():
     here = {"tags", "own", "connections", "manifest", "dify-server", "dify", "plugin", "typed"}
     here |= {"dicts", "adapter", "contract", "models", "eval", "access-manifest", "access-file", "access"}
+    here |= {"tokens", "oidc", "rerankers"}
     here |= {"principal", "policy", "privacy"}
     assert set(BLOCKS) == here | RUN_BY_CI
     assert len(NAMED) == len(BLOCKS), "one name, one block"
@@ -144,6 +150,11 @@ def test_the_access_guide(home):
     out = " ".join(run(f"cd shared-bank && {code}", home).split())
     assert "✓ policies" in out
     assert "the source asks for role auditor, or group travel-desk; cleared for confidential" in out
+    access = BLOCKS["access-file"].replace("kb-admin", me) + BLOCKS["oidc"]
+    (bank / "config/access.yaml").write_text(access, encoding="utf-8")
+    tokens = BLOCKS["tokens"].replace("context-engine ", "../.venv/bin/context-engine ")
+    out = run(f"cd shared-bank && {tokens}", home)
+    assert "ce_" in out and "intranet-search" in out and "open" in out
     assert "HANDBOOK/tips" in (bank / "rules.cedar").read_text(encoding="utf-8")
     assert "travel-desk" in (bank / "access.html").read_text(encoding="utf-8")
 
@@ -162,9 +173,12 @@ def test_own_documents_then_python(home):
 @pytest.mark.slow
 def test_the_models_are_settings_that_are_known(home):
     run(".venv/bin/context-engine init models-bank", home)
-    (home / "models-bank" / "config" / "rag-pipeline.json").write_text(BLOCKS["models"], encoding="utf-8")
-    out = run(".venv/bin/context-engine config check --config-dir models-bank", home)
-    assert "1 domain can be searched" in out
+    models = json.loads(BLOCKS["models"])
+    embedder = {key: value for key, value in models.items() if key.startswith("embedder")}
+    for settings in (embedder | json.loads(BLOCKS["rerankers"]), models):
+        (home / "models-bank" / "config" / "rag-pipeline.json").write_text(json.dumps(settings), encoding="utf-8")
+        out = run(".venv/bin/context-engine config check --config-dir models-bank", home)
+        assert "1 domain can be searched" in out
     assert "bge-small-en-v1.5" in run(".venv/bin/context-engine config show --config-dir models-bank", home)
 
 

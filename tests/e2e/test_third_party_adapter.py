@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from context_engine.apps.cli import main
 from context_engine.apps.dify.catalogue import catalogue
 from context_engine.apps.dify.credentials import Credentials
-from context_engine.apps.dify.engines import open_engine
+from context_engine.apps.dify.embedded import open_engine
 from context_engine.apps.dify.health import refuse_unhealthy
 from context_engine.apps.dify.plugin_settings import load_plugin
 from context_engine.core.models import NOBODY, Chunk, Score, ScoreKind, SourceAnswer, SourceQuery, SourceSpec

@@ -109,7 +109,7 @@ def test_the_endpoints_settings_are_the_credentials_and_its_own() -> None:
 def test_the_secret_fields_are_secret() -> None:
     credentials = read(PLUGIN / "provider/context_engine.yaml")["credentials_for_provider"]
     secret = {name for name, one in credentials.items() if one["type"] == "secret-input"}
-    assert secret == {"dify_api_key", "variables", "proxy"}
+    assert secret == {"server_token", "dify_api_key", "variables", "proxy"}
 
 
 def test_requirements_are_the_packages_own_and_the_sdk() -> None:

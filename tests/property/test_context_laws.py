@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.core.context import ApproxTokenCounter, Context, assemble, parse_fences
+from context_engine.core.context.render import FORMS
 from context_engine.core.models import (
     TIER_OF,
     Chunk,
@@ -107,7 +108,7 @@ def made(chunks: list[RankedChunk], budget: int, counter: Counter, **given: obje
     results(),
     st.integers(1, 3000),
     COUNTERS,
-    st.sampled_from(["markdown", "text"]),
+    st.sampled_from(FORMS),
     st.floats(0.0, 1.0),
     st.sampled_from(Decision),
     st.sampled_from(Status),
@@ -135,11 +136,11 @@ def test_never_over_budget_and_each_chunk_in_exactly_one_place(
         assert context.blocks == ()
 
 
-@given(results(), st.integers(1, 3000), COUNTERS)
+@given(results(), st.integers(1, 3000), COUNTERS, st.sampled_from(FORMS))
 def test_fences_are_whole_and_give_the_untrusted_texts_back(
-    given_result: tuple[list[RankedChunk], dict[str, str]], budget: int, counter: Counter
+    given_result: tuple[list[RankedChunk], dict[str, str]], budget: int, counter: Counter, form: str
 ):
-    context = made(given_result[0], budget, counter, max_untrusted_share=1.0)
+    context = made(given_result[0], budget, counter, form=form, max_untrusted_share=1.0)
     assert parse_fences(context.text, NONCE) == [block.text for block in context.blocks if not block.trusted]
 
 

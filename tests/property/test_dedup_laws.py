@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from context_engine.core.ranking import dedup
 from context_engine.core.ranking.analysed import AnalysedText
-from context_engine.core.ranking.dedup import Match, _near_duplicate
+from context_engine.core.ranking.dedup import Match, _says_the_same, _similarity
+from context_engine.core.ranking.dedup_marks import marks
 from context_engine.core.ranking.guard import allows
 from context_engine.core.text import normalize
 
@@ -20,6 +21,11 @@ WORDS = (
     "NPA-001 限额 不"
 )
 words = st.sampled_from(WORDS.split())
+MARKED = (
+    "INCREAS increase increased RAIS raise APPROV approval. approved sign43 + +5 -5 >5 sign62 AA- aa AA-. Then x 5. 5% "
+    "(b) 4(b) 4.2(-5) USD+5 This is. Art. KYC kyc don't not. # Head: Notes: IS One. Two"
+)
+marked = st.sampled_from([*WORDS.split(), *MARKED.split(" "), ".", "\n"])
 text = st.one_of(
     st.lists(words, max_size=30).map(" ".join),
     st.lists(words, min_size=30, max_size=60, unique=False).map(" ".join),
@@ -119,6 +125,18 @@ def test_the_guard_is_symmetric_and_allows_a_text_itself(one: str, other: str) -
     assert allows(one, other) == allows(other, one)
 
 
+@given(st.lists(marked, min_size=1, max_size=14), st.data())
+def test_texts_that_the_guard_allows_have_the_same_marks(row: list[str], data: st.DataObject) -> None:
+    """Shuffled, repeated and changed in one place: what the guard lets pass, the marks let pass."""
+    other = data.draw(st.one_of(st.permutations(row), st.just(row)))
+    place = data.draw(st.integers(0, len(row) - 1))
+    changed = [*other[:place], *data.draw(st.lists(marked, max_size=2)), *other[place + data.draw(st.integers(0, 1)) :]]
+    one, two = " ".join(row), " ".join(changed)
+    if _says_the_same(AnalysedText(one).body, AnalysedText(two).body):
+        found = [marks(AnalysedText(text).body.text) for text in (one, two)]
+        assert found[0] == found[1] or None in found
+
+
 @given(pools(), st.sampled_from([0.3, 0.5, 0.6, 0.75, 0.85, 0.95, 1.0]))
 def test_no_pair_is_missed_that_comparing_all_of_them_finds(texts: list[str], threshold: float) -> None:
     bodies = [AnalysedText(text).body for text in texts]
@@ -128,7 +146,11 @@ def test_no_pair_is_missed_that_comparing_all_of_them_finds(texts: list[str], th
             continue
         new = bodies[index]
         close = [
-            one for one in kept if len(new.tokens) > 5 and _near_duplicate(new, bodies[one], threshold) is not None
+            one
+            for one in kept
+            if len(new.tokens) > 5
+            and _similarity(new, bodies[one], threshold) is not None
+            and _says_the_same(new, bodies[one])
         ]
         assert (None if match is None else match.into) == (close[0] if close else None)
         if match is None and len(new.tokens) > 5:

@@ -130,6 +130,19 @@ def test_B12_tags_and_address_stand_in_the_metadata_line(engine):
     assert "https://mhb.example/1" in build_context_block([addressed])
 
 
+def test_B12_in_the_full_form_rank_scores_metadata_and_tags_have_lines_of_their_own(engine):
+    result = ask(engine, {"year": 1963})
+    lines = from_result(result, counter=ApproxTokenCounter(), form="full").text.splitlines()
+    first = result.chunks[0]
+    assert lines[4].startswith("### [1] [Source: ")
+    assert lines[5] == (
+        f"Rank 1 · score {first.final:.3f} · relevance {first.relevance:.3f} · confidence {first.confidence}"
+    )
+    assert lines[6] == "Year: 1963 · Organisation: Harbour Archive · Type: speech"
+    assert lines[7] == "Tags: rights, march"
+    assert first.content in lines
+
+
 def test_B13_the_context_is_made_only_where_it_is_asked_for(engine):
     """The result stands without it; the context is a function of the result and gives the same text each time."""
     result = ask(engine)

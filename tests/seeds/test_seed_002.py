@@ -1,13 +1,17 @@
 """Seed 002: the second-stage filter, the reranker interface, the order of operations."""
 
+import json
 import logging
 import re
 
 import pytest
 
 from context_engine.adapters.rerankers import CallableReranker, NoOpReranker
-from context_engine.core.models import Outcome
+from context_engine.core.context import ApproxTokenCounter
+from context_engine.core.models import Outcome, SearchRequest
 from context_engine.core.ranking.threshold import filter_by_similarity
+from context_engine.service.comparing.compare import compare
+from context_engine.service.contract.comparison import ComparisonAnswer
 
 CHUNKS = [{"content": f"chunk {score}", "score": score, "source": "s"} for score in (0.85, 0.82, 0.78, 0.75, 0.72)]
 
@@ -104,6 +108,54 @@ def test_C13_one_log_line_in_the_seeds_format(ask, chunk_of, caplog):
         r"scores_range=\[0\.800,0\.800\]",
         caplog.text,
     )
+
+
+def test_C11_the_designed_shape_of_a_comparison(ask, chunk_of):
+    chunks = [chunk_of(f"c{number}", score) for number, score in enumerate((0.85, 0.82, 0.78, 0.75, 0.72))]
+    compared = compare(ask([(2, chunks)], min_relevance_score=0.78))
+    said = json.loads(ComparisonAnswer(data=compared).model_dump_json())
+    baseline, enhanced = said["data"]["baseline"], said["data"]["enhanced"]
+    assert said["success"] is True
+    assert {name: baseline[name] for name in ("choices", "chunks_used", "chunks_scores")} == {
+        "choices": [],
+        "chunks_used": 5,
+        "chunks_scores": [0.85, 0.82, 0.78, 0.75, 0.72],
+    }
+    names = ("choices", "chunks_used", "chunks_scores", "filter_threshold", "reranker_enabled")
+    assert {name: enhanced[name] for name in names} == {
+        "choices": [],
+        "chunks_used": 3,
+        "chunks_scores": [0.85, 0.82, 0.78],
+        "filter_threshold": 0.78,
+        "reranker_enabled": False,
+    }
+
+
+def test_C13_four_events_with_the_seeds_fields(make_engine, chunk_of, caplog):
+    caplog.set_level(logging.INFO)
+    with make_engine([(2, [chunk_of("a", 0.8), chunk_of("b", 0.7), chunk_of("c", 0.1)])]) as engine:
+        result = engine.search(SearchRequest(query="approval rule", domain="NPA", request_id="r-1"))
+        context = engine.context(result, counter=ApproxTokenCounter())
+    told = {one.getMessage(): vars(one) for one in caplog.records if one.name == "context_engine.events"}
+    wanted = {
+        "rag.retrieval": {
+            "initial_top_k": 40,
+            "chunks_retrieved": 3,
+            "scores_range": {"relevance": [0.1, 0.8]},
+        },
+        "rag.filter": {
+            "chunks_after_filter": 2,
+            "threshold_used": 0.15,
+            "fallback_triggered": False,
+            "filtered_scores": [0.8, 0.7],
+        },
+        "rag.rerank": {"chunks_after_rerank": 2, "reranker_type": "noop", "rerank_scores": []},
+        "rag.context": {"final_chunks_count": 2, "context_size_chars": len(context.text)},
+    }
+    assert list(told) == list(wanted)
+    for event, fields in wanted.items():
+        assert {name: told[event][name] for name in fields} == fields
+        assert (told[event]["request_id"], told[event]["search_id"]) == ("r-1", result.search_id)
 
 
 def test_C14_with_the_filter_off_everything_passes_in_the_order_of_its_score(ask, chunk_of):

@@ -41,6 +41,7 @@ def constants_of(node: ast.AST) -> list[ast.Constant]:
     return [one for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)]
 
 
+@pytest.mark.slow
 def test_no_code_decides_by_the_name_of_an_adapter() -> None:
     found = []
     for path in sorted(PACKAGE.rglob("*.py")):

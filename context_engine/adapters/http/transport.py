@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -26,11 +27,11 @@ _HEADERS: Final = {"Accept": "application/json", "Accept-Encoding": "identity", 
 
 
 class HttpCall(NamedTuple):
-    """What is asked: a method, a path below the API's root, a JSON body or none."""
+    """What is asked: a method, a path below the API's root; a body of JSON, of plain text or none."""
 
     method: str
     path: str
-    body: Mapping[str, Any] | None = None
+    body: Mapping[str, Any] | str | None = None
 
 
 class HttpAnswer(NamedTuple):
@@ -157,7 +158,7 @@ def _exchange(
     timeout = {"connect": connect, "read": limit, "write": limit, "pool": pool}
     try:
         whole = _url(f"{url}/{call.path}")
-        request = httpx.Request(call.method, whole, headers=_HEADERS, json=call.body, extensions={"timeout": timeout})
+        request = _request(call, whole, {"timeout": timeout})
         response = client.send(request, stream=True, auth=key)
         try:
             return _read(response, limit, max_bytes, name)
@@ -165,6 +166,13 @@ def _exchange(
             response.close()
     except (httpx.HTTPError, httpx.InvalidURL, RuntimeError) as error:  # the last: closed meanwhile, or no thread left
         return _failure(error, name, limit)
+
+
+def _request(call: HttpCall, url: httpx.URL, extensions: Mapping[str, Any]) -> httpx.Request:
+    if isinstance(call.body, str):
+        headers = {**_HEADERS, "Accept": "*/*", "Content-Type": "text/plain; charset=utf-8"}
+        return httpx.Request(call.method, url, headers=headers, content=call.body.encode(), extensions=extensions)
+    return httpx.Request(call.method, url, headers=_HEADERS, json=call.body, extensions=extensions)
 
 
 @lru_cache(maxsize=1024)
@@ -179,6 +187,8 @@ def _failure(error: Exception, name: str, limit: TimeLimit) -> SourceError:
         return SourceTimeout(
             f"all connections to {name} were in use: raise max_connections, or lower the load", retryable=True
         )
+    if (untrusted := _tls_problem(error)) is not None:
+        return SourceUnavailable(f"{name} could not be reached: {untrusted}")
     if isinstance(error, httpx.ConnectTimeout | httpx.ConnectError | httpx.ProxyError):
         return SourceUnavailable(
             f"{name} could not be reached ({kind}): check base_url, proxy and network", retryable=True
@@ -191,6 +201,17 @@ def _failure(error: Exception, name: str, limit: TimeLimit) -> SourceError:
     if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol):
         return SourceUnavailable("the connection's base_url cannot be asked: correct it")
     return SourceUnavailable(f"the connection to {name} broke ({kind})", retryable=True)
+
+
+def _tls_problem(error: BaseException | None) -> str | None:
+    """Return why TLS failed below an error of the transport, None where it did not."""
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted ({error.verify_message}): give its authority as ca_bundle"
+        if isinstance(error, ssl.SSLError):
+            return f"TLS failed ({error.reason or type(error).__name__}): check the scheme and the port of base_url"
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def _late(name: str) -> SourceTimeout:

@@ -7,9 +7,11 @@ import click
 from context_engine import __version__
 from context_engine.apps.cli.access import access
 from context_engine.apps.cli.access_prove import prove
-from context_engine.apps.cli.access_token import token
+from context_engine.apps.cli.access_token import token as access_token
 from context_engine.apps.cli.app import App, with_debug
+from context_engine.apps.cli.audit import audit
 from context_engine.apps.cli.chunk import chunk
+from context_engine.apps.cli.compare import compare
 from context_engine.apps.cli.config import config, init
 from context_engine.apps.cli.doctor import doctor
 from context_engine.apps.cli.domains import domains
@@ -17,10 +19,13 @@ from context_engine.apps.cli.eval import eval_
 from context_engine.apps.cli.import_datasets import import_datasets
 from context_engine.apps.cli.ingest import ingest
 from context_engine.apps.cli.kb import kb
+from context_engine.apps.cli.mcp import mcp
 from context_engine.apps.cli.plugin import plugin
 from context_engine.apps.cli.policy import policy
 from context_engine.apps.cli.search import search
+from context_engine.apps.cli.serve import serve
 from context_engine.apps.cli.tags import tags
+from context_engine.apps.cli.token import token
 
 __all__ = ["main"]
 
@@ -45,8 +50,27 @@ def main() -> None:
     """Retrieval for a bank's knowledge: ranked by relevance and authority, every chunk with its provenance."""
 
 
-for command in (search, domains, doctor, config, init, chunk, ingest, kb, eval_, tags, access, policy, plugin):
+for command in (
+    search,
+    compare,
+    domains,
+    doctor,
+    config,
+    init,
+    chunk,
+    ingest,
+    kb,
+    eval_,
+    tags,
+    access,
+    token,
+    policy,
+    audit,
+    plugin,
+    serve,
+    mcp,
+):
     main.add_command(command)
 domains.add_command(import_datasets)
 access.add_command(prove)
-access.add_command(token)
+access.add_command(access_token)

@@ -80,8 +80,9 @@ def forms() -> Mapping[str, Any]:
     from context_engine.apps.dify.external import ExternalRequest, records_answer
 
     def external(result: SearchResult) -> Any:
-        asked = {"knowledge_id": result.domain, "query": result.query}
-        request = ExternalRequest(**asked, top_k=8, score_threshold=0.0, filters=None)
+        request = ExternalRequest(
+            knowledge_id=result.domain, query=result.query, top_k=8, score_threshold=0.0, filters=None
+        )
         return records_answer(result, request, notice_records=True).body
 
     return {"tool": lambda result: asdict(search_answer(result)), "external": external, "page": answer_page}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 import sys
 from typing import Final
 
@@ -16,7 +15,6 @@ from context_engine.errors import InvalidRequest
 
 __all__ = ["token"]
 
-_PREFIX: Final = "ce_"
 _MOST_BYTES: Final = 10_000
 
 
@@ -29,13 +27,15 @@ _MOST_BYTES: Final = 10_000
 def token(given: str | None, as_json: bool) -> None:
     """Make a token and its hash for access.yaml; with "-", the hash of the token on stdin.
 
-    The token is shown once and kept nowhere: give it to the program that is to show it.
+    The token is shown once and kept nowhere: give it to the program that is to show it. It opens what the file says,
+    in a service and in the plugin, which takes the file along; 'token add' makes one for the service of this deployment
+    alone, and no file need be changed.
     """
-    from context_engine.settings.principals import token_hash
+    from context_engine.settings.new_token import new_token, token_hash
 
     if given not in (None, "-"):
         raise InvalidRequest("a token on the command line is seen by every user of this machine: give it on stdin, '-'")
-    made = _PREFIX + secrets.token_urlsafe(32) if given is None else _from_stdin()
+    made = new_token().text if given is None else _from_stdin()
     found = {"sha256": token_hash(made), **({} if given else {"token": made})}
     if as_json:
         print_json(json.dumps(found))

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 from context_engine.apps.cli.console import clean
-from context_engine.apps.cli.explain import reason_words
 from context_engine.apps.cli.passage_html import passage_html
 from context_engine.apps.cli.words import also_in, counted, document_name, heading, location
 from context_engine.core.models import (
@@ -24,6 +23,7 @@ from context_engine.core.models import (
     Status,
     TrustClass,
 )
+from context_engine.service.explaining.words import reason_words
 
 __all__ = ["answer_page"]
 

@@ -21,12 +21,24 @@ from context_engine.errors import (
     ContextEngineError,
     EvidenceIncomplete,
     InvalidRequest,
+    QueryNotRecorded,
+    RecordNotFound,
     StoreCorrupt,
     StoreError,
 )
 from context_engine.secrecy import hide_in_error
 
-__all__ = ["DEGRADED", "FAILURE", "INTERRUPTED", "NOT_ANSWERED", "USAGE", "App", "exit_code", "with_debug"]
+__all__ = [
+    "DEGRADED",
+    "FAILURE",
+    "INTERRUPTED",
+    "NOT_ANSWERED",
+    "TERMINATED",
+    "USAGE",
+    "App",
+    "exit_code",
+    "with_debug",
+]
 
 FAILURE: Final = 1
 USAGE: Final = 2
@@ -39,6 +51,8 @@ _CANNOT_WRITE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno
 
 _CODES: Final[tuple[tuple[type[ContextEngineError], int], ...]] = (
     (EvidenceIncomplete, NOT_ANSWERED),
+    (QueryNotRecorded, NOT_ANSWERED),
+    (RecordNotFound, USAGE),
     (StoreCorrupt, FAILURE),
     (InvalidRequest, USAGE),
     (ConfigError, USAGE),

@@ -16,6 +16,7 @@ from context_engine.apps.cli.acting import access_in_force
 from context_engine.apps.cli.app import USAGE
 from context_engine.apps.cli.console import clean, note, out, print_json, show
 from context_engine.apps.cli.context import ConfigLocation, with_location
+from context_engine.apps.cli.doctor_audit import audit_summary
 from context_engine.apps.cli.words import counted
 from context_engine.errors import ConfigError
 
@@ -32,6 +33,8 @@ _GROUP_HEADINGS: Final = {
     "limits": "hold for all searches: a domain may set them, a call may not",
     "models": "one set for all searches of an engine: only files, variables and the pipeline config set them",
     "privacy": "what is masked: a domain may set mask_contexts and mask_stored_queries, no call may",
+    "audit": "how searches are recorded: a domain may set audit_query and audit_retention_days, no call may",
+    "server": "the service over HTTP and MCP: files and variables set them, read when it starts and on SIGHUP",
     "ingest": "how files are read: ingest.json and variables set them",
 }
 
@@ -50,12 +53,14 @@ def show_command(location: ConfigLocation, domain: str | None, persona: str | No
     """Show every setting in force, its origin, and where the configuration was found."""
     from context_engine.wiring import load_setup
     from context_engine.wiring import show as settings_in_force
+    from context_engine.wiring.audit_report import audit_in_force
 
     setup = load_setup(config_dir=location.config_dir, stage=location.stage)
     paths = setup.config.paths
     data = _data_dir(setup, location)
     shown = settings_in_force(setup, domain=domain, persona=persona, data_dir=data)
     scope = {} if domain else _scope_of_domains(setup, data)
+    audit = audit_in_force(setup, data)
     if as_json:
         settings = {one.key: {"value": one.value, "origin": one.origin, "default": one.default} for one in shown}
         found = {
@@ -68,6 +73,7 @@ def show_command(location: ConfigLocation, domain: str | None, persona: str | No
         shown_scope = {"scope": {name: one._asdict() for name, one in scope.items()}} if scope else {}
         whole = {"found": found, "settings": settings, **shown_scope, "connections": connections}
         whole["access"] = access_in_force(setup)
+        whole["audit"] = audit.to_dict()
         print_json(json.dumps(whole, default=str))
         return
     console = out()
@@ -75,6 +81,7 @@ def show_command(location: ConfigLocation, domain: str | None, persona: str | No
     if data:
         show(console, Text("data: ", "dim").append(clean(str(data)), ""))
     show(console, Text("access: ", "dim").append(clean(_access(setup)), ""))
+    show(console, Text("audit: ", "dim").append(clean(audit_summary(audit)), ""))
     console.print()
     show(console, _settings(shown, console.width))
     if scope:

@@ -23,6 +23,7 @@ __all__ = [
     "error_line",
     "note",
     "out",
+    "outcome",
     "print_json",
     "print_json_line",
     "progress_console",
@@ -116,6 +117,11 @@ def show(console: Console, part: RenderableType) -> None:
         with console.capture() as captured:
             console.print(part)
         console.file.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+def outcome(word: str, rest: str) -> None:
+    """Write what a command did to stdout, in one line: a word of its own, and what it did it to."""
+    _print_text(out(), Text(clean(word), "green").append(f": {clean(rest)}", ""))
 
 
 def _print_text(console: Console, text: Text) -> None:

@@ -142,7 +142,6 @@ def open_context(
     Raises:
         UsageError: `one_domain`, none is named, and there is none or several.
         ConfigError: the configuration or the data folder cannot be used.
-        UnknownDomain: the demo bank has no such domain.
         InvalidRequest: the user may not act as whom they name.
     """
     from context_engine.settings import find_config
@@ -167,10 +166,9 @@ def open_context(
     note(DEMO_NOTE)
     if one_domain:
         only_domain(setup.registry, domain)
-    if domain is not None:
-        setup.registry.domain(domain)
+    searchable = domain is None or domain in setup.registry.names  # the engine refuses another, and records that
     folder = find_data_dir(location.data_dir, env=setup.env, cwd=setup.cwd)
-    if not build_demo:
+    if not (build_demo and searchable):
         data_dir = demo.data_dir(folder)
     else:
         with progress_bar("Building the demo bank's knowledge base (once) …") as progress:

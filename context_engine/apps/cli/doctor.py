@@ -13,9 +13,11 @@ from rich.text import Text
 from context_engine.apps.cli.app import FAILURE
 from context_engine.apps.cli.console import clean, out, print_json, show
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
+from context_engine.apps.cli.doctor_audit import audit_lines
 from context_engine.apps.cli.doctor_external import external_is_good
 from context_engine.apps.cli.doctor_models import ModelReport, model_reports
 from context_engine.apps.cli.doctor_privacy import privacy_lines, privacy_report
+from context_engine.apps.cli.doctor_service import service_lines, service_report
 from context_engine.core.models import Examination, Notice
 from context_engine.errors import InvalidRequest
 
@@ -36,8 +38,8 @@ Examples:
   context-engine doctor --external https://dify.example.com/e/abc --domain NPA --token-file token.txt
 
 \b
-Exit code: 0 every source can be searched, every model used and personal data masked where it should be, 1 one
-cannot, 2 usage or configuration.
+Exit code: 0 every source can be searched, every model used, personal data masked and searches recorded where they
+should be, and no token keeps the service from starting; 1 one cannot, 2 usage or configuration.
 With --external: 0 Dify would register it and find something to show, 1 it would not.
 """
 
@@ -64,6 +66,7 @@ def doctor(
     """Ask every source of every domain whether it can be searched, and as its manifest says.
 
     The embedder and the reranker of the configuration are tried once: without its model a search goes on, but worse.
+    What opens the service is said, and the keys of its identity provider are fetched.
 
     With --external: ask an External Knowledge API, such as the plugin's endpoint, what Dify asks when it is
     registered and when it is searched, and say what Dify would make of the answers. Its address is the one given to
@@ -79,13 +82,17 @@ def doctor(
         click.get_current_context().exit(0 if good else FAILURE)
     if token_env is not None or token_file is not None:
         raise InvalidRequest("--token-env and --token-file belong to --external")
+    from context_engine.wiring.audit_report import audit_report
+
     context = open_context(location, operator=True)
     reports = list(_reports(context, domain, None if no_query else query))
     setup = context.setup
     models = [] if no_query else list(model_reports(setup, setup.models(context.data_dir)))
     scope = _scope(context, domain)
     notes, access, privacy = _notes(reports), _access(context), privacy_report(setup)
-    ok = all(one.ok for one in reports) and all(one.ok for one in models) and privacy.problem is None
+    audit, service = audit_report(setup, context.data_dir), service_report(context)
+    ok = all(one.ok for one in reports) and all(one.ok for one in models)
+    ok = ok and privacy.problem is None and audit.problem is None and service.problem is None
     if as_json:
         found = {
             "ok": ok,
@@ -95,6 +102,8 @@ def doctor(
             "scope": {name: one._asdict() for name, one in scope.items()},
             "access": [{"code": one.code, "subject": one.subject, "message": one.message} for one in access],
             "privacy": privacy.to_dict(),
+            "audit": audit.to_dict(),
+            "service": service.to_dict(),
         }
         print_json(json.dumps(found, ensure_ascii=False))
     else:
@@ -103,7 +112,7 @@ def doctor(
         _show_scope(scope)
         for one in access:
             show(out(), Text(f"! {clean(one.message)}", "yellow"))
-        for line in privacy_lines(privacy):
+        for line in (*privacy_lines(privacy), *audit_lines(audit), *service_lines(service)):
             show(out(), line)
     click.get_current_context().exit(0 if ok else FAILURE)
 

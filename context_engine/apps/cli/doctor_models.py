@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from context_engine.core.concurrency.deadline import DeadlineExceeded, call_within
@@ -12,6 +13,7 @@ from context_engine.core.models import Chunk
 from context_engine.errors import ContextEngineError
 
 if TYPE_CHECKING:
+    from context_engine.core.protocols import Reranker
     from context_engine.wiring import Setup
     from context_engine.wiring.models import Models
 
@@ -44,12 +46,14 @@ class ModelReport(NamedTuple):
 
 
 def model_reports(setup: Setup, models: Models) -> Iterator[ModelReport]:
-    """Try the embedder and the reranker that the settings name; nothing is yielded where they name none."""
+    """Try the embedder and the rerankers that the settings name; nothing is yielded where they name none."""
     values = setup.resolver.base().values
     if values.embedder is not None:
         yield ModelReport("embedder", values.embedder, _tried(lambda: _embeds(models)))
     if values.reranker != "noop" and values.reranking_enabled:
-        yield ModelReport("reranker", values.reranker, _tried(lambda: _reranks(models)))
+        yield ModelReport("reranker", values.reranker, _tried(lambda: _reranks(models.reranker())))
+    for name in values.rerankers if values.reranking_enabled else ():
+        yield ModelReport("reranker", name, _tried(partial(_reranks_named, models, name)))
 
 
 def _embeds(models: Models) -> str | None:
@@ -60,8 +64,11 @@ def _embeds(models: Models) -> str | None:
     return None if length == embedder.dimension > 0 else f"gave {length} numbers, not {embedder.dimension}"
 
 
-def _reranks(models: Models) -> str | None:
-    reranker = models.reranker()
+def _reranks_named(models: Models, name: str) -> str | None:
+    return _reranks(models.rerankers()[name])
+
+
+def _reranks(reranker: Reranker | None) -> str | None:
     if reranker is None:
         return None
     scores = reranker.rerank(_WORD, [Chunk(content=text) for text in _PASSAGES])

@@ -191,7 +191,7 @@ def _signals(context: CliContext, questions: Any, as_of: Any, progress: Any) -> 
     from context_engine.evaluation.scope import best_signals
     from context_engine.wiring import build_engine
 
-    with build_engine(context.known, data_dir=context.data_dir) as engine:
+    with build_engine(context.known, data_dir=context.data_dir, recorded=False) as engine:
         return list(best_signals(engine, questions, as_of=as_of, principal=context.principal, progress=progress))
 
 

@@ -14,22 +14,13 @@ from context_engine.apps.cli.console import clean, show
 from context_engine.apps.cli.question import question_table
 from context_engine.apps.cli.words import candidate_names, chunk_name, ms, tier_text
 from context_engine.core.models import Fate, Key, Outcome, SearchResult, Settings, SourceStatus
+from context_engine.service.explaining.words import reason_words
 
-__all__ = ["print_explanation", "reason_words"]
+__all__ = ["print_explanation"]
 
 _BAR: Final = 24
 _TOP: Final = 5
 _STATE_STYLES: Final = {"ok": "green", "empty": "dim", "partial": "yellow", "failed": "red"}
-_REASONS: Final = {
-    "below_min_relevance": "below the relevance limit",
-    "beyond_top_k": "beyond the number asked for",
-    "document_limit": "its document has as many as are allowed",
-    "too_similar": "too like a chunk that is returned",
-    "filter_not_met": "does not keep the filter",
-    "not_yet_effective": "not yet in force",
-    "no_longer_effective": "no longer in force",
-    "out_of_scope": "out of scope",
-}
 
 
 def print_explanation(console: Console, result: SearchResult) -> None:
@@ -116,11 +107,6 @@ def _scores(result: SearchResult) -> Table:
         signal = Text(f"absolute {chunk.absolute:.2f}{rerank}", "dim")
         table.add_row(Text(str(chunk.rank)), chunk_name(chunk.chunk, chunk.chunk_id), Text(formula), signal)
     return table
-
-
-def reason_words(reason: str) -> str:
-    """Return why a candidate is not in the answer, as people read it."""
-    return _REASONS.get(reason, reason.replace("_", " "))
 
 
 def _fates(console: Console, result: SearchResult, names: Mapping[Key, str]) -> None:

@@ -50,6 +50,7 @@ def plugin() -> None:
 @click.option("--platform", metavar="TAG", help="Of the wheels. [default: manylinux_2_28_x86_64]")
 @click.option("--python", "python_version", metavar="X.Y", help="Of the wheels. [default: 3.12, which Dify runs]")
 @click.option("--include", multiple=True, metavar="PACKAGE", help="Carry an installed package along: your adapter.")
+@click.option("--audit", is_flag=True, help="Require what records of searches in PostgreSQL need.")
 @click.option("--sign", "key", metavar="KEY", help="Sign with this RSA-4096 key (PEM).")
 @with_debug
 def pack_command(
@@ -62,6 +63,7 @@ def pack_command(
     platform: str | None,
     python_version: str | None,
     include: tuple[str, ...],
+    audit: bool,
     key: str | None,
 ) -> None:
     """Write the plugin and the engine into one .difypkg, the same bytes at every run."""
@@ -79,6 +81,7 @@ def pack_command(
         stage=stage,
         wheels=target if with_wheels else None,
         include=include,
+        audit=audit,
         key=_read(key, "--sign") if key else None,
     )
     try:

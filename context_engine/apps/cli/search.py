@@ -12,21 +12,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from context_engine.apps.cli.acting import with_acting
+from context_engine.apps.cli.acting import require_operator, with_acting
 from context_engine.apps.cli.app import DEGRADED, NOT_ANSWERED
 from context_engine.apps.cli.console import note, out, print_json, print_json_line, write_text, written
 from context_engine.apps.cli.context import ConfigLocation, open_context, with_location
 from context_engine.apps.cli.domain_option import only_domain, with_domain
 from context_engine.apps.cli.places import Places
-from context_engine.core.models import And, Caller, Decision, Filter, SearchRequest, SearchResult, Status
+from context_engine.core.models import And, Caller, Context, Decision, Filter, SearchRequest, SearchResult, Status
 from context_engine.core.models.request import checked_query
 from context_engine.errors import InvalidFilter, InvalidRequest, RetrievalFailed
 
 if TYPE_CHECKING:
-    from context_engine.core.protocols import Mask
     from context_engine.settings import Layer
 
-__all__ = ["Day", "outcome_code", "search"]
+__all__ = ["Day", "from_stdin", "outcome_code", "request_of", "search"]
 
 _MOST_BYTES: Final = 1_000_000
 EPILOG: Final = """\b
@@ -77,8 +76,9 @@ class Day(_DayType):
 @click.option("--explain", is_flag=True, help="Show funnel, sources, scores, fates, swaps, settings and warnings.")
 @click.option("--context", is_flag=True, help="Write what a language model would read.")
 @click.option("--budget", type=click.IntRange(min=1), metavar="TOKENS", help="Length of the context [default: 6000].")
-@click.option("--form", type=click.Choice(["markdown", "text"]), default="markdown", help="Of the context.")
+@click.option("--form", type=click.Choice(["markdown", "text", "full"]), default="markdown", help="Of the context.")
 @click.option("--json", "as_json", is_flag=True, help="Write the whole result as one JSON object.")
+@click.option("--full", is_flag=True, help="With --json: all it was computed from, for 'audit replay --file'.")
 @click.option("--jsonl", is_flag=True, help="Write one chunk a line as JSON.")
 @click.option("--open", "opened", type=click.IntRange(min=1), metavar="RANK", help="Open the passage of this rank.")
 @click.option(
@@ -100,26 +100,33 @@ def search(query: str, location: ConfigLocation, **options: Any) -> None:
     2 usage or configuration, 1 failure.
     """
     _check_forms(options)
-    request_to = _request(_from_stdin() if query == "-" else query, options)
+    request_to = request_of(from_stdin() if query == "-" else query, options)
     context = open_context(location, domain=options["domain"], one_domain=True)
+    if options["full"]:
+        require_operator(context.setup.config.principals)
     request = request_to(domain=only_domain(context.registry, options["domain"]), principal=context.principal)
     from context_engine.wiring import build_engine
+    from context_engine.wiring.audit_writers import close_writers
 
     with build_engine(context.setup, data_dir=context.data_dir) as engine:
         try:
             result = engine.search(request)
         except RetrievalFailed as error:
             if options["as_json"] and error.result is not None:
-                _write_json(error.result, demo=context.demo)
+                _write_json(error.result, demo=context.demo, full=options["full"])
             raise
+        # What is read of the answer is recorded, so the engine makes it.
+        read = engine.context(result, **_reading(options)) if options["context"] else None
     places = Places(result, context.base)
-    _writer(options, places, engine.mask, demo=context.demo)(result)
+    _writer(options, places, read, demo=context.demo)(result)
     if options["page"] is not None:
         _write_page(result, options["page"], demo=context.demo)
     if options["opened"] is not None:
         from context_engine.apps.cli.opening import open_place
 
         open_place(result, options["opened"], places)
+    for sentence in close_writers():
+        note(f"warning: {sentence}", style="yellow")
     click.get_current_context().exit(outcome_code(result))
 
 
@@ -135,11 +142,18 @@ def _check_forms(options: dict[str, Any]) -> None:
     chosen = [name for key, name in names.items() if options[key]]
     if len(chosen) > 1:
         raise click.UsageError(f"{' and '.join(chosen)} are two forms of the answer: choose one")
+    if options["full"] and not options["as_json"]:
+        raise click.UsageError("--full is for --json")
     if options["budget"] is not None and not options["context"]:
         raise click.UsageError("--budget is for --context")
 
 
-def _from_stdin() -> str:
+def from_stdin() -> str:
+    """Return the question that standard input holds.
+
+    Raises:
+        InvalidRequest: it is not UTF-8.
+    """
     data = sys.stdin.buffer.read(_MOST_BYTES)
     try:
         return data.decode("utf-8-sig").strip()
@@ -147,8 +161,15 @@ def _from_stdin() -> str:
         raise InvalidRequest("stdin is not UTF-8 text: send the query as UTF-8") from None
 
 
-def _request(query: str, options: dict[str, Any]) -> Callable[..., SearchRequest]:
-    """Return the request to a domain that is known later: what cannot be read is said before anything is opened."""
+def request_of(query: str, options: dict[str, Any]) -> Callable[..., SearchRequest]:
+    """Return the request to a domain that is known later: what cannot be read is said before anything is opened.
+
+    Args:
+        options: of `search`, those that narrow, require or set something.
+
+    Raises:
+        InvalidRequest: the query or an option cannot be used.
+    """
     return partial(
         SearchRequest,
         query=checked_query(query),
@@ -198,19 +219,25 @@ def _overrides(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _writer(
-    options: dict[str, Any], places: Places, mask: Mask | None, *, demo: bool
+    options: dict[str, Any], places: Places, read: Context | None, *, demo: bool
 ) -> Callable[[SearchResult], None]:
     if options["as_json"]:
-        return lambda result: _write_json(result, demo=demo)
+        return lambda result: _write_json(result, demo=demo, full=options["full"])
     if options["jsonl"]:
         return _write_lines
-    if options["context"]:
-        return lambda result: _write_context(result, options, mask)
+    if read is not None:
+        return lambda result: _write_context(result, read)
     return lambda result: _write_table(result, places, explain=options["explain"])
 
 
-def _write_json(result: SearchResult, *, demo: bool) -> None:
-    print_json(json.dumps(result.to_dict(demo=demo), ensure_ascii=False, allow_nan=False, default=str))
+def _write_json(result: SearchResult, *, demo: bool, full: bool) -> None:
+    published = result.to_dict(demo=demo)
+    if full:
+        from context_engine import __version__
+        from context_engine.audit.record.saved import save_result
+
+        published["record"] = save_result(result, code_version=__version__)
+    print_json(json.dumps(published, ensure_ascii=False, allow_nan=False, default=str))
 
 
 def _write_lines(result: SearchResult) -> None:
@@ -243,13 +270,16 @@ def _write_page(result: SearchResult, file: Path, *, demo: bool) -> None:
     written(file, answer_page(result, demo=demo))
 
 
-def _write_context(result: SearchResult, options: dict[str, Any], mask: Mask | None) -> None:
-    from context_engine.apps.cli.table import summary
-    from context_engine.core.context import ApproxTokenCounter, from_result
+def _reading(options: dict[str, Any]) -> dict[str, Any]:
+    """Return how a context is to be made."""
+    from context_engine.core.context import ApproxTokenCounter
 
-    context = from_result(
-        result, counter=ApproxTokenCounter(), budget=options["budget"], form=options["form"], mask=mask
-    )
+    return {"counter": ApproxTokenCounter(), "budget": options["budget"], "form": options["form"]}
+
+
+def _write_context(result: SearchResult, context: Context) -> None:
+    from context_engine.apps.cli.table import summary
+
     write_text(context.text)
     _note_beside(result)
     used = (

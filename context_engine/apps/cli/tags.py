@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 from rich.table import Table
@@ -15,7 +15,8 @@ from rich.text import Text
 
 from context_engine.apps.cli.app import NOT_ANSWERED, with_debug
 from context_engine.apps.cli.console import clean, note, out, print_json, show
-from context_engine.core.models import to_moment, utc_text
+from context_engine.apps.cli.moment import Moment
+from context_engine.core.models import utc_text
 from context_engine.core.policy.tag_check import CHECKS, CheckedText, CheckState, check_tags
 from context_engine.core.policy.tag_forms import TagReading, read_tagged
 from context_engine.errors import InvalidRequest
@@ -36,23 +37,6 @@ Examples:
 """
 
 
-if TYPE_CHECKING:
-    _MomentType = click.ParamType[datetime]
-else:  # not generic before click 8.2
-    _MomentType = click.ParamType
-
-
-class _Moment(_MomentType):
-    name = "moment"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """Return the moment, UTC where no zone is given."""
-        moment = to_moment(value)
-        if moment is None:
-            self.fail(f"{value!r} is not a moment: write it as 2025-06-30T12:00:00Z", param, ctx)
-        return moment
-
-
 @click.group()
 def tags() -> None:
     """Check provenance tags."""
@@ -60,7 +44,7 @@ def tags() -> None:
 
 @tags.command(epilog=EPILOG)
 @click.argument("file")
-@click.option("--at", type=_Moment(), metavar="MOMENT", help="Fresh at this moment, e.g. 2025-06-30 [default: now].")
+@click.option("--at", type=Moment(), metavar="MOMENT", help="Fresh at this moment, e.g. 2025-06-30 [default: now].")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_debug
 def check(file: str, at: datetime | None, as_json: bool) -> None:

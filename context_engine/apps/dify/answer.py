@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from context_engine.apps.dify.missing_knowledge import missing_sources_warnings, without_register
@@ -12,7 +13,7 @@ from context_engine.apps.dify.plain import plain
 from context_engine.apps.dify.size import fitted
 from context_engine.core.context import NOTHING_FOUND, ApproxTokenCounter, for_a_model, from_result
 from context_engine.core.context.render import Form
-from context_engine.core.models import SearchResult
+from context_engine.core.models import Context, SearchResult
 from context_engine.core.protocols import Mask
 
 __all__ = ["DEMO_LABEL", "ToolOutput", "lines", "search_answer"]
@@ -45,6 +46,7 @@ def search_answer(
     notices: bool = True,
     register_required: bool = True,
     mask: Mask | None = None,
+    read: Callable[..., Context] | None = None,
 ) -> ToolOutput:
     """Return a search's answer.
 
@@ -55,13 +57,16 @@ def search_answer(
         notices: begin `result` with a passage that says what is missing, where the search is not whole.
         register_required: the decision is `incomplete` where a tier-1 source failed.
         mask: masks personal data where the domain sets `mask_contexts`.
+        read: makes what a model reads, and records it: `Engine.context`. None: it is made with the mask alone.
 
     Raises:
         InvalidRequest: the domain does, and no mask is given.
         MaskingError: a masker failed.
+        AuditUnavailable: the text could not be recorded, and must not be given without.
     """
+    read = read or partial(from_result, mask=mask)
     result = without_register(result) if register_required else result
-    context = from_result(result, counter=_COUNTER, form=form, mask=mask).text or NOTHING_FOUND
+    context = read(result, counter=_COUNTER, form=form).text or NOTHING_FOUND
     result = for_a_model(result, mask)
     if demo:
         context = f"{DEMO_LABEL}\n\n{context}"

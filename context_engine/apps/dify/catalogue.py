@@ -7,35 +7,42 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from context_engine.apps.dify.answer import DEMO_LABEL, ToolOutput, lines
-from context_engine.apps.dify.engines import OpenEngine
+from context_engine.apps.dify.audit import PluginAudit
 from context_engine.apps.dify.health import Health, health
 from context_engine.apps.dify.plain import plain
 from context_engine.apps.dify.size import fitted
 from context_engine.core.models import Caller, Classification, DomainSpec, Principal, SourceSpec
 from context_engine.core.policy.access import OpenAccess
 from context_engine.errors import ConfigError
+from context_engine.service.deployment import Deployment
+from context_engine.wiring.audit import audit_mode
 
-__all__ = ["catalogue", "domain_titles"]
+__all__ = ["catalogue", "domain_label", "domain_titles"]
 
 _HEALTH_S: Final = 15.0
 _UNITS: Final = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 
-def domain_titles(opened: OpenEngine, principal: Principal) -> list[tuple[str, str]]:
+def domain_titles(deployment: Deployment, principal: Principal) -> list[tuple[str, str]]:
     """Return (name, title to show) of each domain that a principal may know, sorted; a demo says so."""
-    registry = opened.known_to(principal)
-    label = "DEMO " if opened.plugin.demo else ""
+    registry = deployment.known_to(principal)
     titles = {name: registry.domain(name).title for name in registry.names if name not in registry.broken}
-    return [(name, f"{label}{name} – {titles[name]}" if titles.get(name) else label + name) for name in registry.names]
+    return [(name, domain_label(name, titles.get(name, ""), demo=deployment.demo)) for name in registry.names]
+
+
+def domain_label(name: str, title: str, *, demo: bool) -> str:
+    """Return what a domain is called in a list to choose from."""
+    return f"{'DEMO ' * demo}{name}" + (f" – {title}" if title else "")
 
 
 def catalogue(
-    opened: OpenEngine,
+    deployment: Deployment,
     principal: Principal,
     domain: str | None = None,
     *,
     check: bool = True,
     caller: Caller | None = None,
+    audit: PluginAudit | None = None,
 ) -> ToolOutput:
     """Return the domains with their sources: tier, how long their content is fresh, and health; and the personas.
 
@@ -45,18 +52,19 @@ def catalogue(
         domain: this one alone; all if None.
         check: ask every source; else its health is "unchecked".
         caller: for the record.
+        audit: whether answers are recorded; None: as the settings say.
 
     Raises:
         UnknownDomain: the domain is not registered.
     """
-    view = opened.views.of(principal)
+    view = deployment.views.of(principal)
     registry = view.registry
     if domain is not None:
         registry.domain(domain)
     names = [domain] if domain else list(registry.names)
     searchable = [registry.domain(name) for name in names if name not in registry.broken]
-    found = health(opened, searchable, decisions=view.decisions, timeout_s=_HEALTH_S) if check else []
-    found = found if _reads_all(opened, principal) else [one._replace(documents=None) for one in found]
+    found = health(deployment, searchable, decisions=view.decisions, timeout_s=_HEALTH_S) if check else []
+    found = found if _reads_all(deployment, principal) else [one._replace(documents=None) for one in found]
     rows = [
         {"domain": name, "title": "", "description": "", "problem": _joined(registry.broken[name].each), "sources": []}
         if name in registry.broken
@@ -64,16 +72,17 @@ def catalogue(
         for name in names
     ]
     personas = [
-        {"name": name, "description": one.description}
-        for name, one in sorted(opened.plugin.setup.config.personas.items())
+        {"name": name, "description": one.description} for name, one in sorted(deployment.setup.config.personas.items())
     ]
-    whole = {"demo": opened.plugin.demo, "caller": asdict(caller or Caller()), "domains": rows, "personas": personas}
+    audit = audit or PluginAudit(audit_mode(deployment.setup))
+    whole = {"demo": deployment.demo, "caller": asdict(caller or Caller()), "domains": rows, "personas": personas}
+    whole["audit"] = audit.mode
     fit = fitted("domains", plain(whole))
     failed = any(one.state == "failed" for one in found)
     healthy = not (failed or any(row["problem"] for row in rows) or registry.unread)
     unread = [str(problem) for problem in registry.unread]
-    text = fitted("text", plain(_text(rows, personas, unread, demo=opened.plugin.demo))).value
-    warnings = [one for one in ([DEMO_LABEL] if opened.plugin.demo else []) + unread + [fit.cut] if one]
+    text = fitted("text", plain(_text(rows, personas, unread, str(audit), demo=deployment.demo))).value
+    warnings = [one for one in ([DEMO_LABEL] if deployment.demo else []) + unread + [fit.cut] if one]
     return ToolOutput(
         text=text,
         json=fit.value or {},
@@ -91,10 +100,10 @@ def catalogue(
     )
 
 
-def _reads_all(opened: OpenEngine, principal: Principal) -> bool:
+def _reads_all(deployment: Deployment, principal: Principal) -> bool:
     """Return whether no document can be raised above what the principal may read."""
     highest = max(Classification, key=lambda one: one.rank)
-    return isinstance(opened.plugin.setup.access, OpenAccess) or principal.clearance is highest
+    return isinstance(deployment.setup.access, OpenAccess) or principal.clearance is highest
 
 
 def _joined(problems: Sequence[ConfigError]) -> str:
@@ -155,7 +164,12 @@ def _duration(seconds: int) -> str:
 
 
 def _text(
-    rows: Sequence[Mapping[str, Any]], personas: Sequence[Mapping[str, str]], unread: Sequence[str], *, demo: bool
+    rows: Sequence[Mapping[str, Any]],
+    personas: Sequence[Mapping[str, str]],
+    unread: Sequence[str],
+    audit: str,
+    *,
+    demo: bool,
 ) -> str:
     lines = [DEMO_LABEL, ""] if demo else []
     lines += [f"Cannot be read: {problem}" for problem in unread]
@@ -172,6 +186,8 @@ def _text(
     if personas:
         lines.append("Personas, for the field Persona of a search:")
         lines += [f"- {one['name']}" + (f": {one['description']}" if one["description"] else "") for one in personas]
+        lines.append("")
+    lines.append(audit)
     return "\n".join(lines).strip()
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from math import isfinite
 from typing import Any, Final
 
-from context_engine.apps.dify.plain import plain_text
+from context_engine.apps.dify.plain import DEEPEST, plain_text
 from context_engine.core.models import And, Condition, Filter, FilterOp, Or, to_moment
 from context_engine.errors import InvalidFilter, nearest
 
@@ -51,30 +51,46 @@ def read_conditions(value: Any) -> Filter | None:
     Raises:
         InvalidFilter: a part that cannot be read; names it and what is allowed.
     """
+    return _group(value, "metadata_condition", DEEPEST)
+
+
+def _group(value: Any, where: str, levels: int) -> Filter | None:
+    """Return the filter of conditions that are joined; one of them may be such a group itself.
+
+    Args:
+        value: `logical_operator` and `conditions`.
+        where: it stands, for messages.
+        levels: of groups in one another that are still read.
+    """
     if value is None:
         return None
     if not isinstance(value, Mapping):
-        raise InvalidFilter(f"metadata_condition must be an object, got {type(value).__name__}")
+        raise InvalidFilter(f"{where} must be an object, got {type(value).__name__}")
     conditions = value.get("conditions")
     if conditions is None:
         return None
     if not isinstance(conditions, list):
-        raise InvalidFilter(f"metadata_condition.conditions must be a list, got {type(conditions).__name__}")
-    parts = tuple(_numbered(number, one) for number, one in enumerate(conditions, start=1))
+        raise InvalidFilter(f"{where}.conditions must be a list, got {type(conditions).__name__}")
+    if not levels:
+        raise InvalidFilter(f"{where} is nested more than {DEEPEST} levels deep")
     given = value.get("logical_operator")
     join = "and" if given is None or given == "" else given.casefold() if isinstance(given, str) else ""
     if join not in _JOINS:
-        raise InvalidFilter(f"metadata_condition.logical_operator must be 'and' or 'or', got {str(given)[:40]!r}")
+        raise InvalidFilter(f"{where}.logical_operator must be 'and' or 'or', got {str(given)[:40]!r}")
+    found = (_part(one, f"{where}, condition {place}", levels - 1) for place, one in enumerate(conditions, start=1))
+    parts = tuple(one for one in found if one is not None)
     if len(parts) < 2:
         return parts[0] if parts else None
     return _JOINS[join](parts)
 
 
-def _numbered(number: int, given: Any) -> Filter:
+def _part(given: Any, where: str, levels: int) -> Filter | None:
+    if isinstance(given, Mapping) and "conditions" in given and "comparison_operator" not in given:
+        return _group(given, where, levels)
     try:
         return _condition(given)
     except InvalidFilter as error:
-        raise InvalidFilter(f"metadata_condition, condition {number}: {error}") from None
+        raise InvalidFilter(f"{where}: {error}") from None
 
 
 def _condition(given: Any) -> Filter:

@@ -30,6 +30,8 @@ class Credentials:
         max_connections: calls to Dify at once, 1 to 1000.
         demo_bank: whether the fictitious bank is to be searched.
         access_token: of an endpoint; it opens no other engine.
+        server_url: of a server that answers in the place of an engine of the plugin's own.
+        server_token: shown to that server.
     """
 
     base_url: str | None = None
@@ -41,11 +43,13 @@ class Credentials:
     max_connections: int | None = None
     demo_bank: bool = False
     access_token: str | None = None
+    server_url: str | None = None
+    server_token: str | None = None
 
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> Credentials:
         """Read the form: dify_base_url, dify_api_key, ca_certificate, proxy, domains, variables, max_connections,
-        demo_bank and access_token.
+        demo_bank, access_token, server_url and server_token.
 
         Raises:
             ConfigError: a field is no text, `variables` no JSON object of names and texts, or `max_connections` out of
@@ -61,6 +65,8 @@ class Credentials:
             max_connections=_count(fields, "max_connections"),
             demo_bank=_flag(fields, "demo_bank"),
             access_token=_text(fields, "access_token"),
+            server_url=_text(fields, "server_url"),
+            server_token=_text(fields, "server_token"),
         )
 
     def __repr__(self) -> str:
@@ -70,14 +76,15 @@ class Credentials:
     def fingerprint(self) -> str:
         """What tells two sets of credentials apart without being one: a SHA-256 in hex, for keys of a cache."""
         parts: list[Any] = [self.base_url, self.api_key, self.ca_certificate, self.proxy, self.domains, self.demo_bank]
-        parts.append(self.max_connections)
+        parts += [self.max_connections, self.server_url, self.server_token]
         text = json.dumps([*parts, sorted(self.variables.items())])
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     @property
     def redactor(self) -> Redactor:
         """What takes these credentials out of a text."""
-        return Redactor((self.api_key, self.access_token, self.proxy, _user_of(self.proxy), *self.variables.values()))
+        typed = (self.api_key, self.access_token, self.server_token, self.proxy, _user_of(self.proxy))
+        return Redactor((*typed, *self.variables.values()))
 
 
 class Redactor:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from context_engine.apps.dify.answer import DEMO_LABEL
@@ -72,6 +72,7 @@ class ExternalRequest:
         knowledge_id: a domain.
         score_threshold: [0, 1], compared with the absolute signal, which means the same for every question; relevance
             is relative to the other candidates of one search.
+        given: the request as it came.
     """
 
     knowledge_id: str
@@ -79,6 +80,7 @@ class ExternalRequest:
     top_k: int
     score_threshold: float
     filters: Filter | None
+    given: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
 def authorised(token: Any, header: str | None) -> bool:
@@ -121,6 +123,7 @@ def read_request(body: bytes) -> ExternalRequest | None:
         top_k=_top_k(top_k),
         score_threshold=_threshold(threshold),
         filters=read_conditions(condition),
+        given=value,
     )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from context_engine.apps.dify.credentials import Credentials, Redactor
 from context_engine.apps.dify.plain import plain_text
 from context_engine.core.models import SearchResult, SourceStatus, Status
-from context_engine.errors import ContextEngineError
+from context_engine.errors import AuditUnavailable, ContextEngineError, EvidenceIncomplete
 
 __all__ = ["SourceMissing", "ToolFailure", "failure", "guarded", "guarded_tool", "refuse_incomplete"]
 
@@ -17,12 +17,17 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_NOT_RECORDED: Final = (
+    "the answer could not be recorded, and audit_mode is 'required': none is given unrecorded. The log of the "
+    "plugin or the server says why; 'context-engine doctor' tries the ledger"
+)
+
 
 class ToolFailure(Exception):
     """A call that failed; the name of its class goes to the fail branch as `error_type`."""
 
 
-class SourceMissing(ContextEngineError):
+class SourceMissing(EvidenceIncomplete):
     """A source did not answer, and the search was to fail then."""
 
     code = "source_missing"
@@ -33,14 +38,15 @@ def failure(error: BaseException, redactor: Redactor) -> ToolFailure:
 
     Raise it outside the `except` block, for Dify writes the whole traceback into its log.
     """
+    if isinstance(error, AuditUnavailable):  # why names the ledger's server, which is no caller's business
+        logger.error("an answer could not be recorded: %s", redactor.hide(str(error)))
+        return _named(type(error).__name__, _NOT_RECORDED)
     if isinstance(error, ContextEngineError):
         return _named(type(error).__name__, redactor.hide(str(error)))
     logger.error("a call failed with %s", type(error).__name__)
     logger.debug("the failure", exc_info=error)
     name = type(error).__name__
-    return _named(
-        "InternalError", f"the engine failed inside with {name}: report it with the version of the plugin and its log"
-    )
+    return _named("InternalError", f"the engine failed inside with {name}: report it with the version and the log")
 
 
 def guarded(fields: Mapping[str, Any], call: Callable[[Credentials], T]) -> T:

@@ -71,14 +71,14 @@ def read_search_form(fields: Mapping[str, Any], registry: Registry, caller: Call
         InvalidRequest: a field that cannot be used; says which, and what is allowed.
         ConfigError: the domain lacks a variable.
     """
-    domain = registry.domain(chosen_domain(fields, registry))
+    name = chosen_domain(fields, registry)
     tier = AUTHORITY[choice_field(fields, "authority", tuple(AUTHORITY), "everything")]
     overrides: dict[str, Any] = whole_fields(fields)
-    if tier < 5:
-        overrides["sources"] = _sources_within(domain, tier)
+    if tier < 5 and name in registry.names:  # an unknown domain is the engine's to refuse, and to record
+        overrides["sources"] = _sources_within(registry.domain(name), tier)
     request = SearchRequest(
         query=query_field(fields),
-        domain=domain.domain,
+        domain=name,
         caller=_on_behalf(caller, text_field(fields, "on_behalf_of")),
         principal=principal,
         as_of=_day(text_field(fields, "as_of")),

@@ -8,10 +8,10 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from context_engine.adapters.sources.dify.fanout import Ticket, ask_each
-from context_engine.apps.dify.engines import OpenEngine
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import AccessDecision, DomainSpec, Examination, SourceSpec
 from context_engine.errors import ConfigError, SourceError
+from context_engine.service.deployment import Deployment
 from context_engine.wiring import examine_source, source_opener
 
 __all__ = ["Health", "health", "refuse_unhealthy"]
@@ -42,15 +42,15 @@ class Health(NamedTuple):
     documents: int | None = None
 
 
-def refuse_unhealthy(opened: OpenEngine) -> None:
+def refuse_unhealthy(deployment: Deployment) -> None:
     """Try everything once, whoever may search it: whoever saves the credentials holds the key to all of it.
 
     Raises:
         ConfigError: something cannot be searched; lists what, with the reason and how to fix it.
     """
-    setup = opened.plugin.setup
+    setup = deployment.setup
     broken = [str(problem) for problem in setup.registry.problems]
-    found = [] if broken else health(opened, setup.registry.domains.values())
+    found = [] if broken else health(deployment, setup.registry.domains.values())
     failed = [one for one in found if one.state == "failed"]
     if not (broken or failed):
         return
@@ -60,7 +60,7 @@ def refuse_unhealthy(opened: OpenEngine) -> None:
 
 
 def health(
-    opened: OpenEngine,
+    deployment: Deployment,
     domains: Iterable[DomainSpec],
     *,
     decisions: Mapping[str, AccessDecision] = _NO_DECISIONS,
@@ -79,7 +79,9 @@ def health(
         return due - clock.monotonic()
 
     sources = [(domain, spec) for domain in domains for spec in domain.sources]
-    jobs = [partial(_examined, opened, domain, spec, decisions.get(domain.domain), left) for domain, spec in sources]
+    jobs = [
+        partial(_examined, deployment, domain, spec, decisions.get(domain.domain), left) for domain, spec in sources
+    ]
     results = ask_each(jobs, width=_WIDTH, left=left)
     return [
         one
@@ -89,7 +91,7 @@ def health(
 
 
 def _examined(
-    opened: OpenEngine,
+    deployment: Deployment,
     domain: DomainSpec,
     spec: SourceSpec,
     decision: AccessDecision | None,
@@ -97,8 +99,7 @@ def _examined(
     _ticket: Ticket,
 ) -> list[Health]:
     """Examine a source with as few calls as possible; no model is loaded for it."""
-    plugin = opened.plugin
-    opener = source_opener(plugin.setup, data_dir=plugin.data_dir, embedder=lambda: None)
+    opener = source_opener(deployment.setup, data_dir=deployment.data_dir, embedder=lambda: None)
     seconds = max(left(), 0.0)
     query = domain.title or _PROBE
     access = decision.scope if decision is not None else None

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from context_engine.apps.dify.engines import OpenEngine
 from context_engine.apps.dify.fields import choice_field, query_field, text_field
 from context_engine.apps.dify.form import context_form, whole_fields
 from context_engine.apps.dify.model_reranker import Ask, ModelReranker, read_model
@@ -29,6 +28,7 @@ from context_engine.core.models import (
     SourceSpec,
 )
 from context_engine.errors import SourceUnavailable
+from context_engine.service.deployment import Deployment
 from context_engine.settings import Setting, SettingsResolver
 from context_engine.settings.layers import with_layer
 
@@ -64,7 +64,13 @@ class _Given:
 
 
 def rerank_passages(
-    fields: Mapping[str, Any], opened: OpenEngine, caller: Caller, principal: Principal, ask: Ask
+    fields: Mapping[str, Any],
+    deployment: Deployment,
+    caller: Caller,
+    principal: Principal,
+    ask: Ask,
+    *,
+    request_id: str | None = None,
 ) -> tuple[SearchResult, Form]:
     """Rank the passages of the form's fields: dedup, filter, rerank, authority, provenance.
 
@@ -73,16 +79,18 @@ def rerank_passages(
 
     Args:
         fields: query, passages, domain_name or domain, rerank_model, unregistered, top_k, context_budget, context_form.
-        opened: its manifests say which dataset has which tier.
+        deployment: its manifests say which dataset has which tier.
         caller: for the record.
         principal: who asks.
         ask: calls a rerank model that is set up in Dify.
+        request_id: of the request to a server.
 
     Raises:
         InvalidRequest: a field that cannot be used.
         UnknownDomain: the domain is not registered.
+        AuditUnavailable: the ranking could not be recorded, and must not be given without.
     """
-    setup, known = opened.plugin.setup, opened.known_to(principal)
+    known = deployment.known_to(principal)
     name = text_field(fields, "domain_name") or text_field(fields, "domain")
     trusting = choice_field(fields, "unregistered", ("general_web", "metadata"), "general_web") == "metadata"
     passages = read_passages(fields.get("passages"), known, name, trust_metadata=trusting)
@@ -93,16 +101,28 @@ def rerank_passages(
     overrides: dict[str, Any] = {"stage1_top_k": MOST_PASSAGES, **whole_fields(fields)}
     overrides["sources"] = tuple(spec.id for spec, _ in passages.sources)
     domain = _domain(known, name, passages)
-    request = SearchRequest(query=query_field(fields), domain=domain.domain, caller=caller, overrides=overrides)
+    request = SearchRequest(
+        query=query_field(fields),
+        domain=domain.domain,
+        caller=caller,
+        principal=principal,
+        request_id=request_id,
+        overrides=overrides,
+    )
     given = {
         spec.id: _Given(spec.id, chunks, _notices(place, passages), missing=spec.id in missing)
         for place, (spec, chunks) in _placed(passages)
     }
     registry = known.model_copy(update={"domains": {domain.domain: domain}})
     form = context_form(fields)
-    resolve = partial(_resolve, setup.resolver, reranker)
+    resolve = partial(_resolve, deployment.setup.resolver, reranker)
     with Engine(
-        registry, lambda _domain, spec: given[spec.id], resolve=resolve, reranker=reranker, mask=opened.engine.mask
+        registry,
+        lambda _domain, spec: given[spec.id],
+        resolve=resolve,
+        reranker=reranker,
+        mask=deployment.engine.mask,
+        recorder=deployment.rankings,
     ) as engine:
         return engine.search(request), form
 
@@ -110,8 +130,10 @@ def rerank_passages(
 def _resolve(
     resolver: SettingsResolver, reranker: ModelReranker | None, domain: DomainSpec, request: SearchRequest
 ) -> EffectiveSettings:
-    """Return the settings of a ranking; the form's rerank model is the reranker, and it runs."""
+    """Return the settings of a ranking; the form's rerank model is the only reranker, and it runs."""
     settings = resolver.resolve(domain, request)
+    if settings.values.rerank_by is not None:
+        settings = with_layer(settings, {"rerank_by": Setting(None, "call")})
     if reranker is None:
         return settings
     return with_layer(

@@ -1,32 +1,42 @@
-"""One call of the External Knowledge API, from its token to its answer."""
+"""A request of the External Knowledge API over an engine, whoever has let it in: the plugin's endpoint, or a server.
+
+Dify's node shows any status but 200 as "succeeded, nothing found": what could not be searched is said in a record.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from typing import Any, Final
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
 
-from context_engine.apps.dify.credentials import Credentials
-from context_engine.apps.dify.engines import OpenEngine
+from context_engine.apps.dify.credentials import Redactor
 from context_engine.apps.dify.external import (
     ExternalAnswer,
     ExternalRequest,
-    authorised,
     failed_answer,
     read_request,
     records_answer,
     refused,
 )
-from context_engine.apps.dify.failure import ToolFailure, guarded
-from context_engine.apps.dify.fields import flag_field, text_field
+from context_engine.apps.dify.failure import failure
 from context_engine.apps.dify.missing_knowledge import missing_sources, of_missing_sources
-from context_engine.core.engine import SystemClock
-from context_engine.core.models import Caller, Principal, SearchRequest, SearchResult
+from context_engine.core.models import MAX_QUERY_CHARS, Caller, Principal, SearchRequest, SearchResult
 from context_engine.errors import AllSourcesFailed, InvalidRequest, UnknownDomain
+from context_engine.secrecy import hide
+from context_engine.service.deployment import Deployment
 
-__all__ = ["DEADLINE_S", "answer_retrieval"]
+__all__ = [
+    "DEADLINE_S",
+    "EXTERNAL_KNOWLEDGE",
+    "Retrieval",
+    "answer_request",
+    "read_retrieval",
+    "search_records",
+    "unanswered",
+    "unauthorised",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +49,6 @@ _UNKNOWN_KNOWLEDGE: Final = 2001
 _NOT_AUTHORISED: Final = 1002
 _BAD_REQUEST: Final = 4000
 _NOT_ANSWERED: Final = 4240
-_NO_TOKEN: Final = "the access token is missing or wrong; in the endpoint's settings it has at least 32 characters"
 
 _UNKNOWN_TITLE: Final = "Knowledge incomplete: nothing was searched"
 _FAILED_TITLE: Final = "Knowledge incomplete: the search failed"
@@ -49,90 +58,168 @@ _MEND: Final = "Tell the reader that nothing could be looked up. An administrato
 EXTERNAL_KNOWLEDGE: Final = Principal(id="external-knowledge")
 """Who asks with an access token that `access.yaml` gives to no principal: without roles, cleared for what is public."""
 
-Use = Callable[[Credentials], AbstractContextManager[OpenEngine]]
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retrieval:
+    """A request that can be searched for, and how it is to be answered.
 
-def answer_retrieval(settings: Mapping[str, Any], header: str | None, body: bytes, use: Use) -> ExternalAnswer:
-    """Answer a request as the principal of its access token.
-
-    403 is a wrong token, 400 a request that cannot be used. An unknown domain, as is one that the principal may not
-    know, and a search that failed are a 200 with one record that says so; without notice records they are a 400 and a
-    424. Dify asks none of these again.
-
-    Args:
-        settings: of the endpoint: the plugin's fields, `access_token`, `notice_records`, `persona`.
-        header: Authorization.
-        body: of the request.
-        use: opens the engine of the settings.
+    Attributes:
+        due: when the answer must be given, on the monotonic clock.
+        notice_records: say in a record what is missing.
+        persona: of a request whose knowledge id names none.
+        hide: takes secrets out of a text.
+        request_id: names the request in the log of a server.
     """
-    started = time.monotonic()
-    if not authorised(settings.get("access_token"), header):
-        logger.warning("external knowledge: a request was refused, its access token is missing or wrong")
-        return refused(403, _NOT_AUTHORISED, _NO_TOKEN)
+
+    request: ExternalRequest
+    due: float
+    notice_records: bool = True
+    persona: str | None = None
+    hide: Callable[[str], str] = hide
+    request_id: str | None = None
+
+    @property
+    def left_s(self) -> float:
+        """Seconds that are left."""
+        return self.due - time.monotonic()
+
+
+def unauthorised(why: str) -> ExternalAnswer:
+    """Return the refusal of a token: a 403, for Dify registers an endpoint that answers 401 to its probe."""
+    logger.warning("external knowledge: a request was refused, its access token is missing or wrong")
+    return refused(403, _NOT_AUTHORISED, why)
+
+
+def read_retrieval(body: bytes) -> ExternalRequest | ExternalAnswer:
+    """Return what a request asks; or its answer, where there is nothing to search for.
+
+    The probes of a registration get no records, and a request that cannot be used gets a 400, which Dify does not ask
+    again.
+    """
     try:
         request = read_request(body)
     except InvalidRequest as error:
         return _unusable(error)
-    if request is None:
-        return ExternalAnswer(200, {"records": []})
-    try:
-        notices = flag_field(settings, "notice_records", True)
-        persona = text_field(settings, "persona")
-    except InvalidRequest as error:
-        return _failed(str(error), notice_records=True)
-    asked = request
-
-    def search(credentials: Credentials) -> ExternalAnswer:
-        with use(credentials) as opened:
-            opened.plugin.setup.resolver.base(persona=persona)  # an unknown one is a mistake in these settings
-            hide = credentials.redactor.hide
-            principal = _principal(opened, credentials)
-            return _searched(asked, opened, principal, started, persona=persona, hide=hide, notice_records=notices)
-
-    try:
-        return guarded(settings, search)
-    except ToolFailure as error:
-        logger.warning("external knowledge: a search failed with %s", type(error).__name__)
-        return _failed(str(error), notice_records=notices)
+    return ExternalAnswer(200, {"records": []}) if request is None else request
 
 
-def _searched(
-    request: ExternalRequest,
-    opened: OpenEngine,
+def answer_request(
+    body: bytes,
+    deployment: Deployment,
     principal: Principal,
-    started: float,
     *,
-    persona: str | None,
-    hide: Callable[[str], str],
-    notice_records: bool,
+    due: float,
+    notice_records: bool = True,
+    persona: str | None = None,
+    request_id: str | None = None,
+    most_records: int = 100,
+    most_query_chars: int = MAX_QUERY_CHARS,
 ) -> ExternalAnswer:
+    """Answer the body of a request as a principal; whatever goes wrong is in the answer.
+
+    Args:
+        due: when the answer must be given, on the monotonic clock.
+        notice_records, persona, request_id: see `Retrieval`.
+        most_records: given to anybody; who asks for more gets as many.
+        most_query_chars: a longer question is refused.
+    """
+    request = read_retrieval(body)
+    if isinstance(request, ExternalAnswer):
+        return request
+    if len(request.query) > most_query_chars:
+        return _unusable(InvalidRequest(f"query has {len(request.query)} characters, at most {most_query_chars}"))
+    request = replace(request, top_k=min(request.top_k, most_records))
+    asked = Retrieval(request=request, due=due, notice_records=notice_records, persona=persona, request_id=request_id)
     try:
-        left_s = DEADLINE_S - (time.monotonic() - started)
-        result = opened.engine.search(_search_request(request, principal, persona, left_s))
+        return search_records(asked, deployment, principal)
+    except Exception as error:  # noqa: BLE001  an error of any kind may hold what nobody may see
+        failed = failure(error, Redactor())
+    return unanswered(failed, notice_records=notice_records)
+
+
+def search_records(asked: Retrieval, deployment: Deployment, principal: Principal) -> ExternalAnswer:
+    """Return the records of a search.
+
+    An unknown domain, as is one that the principal may not know, and a search in which no source answered are a 200
+    with one record that says so. Without notice records the first is a 400.
+
+    Raises:
+        ContextEngineError: the search failed, or the request's persona is unknown.
+    """
+    deployment.setup.resolver.base(persona=asked.persona)  # an unknown one is a mistake in these settings
+    try:
+        domain, persona = _knowledge(asked.request.knowledge_id, deployment, principal)
+    except InvalidRequest as error:
+        return _unknown(error, asked)
+    try:
+        result = deployment.engine.search(_search_request(asked, domain, persona or asked.persona, principal))
     except UnknownDomain as error:
-        logger.warning("external knowledge: the domain %r is not registered", request.knowledge_id)
-        if notice_records:
-            return failed_answer(_UNKNOWN_TITLE, _sentences(str(error), _MEND_ID))
-        return refused(400, _UNKNOWN_KNOWLEDGE, str(error))
+        return _unknown(error, asked)
     except InvalidRequest as error:
         return _unusable(error)
     except AllSourcesFailed as error:
-        if not notice_records or not isinstance(error.result, SearchResult):
+        if not asked.notice_records or not isinstance(error.result, SearchResult):
             raise
-        return _only_notice(error.result, hide(str(error)))
+        return _only_notice(error.result, asked.hide(str(error)))
     return records_answer(
-        result, request, notice_records=notice_records, demo=opened.plugin.demo, mask=opened.engine.mask
+        result,
+        asked.request,
+        notice_records=asked.notice_records,
+        demo=deployment.demo,
+        mask=deployment.engine.mask,
     )
 
 
-def _failed(what: str, *, notice_records: bool) -> ExternalAnswer:
+def unanswered(error: Exception, *, notice_records: bool) -> ExternalAnswer:
+    """Return what is answered where a search failed: a record that says so, or a 424.
+
+    Args:
+        error: its message may be shown.
+        notice_records: see `Retrieval`.
+    """
+    logger.warning("external knowledge: a search failed with %s", type(error).__name__)
     if notice_records:
-        return failed_answer(_FAILED_TITLE, _sentences(what, _MEND))
-    return refused(424, _NOT_ANSWERED, what)
+        return failed_answer(_FAILED_TITLE, _sentences(str(error), _MEND))
+    return refused(424, _NOT_ANSWERED, str(error))
 
 
-def _sentences(what: str, mend: str) -> str:
-    return f"{what} {mend}" if what.endswith((".", "!", "?")) else f"{what}. {mend}"
+def _knowledge(knowledge_id: str, deployment: Deployment, principal: Principal) -> tuple[str, str | None]:
+    """Return the domain and the persona of `domain` or `domain:persona`; no domain's name holds a colon.
+
+    Raises:
+        InvalidRequest: there is such a domain, and no such persona.
+    """
+    known, personas = deployment.known_to(principal).names, deployment.setup.config.personas
+    before, colon, after = knowledge_id.rpartition(":")
+    domain, persona = before.strip(), after.strip()
+    if not colon or not (domain in known or (domain and persona in personas)):
+        return knowledge_id, None
+    if domain in known and persona:
+        deployment.setup.resolver.base(persona=persona)
+    return domain, persona or None
+
+
+def _search_request(asked: Retrieval, domain: str, persona: str | None, principal: Principal) -> SearchRequest:
+    """Ask for more than is wanted where a threshold takes some away: our order is not that of the absolute signal."""
+    request, seconds = asked.request, max(asked.left_s, _LEAST_S)
+    wanted = request.top_k if request.score_threshold <= 0 else max(request.top_k, _WIDER)
+    return SearchRequest(
+        query=request.query,
+        domain=domain,
+        caller=Caller(app="external-knowledge"),
+        principal=principal,
+        request_id=asked.request_id,
+        filters=request.filters,
+        persona=persona,
+        overrides={"stage2_top_k": wanted, "deadline_s": seconds, "source_timeout_s": seconds},
+    )
+
+
+def _unknown(error: InvalidRequest, asked: Retrieval) -> ExternalAnswer:
+    logger.warning("external knowledge: %r names nothing that can be searched", asked.request.knowledge_id)
+    if asked.notice_records:
+        return failed_answer(_UNKNOWN_TITLE, _sentences(str(error), _MEND_ID))
+    return refused(400, _UNKNOWN_KNOWLEDGE, str(error))
 
 
 def _unusable(error: InvalidRequest) -> ExternalAnswer:
@@ -149,24 +236,5 @@ def _only_notice(result: SearchResult, what: str) -> ExternalAnswer:
     )
 
 
-def _principal(opened: OpenEngine, credentials: Credentials) -> Principal:
-    """Return as whom the endpoint acts: its token is the only thing about a request that anybody has checked."""
-    token = credentials.access_token or ""
-    return opened.principals.for_token(token, now=SystemClock().now()) or EXTERNAL_KNOWLEDGE
-
-
-def _search_request(
-    request: ExternalRequest, principal: Principal, persona: str | None, left_s: float
-) -> SearchRequest:
-    """Ask for more than is wanted where a threshold takes some away: our order is not that of the absolute signal."""
-    wanted = request.top_k if request.score_threshold <= 0 else max(request.top_k, _WIDER)
-    seconds = max(left_s, _LEAST_S)
-    return SearchRequest(
-        query=request.query,
-        domain=request.knowledge_id,
-        caller=Caller(app="external-knowledge"),
-        principal=principal,
-        filters=request.filters,
-        persona=persona,
-        overrides={"stage2_top_k": wanted, "deadline_s": seconds, "source_timeout_s": seconds},
-    )
+def _sentences(what: str, mend: str) -> str:
+    return f"{what} {mend}" if what.endswith((".", "!", "?")) else f"{what}. {mend}"

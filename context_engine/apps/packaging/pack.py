@@ -44,6 +44,7 @@ class PackOptions:
         stage: the overlay whose connections and dataset ids are baked in.
         wheels: put the wheels of every requirement in, for this target.
         include: importable packages to carry along.
+        audit: require what a ledger in PostgreSQL needs.
         key: PEM of the key to sign with.
     """
 
@@ -52,6 +53,7 @@ class PackOptions:
     stage: str | None = None
     wheels: WheelTarget | None = None
     include: tuple[str, ...] = ()
+    audit: bool = False
     key: bytes | None = None
 
 
@@ -94,12 +96,13 @@ def pack(plugin_dir: Path, out: Path, options: PackOptions | None = None, *, env
         raise ConfigError(problem, key="--plugin-dir")
     plugin, included = read_folder(plugin_dir), [vendor_installed(name) for name in options.include]
     carried = [one.files for one in included]
-    own = vendor_project(project, [plugin, *carried])
+    further = project.extra("audit") if options.audit else ()
+    own = vendor_project(project, [plugin, *carried], further)
     files: dict[str, bytes] = {}
     for part in (plugin, own.files, *carried):
         _refuse_overlap(files, part)
         files |= part
-    files[REQUIREMENTS] = _required(files, [line for one in included for line in one.requires])
+    files[REQUIREMENTS] = _required(files, [*(line for one in included for line in one.requires), *further])
     baked, notices = _baked(options, env)
     _refuse_overlap(files, baked)
     files |= baked

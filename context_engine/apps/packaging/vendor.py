@@ -53,6 +53,10 @@ class Project:
         """The version in pyproject.toml."""
         return str(self.table.get("version"))
 
+    def extra(self, name: str) -> tuple[str, ...]:
+        """Return what an extra requires."""
+        return tuple(self.table.get("optional-dependencies", {}).get(name, ()))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vendored:
@@ -75,12 +79,13 @@ def find_project(plugin_dir: Path) -> Project | None:
     return Project(root=root, table=table, changelog=changelog.read_text("utf-8") if changelog.is_file() else None)
 
 
-def vendor_project(project: Project, users: Iterable[Files]) -> Vendored:
+def vendor_project(project: Project, users: Iterable[Files], further: Iterable[str] = ()) -> Vendored:
     """Return of the checkout's own package what the plugin can reach.
 
     Args:
         project: the checkout.
         users: the plugin's own files, and those of the packages it carries along.
+        further: what the plugin requires besides.
     """
     by_vectors = {f"{_SOURCE}/adapters/sources/local/{name}" for name in _BY_VECTORS}
     tree = read_tree(project.root / _SOURCE, _SOURCE)
@@ -92,7 +97,7 @@ def vendor_project(project: Project, users: Iterable[Files]) -> Vendored:
     unused = tuple(f"{_SOURCE}/{path}" for path in _UNUSED_DATA)
     files = {path: content for path, content in found.items() if not path.startswith(unused)}
     version = package_version(files[f"{_SOURCE}/__init__.py"]) or project.version
-    requires = _without(project.table.get("dependencies", ()), _OF_THE_COMMAND_LINE)
+    requires = _without([*project.table.get("dependencies", ()), *further], _OF_THE_COMMAND_LINE)
     return Vendored(files={**files, **_metadata("dify-context-engine", version, requires, points)}, requires=requires)
 
 

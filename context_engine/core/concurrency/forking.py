@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Final, Protocol
 from weakref import WeakSet
 
-__all__ = ["Forgetful", "Lock", "abandon", "forget_in_child"]
+__all__ = ["UNFORKED", "Forgetful", "Lock", "abandon", "forget_in_child"]
 
 
 class Forgetful(Protocol):
@@ -24,6 +24,8 @@ class Forgetful(Protocol):
 
 _REGISTERED: Final[WeakSet[Forgetful]] = WeakSet()
 _ABANDONED: Final[list[Any]] = []
+_MOST_WAIT_S: Final = 1.0
+"""A fork waits so long for calls at work; it may have been made by one of them."""
 
 
 def forget_in_child(thing: Forgetful) -> None:
@@ -70,10 +72,53 @@ class Lock:
         self._lock.release()
 
 
+class _Unforked:
+    """A block of calls into a library that has locks of its own, which no child could free.
+
+    A fork waits until no thread is in such a block, a second at most, and threads that come to one wait for the fork.
+    """
+
+    def __init__(self) -> None:
+        self.forget()
+        forget_in_child(self)
+
+    def forget(self) -> None:
+        """Have nobody in it."""
+        self._changed, self._inside, self._forking = threading.Condition(), 0, False
+
+    def __enter__(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._forking, _MOST_WAIT_S)
+            self._inside += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._changed:
+            self._inside = max(0, self._inside - 1)
+            self._changed.notify_all()
+
+    def before_fork(self) -> None:
+        """Wait until nobody is in it, and let nobody in."""
+        with self._changed:
+            self._forking = True
+            self._changed.wait_for(lambda: self._inside == 0, _MOST_WAIT_S)
+
+    def after_fork(self) -> None:
+        """Let those in who wait."""
+        with self._changed:
+            self._forking = False
+            self._changed.notify_all()
+
+
+UNFORKED: Final = _Unforked()
+"""For calls of SQLite: `with UNFORKED: ...`."""
+
+
 def _forget_all() -> None:
     for thing in list(_REGISTERED):
         thing.forget()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)
+    os.register_at_fork(before=UNFORKED.before_fork, after_in_parent=UNFORKED.after_fork, after_in_child=_forget_all)

@@ -1,4 +1,4 @@
-"""A ranked result as one text under a token budget."""
+"""Ranked chunks as one text under a token budget."""
 
 from __future__ import annotations
 
@@ -8,95 +8,16 @@ from typing import Final
 from context_engine.core.context.fence import checked_nonce
 from context_engine.core.context.page import Frame, page
 from context_engine.core.context.passage import passage_of
-from context_engine.core.context.render import Form
-from context_engine.core.context.values import Context, OmittedPassage
-from context_engine.core.models import Decision, NoticeCode, RankedChunk, SearchResult, Status
-from context_engine.core.policy.masked import with_masked_chunks
+from context_engine.core.context.render import FORMS, Form
+from context_engine.core.models import Context, Decision, OmittedPassage, RankedChunk, Status
 from context_engine.core.protocols import Mask, TokenCounter
-from context_engine.core.text import content_sha256
 from context_engine.errors import InvalidRequest
 
-__all__ = ["assemble", "checked_frame", "context_mask", "for_a_model", "from_result"]
+__all__ = ["HEADING", "assemble", "checked_frame"]
 
 UNTRUSTED_SHARE: Final = 0.25
 HEADING: Final = "Context"
 _MOST_NAMES: Final = 5
-_FOR_A_MODEL: Final = (
-    NoticeCode.QUERY_CORRECTED,
-    NoticeCode.PHRASE_NOT_FOUND,
-    NoticeCode.FILTER_LEFT_NOTHING,
-    NoticeCode.DATES_UNKNOWN,
-)
-"""What a model must know of an answer beside its decision; none of these sentences holds words of a document but those
-that stand for misspelt ones."""
-
-
-def from_result(
-    result: SearchResult,
-    *,
-    counter: TokenCounter,
-    budget: int | None = None,
-    form: Form = "markdown",
-    nonce: str | None = None,
-    mask: Mask | None = None,
-) -> Context:
-    """Return the context of a search result.
-
-    Args:
-        budget: tokens; None takes the result's `context_max_tokens`.
-        nonce: of the fences; None derives it from the search id, which no document can know beforehand.
-        mask: masks personal data where the domain sets `mask_contexts`: `Engine.mask`. Elsewhere it is not used.
-
-    Raises:
-        InvalidRequest: as `assemble`, and a result of a domain that masks contexts without a mask.
-        MaskingError: a masker failed.
-    """
-    mask = context_mask(result, mask)
-    return assemble(
-        result.chunks,
-        decision=result.decision,
-        status=result.status,
-        missing=[
-            source.title or source.source_id for source in result.sources if source.state in ("failed", "partial")
-        ],
-        notes=[_plain(notice.message, mask) for notice in result.notices if notice.code in _FOR_A_MODEL],
-        budget=result.settings.values.context_max_tokens if budget is None else budget,
-        counter=counter,
-        form=form,
-        nonce=content_sha256(result.search_id)[:16] if nonce is None else nonce,
-        mask=mask,
-        max_untrusted_share=result.settings.values.context_untrusted_share,
-    )
-
-
-def context_mask(result: SearchResult, mask: Mask | None) -> Mask | None:
-    """Return what masks what goes to a model of a result; None where its domain masks nothing.
-
-    Raises:
-        InvalidRequest: its domain does, and no mask is given.
-    """
-    if not result.settings.values.mask_contexts:
-        return None
-    if mask is None:
-        raise InvalidRequest(
-            f"domain {result.domain!r} masks personal data in contexts (mask_contexts): pass mask=engine.mask"
-        )
-    return mask
-
-
-def for_a_model(result: SearchResult, mask: Mask | None) -> SearchResult:
-    """Return a result whose passages may go to a model: masked where its domain sets `mask_contexts`.
-
-    Raises:
-        InvalidRequest: its domain does, and no mask is given.
-        MaskingError: a masker failed.
-    """
-    mask = context_mask(result, mask)
-    return result if mask is None else with_masked_chunks(result, mask)
-
-
-def _plain(text: str, mask: Mask | None) -> str:
-    return text if mask is None else mask(text)
 
 
 def assemble(
@@ -113,6 +34,8 @@ def assemble(
     heading: str | None = HEADING,
     max_untrusted_share: float = UNTRUSTED_SHARE,
     mask: Mask | None = None,
+    part: int = 1,
+    first: int = 1,
 ) -> Context:
     """Return ranked chunks as one text of at most `budget` tokens, with labels, origins and attributions.
 
@@ -130,12 +53,13 @@ def assemble(
         heading: first line, None for none.
         max_untrusted_share: [0, 1], the part of the budget that fenced blocks may take together.
         mask: what all that is shown of a passage passes, its ids, path and address excepted; None for none.
+        part, first: the number of this text among those of one answer, and of its first label.
 
     Raises:
         InvalidRequest: a budget, share, form or nonce that cannot be used.
         MaskingError: a masker failed.
     """
-    frame = checked_frame(Frame(counter, budget, form, nonce, heading, max_untrusted_share, mask=mask))
+    frame = checked_frame(Frame(counter, budget, form, nonce, heading, max_untrusted_share, (), mask, part, first))
     frame = frame._replace(
         notes=(*_notes(decision, status, missing), *(f"Note: {' '.join(one.split())}." for one in notes))
     )
@@ -156,8 +80,8 @@ def checked_frame(frame: Frame) -> Frame:
     budget, share = frame.budget, frame.share
     if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
         raise InvalidRequest(f"budget must be a whole number, 1 or more, got {budget!r}")
-    if frame.form not in ("markdown", "text"):
-        raise InvalidRequest(f"form must be 'markdown' or 'text', got {frame.form!r}")
+    if frame.form not in FORMS:
+        raise InvalidRequest(f"form must be one of {', '.join(FORMS)}, got {frame.form!r}")
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0.0 <= share <= 1.0:
         raise InvalidRequest(f"max_untrusted_share must be from 0 to 1, got {share!r}")
     return frame

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from context_engine.core.context.merge import JoinedPassage, document_key, joined
 from context_engine.core.context.passage import Passage
-from context_engine.core.context.values import OmittedPassage
+from context_engine.core.models import OmittedPassage
 from context_engine.core.protocols import Mask
 
 __all__ = ["ChosenPassages", "choose"]

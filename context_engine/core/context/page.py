@@ -12,8 +12,8 @@ from context_engine.core.context.choose import ChosenPassages, choose
 from context_engine.core.context.line import one_line
 from context_engine.core.context.merge import JoinedPassage
 from context_engine.core.context.passage import Passage
-from context_engine.core.context.render import Form, render, separator
-from context_engine.core.context.values import Citation, Context, ContextBlock, OmittedPassage
+from context_engine.core.context.render import Form, is_markdown, render, separator
+from context_engine.core.models import Citation, Context, ContextBlock, OmittedPassage
 from context_engine.core.protocols import Mask, TokenCounter
 
 __all__ = ["NOTHING_FOUND", "Frame", "page"]
@@ -29,6 +29,7 @@ class Frame(NamedTuple):
     Attributes:
         share: the part of the budget, [0, 1], for untrusted blocks together.
         mask: what the text of every block passes; None for a text as it is.
+        part, first: the number of the text among those of one answer, and of its first label.
     """
 
     counter: TokenCounter
@@ -39,6 +40,8 @@ class Frame(NamedTuple):
     share: float
     notes: tuple[str, ...] = ()
     mask: Mask | None = None
+    part: int = 1
+    first: int = 1
 
     @property
     def untrusted_room(self) -> int:
@@ -62,23 +65,26 @@ def page(passages: Sequence[Passage], frame: Frame, left_out: Sequence[OmittedPa
         frame, selection = (noted, with_note) if with_note.blocks else (frame, selection)
     blocks = selection.blocks
     named = attributions(blocks, frame.nonce)
+    placed = list(_placed(blocks, named, frame))
     text = _text(blocks, frame) if blocks else _without_blocks(frame, found=bool(passages))
     return Context(
         text=text,
         tokens=frame.counter.count(text),
         budget=frame.budget,
-        blocks=tuple(starmap(partial(_block, frame), _placed(blocks, named))),
-        citations=tuple(starmap(partial(_citation, frame), _placed(blocks, named))),
+        blocks=tuple(starmap(partial(_block, frame), placed)),
+        citations=tuple(starmap(partial(_citation, frame), placed)),
         left_out=tuple(sorted([*left_out, *selection.left_out], key=lambda one: one.rank)),
         notes=frame.notes,
         form=frame.form,
         nonce=frame.nonce,
+        counter=frame.counter.name,
+        part=frame.part,
     )
 
 
 def _selected(passages: Sequence[Passage], frame: Frame) -> ChosenPassages:
     """Return what fits: blocks are priced one by one, then the whole is counted and the last ones are taken back."""
-    tokens, last = frame.counter.count, len(passages)
+    tokens, last = frame.counter.count, frame.first + len(passages) - 1
 
     def price(block: JoinedPassage) -> int:
         heading = _heading(last, attributions([block], frame.nonce)[0])
@@ -97,13 +103,15 @@ def _selected(passages: Sequence[Passage], frame: Frame) -> ChosenPassages:
 
 
 def _untrusted_tokens(blocks: Sequence[JoinedPassage], frame: Frame) -> int:
-    placed = _placed(blocks, attributions(blocks, frame.nonce))
+    placed = _placed(blocks, attributions(blocks, frame.nonce), frame)
     return sum(_block(frame, *one).tokens for one in placed if not one[1].best.trusted)
 
 
-def _placed(blocks: Sequence[JoinedPassage], named: Sequence[str]) -> Iterator[tuple[int, JoinedPassage, str]]:
-    """Yield each block with its place, 1-based, and what it is cited as."""
-    yield from zip(range(1, len(blocks) + 1), blocks, named)
+def _placed(
+    blocks: Sequence[JoinedPassage], named: Sequence[str], frame: Frame
+) -> Iterator[tuple[int, JoinedPassage, str]]:
+    """Yield each block with its place in the answer, 1-based, and what it is cited as."""
+    yield from zip(range(frame.first, frame.first + len(blocks)), blocks, named)
 
 
 def _label(place: int) -> str:
@@ -115,13 +123,13 @@ def _heading(place: int, attribution: str) -> str:
 
 
 def _head(count: int, frame: Frame) -> str:
-    lines = [f"{'## ' if frame.form == 'markdown' else ''}{frame.heading}", ""] if frame.heading else []
+    lines = [f"{'## ' if is_markdown(frame.form) else ''}{frame.heading}", ""] if frame.heading else []
     passages = "1 passage" if count == 1 else f"{count} passages, the most relevant first"
-    return "\n".join([*lines, f"{passages}. Cite by label, such as [1].", *frame.notes])
+    return "\n".join([*lines, f"{passages}. Cite by label, such as {_label(frame.first)}.", *frame.notes])
 
 
 def _text(blocks: Sequence[JoinedPassage], frame: Frame) -> str:
-    placed = _placed(blocks, attributions(blocks, frame.nonce))
+    placed = _placed(blocks, attributions(blocks, frame.nonce), frame)
     rendered = [_rendered(block, _heading(place, name), frame) for place, block, name in placed]
     return f"{_head(len(blocks), frame)}\n\n{separator(frame.form).join(rendered)}"
 

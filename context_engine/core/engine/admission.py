@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from itertools import islice
+from math import isfinite
 from typing import Any, Final, NamedTuple
 
 from context_engine.core.engine.sanitize_chunk import (
@@ -26,6 +27,7 @@ from context_engine.core.models import (
     FetchedAtBasis,
     Notice,
     NoticeCode,
+    QueryEmbedding,
     ScopeCalibration,
     Score,
     ScoreKind,
@@ -47,6 +49,7 @@ __all__ = ["ValidatedAnswer", "is_listed", "valid_chunk", "validate_answer"]
 _MOST_NOTICES: Final = 200
 _MOST_TERMS: Final = 4_096
 """Most terms that a source counts: more than any question and its expansions have."""
+_MOST_MS: Final = 3_600_000.0
 _MOST_LISTED: Final = 1000
 _MOST_LETTERS: Final = 300
 _MOST_WHOLE: Final = 2**1023
@@ -61,7 +64,7 @@ class ValidatedAnswer(NamedTuple):
         rejected: what was refused: not a chunk, or without text.
         retrieved_at: when the source says it answered, aware; None where it does not say.
         failures: what parts of the source could not get.
-        by_keywords, statistics, calibration, unknown_words, filter_fields: as in `SourceAnswer`.
+        by_keywords, statistics, calibration, unknown_words, filter_fields, embedding: as in `SourceAnswer`.
         withheld: what the caller may not read; it stands in none of the others.
     """
 
@@ -77,6 +80,7 @@ class ValidatedAnswer(NamedTuple):
     filter_fields: tuple[str, ...] | None = None
     calibration: ScopeCalibration | None = None
     withheld: tuple[WithheldChunk, ...] = ()
+    embedding: QueryEmbedding | None = None
 
 
 def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnswer:
@@ -137,6 +141,7 @@ def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnsw
         calibration=calibration,
         unknown_words=unknown_words,
         filter_fields=filter_fields,
+        embedding=_embedding(answer.embedding),
     )
 
 
@@ -155,9 +160,10 @@ def valid_chunk(chunk: Chunk, notices: list[Notice]) -> Chunk:
         chunk: with text.
         notices: takes one for whatever was changed.
     """
+    chunk = _with_version_as_text(chunk)
     valid = sanitized_chunk(_with_valid_scores(_with_valid_fields(chunk, notices), notices), notices)
     version = valid.document_version
-    return valid._replace(document_version=bare_version(version)) if version else valid
+    return valid if version is None else valid._replace(document_version=bare_version(version) or None)
 
 
 def _statistics(answer: SourceAnswer, source_id: str, notices: list[Notice]) -> TermStatistics | None:
@@ -180,6 +186,13 @@ def _calibration(answer: SourceAnswer, source_id: str, notices: list[Notice]) ->
         return found
     notices.append(_unusable("calibration", found, source_id))
     return None
+
+
+def _embedding(found: Any) -> QueryEmbedding | None:
+    """Return what an answer says of the query's vector; None for what cannot be that."""
+    if not isinstance(found, QueryEmbedding) or not found.model or not is_valid_scorer(found.model):
+        return None
+    return found if isinstance(found.elapsed_ms, float) and 0.0 <= found.elapsed_ms <= _MOST_MS else None
 
 
 def _unusable(field: str, value: Any, source_id: str) -> Notice:
@@ -316,6 +329,14 @@ def _fields_to_check(types: tuple[type, ...]) -> tuple[_Field, ...]:
         for index, name, default, check in _FIELDS
         if types[index] not in _VALID_TYPES.get(name, ()) and (default is not None or types[index] is not type(None))
     )
+
+
+def _with_version_as_text(chunk: Chunk) -> Chunk:
+    """A version is often a number where it comes from; no other field that is a text is read from one."""
+    version: Any = chunk.document_version
+    if type(version) not in (int, float) or not isfinite(version):
+        return chunk
+    return chunk._replace(document_version=str(version))
 
 
 def _with_valid_fields(chunk: Chunk, notices: list[Notice]) -> Chunk:

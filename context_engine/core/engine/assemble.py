@@ -58,7 +58,7 @@ def assemble(plan: SearchPlan, recalled: Recalled, output: StageTwoOutput) -> Se
 
 def _recall_trace(recalled: Recalled, candidates: int) -> StageTrace:
     received = sum(status.chunks + status.cut + status.rejected for status in recalled.statuses)
-    return StageTrace("recall", received, candidates, recalled.elapsed_ms)
+    return StageTrace("recall", received, candidates, round(recalled.elapsed_ms, 3))
 
 
 def _notices(statuses: Sequence[SourceStatus], output: StageTwoOutput, missing: MissingEvidence) -> tuple[Notice, ...]:

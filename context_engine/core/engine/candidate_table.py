@@ -18,7 +18,7 @@ class SelectedCandidate(NamedTuple):
     """A candidate that is returned, with every number it has.
 
     Attributes:
-        relevance, absolute: its cluster's best.
+        relevance, absolute, recalled: its cluster's best.
         flags: what the steps noted.
         members: the candidates merged into it, each with its own relevance and its similarity to this one.
     """
@@ -26,6 +26,7 @@ class SelectedCandidate(NamedTuple):
     candidate: Candidate
     relevance: float
     absolute: float
+    recalled: float
     boost: float
     final: float
     rerank_score: float | None
@@ -41,8 +42,10 @@ class CandidateTable:
         analyse: gives a text its analysis.
 
     Attributes:
+        analyse: as given.
         tiers: the tier each row ranks by: its source's, 5 where it is not trusted or was demoted.
         relevance, absolute: of each row; 0 until they are measured, a cluster's best once texts are merged.
+        recalled: the relevance as it was before the reranker.
         flags: what the steps noted, by row.
         notices: what a reader should know of the ranking.
         members: the rows merged into a row, each with its similarity to it.
@@ -51,12 +54,14 @@ class CandidateTable:
     """
 
     def __init__(self, answers: Sequence[tuple[SourceSpec, RawAnswer]], analyse: Callable[[str], AnalysedText]) -> None:
+        self.analyse = analyse
         self.candidates, self.notices = pool(answers, analyse)
         self.keys = [candidate.key for candidate in self.candidates]
         self.chunks = [candidate.chunk for candidate in self.candidates]
         self.tiers = [ranking_tier(candidate.authority) for candidate in self.candidates]
         self.relevance = [0.0] * len(self.candidates)
         self.absolute = self.relevance.copy()
+        self.recalled = self.relevance
         self.flags: dict[int, tuple[str, ...]] = {}
         self.members: dict[int, list[tuple[int, float]]] = {}
         self.rerank_scores: dict[Key, float] = {}
@@ -113,6 +118,7 @@ class CandidateTable:
             candidate=self.candidates[row],
             relevance=self.relevance[row],
             absolute=self.absolute[row],
+            recalled=self.recalled[row],
             boost=boost,
             final=final,
             rerank_score=self.rerank_scores.get(self.keys[row]),

@@ -3,43 +3,68 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Self
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType, TracebackType
+from typing import Final, Self
 from zoneinfo import ZoneInfo
 
+from context_engine.core.context import from_result
+from context_engine.core.context.render import Form
 from context_engine.core.engine.clock import SystemClock, TimeSortedIds
 from context_engine.core.engine.defaults import default_settings
+from context_engine.core.engine.events import log_context, log_search
 from context_engine.core.engine.permission import denial_notices, permitted_settings
 from context_engine.core.engine.pipeline import SearchPipeline
 from context_engine.core.engine.privacy import check_mask, masks_refused
+from context_engine.core.engine.rank_only import rank_chunks
+from context_engine.core.engine.recording import hand_over
 from context_engine.core.engine.refining import TimedRefiner, prepared_query
-from context_engine.core.engine.reranking import TimedReranker, rerank_step
+from context_engine.core.engine.reranking import TimedReranker, chosen, rerank_step
 from context_engine.core.engine.search_plan import ClockReading, SearchPlan
 from context_engine.core.engine.source_calls import SourceCalls
 from context_engine.core.engine.source_pool import OpenedSource, OpenSource, SourcePool
 from context_engine.core.engine.text_cache import TextCache
 from context_engine.core.models import (
+    NOBODY,
     AccessRecord,
+    Chunk,
+    Context,
     Decision,
     DomainSpec,
     EffectiveSettings,
+    FetchRequest,
+    Notice,
     Principal,
     Registry,
     SearchRequest,
     SearchResult,
+    Settings,
     SourceStatus,
     Status,
+    WithheldChunk,
 )
 from context_engine.core.policy.access import OPEN_ACCESS, OpenAccess
 from context_engine.core.policy.masked import as_kept, masked_request
 from context_engine.core.policy.visible import AccessViews, RegistryView
-from context_engine.core.protocols import AccessPolicy, Clock, IdSource, Mask, QueryRefiner, Recorder, Reranker
-from context_engine.errors import AllSourcesFailed, EvidenceIncomplete, InvalidRequest, PolicyError, UnknownDomain
+from context_engine.core.protocols import (
+    AccessPolicy,
+    Clock,
+    IdSource,
+    Mask,
+    QueryRefiner,
+    Recorder,
+    Reranker,
+    TokenCounter,
+)
+from context_engine.errors import AllSourcesFailed, EvidenceIncomplete, InvalidRequest
 
 __all__ = ["Engine"]
 
 logger = logging.getLogger(__name__)
+
+_FETCHES: Final = 4
+"""Most parallel calls of a source when chunks are fetched: searches go before."""
 
 Resolve = Callable[[DomainSpec, SearchRequest], EffectiveSettings]
 
@@ -52,9 +77,11 @@ class Engine:
         open_source: opens a source, called once per source on its first use; it must not wait for the network.
         resolve: the settings of a search; the built-in defaults and the call's overrides where left out.
         reranker: a model reranker; None for none.
+        rerankers: more of them, by the names that `rerank_by` has for them.
         refiner: a query refiner; None for none.
         clock, ids: the time and the search ids; passed in so that a search can be repeated.
-        recorder: takes every result, and every request for a domain that the caller may not know.
+        recorder: takes every result, every request that came to none, every context that is read of a result, and every
+            fetch.
         access: decides who may search what, before any source is asked.
         mask: masks personal data where a domain says so; pass it on to `from_result`. None: such domains are refused.
     """
@@ -66,6 +93,7 @@ class Engine:
         *,
         resolve: Resolve = default_settings,
         reranker: Reranker | None = None,
+        rerankers: Mapping[str, Reranker] = MappingProxyType({}),
         refiner: QueryRefiner | None = None,
         clock: Clock | None = None,
         ids: IdSource | None = None,
@@ -75,12 +103,15 @@ class Engine:
     ) -> None:
         self.registry, self.mask = registry, mask
         self._views, self._restricts = AccessViews(registry, access), not isinstance(access, OpenAccess)
-        self._resolve, self._reranker, self._recorder = resolve, reranker, recorder
+        self._resolve, self._recorder = resolve, recorder
         self._clock: Clock = clock or SystemClock()
         self._ids: IdSource = ids or TimeSortedIds()
         self._texts = TextCache()
         self._pool = SourcePool(open_source, self._clock)
-        self._timed_reranker = None if reranker is None else TimedReranker(reranker, self._clock)
+        self._rerankers: dict[str | None, Reranker] = dict(rerankers.items())
+        if reranker is not None:
+            self._rerankers[None] = reranker
+        self._timed_rerankers = {name: TimedReranker(one, self._clock) for name, one in self._rerankers.items()}
         self._timed_refiner = None if refiner is None else TimedRefiner(refiner, self._clock)
 
     def __enter__(self) -> Self:
@@ -109,6 +140,11 @@ class Engine:
         """Close every source that was opened; may be called twice."""
         self._pool.close()
 
+    def reranker_name(self, settings: Settings) -> str | None:
+        """Return the name of the model reranker that runs under the settings of a search; None where none does."""
+        found = chosen(self._rerankers, settings) if settings.reranking_enabled else None
+        return None if found is None else found.name
+
     async def asearch(self, request: SearchRequest) -> SearchResult:
         """Run `search` in a worker thread; the same engine, the same result."""
         import asyncio
@@ -131,6 +167,7 @@ class Engine:
             PolicyError: the access policy failed.
             InvalidRequest: a source or option that does not exist, or a threshold no source can be tested on.
             ConfigError: the domain's configuration cannot be used.
+            AuditUnavailable: the answer could not be recorded, and must not be given without.
             AllSourcesFailed: no source answered; carries the result with every status. Its cause is the first source's
                 error, and the cause of that is what the adapter raised.
             EvidenceIncomplete: `strict`, and required evidence is missing.
@@ -138,7 +175,117 @@ class Engine:
         if not isinstance(request, SearchRequest):
             raise InvalidRequest(f"search takes a SearchRequest(query=..., domain=...), got {type(request).__name__}")
         started = self._clock.monotonic()
-        view, domain = self._known(request)
+        principal, decision = request.principal, None
+        try:
+            view = self._views.of(principal)
+            decision = view.decisions.get(request.domain)
+            result, withheld = self._searched(request, view, started)
+        except Exception as error:
+            access, cause = AccessRecord(principal=principal, decision=decision), error
+            self._record(lambda recorder: recorder.refuse(self._as_kept(request), access, cause), "a refused request")
+            raise
+        self._report(result, AccessRecord(principal=principal, decision=decision, withheld=withheld))
+        return _answered(result)
+
+    def context(
+        self,
+        result: SearchResult,
+        *,
+        counter: TokenCounter,
+        budget: int | None = None,
+        form: Form = "markdown",
+        nonce: str | None = None,
+        part: int = 1,
+    ) -> Context:
+        """Return what a model is given to read of a result of this engine, and record that it was.
+
+        Args:
+            budget, form, nonce, part: see `context_engine.core.context.from_result`.
+
+        Raises:
+            AuditUnavailable: it could not be recorded, and must not be given without.
+            InvalidRequest, MaskingError: see `from_result`.
+        """
+        made = from_result(result, counter=counter, budget=budget, form=form, nonce=nonce, mask=self.mask, part=part)
+        self.read(result, made)
+        return made
+
+    def read(self, result: SearchResult, context: Context) -> None:
+        """Record that a model is given a context that `from_result` made of a result of this engine.
+
+        Raises:
+            AuditUnavailable: it could not be recorded, and must not be given without.
+        """
+        self._record(lambda recorder: recorder.assembled(result, context), f"a context of search {result.search_id}")
+        log_context(result, context)
+
+    def rank(
+        self,
+        request: SearchRequest,
+        chunks: Sequence[Chunk],
+        *,
+        domain: DomainSpec,
+        notices: Sequence[Notice] = (),
+        recorder: Recorder | None = None,
+    ) -> SearchResult:
+        """Run stage 2 over chunks that were retrieved elsewhere, with the reranker and the settings of this engine.
+
+        Args:
+            domain: its only source is the one that the chunks count as.
+            notices: what a reader should know about the chunks.
+            recorder: takes the result.
+
+        Raises:
+            InvalidRequest: an option that cannot be used.
+            AuditUnavailable: the result could not be recorded, and must not be given without.
+        """
+        settings = self._resolve(domain, request)
+        return rank_chunks(
+            request,
+            domain.sources[0],
+            chunks,
+            settings=settings,
+            notices=notices,
+            reranker=chosen(self._rerankers, settings.values),
+            clock=self._clock,
+            ids=self._ids,
+            mask=self.mask,
+            recorder=recorder,
+        )
+
+    def fetch(self, source_id: str, request: FetchRequest, principal: Principal = NOBODY) -> tuple[Chunk, ...]:
+        """Return chunks of a source by their ids, as they are now; what a principal may not read is not there.
+
+        Which chunks it was given is recorded.
+
+        Args:
+            source_id: of the domain; one that may not be searched is one that there is not.
+            request: what is wanted; its `access` is settled here.
+
+        Raises:
+            UnknownDomain: the domain is not registered.
+            PolicyError: the access policy failed.
+            ConfigError: the source's configuration cannot be used.
+            AuditUnavailable: it could not be recorded, and must not be given without.
+            FetchUnsupported: its adapter cannot give chunks by their ids.
+            SourceError: the domain has no such source, or it cannot give them now.
+        """
+        view = self._views.of(principal)
+        source = self._pool.source(view.registry.domain(request.domain), source_id)
+        allowed = replace(request, access=view.decisions[request.domain].scope)
+        chunks = source.fetch(allowed, _FETCHES)
+        if chunks:
+            self._record(
+                lambda recorder: recorder.fetched(principal, request.domain, source_id, chunks),
+                f"chunks of source {source_id}",
+            )
+        return chunks
+
+    def _searched(
+        self, request: SearchRequest, view: RegistryView[Registry], started: float
+    ) -> tuple[SearchResult, tuple[WithheldChunk, ...]]:
+        """Return the result of a search, and which chunks the caller may not know of."""
+        domain = view.registry.domain(request.domain)
         effective = self._resolve(domain, request)
         if self._restricts:
             effective = permitted_settings(effective, domain)
@@ -146,22 +293,7 @@ class Engine:
         sources = self._pool.sources(domain, effective.values, request)
         plan = self._plan(request, view, effective, sources)
         calls = self._calls(plan, sources, started)
-        result = self._pipeline(plan, domain, calls, started).run(plan)
-        decision = view.decisions[request.domain]
-        self._report(result, AccessRecord(principal=request.principal, decision=decision, withheld=calls.withheld))
-        return _answered(result)
-
-    def _known(self, request: SearchRequest) -> tuple[RegistryView[Registry], DomainSpec]:
-        """Return the registry and the domain as the principal may know them; a refusal goes to the record."""
-        decision = None
-        try:
-            view = self._views.of(request.principal)
-            decision = view.decisions.get(request.domain)
-            return view, view.registry.domain(request.domain)
-        except (PolicyError, UnknownDomain):
-            access = AccessRecord(principal=request.principal, decision=decision)
-            self._record(lambda recorder: recorder.refuse(self._as_kept(request), access), "a refused request")
-            raise
+        return self._pipeline(plan, domain, calls, started).run(plan), calls.withheld
 
     def _as_kept(self, request: SearchRequest) -> SearchRequest:
         """Return a refused request as it may be kept."""
@@ -202,7 +334,9 @@ class Engine:
         """Return the pipeline over live sources and the live reranker, which is due at the search's deadline."""
         clock, settings = self._clock, plan.settings
         due = started + settings.deadline_s
-        step = rerank_step(self._timed_reranker, settings, lambda: due - clock.monotonic(), self.mask)
+        step = rerank_step(
+            chosen(self._timed_rerankers, settings), settings, lambda: due - clock.monotonic(), self.mask
+        )
         return SearchPipeline(
             calls,
             step,
@@ -212,16 +346,18 @@ class Engine:
         )
 
     def _report(self, result: SearchResult, access: AccessRecord) -> None:
-        """Log the funnel in one line and hand the result to the recorder."""
+        """Log the funnel, in one line and as events, and hand the result to the recorder."""
         scores = [chunk.relevance for chunk in result.chunks]
         left = {stage.name: stage.left for stage in result.stages}
+        reranker = self.reranker_name(result.settings.values) or "noop"
+        log_search(result, reranker)
         logger.info(
             "RAG pipeline request_id=%s initial_k=%d filtered_k=%d final_k=%d threshold=%.3f fallback=%s reranker=%s "
             "scores_range=[%.3f,%.3f] search_id=%s domain=%s status=%s decision=%s",
             result.request_id, len(result.fates), left.get("relevance", 0), len(result.chunks),
             result.settings.values.min_relevance_score,
             any("below_threshold" in chunk.flags for chunk in result.chunks),
-            self._reranker.name if self._reranker and result.settings.values.reranking_enabled else "noop",
+            reranker,
             min(scores, default=0.0), max(scores, default=0.0),
             result.search_id, result.domain, result.status, result.decision,
         )  # fmt: skip
@@ -231,13 +367,7 @@ class Engine:
         self._record(lambda recorder: recorder.record(as_kept(result, self.mask), access), f"search {result.search_id}")
 
     def _record(self, keep: Callable[[Recorder], None], what: str) -> None:
-        """Hand something to the recorder; a search never fails for it."""
-        if self._recorder is None:
-            return
-        try:
-            keep(self._recorder)
-        except Exception:
-            logger.exception("%s could not be recorded", what)
+        hand_over(self._recorder, keep, what)
 
 
 def _answered(result: SearchResult) -> SearchResult:

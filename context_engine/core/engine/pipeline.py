@@ -14,6 +14,7 @@ from context_engine.core.engine.stage2 import rank
 from context_engine.core.engine.stage_two_input import RerankStep, StageTwoInput
 from context_engine.core.models import SearchResult
 from context_engine.core.ranking.analysed import AnalysedText
+from context_engine.core.ranking.dedup import Deduplicate, deduplicate
 
 __all__ = ["SearchPipeline"]
 
@@ -27,6 +28,7 @@ class SearchPipeline:
         rerank: where the model reranker's scores come from; None for no reranking.
         timer: seconds for the times of the stages; the default measures nothing.
         analyse: gives a text its analysis: an engine's cache of them, or each anew.
+        match: finds the near-duplicates.
         prepare: reads a query in the suggested spelling; None where it is not searched for.
     """
 
@@ -34,6 +36,7 @@ class SearchPipeline:
     rerank: RerankStep | None = None
     timer: Callable[[], float] = float
     analyse: Callable[[str], AnalysedText] = AnalysedText
+    match: Deduplicate = deduplicate
     prepare: Prepare | None = None
 
     def run(self, plan: SearchPlan) -> SearchResult:
@@ -56,7 +59,8 @@ class SearchPipeline:
         return assemble(corrected, second.recalled, second.output) if found else None
 
     def _ranked(self, plan: SearchPlan, recalled: Recalled) -> Pass:
-        return Pass(recalled, rank(StageTwoInput(plan, recalled.answers), self.rerank, self.timer, self.analyse))
+        inputs = StageTwoInput(plan, recalled.answers)
+        return Pass(recalled, rank(inputs, self.rerank, self.timer, self.analyse, self.match))
 
     def _refilled(self, plan: SearchPlan, first: Pass) -> Pass:
         """Return the first pass, or where its answer was cut short a second one over more candidates."""

@@ -9,13 +9,24 @@ from context_engine.core.engine.admission import ValidatedAnswer, valid_chunk
 from context_engine.core.engine.clock import SystemClock, TimeSortedIds
 from context_engine.core.engine.pipeline import SearchPipeline
 from context_engine.core.engine.recall import SourceReply
+from context_engine.core.engine.recording import hand_over
 from context_engine.core.engine.refining import prepared_query
 from context_engine.core.engine.reranking import TimedReranker, rerank_step
 from context_engine.core.engine.retriever import FixedAnswers, SourceOutcome
 from context_engine.core.engine.search_plan import ClockReading, SearchPlan
 from context_engine.core.engine.source_outcome import source_outcome
-from context_engine.core.models import Chunk, EffectiveSettings, Notice, SearchRequest, SearchResult, SourceSpec, about
-from context_engine.core.protocols import Clock, IdSource, Mask, Reranker
+from context_engine.core.models import (
+    AccessRecord,
+    Chunk,
+    EffectiveSettings,
+    Notice,
+    SearchRequest,
+    SearchResult,
+    SourceSpec,
+    about,
+)
+from context_engine.core.policy.masked import as_kept
+from context_engine.core.protocols import Clock, IdSource, Mask, Recorder, Reranker
 
 __all__ = ["rank_chunks"]
 
@@ -31,6 +42,7 @@ def rank_chunks(
     clock: Clock | None = None,
     ids: IdSource | None = None,
     mask: Mask | None = None,
+    recorder: Recorder | None = None,
 ) -> SearchResult:
     """Rank chunks as if a source had just answered with them, however many they are.
 
@@ -41,9 +53,11 @@ def rank_chunks(
         chunks: each with text.
         notices: what a reader should know about them.
         mask: masks personal data that a reranker would read, where the settings say so.
+        recorder: takes the result.
 
     Raises:
         ConfigError: the settings mask contexts, a reranker reads them, and there is no mask.
+        AuditUnavailable: the result could not be recorded, and must not be given without.
     """
     clock, ids = clock or SystemClock(), ids or TimeSortedIds()
     now = clock.now()
@@ -57,7 +71,10 @@ def rank_chunks(
     )
     timed_reranker = None if reranker is None else TimedReranker(reranker, clock)
     step = rerank_step(timed_reranker, settings.values, lambda: settings.values.deadline_s, mask)
-    return SearchPipeline(FixedAnswers([_outcome(spec, chunks, notices, now)]), step, clock.monotonic).run(plan)
+    result = SearchPipeline(FixedAnswers([_outcome(spec, chunks, notices, now)]), step, clock.monotonic).run(plan)
+    kept, access = as_kept(result, mask), AccessRecord(principal=request.principal)
+    hand_over(recorder, lambda taker: taker.record(kept, access), f"ranking {result.search_id}")
+    return result
 
 
 def _outcome(spec: SourceSpec, chunks: Sequence[Chunk], notices: Sequence[Notice], now: datetime) -> SourceOutcome:

@@ -16,9 +16,10 @@ from context_engine.core.concurrency.deadline import countdown
 from context_engine.core.concurrency.executor import Busy
 from context_engine.core.concurrency.fan_out import wait_all
 from context_engine.core.engine.admission import ValidatedAnswer, validate_answer
+from context_engine.core.engine.fetching import fetched_chunks
 from context_engine.core.engine.sanitize_chunk import sanitized_error
 from context_engine.core.engine.withholding import readable
-from context_engine.core.models import Classification, SourceQuery
+from context_engine.core.models import Chunk, Classification, FetchRequest, SourceQuery
 from context_engine.core.protocols import Clock, Source
 from context_engine.errors import SourceBusy, SourceError, SourceTimeout, source_error_from
 
@@ -80,6 +81,31 @@ class SourceBulkhead:
         refused: Future[SourceReply] = Future()
         refused.set_result(SourceReply(None, error, 0.0))
         return refused
+
+    def fetch(self, request: FetchRequest, limit: int) -> tuple[Chunk, ...]:
+        """Return chunks by their ids, within `request.timeout_s`.
+
+        Args:
+            limit: most parallel calls of the source, searches included.
+
+        Raises:
+            SourceError: it cannot give them, or not now.
+        """
+        left = countdown(request.timeout_s, self._clock.monotonic)
+        try:
+            call = self._bulkhead.submit(lambda: self._fetched(request), left, limit=limit)
+        except Busy as busy:
+            raise SourceBusy(str(busy), source_id=self.source_id, retryable=True) from None
+        if not wait_all([call], [left()])[0]:
+            problem = f"no answer within {request.timeout_s:.3g} s"
+            raise SourceTimeout(problem, source_id=self.source_id, retryable=True)
+        return call.result()
+
+    def _fetched(self, request: FetchRequest) -> tuple[Chunk, ...]:
+        try:
+            return fetched_chunks(self.source, request, self._declared)
+        except BaseException as error:
+            raise as_source_error(error, self.source_id) from error
 
     def _search(self, query: SourceQuery) -> SourceReply:
         started = self._clock.monotonic()

@@ -2,34 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from context_engine.core.engine.pipeline import SearchPipeline
 from context_engine.core.engine.retriever import FixedAnswers, SourceOutcome
 from context_engine.core.engine.search_plan import ClockReading, SearchPlan
 from context_engine.core.models import Chunk, Key, NoticeCode, SearchResult, canonical_json
+from context_engine.core.ranking.analysed import AnalysedText
+from context_engine.core.ranking.dedup import Deduplicate, deduplicate
 from context_engine.errors import InvalidRequest, RerankerError
 
-__all__ = ["recompute", "stage_two_bytes"]
+__all__ = ["recompute", "stage_two_bytes", "with_settings"]
 
 _OF_THE_PLAN: Final = (NoticeCode.MANIFEST_UNUSABLE, NoticeCode.SOURCES_NOT_SEARCHED)
 
 
-def recompute(result: SearchResult) -> SearchResult:
+def recompute(
+    result: SearchResult,
+    analyse: Callable[[str], AnalysedText] = AnalysedText,
+    match: Deduplicate = deduplicate,
+) -> SearchResult:
     """Compute stage 2 from a result's raw answers, clock reading, settings and reranker scores.
 
     Every field of what comes out equals that of the result, but for the `elapsed_ms` of its `stages`, which are 0; the
     statuses of the sources, their times included, are those recorded. The published form is the same to the byte
     (`stage_two_bytes`).
 
+    Args:
+        result: with its request and answers.
+        analyse: gives a text its analysis: a cache of them where one result is computed many times, or each anew.
+        match: finds the near-duplicates; likewise.
+
     Raises:
         InvalidRequest: the result does not hold its request.
     """
     failures = [notice.detail["problem"] for notice in result.notices if notice.code is NoticeCode.RERANK_FAILED]
     reranking = _RecordedReranking(result.rerank_scores, next(iter(failures), None))
-    return SearchPipeline(FixedAnswers(_recorded_outcomes(result)), reranking).run(_recorded_plan(result))
+    answers = FixedAnswers(_recorded_outcomes(result))
+    return SearchPipeline(answers, reranking, analyse=analyse, match=match).run(_recorded_plan(result))
 
 
 def stage_two_bytes(result: SearchResult) -> bytes:
@@ -38,6 +50,12 @@ def stage_two_bytes(result: SearchResult) -> bytes:
     for name in ("stages", "sources"):
         published[name] = [{**one, "elapsed_ms": 0} for one in published[name]]
     return canonical_json(published).encode("utf-8", "surrogatepass")
+
+
+def with_settings(result: SearchResult, **values: Any) -> SearchResult:
+    """Return a result with other settings, to be computed again; whoever calls knows that they are valid."""
+    changed = result.settings.values.model_copy(update=values)
+    return replace(result, settings=result.settings.model_copy(update={"values": changed}))
 
 
 @dataclass(frozen=True, slots=True)

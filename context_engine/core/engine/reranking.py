@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
-from typing import Any
+from typing import Any, TypeVar
 
 from context_engine.core.concurrency.deadline import DeadlineCaller
 from context_engine.core.engine.stage_two_input import RerankStep
 from context_engine.core.models import Chunk, Key, Settings
 from context_engine.core.policy.masked import masked_chunk
 from context_engine.core.protocols import Clock, Mask, Reranker
-from context_engine.errors import ConfigError, RerankerError
+from context_engine.errors import ConfigError, InvalidRequest, RerankerError, nearest
 
-__all__ = ["TimedReranker", "rerank_step"]
+__all__ = ["TimedReranker", "chosen", "rerank_step"]
+
+R = TypeVar("R")
 
 
 class TimedReranker:
@@ -35,6 +37,22 @@ class TimedReranker:
             RerankerError: it failed, gave nothing in time, or is stuck in an overdue call.
         """
         return self._caller.call(lambda: _all(self._reranker.rerank(query, chunks)), seconds, nothing="no scores")
+
+
+def chosen(rerankers: Mapping[str | None, R], settings: Settings) -> R | None:
+    """Return what reranks a search; None where nothing does.
+
+    Args:
+        rerankers: by the names that `rerank_by` has for them; under None what reranks where it names none.
+
+    Raises:
+        InvalidRequest: it names one that there is not.
+    """
+    name = settings.rerank_by if settings.reranking_enabled else None
+    if name is not None and name not in rerankers:
+        known = [one for one in rerankers if one is not None]
+        raise InvalidRequest(f"rerank_by: this engine has no reranker {name!r}.{nearest(name, known)}")
+    return rerankers.get(name)
 
 
 def rerank_step(

@@ -11,7 +11,7 @@ from context_engine.core.engine.search_plan import SearchPlan
 from context_engine.core.engine.source_outcome import source_outcome
 from context_engine.core.engine.source_pool import OpenedSource
 from context_engine.core.engine.subquery_fusion import fused_reply
-from context_engine.core.models import Notice, NoticeCode, SourceQuery, SourceSpec, WithheldChunk
+from context_engine.core.models import Notice, NoticeCode, QueryEmbedding, SourceQuery, SourceSpec, WithheldChunk
 from context_engine.core.protocols import Clock
 from context_engine.core.text import segmented
 
@@ -125,10 +125,19 @@ def _refilled(spec: SourceSpec, first: SourceOutcome, second: SourceReply) -> So
     message = f"asked for more candidates, it failed: {problem}"
     notice = Notice(NoticeCode.REFILL_FAILED, spec.id, message, {"problem": problem})
     notices = (*first.status.notices, notice)
-    return first._replace(status=replace(first.status, notices=notices, elapsed_ms=outcome.status.elapsed_ms))
+    elapsed_ms, embedding = outcome.status.elapsed_ms, outcome.status.embedding
+    return first._replace(status=replace(first.status, notices=notices, elapsed_ms=elapsed_ms, embedding=embedding))
 
 
 def _with_time_of(outcome: SourceOutcome, first: SourceOutcome) -> SourceOutcome:
     """Return a second outcome with the time of both calls."""
     elapsed_ms = round(first.status.elapsed_ms + outcome.status.elapsed_ms, 3)
-    return outcome._replace(status=replace(outcome.status, elapsed_ms=elapsed_ms))
+    embedding = _both(first.status.embedding, outcome.status.embedding)
+    return outcome._replace(status=replace(outcome.status, elapsed_ms=elapsed_ms, embedding=embedding))
+
+
+def _both(first: QueryEmbedding | None, second: QueryEmbedding | None) -> QueryEmbedding | None:
+    """Return the vector of the second call, with the time of both."""
+    if first is None or second is None:
+        return second or first
+    return second._replace(elapsed_ms=first.elapsed_ms + second.elapsed_ms)

@@ -10,7 +10,7 @@ from context_engine.core.engine.limits import how_to_get
 from context_engine.core.engine.recall import SourceBulkhead, as_source_error
 from context_engine.core.models import DomainSpec, ScoreKind, SearchRequest, Settings, SourceSpec
 from context_engine.core.protocols import Clock, Source
-from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, SourceError, nearest
+from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, SourceError, SourceNotFound, nearest
 
 __all__ = ["OpenSource", "OpenedSource", "SourcePool"]
 
@@ -52,6 +52,22 @@ class SourcePool:
         opened = [source for _, source in sources if isinstance(source, SourceBulkhead)]
         _check_threshold(opened, settings, in_call=in_call)
         return sources
+
+    def source(self, domain: DomainSpec, source_id: str) -> SourceBulkhead:
+        """Return one source of a domain.
+
+        Raises:
+            ConfigError: its configuration cannot be used.
+            ContextEngineError: the pool is closed.
+            SourceError: the domain has no such source, or it cannot be opened.
+        """
+        spec = next((one for one in domain.sources if one.id == source_id), None)
+        if spec is None:
+            raise SourceNotFound(f"domain {domain.domain!r} has no such source", source_id=source_id)
+        found = self._source(domain, spec)
+        if isinstance(found, SourceError):
+            raise found
+        return found
 
     def close(self) -> None:
         """Close every source that was opened; may be called twice."""

@@ -20,7 +20,7 @@ from context_engine.core.policy.filters import chunk_fields, matches
 from context_engine.core.query import variants
 from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.copies import best_of_lower_copies
-from context_engine.core.ranking.dedup import deduplicate
+from context_engine.core.ranking.dedup import Deduplicate, deduplicate
 from context_engine.core.ranking.relevance import measure
 from context_engine.core.ranking.rerank import below_reranked, best_of, blended
 from context_engine.core.ranking.scope import scope_threshold
@@ -34,6 +34,7 @@ def rank(
     rerank: RerankStep | None = None,
     timer: Callable[[], float] = float,
     analyse: Callable[[str], AnalysedText] = AnalysedText,
+    match: Deduplicate = deduplicate,
 ) -> StageTwoOutput:
     """Rank the answers of stage 1.
 
@@ -42,8 +43,9 @@ def rank(
         rerank: gives the model reranker's scores, or recorded ones; None for no reranking.
         timer: seconds for the stage times; the default measures nothing.
         analyse: gives a text its analysis: an engine's cache of them, or each anew.
+        match: finds the near-duplicates.
     """
-    return _StageTwo(inputs, rerank, timer, analyse).run()
+    return _StageTwo(inputs, rerank, timer, analyse, match).run()
 
 
 class _StageTwo:
@@ -55,9 +57,10 @@ class _StageTwo:
         rerank: RerankStep | None,
         timer: Callable[[], float],
         analyse: Callable[[str], AnalysedText],
+        match: Deduplicate,
     ) -> None:
         self.plan, self.settings = inputs.plan, inputs.plan.settings
-        self.rerank, self.timer = rerank, timer
+        self.rerank, self.timer, self.match = rerank, timer, match
         answers = inputs.by_source()
         self.table = CandidateTable(answers, analyse)
         self.statistics = {spec.id: answer.statistics for spec, answer in answers if answer.statistics is not None}
@@ -103,7 +106,7 @@ class _StageTwo:
         )
 
     def _trace(self, name: str, rows: Sized, left: Sized, started: float) -> None:
-        self.stages.append(StageTrace(name, len(rows), len(left), (self.timer() - started) * 1000.0))
+        self.stages.append(StageTrace(name, len(rows), len(left), round((self.timer() - started) * 1000.0, 3)))
 
     def matching_filters(self, rows: list[int]) -> list[int]:
         """The filters again, whatever the source made of them."""
@@ -184,7 +187,7 @@ class _StageTwo:
         limit, method = self.settings.dedup_threshold, self.settings.dedup_method
         rows = sorted(sorted(rows, key=table.relevance.__getitem__, reverse=True), key=table.tiers.__getitem__)
         texts = [table.candidates[row].text for row in rows]
-        found = deduplicate(texts, method="exact" if method == "off" else method, threshold=limit)
+        found = self.match(texts, method="exact" if method == "off" else method, threshold=limit)
         if method == "off":
             for column in (table.relevance, table.absolute):
                 for row, value in zip(rows, best_of_lower_copies(found, [column[row] for row in rows])):
@@ -266,6 +269,7 @@ class _StageTwo:
         stage 1's relevance as its score of that kind.
         """
         table = self.table
+        table.recalled = table.relevance.copy()
         if self.rerank is None or not rows:
             return rows
         best = best_of(rows, table.relevance, table.tiers, self.settings.rerank_top_n)

@@ -22,7 +22,11 @@ def flag_injections(table: CandidateTable, rows: Sequence[int]) -> None:
     Args:
         rows: best first.
     """
-    kinds = {row: [*table.candidates[row].text.injection, *label_kinds(table.chunks[row])] for row in rows}
+
+    def kinds_of(text: str) -> tuple[str, ...]:
+        return table.analyse(text).injection
+
+    kinds = {row: [*table.candidates[row].text.injection, *label_kinds(table.chunks[row], kinds_of)] for row in rows}
     for before, after in _beside(table, rows):
         split = split_kinds(table.chunks[before].content, table.chunks[after].content)
         kinds[before] += split

@@ -56,6 +56,7 @@ def ranked_chunk(
         confidence=confidence_of(selected.absolute, scope),
         rerank_score=selected.rerank_score,
         url=link_of(candidate.chunk, candidate.spec.url),
+        recalled=selected.recalled,
         flags=flags,
         also_in=also_in,
         provenance=_tag(candidate, plan, {**_extra(selected, plan, also_in), "flags": list(flags)}),

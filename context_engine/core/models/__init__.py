@@ -12,7 +12,9 @@ from context_engine.core.models.access import (
     SourceAccess,
     WithheldChunk,
 )
+from context_engine.core.models.audit_settings import AuditSettings, KeptRecords
 from context_engine.core.models.calibration import ScopeCalibration, ScopeThreshold
+from context_engine.core.models.callers import ANYBODY, API_PRINCIPAL, Authenticated
 from context_engine.core.models.chunk import (
     NOTHING,
     Chunk,
@@ -27,7 +29,8 @@ from context_engine.core.models.chunk import (
 )
 from context_engine.core.models.chunk_dict import CHUNK_KEYS, chunk_from_dict, to_date, to_moment
 from context_engine.core.models.chunk_dict_advice import advice_on_dicts
-from context_engine.core.models.effective_settings import EffectiveSettings
+from context_engine.core.models.context import Citation, Context, ContextBlock, OmittedPassage
+from context_engine.core.models.effective_settings import EffectiveSettings, as_written
 from context_engine.core.models.enums import (
     TIER_OF,
     TIERS,
@@ -60,6 +63,8 @@ from context_engine.core.models.request import (
     MAX_QUERY_CHARS,
     MAX_TOP_K,
     Caller,
+    FetchRequest,
+    QueryEmbedding,
     SearchRequest,
     SourceAnswer,
     SourceQuery,
@@ -77,6 +82,7 @@ from context_engine.core.models.result import (
     canonical_json,
 )
 from context_engine.core.models.sanitize import is_valid_text, sanitized_id, sanitized_mapping, sanitized_text
+from context_engine.core.models.server_settings import ServerSettings
 from context_engine.core.models.settings import (
     GROUPS,
     AuthorityBoosts,
@@ -95,6 +101,8 @@ from context_engine.core.models.settings import (
 from context_engine.core.models.statistics import TermStatistics
 
 __all__ = [
+    "ANYBODY",
+    "API_PRINCIPAL",
     "BESIDE_THE_ANSWER",
     "CHUNK_KEYS",
     "GROUPS",
@@ -115,12 +123,17 @@ __all__ = [
     "AccessRule",
     "AccessScope",
     "And",
+    "AuditSettings",
+    "Authenticated",
     "AuthorityBoosts",
     "Caller",
     "Chunk",
+    "Citation",
     "Classification",
     "Condition",
     "Confidence",
+    "Context",
+    "ContextBlock",
     "Decision",
     "DocumentRule",
     "DomainSettings",
@@ -130,11 +143,13 @@ __all__ = [
     "ExaminationRequest",
     "Expansion",
     "Fate",
+    "FetchRequest",
     "FetchedAtBasis",
     "Filter",
     "FilterOp",
     "IndexSettings",
     "IngestSettings",
+    "KeptRecords",
     "Key",
     "LimitSettings",
     "MaskedOutputs",
@@ -143,12 +158,14 @@ __all__ = [
     "Not",
     "Notice",
     "NoticeCode",
+    "OmittedPassage",
     "Or",
     "Outcome",
     "PreparedQuery",
     "Principal",
     "PrivacySettings",
     "ProvenanceTag",
+    "QueryEmbedding",
     "RankedChunk",
     "RankingSettings",
     "RawAnswer",
@@ -162,6 +179,7 @@ __all__ = [
     "SearchRequest",
     "SearchResult",
     "SearchSettings",
+    "ServerSettings",
     "Settings",
     "SettingsGroup",
     "SourceAccess",
@@ -179,6 +197,7 @@ __all__ = [
     "WithheldChunk",
     "about",
     "advice_on_dicts",
+    "as_written",
     "canonical_json",
     "checked_link_template",
     "checked_query",

@@ -283,6 +283,7 @@ class RankedChunk:
         confidence: strong, fair or weak, from the absolute signal and the scope threshold in force.
         rerank_score: [0, 1] from a model reranker, None where none ran.
         url: the address of the text's place, by the source's template or the document's own; None where it has none.
+        recalled: [0, 1], stage 1's relevance, before reranker and exact matches; None in what comes from a record.
         flags: below_threshold, threshold_not_applicable, expired, effective_unknown, superseded ...
     """
 
@@ -305,6 +306,7 @@ class RankedChunk:
     provenance: ProvenanceTag
     confidence: Confidence
     url: str | None = None
+    recalled: float | None = field(default=None, compare=False)
 
     @property
     def content(self) -> str:

@@ -67,7 +67,7 @@ def chunk_from_dict(given: Mapping[str, Any], notices: list[Notice] | None = Non
         source_id=look.text("source_id"),
         scores=_scores(given, notices),
         document_id=look.text("document_id"),
-        document_version=look.text("document_version") or look.text("version"),
+        document_version=look.version(),
         dataset_id=look.text("dataset_id"),
         title=look.text("title"),
         section=look.text("section"),
@@ -154,6 +154,11 @@ class _Lookup:
     def text(self, key: str) -> str | None:
         value = self.value(key)
         return None if value is None else str(value)
+
+    def version(self) -> str | None:
+        """Return the document's version; a place where it is empty says nothing of it."""
+        values = (place.get(key) for key in ("document_version", "version") for place in self._places)
+        return next((str(value) for value in values if value is not None and str(value).strip()), None)
 
     def whole(self, key: str) -> int | None:
         value = self.value(key)

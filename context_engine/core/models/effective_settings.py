@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from context_engine.core.models.settings import Settings
 
-__all__ = ["EffectiveSettings"]
+__all__ = ["EffectiveSettings", "as_written"]
 
 
 class EffectiveSettings(BaseModel):
@@ -33,16 +33,21 @@ class EffectiveSettings(BaseModel):
         values = self.values.model_dump(mode="json")
         for key in values.keys() & self.origins.keys():
             if isinstance(values[key], str | dict):
-                values[key] = _as_written(getattr(self.values, key), values[key])
+                values[key] = as_written(getattr(self.values, key), values[key])
         return {key: {"value": value, "origin": self.origins.get(key, "default")} for key, value in values.items()}
 
 
-def _as_written(value: Any, plain: Any) -> Any:
-    """Return a plain value with the expression in place of every text that came out of a variable."""
+def as_written(value: Any, plain: Any) -> Any:
+    """Return a plain value with the expression in place of every text that came out of a variable.
+
+    Args:
+        value: as it is used.
+        plain: the same as JSON holds it.
+    """
     if isinstance(plain, str):
         return getattr(value, "written", plain)
     if isinstance(plain, dict) and isinstance(value, Mapping):
-        return {key: _as_written(value.get(key), one) for key, one in plain.items()}
+        return {key: as_written(value.get(key), one) for key, one in plain.items()}
     if isinstance(plain, list) and isinstance(value, list | tuple):
-        return [_as_written(one, other) for one, other in zip(value, plain, strict=True)]
+        return [as_written(one, other) for one, other in zip(value, plain, strict=True)]
     return plain

@@ -177,11 +177,13 @@ class NoticeCode(StrEnum):
     KEYWORDS_ONLY = "keywords_only", "Only sources searched by a few keywords of each chunk were asked."
 
     # A configuration; the subject is the variable, the connection, the file or the source
-    VARIABLE_WITHOUT_EFFECT = "variable_without_effect", "A variable is set that switches nothing in this version."
     VARIABLE_UNKNOWN = "variable_unknown", "A variable looks like one of ours, but is not known."
     API_KEY_UNENCRYPTED = "api_key_unencrypted", "A connection sends its key over plain http."
     API_KEY_IN_FILE = "api_key_in_file", "A file holds the key itself instead of a variable."
-    CONNECTION_UNUSED = "connection_unused", "A connection is used by no source and no model."
+    CONNECTION_UNUSED = (
+        "connection_unused",
+        "A connection is used by nothing: no source, model, witness or identity provider.",
+    )
     NO_DOMAIN = "no_domain", "No domain is registered."
     SOURCE_SHARED = "source_shared", "Domains have a source of one id, and share its documents.", "domains"
     SOURCE_WITHOUT_RULE = (
@@ -215,6 +217,10 @@ class NoticeCode(StrEnum):
         "privacy_key_missing",
         "Personal data is masked with a random key: each process has its own pseudonyms.",
     )
+    AUDIT_KEY_MISSING = "audit_key_missing", "Answers require a record, and the records are not signed."
+    AUDIT_LEDGER_WRITABLE = "audit_ledger_writable", "Every user of this machine may change the ledger, or its folder."
+    AUDIT_CHECKPOINT_STUCK = "audit_checkpoint_stuck", "A checkpoint could not be handed to all that are set.", "ways"
+    AUDIT_RECORDS_LOST = "audit_records_lost", "Searches are not recorded: the ledger was down or slow.", "count"
     FILE_PASSED_OVER = "file_passed_over", "A file cannot be used and may be another program's.", "problem"
 
     # A plugin package; the subject is the key that names a file, or the platform

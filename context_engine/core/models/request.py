@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from context_engine.core.models.access import NOBODY, AccessScope, Principal
 from context_engine.core.models.calibration import ScopeCalibration
@@ -21,6 +21,8 @@ __all__ = [
     "MAX_QUERY_CHARS",
     "MAX_TOP_K",
     "Caller",
+    "FetchRequest",
+    "QueryEmbedding",
     "SearchRequest",
     "SourceAnswer",
     "SourceQuery",
@@ -185,6 +187,36 @@ class SourceQuery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FetchRequest:
+    """Which chunks of one source are wanted, without a question.
+
+    Attributes:
+        chunk_ids: of these ids; those there are not are left out of the answer.
+        document_ids: and all chunks of these documents.
+        access: which classes of chunks the caller may read; None: all.
+        timeout_s: seconds the caller will wait.
+    """
+
+    domain: str
+    chunk_ids: tuple[str, ...] = ()
+    document_ids: tuple[str, ...] = ()
+    access: AccessScope | None = None
+    timeout_s: float = 10.0
+
+
+class QueryEmbedding(NamedTuple):
+    """The vector that a source made of a query.
+
+    Attributes:
+        model: what made it.
+        elapsed_ms: how long that took, >= 0; next to nothing where the vector was still known.
+    """
+
+    model: str
+    elapsed_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceAnswer:
     """A source's answer: chunks, best first, and what a reader should know about them.
 
@@ -201,6 +233,8 @@ class SourceAnswer:
         filter_fields: the fields that a filter can name, where the query has one; None where they are not known, or
             where only what the caller may not read may have some of them: they are listed to whoever misspells one.
         calibration: of the base that answers, for this domain; None where there is none.
+        embedding: the vector that the query was searched by; None where there was none, or a server made it.
+            Neither compared nor shown.
     """
 
     chunks: Sequence[Chunk] = ()
@@ -213,6 +247,7 @@ class SourceAnswer:
     unknown_words: tuple[UnknownWord, ...] | None = None
     filter_fields: tuple[str, ...] | None = None
     calibration: ScopeCalibration | None = None
+    embedding: QueryEmbedding | None = field(default=None, compare=False, repr=False)
 
     @property
     def notices(self) -> tuple[Notice, ...]:

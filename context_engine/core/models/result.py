@@ -16,7 +16,7 @@ from context_engine.core.models.filters import filter_to_dict
 from context_engine.core.models.notice import BESIDE_THE_ANSWER, Notice, messages
 from context_engine.core.models.query import PreparedQuery, UnknownWord
 from context_engine.core.models.registry import SourceSpec
-from context_engine.core.models.request import Caller, SearchRequest
+from context_engine.core.models.request import Caller, QueryEmbedding, SearchRequest
 from context_engine.core.models.statistics import TermStatistics
 from context_engine.errors import SourceError
 
@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 SCHEMA_VERSION: Final = "1.1"
+_UNPUBLISHED: Final = ("problem", "failure", "embedding")
 
 
 class Fate(NamedTuple):
@@ -95,6 +96,8 @@ class SourceStatus:
         error: {"code", "message", "retryable", "retry_after_s"} where state is failed or partial.
         problem: the error's message without the name of the source.
         failure: the error itself, its `__cause__` what the adapter raised; neither compared nor published.
+        embedding: the vector that the query was searched by, its time that of all calls; None where there was none, or
+            a server made it. Neither compared nor published.
     """
 
     source_id: str
@@ -111,6 +114,7 @@ class SourceStatus:
     problem: str = ""
     failure: SourceError | None = field(default=None, compare=False, repr=False)
     notices: tuple[Notice, ...] = ()
+    embedding: QueryEmbedding | None = field(default=None, compare=False)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -120,7 +124,7 @@ class SourceStatus:
     def to_dict(self) -> dict[str, Any]:
         """Return the published form: the notices as sentences, `notes`."""
         published = ("notes" if one.name == "notices" else one.name for one in fields(self))
-        return {name: getattr(self, name) for name in published if name not in ("problem", "failure")}
+        return {name: getattr(self, name) for name in published if name not in _UNPUBLISHED}
 
 
 class StageTrace(NamedTuple):

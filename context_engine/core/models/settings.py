@@ -11,6 +11,9 @@ A key stands in one group. `Settings` is all of them, so a function may ask for 
       ScoringSettings   of these, how the embedded base scores
     PrivacySettings   one engine          the deployment
       MaskedOutputs     of these, what is masked: a domain too
+    AuditSettings     one engine          the deployment
+      KeptRecords       of these, what is kept and how long: a domain too
+    ServerSettings    the service         the deployment
 
 The deployment is `rag-pipeline.json`, the environment and the pipeline config that an engine is built with.
 """
@@ -23,7 +26,9 @@ from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from context_engine.core.models.audit_settings import AuditSettings, KeptRecords
 from context_engine.core.models.privacy_settings import MaskedOutputs, PrivacySettings
+from context_engine.core.models.server_settings import ServerSettings
 from context_engine.core.models.settings_group import Flag, SettingsGroup
 
 __all__ = [
@@ -163,6 +168,9 @@ class SearchSettings(RankingSettings):
         "lindera (extra cjk).",
     )
     query_refinement: Flag = Field(True, description="Run the query refiner, where one is configured.")
+    rerank_by: str | None = Field(
+        None, description="Which of `rerankers` reranks, by its name there; null: the one that `reranker` names."
+    )
     rerank_top_n: TopK | None = Field(
         None, description="Only so many of the best by stage 1 are reranked, and they stay above the rest; null: all."
     )
@@ -247,17 +255,22 @@ class ModelSettings(ScoringSettings):
     reranker_options: Mapping[str, Any] = Field(
         default_factory=dict, description="The reranker's own options, e.g. its model or connection."
     )
+    rerankers: Mapping[str, Mapping[str, Any]] = Field(
+        default_factory=dict,
+        description='More rerankers under names of your own, for `rerank_by`: {"deep": {"reranker": "cross_encoder", '
+        '"options": {}}}.',
+    )
     query_refiner: str | None = Field(None, description="Name of the query refiner; null is none.")
     query_refiner_options: Mapping[str, Any] = Field(
         default_factory=dict, description="The refiner's own options, e.g. its connection and model."
     )
 
 
-class DomainSettings(MaskedOutputs, LimitSettings, IndexSettings, SearchSettings):
+class DomainSettings(MaskedOutputs, KeptRecords, LimitSettings, IndexSettings, SearchSettings):
     """What the manifest of a domain may set."""
 
 
-class Settings(PrivacySettings, ModelSettings, DomainSettings):
+class Settings(ServerSettings, AuditSettings, PrivacySettings, ModelSettings, DomainSettings):
     """Every setting of the pipeline with its default; keys are those of `rag-pipeline.json`."""
 
     def group(self, kind: type[G]) -> G:
@@ -276,6 +289,8 @@ GROUPS: Final[Mapping[str, type[SettingsGroup]]] = MappingProxyType(
         "limits": LimitSettings,
         "models": ModelSettings,
         "privacy": PrivacySettings,
+        "audit": AuditSettings,
+        "server": ServerSettings,
     }
 )
 """The groups by the names they have in `rag-pipeline.json`; each key of `Settings` stands in one."""
@@ -294,6 +309,8 @@ _LIFETIMES: Final = {
     "limits": "is a limit that holds for all searches",
     "models": "is the same for all searches of an engine",
     "privacy": "holds whoever searches",
+    "audit": "holds whoever searches",
+    "server": "is the service's",
 }
 
 

@@ -15,6 +15,8 @@ from context_engine.errors import InvalidFilter, nearest
 __all__ = ["parse_filter"]
 
 _DEEPEST: Final = 32
+_MOST_CONDITIONS: Final = 1000
+_LONGEST_SAID: Final = 200
 _LISTS: Final = (FilterOp.IN, FilterOp.NOT_IN)
 _ORDERING: Final = (FilterOp.GT, FilterOp.GTE, FilterOp.LT, FilterOp.LTE)
 _NUMBERS: Final = ("tier", "authority_tier", "position")
@@ -79,15 +81,36 @@ def parse_filter(value: Any) -> Filter | None:
             `_in` and `_nin` are suffixes only before a list, `_empty` only before true or false.
 
     Raises:
-        InvalidFilter: the form, a field, an operator or a value cannot be used; names it and what is allowed.
+        InvalidFilter: the form, a field, an operator or a value cannot be used, or there are more than 1000 conditions;
+            names it and what is allowed.
     """
     if value is None or isinstance(value, Condition | And | Or | Not):
         return value
     if isinstance(value, str):
-        return _line(value)
+        return _bounded(_line(value))
     if isinstance(value, Mapping):
-        return _tree(value, 0) if value else None
+        return _bounded(_tree(value, 0)) if value else None
     raise InvalidFilter(f"a filter is a mapping or a line of text, got {type(value).__name__}")
+
+
+def _bounded(filter: Filter | None) -> Filter | None:
+    if filter is not None and _conditions(filter) > _MOST_CONDITIONS:
+        raise InvalidFilter(
+            f"the filter has more than {_MOST_CONDITIONS} conditions: use lists, as in 'doc_type in a,b'"
+        )
+    return filter
+
+
+def _conditions(filter: Filter) -> int:
+    if isinstance(filter, Condition):
+        return 1
+    return sum(map(_conditions, (filter.part,) if isinstance(filter, Not) else filter.parts))
+
+
+def _said(value: Any) -> str:
+    """Return a value for a message, which may be as long as whoever asks likes."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST_SAID else f"{text[:_LONGEST_SAID]} …"
 
 
 def _line(text: str) -> Filter | None:
@@ -106,23 +129,25 @@ def _clause(text: str) -> Filter:
     found = _CLAUSE.fullmatch(text)
     if found is None:
         raise InvalidFilter(
-            f"cannot read {text.strip()!r} as 'field operator value'. "
+            f"cannot read {_said(text.strip())} as 'field operator value'. "
             f"Operators: {' '.join(_SYMBOLS)}, {', '.join(_NAMES)}."
         )
     op = _OPS[(found["symbol"] or found["word"]).casefold()]
     raw = found["value"]
     if op in _BARE:
         if raw:
-            raise InvalidFilter(f"{text.strip()!r}: {op.value} takes no value")
+            raise InvalidFilter(f"{_said(text.strip())}: {op.value} takes no value")
         return Condition(found["field"], op)
     if op in _LISTS:
         items = [quoted or plain for quoted, plain in _ITEMS.findall(_unwrapped(raw))]
         return _condition(found["field"], op, items)
     value = raw[1:-1] if len(raw) > 1 and raw[0] == raw[-1] == '"' else raw
     if not value:
-        raise InvalidFilter(f"{text.strip()!r} has no value; write 'is empty' to ask for a missing field")
+        raise InvalidFilter(f"{_said(text.strip())} has no value; write 'is empty' to ask for a missing field")
     if raw[0] in "=<>!~≠≤≥":
-        raise InvalidFilter(f"{text.strip()!r}: unknown operator. Use one of {' '.join(_SYMBOLS)}, or quote the value.")
+        raise InvalidFilter(
+            f"{_said(text.strip())}: unknown operator. Use one of {' '.join(_SYMBOLS)}, or quote the value."
+        )
     return _condition(found["field"], op, value)
 
 
@@ -142,7 +167,7 @@ def _tree(node: Any, depth: int) -> Filter:
     if isinstance(node, Condition | And | Or | Not):
         return node
     if not isinstance(node, Mapping) or not node:
-        raise InvalidFilter(f"a part of a filter is a mapping with something in it, got {node!r}")
+        raise InvalidFilter(f"a part of a filter is a mapping with something in it, got {_said(node)}")
     if depth > _DEEPEST:
         raise InvalidFilter(f"the filter is nested more than {_DEEPEST} deep")
     keys = set(node)
@@ -156,7 +181,9 @@ def _tree(node: Any, depth: int) -> Filter:
 
 def _joined(node: Mapping[Any, Any], depth: int) -> Filter:
     if len(node) != 1:
-        raise InvalidFilter(f"'and', 'or' and 'not' must be alone in a mapping, got the keys {sorted(map(str, node))}")
+        raise InvalidFilter(
+            f"'and', 'or' and 'not' must be alone in a mapping, got the keys {_said(sorted(map(str, node)))}"
+        )
     ((word, below),) = node.items()
     if word == "not":
         return Not(_tree(below, depth + 1))
@@ -169,11 +196,15 @@ def _joined(node: Mapping[Any, Any], depth: int) -> Filter:
 def _leaf(node: Mapping[Any, Any]) -> Filter:
     for key in node:
         if key not in ("field", "op", "value"):
-            raise InvalidFilter(f"unknown key {key!r} in a condition.{nearest(str(key), ('field', 'op', 'value'))}")
+            raise InvalidFilter(
+                f"unknown key {_said(key)} in a condition.{nearest(str(key), ('field', 'op', 'value'))}"
+            )
     name = node.get("op", "eq")
     op = _OPS.get(" ".join(str(name).casefold().split()))
     if op is None:
-        raise InvalidFilter(f"unknown operator {name!r} for field {node['field']!r}.{nearest(str(name), _NAMES)}")
+        raise InvalidFilter(
+            f"unknown operator {_said(name)} for field {_said(node['field'])}.{nearest(str(name), _NAMES)}"
+        )
     return _condition(node["field"], op, node.get("value"))
 
 
@@ -195,7 +226,7 @@ def _fits(op: FilterOp, value: Any) -> bool:
 
 def _condition(field: Any, op: FilterOp, value: Any) -> Condition:
     if not isinstance(field, str) or not field.strip():
-        raise InvalidFilter(f"a field name is text, got {field!r}")
+        raise InvalidFilter(f"a field name is text, got {_said(field)}")
     if op in _BARE:
         return Condition(field, op)
     if value is None and op in (FilterOp.EQ, FilterOp.NE):
@@ -204,10 +235,10 @@ def _condition(field: Any, op: FilterOp, value: Any) -> Condition:
         ops = {FilterOp.EQ: FilterOp.IN, FilterOp.NE: FilterOp.NOT_IN}
         op = ops.get(op, op)
         if op not in _LISTS:
-            raise InvalidFilter(f"field {field!r}: {op.value} takes one value, got a list")
+            raise InvalidFilter(f"field {_said(field)}: {op.value} takes one value, got a list")
         return Condition(field, op, tuple(_scalar(field, one) for one in value))
     if op in _LISTS:
-        raise InvalidFilter(f"field {field!r}: {op.value} takes a list, got {value!r}")
+        raise InvalidFilter(f"field {_said(field)}: {op.value} takes a list, got {_said(value)}")
     return Condition(field, op, _sensible(field, op, _scalar(field, value)))
 
 
@@ -218,17 +249,17 @@ def _sensible(field: str, op: FilterOp, value: Any) -> Any:
         try:
             date.fromisoformat(text)
         except ValueError:
-            raise InvalidFilter(f"field {field!r}: {text} is no day of the calendar") from None
+            raise InvalidFilter(f"field {_said(field)}: {text} is no day of the calendar") from None
     elif field in _NUMBERS and isinstance(value, str) and not _NUMBER.fullmatch(text):
-        raise InvalidFilter(f"field {field!r} is a number, got {value!r}")
+        raise InvalidFilter(f"field {_said(field)} is a number, got {_said(value)}")
     elif field in _DATES and op in _ORDERING and isinstance(value, str) and not text[:4].isdigit():
-        raise InvalidFilter(f"field {field!r} is a date such as 2025-01-31, got {value!r}")
+        raise InvalidFilter(f"field {_said(field)} is a date such as 2025-01-31, got {_said(value)}")
     return value
 
 
 def _scalar(field: str, value: Any) -> Any:
     if not isinstance(value, str | int | float | date) or (isinstance(value, float) and not math.isfinite(value)):
         raise InvalidFilter(
-            f"field {field!r}: a value is a text, a finite number, true, false or a date, got {value!r}"
+            f"field {_said(field)}: a value is a text, a finite number, true, false or a date, got {_said(value)}"
         )
     return value

@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from context_engine.core.text import FoldedText
-
 __all__ = ["HiddenPassage", "apart", "encoded", "invisible", "reversed_text"]
 
 _MOST_DECODED: Final = 20_000
@@ -87,13 +85,13 @@ def reversed_text(text: str) -> Iterator[HiddenPassage]:
         yield HiddenPassage(found.start(), found.end(), found[1][::-1])
 
 
-def apart(folded: FoldedText) -> Iterator[HiddenPassage]:
-    """Yield letters spelt one by one, and words run together; what they say is without blanks."""
-    lengths = list(map(len, folded.text.split()))
+def apart(folded: str) -> Iterator[HiddenPassage]:
+    """Yield letters spelt one by one, and words run together, of a folded text; what they say is without blanks."""
+    lengths = list(map(len, folded.split()))
     long = max(lengths, default=0) >= _LEAST_APART
     if long or lengths.count(1) >= _LEAST_SPELT or 2 * lengths.count(2) > len(lengths):
-        for found in _SPELT.finditer(folded.text):
-            yield HiddenPassage(*folded.span(*found.span()), re.sub(r"[\W_]", "", found[0]))
+        for found in _SPELT.finditer(folded):
+            yield HiddenPassage(*found.span(), re.sub(r"[\W_]", "", found[0]))
     if long:
-        for found in _RUN_TOGETHER.finditer(folded.text):
-            yield HiddenPassage(*folded.span(*found.span()), found[0])
+        for found in _RUN_TOGETHER.finditer(folded):
+            yield HiddenPassage(*found.span(), found[0])

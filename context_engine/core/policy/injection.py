@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain
 from typing import Final, NamedTuple
@@ -115,8 +115,10 @@ def _signs(text: str, depth: int) -> Iterator[_Sign]:
     folded = fold(text)
     yield from _marks(folded)
     yield from _phrases(folded)
-    for passage in apart(folded):
-        yield from _at(passage, _phrases(FoldedText(passage.says), compact=True))
+    for passage in apart(folded.text):
+        for sign in _phrases(FoldedText(passage.says), compact=True):
+            start, end = folded.span(passage.start, passage.end)
+            yield sign._replace(start=start, end=end)
     hidden = list(invisible(text))
     for start, end, _ in hidden:
         yield _Sign(start, end, "hidden_text", "hidden_text", _ENOUGH)
@@ -169,7 +171,7 @@ def _phrases(folded: FoldedText, *, compact: bool = False) -> Iterator[_Sign]:
 def _ruled(folded: FoldedText, compact: bool) -> Iterator[_Sign]:
     """Yield what the rules find; a class of phrases is looked for once, and only if a rule may still need it."""
     text = folded.text
-    possible = frozenset(PHRASES) if compact or not text.isascii() else _possible(words_of(text))
+    possible = _possible_in_letters(text) if compact else _possible(text)
     places: dict[str, list[tuple[int, int]]] = {}
     for rule in RULES if possible else ():
         if not possible.issuperset(rule.classes):
@@ -185,10 +187,21 @@ def _ruled(folded: FoldedText, compact: bool) -> Iterator[_Sign]:
                 yield _Sign(*folded.span(start, end), "instructions", rule.name, weight)
 
 
-def _possible(words: Set[str]) -> frozenset[str]:
-    """Return the classes of phrases that a text of these words may hold."""
-    index = _index()
-    return frozenset(name for key in words & index.keys() for name, needed in index[key] if needed <= words)
+def _possible(text: str) -> frozenset[str]:
+    """Return the classes of phrases that a text may hold, by its words and, where words are not parted, characters."""
+    index, words = _index(), words_of(text)
+    possible = frozenset(name for key in words & index.keys() for name, needed in index[key] if needed <= words)
+    if text.isascii():
+        return possible
+    of_characters = _index_of_characters()
+    return possible.union(*(of_characters[char] for char in of_characters.keys() & set(text)))
+
+
+def _possible_in_letters(letters: str) -> frozenset[str]:
+    """Return the classes of phrases that letters without blanks may hold: the first few of a phrase tell."""
+    index, lengths = _index_of_letters()
+    held = {letters[place : place + length] for length in lengths for place in range(len(letters))}
+    return frozenset(name for begin in held & index.keys() for name in index[begin])
 
 
 @cache
@@ -199,6 +212,26 @@ def _index() -> dict[str, list[tuple[str, frozenset[str]]]]:
         for needed in sorted(_phrase_class(name).needs, key=sorted):
             index.setdefault(max(sorted(needed), key=len), []).append((name, needed))
     return index
+
+
+@cache
+def _index_of_characters() -> dict[str, list[str]]:
+    """Return by the first character of each phrase that may stand within a word the classes that have one."""
+    index: dict[str, list[str]] = {}
+    for name in PHRASES:
+        for char in sorted(_phrase_class(name).characters):
+            index.setdefault(char, []).append(name)
+    return index
+
+
+@cache
+def _index_of_letters() -> tuple[dict[str, list[str]], frozenset[int]]:
+    """Return by the first letters of each phrase the classes that have one, and how many letters that are."""
+    index: dict[str, list[str]] = {}
+    for name in PHRASES:
+        for begin in sorted(_phrase_class(name).begins):
+            index.setdefault(begin, []).append(name)
+    return index, frozenset(map(len, index))
 
 
 @cache

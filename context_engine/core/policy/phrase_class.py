@@ -34,12 +34,20 @@ class PhraseClass:
 
     Attributes:
         needs: of each phrase that begins and ends with words, the `words_of` every text with it.
+        begins: the first letters of each phrase that is looked for in letters without blanks; all such letters with
+            the phrase hold them.
+        characters: the first of each other phrase, which may stand within a word.
     """
 
     def __init__(self, phrases: Iterable[str]) -> None:
         self._folded = list(dict.fromkeys(fold(phrase).text for phrase in phrases))
         self._words = [phrase for phrase in self._folded if max(phrase) < _FIRST_UNBOUNDED]
         self.needs = frozenset(map(_words_needed, self._words))
+        letters = (phrase.replace(" ", "").rstrip("*") for phrase in self._words)
+        self._long = [one for one in letters if len(one) >= _LEAST_COMPACT]
+        self._others = [phrase for phrase in self._folded if max(phrase) >= _FIRST_UNBOUNDED]
+        self.characters = frozenset(phrase[0] for phrase in self._others)
+        self.begins = frozenset(one.partition("*")[0][:_LEAST_COMPACT] for one in self._long)
 
     @cached_property
     def _bounded(self) -> re.Pattern[str]:
@@ -47,14 +55,11 @@ class PhraseClass:
 
     @cached_property
     def _unbounded(self) -> re.Pattern[str]:
-        words = frozenset(self._words)
-        return re.compile(_pattern(_tree(one for one in self._folded if one not in words), r"[\W_]{0,6}"))
+        return re.compile(_pattern(_tree(self._others), r"[\W_]{0,6}"))
 
     @cached_property
     def _compact(self) -> re.Pattern[str]:
-        letters = (phrase.replace(" ", "").rstrip("*") for phrase in self._words)
-        long = [one for one in letters if len(one) >= _LEAST_COMPACT]
-        return re.compile(_pattern(_tree(long), ""))
+        return re.compile(_pattern(_tree(self._long), ""))
 
     def in_text(self, folded: str) -> list[tuple[int, int]]:
         """Return the places of its phrases in a folded text."""

@@ -11,17 +11,26 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 from math import ceil
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, Protocol
 
 from context_engine.core.ranking.analysed import AnalysedText, Body
 from context_engine.core.ranking.dedup_lexicon import meaning
+from context_engine.core.ranking.dedup_marks import marks
 from context_engine.core.ranking.guard import allows
 from context_engine.errors import InvalidRequest, nearest
 
-__all__ = ["Match", "deduplicate"]
+__all__ = ["Deduplicate", "Match", "deduplicate"]
 
 _FEWEST_WORDS: Final = 6
 _ROUNDING: Final = 1e-9
+
+MOST_GUARDED: Final = 10_000_000
+_PAIR: Final = 150
+"""Characters that the guard reads for one pool, of both texts of a pair and 150 more for each pair: about a second.
+
+A hundred texts of 900 characters stay below it whatever they say. More come near it only where they are made for it:
+all of the same words, with the same numbers, negations and acts as often, and none to merge with another.
+"""
 
 
 class Match(NamedTuple):
@@ -38,13 +47,24 @@ class Match(NamedTuple):
     how: str
 
 
+class Deduplicate(Protocol):
+    """`deduplicate`, or what gives the same."""
+
+    def __call__(
+        self, texts: Sequence[AnalysedText], *, method: Literal["near", "exact", "off"], threshold: float
+    ) -> list[Match | None]:
+        """Return for each text the kept one it joins; see `deduplicate`."""
+        ...
+
+
 def deduplicate(
     texts: Sequence[AnalysedText], *, method: Literal["near", "exact", "off"] = "near", threshold: float = 0.85
 ) -> list[Match | None]:
     """Return for each text the kept one it joins, or None where it is kept itself.
 
     A text joins the first kept one it matches, never one that has joined another itself. Empty text joins nothing; a
-    text of fewer than 6 words joins equal text alone.
+    text of fewer than 6 words joins equal text alone. Once the guard has read `MOST_GUARDED` characters, so does every
+    text that comes after: nothing is lost, and no pool holds the service up.
 
     Args:
         texts: in survivor order, the one to keep first.
@@ -92,20 +112,36 @@ class _KeptTexts:
         common = sorted([word for word, count in counts.items() if count > 1], key=counts.__getitem__)
         self._rank = dict(zip(common, range(1, len(common) + 1)))
         self._holders: dict[int, list[int]] = {}
+        self._marks: dict[int, tuple[str, ...] | None] = {}
+        self._left = MOST_GUARDED
 
     def join_or_keep(self, index: int) -> Match | None:
         """Return the first kept text of which this one is a near-duplicate; keep it where there is none."""
         new = self._bodies[index]
-        if len(new.tokens) < _FEWEST_WORDS:
+        if len(new.tokens) < _FEWEST_WORDS or self._left < 0:
             return None
         telling = self._telling(new.tokens)
         for other in sorted({holder for word in telling for holder in self._holders.get(word, ())}):
-            similarity = _near_duplicate(new, self._bodies[other], self._threshold)
-            if similarity is not None:
+            similarity = _similarity(new, self._bodies[other], self._threshold)
+            if similarity is not None and self._allows(index, other):
                 return Match(other, similarity, "near_duplicate")
         for word in telling:
             self._holders.setdefault(word, []).append(index)
         return None
+
+    def _allows(self, index: int, other: int) -> bool:
+        """Return whether the guard allows a merge; marks that differ say no for it."""
+        first, second = self._marks_of(index), self._marks_of(other)
+        if first != second and first is not None and second is not None:
+            return False
+        new, kept = self._bodies[index], self._bodies[other]
+        self._left -= len(new.text) + len(kept.text) + _PAIR
+        return self._left >= 0 and _says_the_same(new, kept)
+
+    def _marks_of(self, index: int) -> tuple[str, ...] | None:
+        if index not in self._marks:
+            self._marks[index] = marks(self._bodies[index].text)
+        return self._marks[index]
 
     def _telling(self, tokens: frozenset[str]) -> list[int]:
         """Return the ranks of the words of which a near-duplicate shares one; a word that no other text has is none."""
@@ -114,15 +150,17 @@ class _KeptTexts:
         return shared[: max(missing + 1 - (len(tokens) - len(shared)), 0)]
 
 
-def _near_duplicate(new: Body, kept: Body, threshold: float) -> float | None:
-    """Return the similarity of two bodies if it reaches the threshold and the guard allows a merge."""
+def _similarity(new: Body, kept: Body, threshold: float) -> float | None:
+    """Return the similarity of two bodies if it reaches the threshold and their words and heads are no obstacle."""
     both = len(new.tokens & kept.tokens)
     similarity = both / (len(new.tokens) + len(kept.tokens) - both)
     if similarity < threshold or (new.head and kept.head and new.head != kept.head):
         return None
-    if any(meaning(word) == word for word in new.tokens ^ kept.tokens):
-        return None
-    return similarity if allows(*_without_shared_sentences(new.text, kept.text)) else None
+    return None if any(meaning(word) == word for word in new.tokens ^ kept.tokens) else similarity
+
+
+def _says_the_same(new: Body, kept: Body) -> bool:
+    return allows(*_without_shared_sentences(new.text, kept.text))
 
 
 def _without_shared_sentences(first: str, second: str) -> tuple[str, str]:

@@ -1,6 +1,7 @@
 """Normalising, tokenising and stemming; pure functions on text."""
 
 from context_engine.core.text.fold import FoldedText, fold
+from context_engine.core.text.leading import leading
 from context_engine.core.text.look_alikes import BLANK, BRACKETS
 from context_engine.core.text.markup import PLACEHOLDER, has_words, without_html, without_markup, without_templating
 from context_engine.core.text.normalize import content_sha256, normalize
@@ -40,6 +41,7 @@ __all__ = [
     "fold",
     "has_cjk",
     "has_words",
+    "leading",
     "normalize",
     "read",
     "segmented",

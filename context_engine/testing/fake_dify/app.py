@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from context_engine.testing.fake_dify.data import FakeDocument
 from context_engine.testing.fake_dify.describe import BUILT_IN_FIELDS, dataset_page, describe, metadata_fields
-from context_engine.testing.fake_dify.documents import document_page, segment_page
+from context_engine.testing.fake_dify.documents import document_alone, document_page, segment_page
 from context_engine.testing.fake_dify.held import HeldDataset
 from context_engine.testing.fake_dify.refusals import NOT_FOUND_PAGE, RATE_LIMITED, DifyRefusal
 from context_engine.testing.fake_dify.retrieve import Behaviour, retrieve
@@ -41,6 +41,7 @@ _ROUTES: Final[Sequence[tuple[str, str, re.Pattern[str]]]] = [
         ("assign_metadata", "POST", f"{_SET}/documents/metadata"),
         ("document_status", "PATCH", f"{_SET}/documents/status/([^/]+)"),
         ("indexing_status", "GET", f"{_SET}/documents/([^/]+)/indexing-status"),
+        ("document", "GET", f"{_SET}/documents/({_UUID})"),
         ("delete_document", "DELETE", f"{_SET}/documents/({_UUID})"),
         ("update_by_text", "POST", f"{_SET}/documents/({_UUID})/update[-_]by[-_]text"),
         ("segments", "GET", f"{_SET}/documents/({_UUID})/segments"),
@@ -50,6 +51,7 @@ _ROUTES: Final[Sequence[tuple[str, str, re.Pattern[str]]]] = [
     )
 ]
 _IN_DOCUMENT: Final = (
+    "document",
     "delete_document",
     "update_by_text",
     "segments",
@@ -202,9 +204,12 @@ class DifyApp:
             return document_page(stored, query)
         if route.name == "indexing_status":
             return self.writer.indexing_status(held, route.parts[0])
-        if route.name == "segments":
-            document = _document(held, route)
-            return segment_page(stored, next(one for one in stored.documents if one.id == document.id), query)
+        if route.name in ("segments", "document"):
+            identity = _document(held, route).id
+            document = next(one for one in stored.documents if one.id == identity)
+            return (
+                segment_page(stored, document, query) if route.name == "segments" else document_alone(stored, document)
+            )
         return describe(stored, alone=True)
 
     def _write(self, route: Route, held: HeldDataset, call: AppRequest) -> WriteResponse:

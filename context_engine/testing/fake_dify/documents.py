@@ -8,9 +8,17 @@ from uuid import UUID, uuid5
 
 from context_engine.testing.fake_dify.data import FakeDocument, FakeSegment
 from context_engine.testing.fake_dify.describe import BUILT_IN_FIELDS, field_ids
-from context_engine.testing.fake_dify.stored import OWNER, StoredDataset, StoredDocument, StoredSegment
+from context_engine.testing.fake_dify.stored import OWNER, StoredDataset, StoredDocument, StoredSegment, built_in_values
 
-__all__ = ["document_page", "document_row", "document_status", "segment_page", "segment_row", "whole_number"]
+__all__ = [
+    "document_alone",
+    "document_page",
+    "document_row",
+    "document_status",
+    "segment_page",
+    "segment_row",
+    "whole_number",
+]
 
 PAGE_LIMIT: Final = 100
 DEFAULT_LIMIT: Final = 20
@@ -21,6 +29,15 @@ _DONE_BY: Final = {
     "cleaning_completed_at": "splitting",
     "splitting_completed_at": "indexing",
     "completed_at": "completed",
+}
+_RULES: Final[Mapping[str, Any]] = {
+    "pre_processing_rules": [
+        {"id": "remove_extra_spaces", "enabled": True},
+        {"id": "remove_urls_emails", "enabled": False},
+    ],
+    "segmentation": {"separator": "\n\n", "max_tokens": 500, "chunk_overlap": 50},
+    "parent_mode": None,
+    "subchunk_segmentation": None,
 }
 _ORDER: Final = ("waiting", *_RUNNING, "completed")
 
@@ -104,6 +121,42 @@ def document_page(stored: StoredDataset, query: Mapping[str, Sequence[str]]) -> 
     size = min(asked, PAGE_LIMIT) if asked > 0 else DEFAULT_LIMIT
     data = [document_row(stored, one) for one in found[(max(page, 1) - 1) * size :][:size]]
     return {"data": data, "has_more": len(data) == asked, "limit": asked, "total": len(found), "page": page}
+
+
+def document_alone(stored: StoredDataset, document: StoredDocument) -> dict[str, Any]:
+    """Return the description of a document asked for by its id.
+
+    There numbers are numbers, and a document with metadata has the built-in fields too, switched on or not.
+    """
+    row, given = document_row(stored, document), document.document
+    metadata = row["doc_metadata"] or []
+    own = [{**one, "value": (document.metadata or {})[one["name"]]} for one in metadata if one["id"] != "built-in"]
+    built_in = [
+        {"id": "built-in", "name": name, "type": BUILT_IN_FIELDS[name], "value": str(value)}
+        for name, value in built_in_values(given).items()
+    ]
+    count = sum(one.document.id == document.id for one in stored.segments)
+    rule = {"id": row["dataset_process_rule_id"], "dataset_id": stored.id, "mode": "custom", "rules": _RULES}
+    return {
+        **{name: row[name] for name in ("id", "position", "data_source_type")},
+        "data_source_info": row["data_source_detail_dict"],
+        "dataset_process_rule_id": row["dataset_process_rule_id"],
+        "dataset_process_rule": {"mode": "custom", "rules": _RULES},
+        "document_process_rule": rule,
+        **{name: row[name] for name in ("name", "created_from", "created_by", "created_at", "tokens")},
+        "indexing_status": given.indexing_status,
+        "completed_at": given.completed_at if given.indexing_status == "completed" else None,
+        "updated_at": given.completed_at,
+        "indexing_latency": 1.0,
+        **{name: row[name] for name in ("error", "enabled", "disabled_at", "disabled_by", "archived")},
+        "doc_type": None,
+        "doc_metadata": [*own, *built_in] if metadata else None,
+        "segment_count": count,
+        "average_segment_length": sum(map(_length, given.segments)) // count if count else 0,
+        **{name: row[name] for name in ("hit_count", "display_status", "doc_form")},
+        "doc_language": "English",
+        **{name: row[name] for name in ("summary_index_status", "need_summary")},
+    }
 
 
 def document_status(document: StoredDocument) -> dict[str, Any]:

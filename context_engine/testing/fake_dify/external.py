@@ -1,14 +1,15 @@
-"""How Dify registers an External Knowledge API: one probe, and which answers it takes."""
+"""What Dify does with an External Knowledge API: how it registers one and asks it, and what it makes of an answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import httpx
 
-__all__ = ["RegistrationRefused", "register_external"]
+__all__ = ["Dataset", "RegistrationRefused", "ask_external", "console_result", "node_result", "register_external"]
 
 _PROBE: Final = {"knowledge_id": "", "query": "", "retrieval_setting": {"top_k": 1, "score_threshold": 0.0}}
 _ASKED_AGAIN: Final = (429, 500, 502, 503, 504)
@@ -18,6 +19,13 @@ _TIMEOUT_S: Final = 5.0
 
 class RegistrationRefused(Exception):
     """Dify does not take the endpoint; the text is what its console shows."""
+
+
+class Dataset(NamedTuple):
+    """A knowledge base of Dify that is an external one."""
+
+    id: str
+    name: str
 
 
 def register_external(
@@ -55,18 +63,99 @@ def register_external(
     return status
 
 
+def ask_external(
+    endpoint: str,
+    api_key: str,
+    request: Mapping[str, Any],
+    *,
+    pause: Callable[[float], object] = lambda _seconds: None,
+) -> tuple[int, bytes]:
+    """Ask an endpoint as Dify does for one retrieval: once, and three times more where it is busy or silent.
+
+    Args:
+        endpoint, api_key, pause: see `register_external`.
+        request: knowledge_id, query, retrieval_setting, metadata_condition.
+
+    Returns:
+        Status and body of the answer; of a 503 where there was none that is not asked for again.
+    """
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {api_key}"}
+    body = {"content": json.dumps(dict(request))}  # other scripts escaped, as Dify writes them
+    try:
+        answer = _sent(f"{endpoint}/retrieval", headers, body, pause)
+    except RegistrationRefused:
+        return 503, b""
+    return answer.status_code, answer.content
+
+
+def node_result(status: int, body: bytes, dataset: Dataset, *, top_k: int = 4) -> list[dict[str, Any]]:
+    """Return the `result` of a Knowledge Retrieval node: nothing for any status but 200, and "succeeded" all the same.
+
+    A record whose metadata is no object is dropped; the others are sorted by score and cut at the node's `top_k`.
+    """
+    records = _records(body) if status == 200 else None
+    kept = [one for one in records or () if isinstance(one.get("metadata"), dict)]
+    kept.sort(key=lambda one: one.get("score") or 0.0, reverse=True)
+    return [_passage(one, place, dataset) for place, one in enumerate(kept[:top_k], start=1)]
+
+
+def console_result(status: int, body: bytes) -> tuple[int, Any]:
+    """Return status and records, or message, of the console's retrieval test: it shows another status' body whole."""
+    text = body.decode("utf-8", "replace")
+    if status in _ASKED_AGAIN:
+        return 500, "Reached maximum retries (3) for URL"
+    if status != 200:
+        return 500, text
+    records = _records(body)
+    if records is None:
+        return 500, "Expecting value: line 1 column 1 (char 0)"
+    names = ("content", "title", "score", "metadata")
+    return 200, [{name: one.get(name) for name in names} for one in records]
+
+
+def _records(body: bytes) -> list[dict[str, Any]] | None:
+    """Return the records of an answer, none where it has no such key; None where it is no JSON."""
+    try:
+        return list(json.loads(body).get("records") or ())
+    except (ValueError, AttributeError):
+        return None
+
+
+def _passage(record: Mapping[str, Any], place: int, dataset: Dataset) -> dict[str, Any]:
+    """Return a record as the node does: score, title and the dataset are written over those of its metadata."""
+    title, score, own = record.get("title"), record.get("score"), record["metadata"]
+    of_dataset = {"dataset_id": dataset.id, "dataset_name": dataset.name}
+    metadata = {
+        "_source": "knowledge",
+        "data_source_type": "external",
+        **of_dataset,
+        "doc_metadata": {**own, **of_dataset, "score": score, "title": title},
+        "document_id": own.get("document_id") or title,
+        "document_name": title,
+        "position": place,
+        "retriever_from": "workflow",
+        "score": score,
+    }
+    return {"content": record.get("content"), "metadata": metadata, "title": title}
+
+
 def _asked(url: str, headers: dict[str, str], body: dict[str, Any], pause: Callable[[float], object]) -> int:
-    """Return the status of the first answer that is not asked for again; one try and three more."""
+    """Return the status of the first answer that is not asked for again."""
+    return _sent(url, headers, body, pause).status_code
+
+
+def _sent(url: str, headers: dict[str, str], body: dict[str, Any], pause: Callable[[float], object]) -> httpx.Response:
+    """Return the first answer that is not asked for again; one try and three more."""
+    answer: httpx.Response | None
     for seconds in (*_PAUSES_S, None):
         try:
             answer = httpx.post(
                 url, headers=headers, timeout=_TIMEOUT_S, follow_redirects=True, trust_env=False, **body
             )
-            status: int | None = answer.status_code
         except httpx.HTTPError:
-            status = None
-        if status is not None and status not in _ASKED_AGAIN:
-            return status
+            answer = None
+        if answer is not None and answer.status_code not in _ASKED_AGAIN:
+            return answer
         if seconds is not None:
             pause(seconds)
     raise RegistrationRefused(f"failed to connect to the endpoint: {url}")

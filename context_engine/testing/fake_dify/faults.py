@@ -14,7 +14,8 @@ __all__ = ["FAULTS", "Endpoint", "Fault", "Injection", "Wire"]
 
 Endpoint: TypeAlias = Literal[
     "list", "get", "metadata", "retrieve", "create_dataset", "create_field", "create_by_text", "documents",
-    "assign_metadata", "indexing_status", "delete_document", "segments", "create_segments",
+    "assign_metadata", "indexing_status", "delete_document", "document", "segments",
+    "create_segments",
 ]  # fmt: skip
 Wire: TypeAlias = Literal[
     "whole", "truncated", "dropped", "reset", "slow_head", "slow_body", "huge", "huge_chunked", "gzip_bomb"

@@ -14,7 +14,7 @@ from context_engine.testing.fake_dify.data import FakeDataset, FakeDocument, Fak
 from context_engine.testing.fake_dify.keywords import keywords_of
 from context_engine.testing.fakes import FakeEmbedder
 
-__all__ = ["StoredDataset", "StoredDocument", "StoredSegment", "Unit", "store", "vector_of"]
+__all__ = ["StoredDataset", "StoredDocument", "StoredSegment", "Unit", "built_in_values", "store", "vector_of"]
 
 OWNER: Final = "00000000-0000-4000-8000-000000000001"
 _EMBEDDER: Final = FakeEmbedder(1024)
@@ -143,14 +143,16 @@ def vector_of(text: str) -> Mapping[int, float]:
     return {place: value for place, value in enumerate(_EMBEDDER.embed_query(text)) if value}
 
 
-def _metadata(document: FakeDocument, built_in: bool) -> Mapping[str, Any] | None:
-    if not built_in:
-        return document.metadata
+def built_in_values(document: FakeDocument) -> dict[str, str | float]:
+    """Return what Dify itself says of a document where built-in fields are asked for."""
     return {
-        **(document.metadata or {}),
         "document_name": document.name,
         "uploader": "admin",
         "upload_date": float(document.completed_at),
         "last_update_date": float(document.completed_at),
         "source": "file_upload",
     }
+
+
+def _metadata(document: FakeDocument, built_in: bool) -> Mapping[str, Any] | None:
+    return {**(document.metadata or {}), **built_in_values(document)} if built_in else document.metadata

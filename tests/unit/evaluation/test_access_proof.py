@@ -89,6 +89,7 @@ def files(folder: Path) -> dict[str, str]:
     return {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in found}
 
 
+@pytest.mark.slow
 def test_nothing_shows_of_what_may_not_be_read_and_the_base_itself_is_only_read(bank):
     setup, data_dir = bank
     before, told = files(data_dir), []

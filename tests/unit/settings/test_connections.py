@@ -157,3 +157,11 @@ def test_a_key_in_a_value_that_is_shown_is_masked(tmp_path: Path) -> None:
         {"a": {"base_url": "https://kb.example/dataset-4Kq9wLk3vT0pX77a"}}, Interpolator({}, tmp_path, "c.yaml")
     )
     assert Connections(fields).shown("a") == {"base_url": "https://kb.example/********"}
+
+
+def test_connections_below_a_key_of_their_own_are_told_to_move_up(write: Write) -> None:
+    with pytest.raises(ConfigError) as caught:
+        connections(write, f"connections: {{dify: {{base_url: '{URL}'}}}}")
+    assert caught.value.key == "connections"
+    assert "at the top of the file" in caught.value.problem
+    assert connections(write, f"connections: {{base_url: '{URL}'}}").get("connections").base_url == URL

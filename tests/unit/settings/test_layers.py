@@ -43,12 +43,14 @@ def test_C4_C6_the_older_names() -> None:
     env = {
         "RAG_MIN_SIMILARITY": "0.0",
         "RAG_MIN_CHUNKS": "2",
+        "RAG_COMPARE_MODE": "on",
         "RAG_RERANKER_ENABLED": "false",
         "RAG_RERANKER_TYPE": "cross_encoder",
     }
     assert {key: (setting.value, setting.origin) for key, setting in seed_layer(env).items()} == {
         "min_relevance_score": (0.0, "RAG_MIN_SIMILARITY"),
         "min_chunks": (2, "RAG_MIN_CHUNKS"),
+        "compare_mode": (True, "RAG_COMPARE_MODE"),
         "reranking_enabled": (False, "RAG_RERANKER_ENABLED"),
         "reranker": ("cross_encoder", "RAG_RERANKER_TYPE"),
     }
@@ -59,9 +61,8 @@ def test_C4_C6_the_older_names() -> None:
 
 
 def test_variables_that_change_nothing_are_named() -> None:
-    found = environment_notices({"RAG_COMPARE_MODE": "on", "CONTEXT_ENGINE_DIFY_KEY": "k", "X": "1"})
+    found = environment_notices({"CONTEXT_ENGINE_DIFY_KEY": "k", "X": "1"})
     assert [(notice.code, notice.subject) for notice in found] == [
-        ("variable_without_effect", "RAG_COMPARE_MODE"),
         ("variable_unknown", "CONTEXT_ENGINE_DIFY_KEY"),
     ]
 

@@ -21,6 +21,7 @@ from context_engine.settings.messages import allowed_values, got, unknown_key
         ({"anyOf": [{"type": "boolean"}, {"type": "null"}]}, "true or false or null"),
         ({"type": "array", "items": {"type": "string"}}, "a list of text"),
         ({"type": "object"}, "a mapping"),
+        ({"anyOf": [{"type": "string", "format": "date"}, {"type": "null"}]}, "a day such as 2025-06-30 or null"),
     ],
 )
 def test_what_is_allowed_in_words(schema: dict[str, Any], words: str) -> None:

@@ -333,9 +333,9 @@ def test_a_pipeline_config_is_the_engine_s_own(folder: Put) -> None:
 
 def test_warnings_are_logged_once_at_loading(folder: Put, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        setup = load_setup(env={"RAG_COMPARE_MODE": "on"}, cwd=folder({}))
+        setup = load_setup(env={"CONTEXT_ENGINE_HANDBOOK_FOLDER": "k"}, cwd=folder({}))
     assert [record.getMessage() for record in caplog.records] == list(messages(setup.config.notices))
-    assert [notice.code for notice in setup.config.notices] == ["variable_without_effect"]
+    assert [notice.code for notice in setup.config.notices] == ["variable_unknown"]
 
 
 def test_manifests_may_come_from_another_folder(folder: Put) -> None:
@@ -399,7 +399,7 @@ def test_check_tells_all_that_is_wrong(folder: Put) -> None:
             "config/rag-pipeline.json": {"reranker": "bert"},
         }
     )
-    report = check(find_config(env={}, cwd=cwd), env={"RAG_COMPARE_MODE": "on"})
+    report = check(find_config(env={}, cwd=cwd), env={"CONTEXT_ENGINE_HANDBOOK_FOLDER": "k"})
     assert [(problem.file, problem.key) for problem in report.problems] == [
         ("config/personas.json", "p.x"),
         ("manifests/c.yaml", "domain"),
@@ -412,7 +412,9 @@ def test_check_tells_all_that_is_wrong(folder: Put) -> None:
     ]
     assert not report.ok and "manifests/e.yaml" in report.files
     assert (report.domains, report.unusable) == ((), ("A", "B", "D", "E"))
-    assert [(one.code, one.subject) for one in report.notices] == [("variable_without_effect", "RAG_COMPARE_MODE")]
+    assert [(one.code, one.subject) for one in report.notices] == [
+        ("variable_unknown", "CONTEXT_ENGINE_HANDBOOK_FOLDER")
+    ]
 
 
 def test_a_broken_manifest_leaves_the_others_and_is_named_in_every_answer(folder: Put) -> None:
@@ -515,6 +517,9 @@ def test_check_of_a_good_configuration(folder: Put) -> None:
     report = check(find_config(env={}, cwd=cwd), env={})
     assert report.ok and report.domains == ("NPA",)
     assert [(one.code, one.subject) for one in report.notices] == [("connection_unused", "connections.d")]
+    oidc = "issuer: i, audience: a, algorithms: [RS256], jwks: d"
+    folder({"config/access.yaml": f"version: 1\nclaims: {{id: sub}}\noidc: {{{oidc}}}"})
+    assert not check(find_config(env={}, cwd=cwd), env={}).notices, "the keys of a provider are read through it"
     empty = check(find_config(env={}, cwd=cwd / "manifests"), env={})
     assert empty.ok and [one.code for one in empty.notices] == ["no_domain"]
 

@@ -10,7 +10,7 @@ from context_engine.adapters.sources.dify.merge import Part, fused_legs, merged
 from context_engine.core.models import Chunk, Notice, SourceAnswer, SourceQuery, distinct
 from context_engine.errors import SourceError
 
-__all__ = ["Found", "answered"]
+__all__ = ["Found", "answered", "named"]
 
 
 class Found(NamedTuple):
@@ -58,7 +58,7 @@ def answered(
     for dataset, result in zip(datasets, results, strict=True):
         failure = result.failure if isinstance(result, Found) else result
         if failure is not None:
-            failures.append(_named(failure, source_id, dataset))
+            failures.append(named(failure, source_id, dataset))
         if isinstance(result, Found):
             legs.setdefault(dataset, []).append(result.part)
     if not legs:
@@ -87,7 +87,7 @@ def _of_dataset(dataset: str, legs: Sequence[Part]) -> Part:
     return fused_legs(dataset, given) if given else legs[0]
 
 
-def _named(error: SourceError, source_id: str, dataset: str) -> SourceError:
+def named(error: SourceError, source_id: str, dataset: str) -> SourceError:
     """Return the error with source and dataset, and nothing of what it came from."""
     return type(error)(
         f"dataset {dataset}: {error}",

@@ -120,6 +120,8 @@ def _chunk(
         fields = {"fetched_at": indexed, "fetched_at_basis": FetchedAtBasis.INDEXED}
     fields |= claims.claims(metadata, notices)
     ours, whole = MARKED in metadata, bool(metadata.get(MARKS.content_hash))
+    if ours and (version := _words(metadata.get(MARKS.version))) is not None:
+        fields["document_version"] = version  # letter by letter: a field of numbers makes 3.1 of 3.10
     document_id, title = _identity(metadata, segment)
     text, extra = _text(record, segment)
     if ours:

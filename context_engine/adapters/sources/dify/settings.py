@@ -12,12 +12,12 @@ from context_engine.core.models import SourceSpec, SourceType
 from context_engine.errors import ConfigError
 from context_engine.settings.messages import config_error
 
-__all__ = ["COSINE_STORES", "DifySettings", "MetadataNames", "check_dify", "read_settings"]
+__all__ = ["COSINE_STORES", "UUID", "DifySettings", "MetadataNames", "check_dify", "read_settings"]
 
 COSINE_STORES: Final = frozenset({"pgvector", "weaviate", "qdrant"})
 """Vector stores whose scores Dify gives as cosine similarity; the others give distances, products or BM25."""
 
-_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 Name = Annotated[str, Field(min_length=1, max_length=255)]
 Technique = Literal["economy", "high_quality"]
@@ -125,7 +125,7 @@ def read_settings(spec: SourceSpec) -> DifySettings:
     if spec.connection is None:
         raise ConfigError("adapter 'dify' needs a connection: name one of connections.yaml", key=f"{where}.connection")
     for one in spec.dataset_ids:
-        if not _UUID.fullmatch(one):
+        if not UUID.fullmatch(one):
             problem = f"{one!r} is no dataset id: copy the UUID from the dataset's address in Dify"
             raise ConfigError(problem, key=f"{where}.dataset_ids")
     try:

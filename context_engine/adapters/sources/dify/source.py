@@ -13,6 +13,7 @@ from context_engine.adapters.sources.dify.answer import Found, answered
 from context_engine.adapters.sources.dify.dataset import DatasetInfo
 from context_engine.adapters.sources.dify.examine import EXTERNAL, DatasetExaminer, DifyExamination
 from context_engine.adapters.sources.dify.fanout import Ticket, ask_each
+from context_engine.adapters.sources.dify.fetch import DatasetFetch, fetched
 from context_engine.adapters.sources.dify.filters import Pushed, push_down
 from context_engine.adapters.sources.dify.merge import Part
 from context_engine.adapters.sources.dify.metadata import MARKED, MetadataReader
@@ -26,6 +27,7 @@ from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.core.models import (
     Chunk,
     ExaminationRequest,
+    FetchRequest,
     Filter,
     Notice,
     NoticeCode,
@@ -64,7 +66,7 @@ class _Asked:
 
 
 class DifySource:
-    """Answers from datasets of one workspace, all asked at once; a `Source` that is `Examinable`.
+    """Answers from datasets of one workspace, all asked at once; a `Source` that is `Examinable` and `Fetchable`.
 
     Args:
         spec: the manifest's source.
@@ -122,6 +124,16 @@ class DifySource:
             workspace=self.workspace, clock=self.clock, settings=self.settings, search=self._search_alone
         )
         return examiner.examine(self.dataset_ids, self.spec.connection or "dify", request)
+
+    def fetch(self, request: FetchRequest) -> Sequence[Chunk]:
+        """Return the chunks asked for: of the documents named, and those named by their own ids that are not in them.
+
+        Raises:
+            SourceError: a dataset that may hold what was not found elsewhere could not be asked, or is too large to be
+                looked through for chunk ids alone.
+        """
+        reader = DatasetFetch(self.workspace, self.spec, self.settings, self._claims, self._access())
+        return fetched(reader, self.dataset_ids, request, self._time(request.timeout_s))
 
     def _search_alone(self, dataset_id: str, query: SourceQuery) -> SourceAnswer:
         """Search one dataset as if the source had no other."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 from types import TracebackType
@@ -13,10 +14,11 @@ from typing import TYPE_CHECKING, Final
 from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.calibrations import in_force
 from context_engine.adapters.sources.local.candidates import LocalQuery
+from context_engine.adapters.sources.local.fetch import fetched
 from context_engine.adapters.sources.local.merge import kind_of
 from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.partitions import readable
-from context_engine.adapters.sources.local.placement import Place, PlacementCheck
+from context_engine.adapters.sources.local.placement import Place, PlacementCheck, SourcePlace
 from context_engine.adapters.sources.local.queries import text_query
 from context_engine.adapters.sources.local.query_vectors import QueryVectors
 from context_engine.adapters.sources.local.reader import Pool, Viewer
@@ -26,7 +28,16 @@ from context_engine.adapters.sources.local.stats import BaseStats, SourceStats, 
 from context_engine.adapters.sources.local.verify import VerifyReport, verify
 from context_engine.adapters.sources.local.writer import BaseWriter
 from context_engine.core.engine.clock import SystemClock
-from context_engine.core.models import AccessScope, Chunk, Expansion, Filter, ScopeCalibration, ScoreKind, SourceAnswer
+from context_engine.core.models import (
+    AccessScope,
+    Chunk,
+    Expansion,
+    Filter,
+    NoticeCode,
+    ScopeCalibration,
+    ScoreKind,
+    SourceAnswer,
+)
 from context_engine.core.protocols import Embedder
 from context_engine.core.query.spelling import words_to_check
 from context_engine.errors import ConfigError, StoreError
@@ -222,13 +233,17 @@ class LocalBase:
             StoreError: the base cannot be read.
             RepartitionRequired: documents of the source stand where former rules put them (`Scope.place`).
         """
-        vector = self._vectors.ask(query_text, embed_within_s) if self._vectors is not None and by_vector else None
+        vector, embedding = (
+            self._vectors.timed(query_text, embed_within_s) if self._vectors is not None and by_vector else (None, None)
+        )
         text = text_query(words or query_text, self.options, expansions)
         question = LocalQuery(text, vector, self.options, words_to_check(query_text))
         with self._viewer.view(scope.access) as view:
             if scope.place is not None:
                 self._placement.require(view.connection, view.state, scope.source_id, scope.place)
-            return answer(view, question, top_k, scope)
+            found = answer(view, question, top_k, scope)
+        without = embedding is None or any(note.code is NoticeCode.NO_VECTORS for note in found.notices)
+        return found if without else replace(found, embedding=embedding)
 
     def best_of(
         self,
@@ -269,6 +284,36 @@ class LocalBase:
             try:
                 for chunk_id, content, fields, indexed_at in connection.execute(_CHUNKS_OF, (source_id,)):
                     yield decode((chunk_id, content, fields), indexed_at)
+            except sqlite3.DatabaseError as error:
+                raise schema.unusable(self.path, error) from error
+
+    def fetch(
+        self,
+        source_id: str,
+        *,
+        chunk_ids: Sequence[str] = (),
+        document_ids: Sequence[str] = (),
+        access: AccessScope | None = None,
+        place: SourcePlace | None = None,
+    ) -> list[Chunk]:
+        """Return the chunks of some ids and of some documents, as they stand at one moment, each once.
+
+        Args:
+            source_id: the source; one the base does not hold has nothing.
+            chunk_ids, document_ids: what is wanted.
+            access: which classes of chunks may be read; None: all.
+            place: where its documents belong; None: not known.
+
+        Raises:
+            RepartitionRequired: documents of the source stand where former rules put them.
+            StoreError: there is no base, or it cannot be read.
+        """
+        with self._pool.snapshot() as connection:
+            state = schema.read_state(connection, self.path)
+            if place is not None:
+                self._placement.require(connection, state, source_id, place)
+            try:
+                return fetched(connection, source_id, chunk_ids=chunk_ids, document_ids=document_ids, access=access)
             except sqlite3.DatabaseError as error:
                 raise schema.unusable(self.path, error) from error
 

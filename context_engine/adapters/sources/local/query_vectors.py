@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from context_engine.core.concurrency.deadline import DeadlineCaller
+from context_engine.core.models import QueryEmbedding
 from context_engine.core.protocols import Clock, Embedder
 from context_engine.errors import EmbedderError
 
@@ -29,6 +30,12 @@ class QueryVectors:
         self._embedder, self._clock = embedder, clock
         self._caller = DeadlineCaller(embedder.model_id, "embed", clock.monotonic, EmbedderError)
         self._paused_until = float("-inf")
+
+    def timed(self, text: str, seconds: float) -> tuple[Sequence[float], QueryEmbedding]:
+        """Return the vector of a question with what made it, and in what time; see `ask`."""
+        started = self._clock.monotonic()
+        vector = self.ask(text, seconds)
+        return vector, QueryEmbedding(self._embedder.model_id, (self._clock.monotonic() - started) * 1000.0)
 
     def ask(self, text: str, seconds: float) -> Sequence[float]:
         """Return the vector of a question.

@@ -23,7 +23,7 @@ from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.partitions import held_by, readable
 from context_engine.adapters.sources.local.schema import BaseState
 from context_engine.adapters.sources.local.union import union
-from context_engine.core.concurrency.forking import abandon, forget_in_child
+from context_engine.core.concurrency.forking import UNFORKED, abandon, forget_in_child
 from context_engine.core.models import AccessScope
 from context_engine.errors import StoreCorrupt, StoreError, StoreVersionMismatch
 
@@ -110,6 +110,11 @@ class Pool:
         Raises:
             StoreError: there is no base, or it cannot be opened.
         """
+        with UNFORKED, self._snapshot() as connection:
+            yield connection
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
             epoch = self._epoch
             connection = self._idle.pop() if self._idle else None

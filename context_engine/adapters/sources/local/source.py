@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from context_engine.core.models import (
     Chunk,
     Examination,
     ExaminationRequest,
+    FetchRequest,
     NoticeCode,
     ScoreKind,
     SourceAnswer,
@@ -23,7 +24,7 @@ from context_engine.core.models import (
     notices_about,
 )
 from context_engine.core.policy.trust import effective_authority
-from context_engine.errors import EmbedderError, SourceNotFound, SourceUnavailable, StoreError
+from context_engine.errors import EmbedderError, SourceError, SourceNotFound, SourceUnavailable, StoreError
 
 __all__ = ["LocalSource"]
 
@@ -32,7 +33,7 @@ _EMBEDDING_SHARE: Final = 0.8
 
 
 class LocalSource:
-    """Answers from one source of an embedded base; a `Source` that is `Examinable` and `Listable`.
+    """Answers from one source of an embedded base; a `Source` that is `Examinable`, `Listable` and `Fetchable`.
 
     Args:
         base: the base, shared by all its sources, or its folder. It need not exist yet.
@@ -73,8 +74,7 @@ class LocalSource:
         try:
             answer = self._answer(query)
         except StoreError as error:
-            kind = SourceUnavailable if self._base.exists() else SourceNotFound
-            raise kind(str(error), source_id=self.source_id) from error
+            raise self._as_source_error(error) from error
         if any(notice.code is NoticeCode.SOURCE_UNKNOWN for notice in answer.notices):
             raise SourceNotFound(
                 f"nothing was ingested for it into {self._base.path}: run 'context-engine ingest PATH'",
@@ -104,6 +104,25 @@ class LocalSource:
         """
         return self._base.chunks(self.source_id)
 
+    def fetch(self, request: FetchRequest) -> Sequence[Chunk]:
+        """Return the chunks asked for, as they stand at one moment; no index is opened for it.
+
+        Raises:
+            SourceNotFound: there is no base.
+            SourceUnavailable: the base cannot be read.
+            RepartitionRequired: its access rules have changed since its documents were written.
+        """
+        try:
+            return self._base.fetch(
+                self.source_id,
+                chunk_ids=request.chunk_ids,
+                document_ids=request.document_ids,
+                access=request.access,
+                place=self._place,
+            )
+        except StoreError as error:
+            raise self._as_source_error(error) from error
+
     def _answer(self, query: SourceQuery) -> SourceAnswer:
         ask = partial(
             self._base.answer,
@@ -123,6 +142,10 @@ class LocalSource:
     def close(self) -> None:
         """Let the base's files go; a later search opens them again, so its other sources are not hurt."""
         self._base.close()
+
+    def _as_source_error(self, error: StoreError) -> SourceError:
+        kind = SourceUnavailable if self._base.exists() else SourceNotFound
+        return kind(str(error), source_id=self.source_id)
 
     def _scope(self, query: SourceQuery) -> Scope:
         return Scope(

@@ -19,13 +19,15 @@ from context_engine.adapters.sources.local import BaseWriter
 from context_engine.apps.dify.answer import search_answer
 from context_engine.apps.dify.catalogue import catalogue, domain_titles
 from context_engine.apps.dify.credentials import Credentials
-from context_engine.apps.dify.engines import Engines, OpenEngine, open_engine
+from context_engine.apps.dify.embedded import OpenEngine, open_engine
+from context_engine.apps.dify.endpoint import answer_retrieval
+from context_engine.apps.dify.engines import Engines
 from context_engine.apps.dify.failure import ToolFailure, guarded_tool
 from context_engine.apps.dify.form import read_search_form
 from context_engine.apps.dify.health import refuse_unhealthy
 from context_engine.apps.dify.plugin_settings import load_plugin
 from context_engine.apps.dify.reranking import rerank_passages
-from context_engine.apps.dify.retrieval import EXTERNAL_KNOWLEDGE, answer_retrieval
+from context_engine.apps.dify.retrieval import EXTERNAL_KNOWLEDGE
 from context_engine.core.models import NOBODY, Caller, Chunk, Classification, Principal, SearchRequest, SearchResult
 from context_engine.errors import ConfigError, InvalidRequest, UnknownDomain
 from context_engine.settings.principals import token_hash
@@ -260,11 +262,10 @@ class TestCatalogue:
         said = []
         for held in ("others", "notes"):  # the base knows the source by a raised document alone, or not at all
             with open_form(form, tmp_path) as one:
-                plugin = replace(one.plugin, data_dir=tmp_path / held)
                 with BaseWriter(tmp_path / held / "base", now=FixedClock().now) as writer:
                     secret = Chunk(content=SECRET, chunk_id="s", classification=Classification.RESTRICTED)
                     writer.put(held, "annex", "", "1", [secret])
-                said.append(catalogue(replace(one, plugin=plugin), NOBODY).json["domains"][0]["sources"])
+                said.append(catalogue(replace(one, data_dir=tmp_path / held), NOBODY).json["domains"][0]["sources"])
         assert said[0] == said[1]
 
     def test_manifests_that_cannot_be_used_are_told_to_nobody(self, form: dict[str, Any], tmp_path: Path) -> None:

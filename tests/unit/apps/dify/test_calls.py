@@ -13,12 +13,13 @@ import pytest
 from context_engine.apps.dify.answer import search_answer
 from context_engine.apps.dify.catalogue import catalogue, domain_titles
 from context_engine.apps.dify.credentials import Credentials
-from context_engine.apps.dify.engines import Engines, OpenEngine, open_engine
+from context_engine.apps.dify.embedded import OpenEngine, open_engine
+from context_engine.apps.dify.endpoint import answer_retrieval
+from context_engine.apps.dify.engines import Engines
 from context_engine.apps.dify.external import read_request, records_answer
 from context_engine.apps.dify.health import health, refuse_unhealthy
 from context_engine.apps.dify.plugin_settings import load_plugin
 from context_engine.apps.dify.reranking import rerank_passages
-from context_engine.apps.dify.retrieval import answer_retrieval
 from context_engine.core.models import NOBODY, Caller, NoticeCode, SearchRequest
 from context_engine.errors import ConfigError, UnknownDomain
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument
@@ -145,7 +146,9 @@ class TestCatalogue:
         with opened(form(dify), tmp_path) as one:
             answer = catalogue(one, NOBODY, check=False)
         assert {source["health"]["state"] for source in answer.json["domains"][0]["sources"]} == {"unchecked"}
-        assert answer.variables["personas_text"] == "builder, creator, educator, researcher"
+        assert answer.variables["personas_text"] == (
+            "analyst, auditor, builder, compliance_officer, creator, educator, front_desk, researcher"
+        )
         assert all(persona["description"] in answer.text for persona in answer.variables["personas"])
         assert dify.requests == ()
 
@@ -233,7 +236,7 @@ class TestRetrieval:
         notice = self.only_notice(call(self.asked(knowledge_id="LAONS")))
         assert "unknown domain 'LAONS'" in notice["content"] and "Did you mean 'LOANS'" in notice["content"]
         assert "Correct the External Knowledge ID" in notice["content"]
-        assert "the domain 'LAONS' is not registered" in caplog.text
+        assert "'LAONS' names nothing that can be searched" in caplog.text
         status, body = call(self.asked(knowledge_id="LAONS"), notice_records=False)
         assert (status, body["error_code"]) == (400, 2001) and "unknown domain" in body["error_msg"]
 

@@ -84,6 +84,38 @@ def test_and_and_or() -> None:
     assert not matches(read_conditions({"conditions": conditions}), HELD)
 
 
+def group(join: str, *parts: Any) -> dict[str, Any]:
+    return {"logical_operator": join, "conditions": list(parts)}
+
+
+def test_groups_stand_in_groups() -> None:
+    other = {"name": "title", "comparison_operator": "is", "value": "other"}
+    two = {"name": "tier", "comparison_operator": "=", "value": 2}
+    three = {"name": "tier", "comparison_operator": "=", "value": 3}
+    assert matches(read_conditions(group("and", two, group("or", other, two))), HELD)
+    assert not matches(read_conditions(group("and", two, group("or", other, three))), HELD)
+    assert matches(read_conditions(group("or", three, group("and", two, group("or", other, two)))), HELD)
+    assert read_conditions(group("or", group("and"), two)) == read_conditions(group("and", two))
+    assert read_conditions(group("and", group("or"), {"conditions": None})) is None
+
+
+def test_a_mistake_in_a_group_is_told_with_its_place() -> None:
+    wrong = {"name": "tier", "comparison_operator": "roughly", "value": 2}
+    right = {"name": "tier", "comparison_operator": "=", "value": 2}
+    with pytest.raises(InvalidFilter, match="metadata_condition, condition 2, condition 1: unknown operator 'roughly'"):
+        read_conditions(group("and", right, group("or", wrong)))
+    with pytest.raises(InvalidFilter, match=r"condition 1\.logical_operator must be"):
+        read_conditions(group("and", group("xor", right)))
+
+
+def test_groups_have_an_end() -> None:
+    deep: Any = {"name": "tier", "comparison_operator": "=", "value": 2}
+    for _ in range(51):
+        deep = group("and", deep)
+    with pytest.raises(InvalidFilter, match="levels deep"):
+        read_conditions(deep)
+
+
 @pytest.mark.parametrize("nothing", [None, {}, {"conditions": None}, {"logical_operator": "or", "conditions": []}])
 def test_no_condition(nothing: Any) -> None:
     assert read_conditions(nothing) is None

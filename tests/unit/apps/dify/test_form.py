@@ -9,7 +9,7 @@ import pytest
 
 from context_engine.apps.dify.form import read_search_form
 from context_engine.core.models import NOBODY, And, Caller, Condition, DomainSpec, FilterOp, Registry
-from context_engine.errors import InvalidFilter, InvalidRequest, UnknownDomain
+from context_engine.errors import InvalidFilter, InvalidRequest
 
 WHO = Caller(principal="user-1", app="app", conversation="c", message="m")
 TIER_2 = Condition("tier", FilterOp.LTE, 2)
@@ -58,8 +58,12 @@ def test_the_name_wins_over_the_choice(fields: dict[str, Any]) -> None:
 def test_no_domain_lists_the_domains() -> None:
     with pytest.raises(InvalidRequest, match=r"no domain is chosen.*Domains: NPA\."):
         read(domain=" ")
-    with pytest.raises(UnknownDomain, match="Did you mean 'NPA'"):
-        read(domain_name="npa")
+
+
+@pytest.mark.parametrize("authority", ["everything", "system_of_record"])
+def test_an_unknown_domain_is_left_to_the_engine_which_refuses_and_records_it(authority: str) -> None:
+    asked = read(domain_name="npa", authority=authority).request
+    assert (asked.domain, dict(asked.overrides)) == ("npa", {})
 
 
 @pytest.mark.parametrize("value", [5, 5.0, "5", "5.0", " 5 "])

@@ -17,6 +17,9 @@ name = "dify-context-engine"
 version = "0.1.0"
 dependencies = ["httpx>=0.28,<1", "PyYAML>=6.0.2,<7"]
 
+[project.optional-dependencies]
+audit = ["SQLAlchemy>=2.0.36,<3"]
+
 [project.entry-points."context_engine.sources"]
 local = "context_engine.local:open_local"
 """

@@ -251,3 +251,11 @@ def test_an_archive_reads_back_as_its_files() -> None:
     with zipfile.ZipFile(io.BytesIO(write_archive(files))) as archive:
         assert {name: archive.read(name) for name in archive.namelist()} == files
         assert archive.namelist() == ["a/é.txt", "b.txt"]
+
+
+def test_what_a_ledger_needs_is_required_where_it_is_asked_for(plugin_dir: Path, tmp_path: Path) -> None:
+    plain = pack(plugin_dir, tmp_path / "one", env={}).files["requirements.txt"].decode()
+    audited = pack(plugin_dir, tmp_path / "two", PackOptions(audit=True), env={})
+    assert audited.files["requirements.txt"].decode().splitlines() == [*plain.splitlines(), "SQLAlchemy<3,>=2.0.36"]
+    metadata = audited.files["dify_context_engine-0.1.0.dist-info/METADATA"].decode()
+    assert "Requires-Dist: SQLAlchemy>=2.0.36,<3" in metadata

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from context_engine.core.context import ApproxTokenCounter, build_context_block, inject_rag_context, parse_fences
+from context_engine.core.context import ApproxTokenCounter, build_context_block, parse_fences
 from context_engine.errors import InvalidRequest
 
 PLAIN = {"chunk_id": "a", "content": "Losses are reported.", "title": "SOP", "source_type": "bank_sop", "score": 0.82}
@@ -81,57 +81,6 @@ def test_a_chunk_without_text_is_refused(bad: object):
 def test_a_limit_that_cannot_be_kept_is_refused(limits: dict):
     with pytest.raises(InvalidRequest, match="must be a whole number"):
         build_context_block([PLAIN], **limits)
-
-
-USER = {"role": "user", "content": "How do I report a loss?"}
-SYSTEM = {"role": "system", "content": "You are an analyst."}
-
-
-def test_context_is_appended_to_the_system_message():
-    assert inject_rag_context([SYSTEM, USER], "CONTEXT") == [
-        {"role": "system", "content": "You are an analyst.\n\nCONTEXT"},
-        USER,
-    ]
-
-
-def test_without_a_system_message_one_stands_before_the_last_user_message():
-    turns = [USER, {"role": "assistant", "content": "Which?"}, {"role": "user", "content": "A large one."}]
-    assert inject_rag_context(turns, "CONTEXT") == [*turns[:2], {"role": "system", "content": "CONTEXT"}, turns[2]]
-
-
-def test_the_last_system_message_before_the_last_user_message_is_taken():
-    later = {"role": "system", "content": "Later."}
-    out = inject_rag_context([SYSTEM, USER, later, USER, {"role": "system", "content": "After."}], "CONTEXT")
-    assert [message["content"] for message in out if message["role"] == "system"] == [
-        "You are an analyst.",
-        "Later.\n\nCONTEXT",
-        "After.",
-    ]
-
-
-def test_without_a_user_message_the_context_stands_at_the_end():
-    assert inject_rag_context([], "CONTEXT") == [{"role": "system", "content": "CONTEXT"}]
-    assert inject_rag_context([{"role": "assistant", "content": "Hi"}], "C")[-1] == {"role": "system", "content": "C"}
-
-
-def test_content_in_parts_gets_one_more_part():
-    system = {"role": "system", "content": [{"type": "text", "text": "You are an analyst."}]}
-    (first, _) = inject_rag_context([system, USER], "CONTEXT")
-    assert first["content"] == [{"type": "text", "text": "You are an analyst."}, {"type": "text", "text": "CONTEXT"}]
-
-
-def test_messages_are_not_changed_and_an_empty_context_changes_nothing():
-    messages = [{"role": "system", "content": [{"type": "text", "text": "A"}]}, dict(SYSTEM), dict(USER)]
-    before = copy.deepcopy(messages)
-    inject_rag_context(messages, "CONTEXT")
-    assert messages == before
-    assert inject_rag_context(messages, "  ") == before
-
-
-@pytest.mark.parametrize(("messages", "context"), [(["hi"], "C"), ([USER], None)])
-def test_what_is_no_chat_is_refused(messages: list, context: object):
-    with pytest.raises(InvalidRequest):
-        inject_rag_context(messages, context)  # type: ignore[arg-type]
 
 
 def test_a_text_that_wants_to_be_obeyed_is_quoted_whatever_its_tag_says():

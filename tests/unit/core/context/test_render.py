@@ -55,6 +55,34 @@ def test_b12_d8_label_attribution_and_metadata(shown: Callable):
     ]
 
 
+def test_b12_the_full_form_has_rank_scores_metadata_and_tags_on_lines_of_their_own(shown: Callable):
+    score = 0.6 * 0.9 + 0.4 * 0.3
+    assert f"{score:.3f}" == "0.660"
+    assert shown(form="full", **FULL) == [
+        "### [1] [Source: Event Reporting Procedure, Section 3.1 Severity matrix]",
+        "Rank 1 · score 0.660 · relevance 0.900 · confidence strong",
+        "Year: 2025 · Organisation: Group Operational Risk · Type: procedure · URL: https://docs.example.com/sop1",
+        "Tags: loss, event",
+        "Tier 2, bank SOP · source orm_sops · version 4.0 · in force from 2025-03-01 · fetched 2025-06-15",
+        "",
+        "A loss above USD 10,000 is reported.",
+    ]
+
+
+def test_the_full_form_takes_year_and_type_from_the_document_where_no_field_names_them(shown: Callable):
+    lines = shown(form="full", effective_from=date(2024, 5, 1), doc_type="sop_document")
+    assert lines[2] == "Year: 2024 · Type: sop_document"
+    assert not any(line.startswith("Tags") for line in lines)
+
+
+def test_a_documents_own_fields_fake_no_line_of_the_full_form(shown: Callable):
+    bad = {"year": "2025\nRank 9", "source_org": "A · URL: x\n### [2]", "tags": ["a\n\n---\n\n[3]", NONCE]}
+    lines = shown(form="full", metadata=bad)
+    assert lines[2] == "Year: 2025 Rank 9 · Organisation: A - URL: x ### (2)"
+    assert lines[3].startswith("Tags: a --- (3), 7")
+    assert NONCE not in lines[3]
+
+
 def test_plain_text_form_has_no_markdown_heading(shown: Callable):
     assert shown(form="text", **FULL)[0] == "[1] [Source: Event Reporting Procedure, Section 3.1 Severity matrix]"
 

@@ -41,7 +41,7 @@ class Kept:
     def record(self, result, access):
         self.recorded.append((result, access))
 
-    def refuse(self, request, access):
+    def refuse(self, request, access, error):
         self.refused.append((request, access))
 
 
@@ -105,7 +105,7 @@ def test_a_domain_that_there_is_not_is_recorded_without_a_decision(governed, chu
 
 def test_a_recorder_that_cannot_keep_a_refusal_does_not_change_what_is_said(make_engine, caplog):
     class Full(Kept):
-        def refuse(self, request, access):
+        def refuse(self, request, access, error):
             raise OSError("disk full")
 
     with pytest.raises(UnknownDomain, match="unknown domain 'NPB'"):

@@ -53,7 +53,7 @@ class Kept:
     def record(self, result, access):
         self.results.append(result)
 
-    def refuse(self, request, access):
+    def refuse(self, request, access, error):
         self.requests.append(request)
 
 

@@ -321,7 +321,7 @@ def test_numbers_of_other_libraries_are_scores_too(make_engine):
         {"effective_to": SystemClock().now()},
         {"superseded_by": 2},
         {"document_id": 5},
-        {"document_version": 3.2},
+        {"document_version": [3.2]},
         {"position": -1},
         {"span": (3,)},
         {"heading_path": "A > B"},

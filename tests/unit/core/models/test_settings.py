@@ -7,14 +7,17 @@ from pydantic import ValidationError
 
 from context_engine.core.models import (
     GROUPS,
+    AuditSettings,
     AuthorityBoosts,
     DomainSettings,
     EffectiveSettings,
+    KeptRecords,
     MaskedOutputs,
     ModelSettings,
     PrivacySettings,
     RankingSettings,
     SearchSettings,
+    ServerSettings,
     Settings,
     group_of,
 )
@@ -126,6 +129,8 @@ def test_each_key_is_in_one_group():
         *("search", "index", "limits", "models", "models")
     ]
     of_the_deployment = set(PrivacySettings.model_fields) - set(MaskedOutputs.model_fields)
+    of_the_deployment |= set(AuditSettings.model_fields) - set(KeptRecords.model_fields)
+    of_the_deployment |= set(ServerSettings.model_fields)
     not_a_domains = {*ModelSettings.model_fields, *of_the_deployment}
     assert set(DomainSettings.model_fields) == set(Settings.model_fields) - not_a_domains
 

@@ -410,3 +410,19 @@ def test_no_filter_is_none():
             {"and": [{"field": "date", "op": "lt", "value": "2025-01-01"}]},
         ]
     }
+
+
+def test_a_filter_has_so_many_conditions_and_no_more() -> None:
+    lines = ["; ".join(f"f{number}=1" for number in range(many)) for many in (1000, 1001)]
+    parse_filter(lines[0])
+    with pytest.raises(InvalidFilter, match="1000"):
+        parse_filter(lines[1])
+    with pytest.raises(InvalidFilter, match="1000"):
+        parse_filter({"or": [{"not": {"and": [{"a": 1}, {"b": 2}]}}] * 501})
+
+
+@pytest.mark.parametrize("given", ["(" * 9000, {"a": {"b": "c" * 9000}}, {"field": "c" * 9000, "op": "x" * 9000}])
+def test_a_refusal_says_no_more_of_a_filter_than_is_needed(given: object) -> None:
+    with pytest.raises(InvalidFilter) as raised:
+        parse_filter(given)
+    assert len(str(raised.value)) < 1000

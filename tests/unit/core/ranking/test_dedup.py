@@ -205,3 +205,25 @@ def test_a_threshold_out_of_range_is_refused(threshold: float) -> None:
 def test_an_unknown_method_names_the_nearest() -> None:
     with pytest.raises(InvalidRequest, match="Did you mean 'exact'"):
         deduplicate([], method="exakt")  # type: ignore[arg-type]
+
+
+def test_a_pool_made_to_occupy_the_guard_is_given_up_and_equal_text_still_merges(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Six texts of the same ten numbers in another order each are 15 pairs of 2 * 29 + 150 characters."""
+    numbers = [str(number) for number in range(10, 20)]
+    texts = [" ".join(numbers[turn:] + numbers[:turn]) for turn in range(6)]
+    read: list[str] = []
+    monkeypatch.setattr(dedup, "allows", lambda first, second: bool(read.append(second)))
+    monkeypatch.setattr(dedup, "MOST_GUARDED", 15 * 208)
+    assert deduplicate(texts) == [None] * 6
+    assert len(read) == 15
+    monkeypatch.setattr(dedup, "MOST_GUARDED", 4 * 208)
+    assert deduplicate([*texts, texts[5]]) == [None] * 6 + [Match(5, 1.0, "equal_text")]
+    assert len(read) == 15 + 4
+
+
+def test_texts_of_other_numbers_are_told_apart_without_the_guard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dedup, "allows", None)
+    texts = ["the limit is 5 % and 7 % and again 5 % of capital", "the limit is 5 % and 7 % and again 7 % of capital"]
+    assert deduplicate(texts) == [None, None]

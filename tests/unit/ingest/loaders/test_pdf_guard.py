@@ -3,6 +3,8 @@
 import random
 import zlib
 
+import pytest
+
 from context_engine.ingest import LoadedDocument, load
 from context_engine.ingest.loaders.pdf_guard import is_bomb
 
@@ -51,6 +53,7 @@ def test_what_follows_the_end_of_a_packed_picture_does_not_keep_the_count_going(
     assert "Harbour limit: EUR 25 million" in document.text
 
 
+@pytest.mark.slow
 def test_a_stream_that_unpacks_to_more_than_a_page_can_hold_is_a_bomb():
     packed = zlib.compressobj(9)
     bomb = b"".join(packed.compress(bytes(1 << 20)) for _ in range(300)) + packed.flush()

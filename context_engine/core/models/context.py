@@ -89,8 +89,11 @@ class Context:
         tokens: of `text` by the counter that was given; at most `budget`.
         blocks, citations: in the order of the text, one citation a block.
         notes: what a reader should know of the search; part of the text wherever they fit.
-        form: markdown or text.
+        form: markdown, text or full.
         nonce: of the fences in it; `parse_fences(text, nonce)` gives the untrusted texts.
+        counter: the name of what counted the tokens.
+        part: 1 for what is read first; above it the text holds what did not fit into those before, and its labels go on
+            from theirs.
     """
 
     text: str
@@ -102,6 +105,8 @@ class Context:
     notes: tuple[str, ...]
     form: str
     nonce: str
+    counter: str
+    part: int = 1
 
     @property
     def chunk_count(self) -> int:

@@ -1,0 +1,1 @@
+"""Who calls, as identity providers say it."""

@@ -1,0 +1,171 @@
+"""Access tokens of an OpenID Connect provider (RFC 7519, RFC 9068), checked without asking anybody.
+
+Taken is what the provider signed with one of its keys for this service, that is good now and is no other kind of token:
+`alg` among those of the configuration and of the key's own kind, `kid` known, no `crit`, `iss` and `aud` as configured,
+`exp` and `nbf` there and kept, `iat` (where it stands) not ahead. Refused as another kind are tokens of another `typ`,
+ID tokens that show it (`at_hash`, `c_hash`), and tokens bound to a key (`cnf`), which a bearer need not have.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import jwt
+from cachetools import LRUCache
+
+from context_engine.adapters.identity.authenticator import Shown
+from context_engine.adapters.identity.key_set import KeySet
+from context_engine.adapters.identity.remote_keys import RemoteKeys
+from context_engine.core.concurrency.forking import Lock
+from context_engine.core.models import API_PRINCIPAL, Authenticated
+from context_engine.settings.oidc import Oidc
+from context_engine.settings.principals import Principals
+
+__all__ = ["JwtTokens"]
+
+logger = logging.getLogger(__name__)
+
+_FORM: Final = re.compile(rb"eyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
+_TYPES: Final = frozenset({None, "jwt", "at+jwt", "application/at+jwt"})
+_ACCESS_TYPES: Final = frozenset({"at+jwt", "application/at+jwt"})
+_OF_OTHERS: Final = ("at_hash", "c_hash", "cnf")
+_REQUIRED: Final = ("iss", "aud", "exp", "nbf")
+_MOST_CACHED: Final = 4096
+_ID_DIGITS: Final = 12
+_LONGEST_NAME: Final = 200
+_LAST_MOMENT: Final = 2.0**53
+_SHOWN_ID: Final = re.compile(r"[\x21-\x7e]{1,100}")
+
+
+class _Refused(Exception):
+    """Why a token opens nothing, for the log alone."""
+
+
+class _Good(NamedTuple):
+    """A token that was checked: who shows it, from when and until when."""
+
+    caller: Authenticated
+    begins: float
+    ends: float
+    keys: KeySet
+
+
+class JwtTokens:
+    """Access tokens of one provider; a good one is checked once and then known by its hash until it ends.
+
+    Args:
+        oidc: whose tokens are taken.
+        keys: of the provider.
+        principals: those of the configuration: they say as whom claims act.
+    """
+
+    def __init__(self, oidc: Oidc, keys: RemoteKeys, principals: Principals) -> None:
+        self._oidc, self._keys, self._principals = oidc, keys, principals
+        self._lock = Lock()
+        self._checked: LRUCache[str, _Good] = LRUCache(_MOST_CACHED)
+
+    def caller(self, shown: Shown) -> Authenticated | None:
+        """Return who shows a token; None where it is no good one of the provider, and the log says why."""
+        keys, now = self._keys.current, shown.now.timestamp()
+        with self._lock:
+            known = self._checked.get(shown.sha256)
+        if known is not None and known.keys is keys and known.begins <= now < known.ends:
+            return known.caller
+        if _FORM.fullmatch(shown.token) is None:
+            return None
+        kid = None
+        try:
+            header = jwt.get_unverified_header(shown.token)
+            kid = header.get("kid")
+            good = self._check(shown, header, keys, shown.now)
+        except (_Refused, jwt.PyJWTError) as error:
+            why = str(error) if isinstance(error, _Refused) else type(error).__name__
+            logger.warning("a token of the identity provider was refused: %s (kid %.80r)", why, kid)
+            return None
+        with self._lock:
+            self._checked[shown.sha256] = good
+        return good.caller
+
+    def problems(self) -> tuple[str, ...]:
+        """Return why no token can be checked: there are no keys yet."""
+        if self._keys.current is not None:
+            return ()
+        return (f"the keys of the identity provider are not there: {self._keys.problem}",)
+
+    def close(self) -> None:
+        """Fetch no more keys."""
+        self._keys.close()
+
+    def _check(self, shown: Shown, header: Mapping[str, Any], keys: KeySet | None, now: datetime) -> _Good:
+        algorithm = self._algorithm(header)
+        key = self._key(header, algorithm, keys)
+        claims = jwt.decode(
+            shown.token,
+            key,
+            algorithms=[algorithm],
+            audience=self._oidc.audience,
+            issuer=self._oidc.issuer,
+            options={
+                "require": list(_REQUIRED),
+                "verify_exp": False,
+                "verify_nbf": False,
+                "verify_iat": False,
+                "enforce_minimum_key_length": True,
+            },
+        )
+        begins, ends = self._span(claims)
+        if not begins <= now.timestamp() < ends:
+            raise _Refused("it is expired, or not yet good")
+        if other := next((name for name in _OF_OTHERS if name in claims), None):
+            raise _Refused(f"it is no access token for a bearer: it has {other!r}")
+        assert keys is not None  # one of them checked the signature
+        return _Good(self._who(shown, claims), begins, ends, keys)
+
+    def _algorithm(self, header: Mapping[str, Any]) -> str:
+        algorithm, kind = header.get("alg"), header.get("typ")
+        if algorithm not in self._oidc.algorithms:
+            raise _Refused("its algorithm is not among those of access.yaml")
+        if "crit" in header or "b64" in header:
+            raise _Refused("it has extensions that this service does not know")
+        kind = kind.lower() if isinstance(kind, str) else kind
+        if not (isinstance(kind, str) or kind is None) or kind not in self._types:
+            raise _Refused("it is typed as another kind of token")
+        return str(algorithm)
+
+    @property
+    def _types(self) -> frozenset[str | None]:
+        return _ACCESS_TYPES if self._oidc.at_jwt_only else _TYPES
+
+    def _key(self, header: Mapping[str, Any], algorithm: str, keys: KeySet | None) -> Any:
+        kid = header.get("kid")
+        if not isinstance(kid, str):
+            raise _Refused("it does not name its key")
+        found = None if keys is None else keys.find(kid, algorithm)
+        if found is None:
+            self._keys.want()
+            raise _Refused("its key is not known; the keys are fetched again")
+        return found
+
+    def _span(self, claims: Mapping[str, Any]) -> tuple[float, float]:
+        """Return from when and until when a token is good, as unix seconds, the leeway included."""
+        moments = {name: claims[name] for name in ("exp", "nbf", "iat") if name in claims}
+        for name, value in moments.items():
+            if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _LAST_MOMENT:
+                raise _Refused(f"its {name} is no moment")
+        leeway = self._oidc.leeway_s
+        return max(moments["nbf"], moments.get("iat", moments["nbf"])) - leeway, moments["exp"] + leeway
+
+    def _who(self, shown: Shown, claims: Mapping[str, Any]) -> Authenticated:
+        """Return who the claims say it is; never an operator, a gateway or a principal that the file names."""
+        principal = self._principals.for_claims(claims)
+        if not principal.id or len(principal.id) > _LONGEST_NAME or not principal.id.isprintable():
+            raise _Refused("the claim that names the principal is missing, or cannot be used")
+        if principal.id == API_PRINCIPAL.id or principal.id in self._principals.named:
+            raise _Refused("it names itself as a principal of access.yaml")
+        jti = claims.get("jti")
+        named = isinstance(jti, str) and _SHOWN_ID.fullmatch(jti)
+        return Authenticated(principal=principal, token_id=str(jti) if named else shown.sha256[:_ID_DIGITS])

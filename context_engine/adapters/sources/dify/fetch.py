@@ -1,0 +1,239 @@
+"""Chunks of a Dify dataset by their ids, without a question: read from the lists of documents and of their chunks.
+
+Dify gives a chunk by its id only to who names its document. So a request that names documents is answered from those;
+chunk ids alone are looked for in one document after the other, and in a dataset too large for that nothing is said.
+What Dify would not find, disabled, archived or not indexed, is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from context_engine.adapters.http import Access, Backoff, HttpCall, RetryBudget, retried
+from context_engine.adapters.sources.dify.answer import named
+from context_engine.adapters.sources.dify.dataset import DatasetInfo
+from context_engine.adapters.sources.dify.document_marks import DatasetDocument, read_row
+from context_engine.adapters.sources.dify.examine import EXTERNAL
+from context_engine.adapters.sources.dify.fanout import Ticket, ask_each
+from context_engine.adapters.sources.dify.metadata import MARKED, MetadataReader
+from context_engine.adapters.sources.dify.method import SearchMethod
+from context_engine.adapters.sources.dify.reading import read_chunks, read_records
+from context_engine.adapters.sources.dify.settings import UUID, DifySettings
+from context_engine.adapters.sources.dify.withholding import divided
+from context_engine.adapters.sources.dify.workspace import Workspace
+from context_engine.core.models import Chunk, FetchRequest, SourceSpec
+from context_engine.errors import SourceError, SourceForbidden, SourceNotFound, SourceProtocolError, SourceUnavailable
+
+__all__ = ["DatasetFetch", "fetched"]
+
+_BACKOFF: Final = Backoff(first_s=0.1, most_s=2.0)
+_PAGE: Final = 100
+_MOST_PAGES: Final = 1000
+_MOST_SEARCHED: Final = 200
+"""Documents looked through for chunk ids alone, each with a call or more."""
+
+_NO_METHOD: Final = SearchMethod("", None, None, {})
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetFetch:
+    """Fetches from datasets of one workspace, each call patient to the deadline of its ticket.
+
+    Attributes:
+        claims: reads what documents say of themselves.
+        access: the connection.
+    """
+
+    workspace: Workspace
+    spec: SourceSpec
+    settings: DifySettings
+    claims: MetadataReader
+    access: Access
+
+    def documents(self, dataset_id: str, request: FetchRequest, ticket: Ticket) -> list[Chunk]:
+        """Return the chunks of the documents asked for, of those that the caller may read.
+
+        Raises:
+            SourceError: Dify gave no usable answer, or the dataset cannot be read through its API.
+        """
+        info = self._info(dataset_id, ticket)
+        found: list[Chunk] = []
+        for dify_id in self._wanted(dataset_id, info, frozenset(request.document_ids), ticket):
+            found += self._chunks(info, dify_id, request, ticket)
+        return found
+
+    def scattered(self, dataset_id: str, request: FetchRequest, ticket: Ticket) -> list[Chunk]:
+        """Return the chunks asked for by their own ids, whichever documents hold them.
+
+        Raises:
+            SourceError: as `documents`; and where the dataset holds too many documents to look through.
+        """
+        info = self._info(dataset_id, ticket)
+        rows = [row for row in self._rows(dataset_id, ticket) if not row.hidden and row.ready]
+        left = {one for one in request.chunk_ids if UUID.fullmatch(one)}
+        found: list[Chunk] = []
+        for row in rows[:_MOST_SEARCHED] if left else ():
+            held = {segment.get("id") for segment in self._segments(dataset_id, row.dify_id, ticket)} & left
+            if held:
+                chunks = self._chunks(info, row.dify_id, request, ticket)
+                found += (chunk for chunk in chunks if chunk.chunk_id in held)
+                left -= held
+            if not left:
+                return found
+        if left and len(rows) > _MOST_SEARCHED:
+            problem = f"holds {len(rows)} documents: a chunk is found by its id alone in at most {_MOST_SEARCHED}"
+            raise SourceUnavailable(f"{problem}; name its document")
+        return found
+
+    def _info(self, dataset_id: str, ticket: Ticket) -> DatasetInfo:
+        info, failure = self.workspace.info(
+            dataset_id,
+            self.access,
+            ticket,
+            ttl_s=self.settings.lookup_ttl_s,
+            attempts=self.settings.attempts,
+            needed=True,
+        )
+        if info is None:
+            raise failure or SourceUnavailable("Dify does not say what the dataset is")
+        if info.external:
+            raise SourceForbidden(EXTERNAL)
+        if not info.api_enabled:
+            raise SourceForbidden("API access to the dataset is switched off: switch it on in the dataset's settings")
+        return info
+
+    def _wanted(self, dataset_id: str, info: DatasetInfo, documents: frozenset[str], ticket: Ticket) -> Iterator[str]:
+        """Yield Dify's ids of the documents asked for.
+
+        Where this package wrote none, a document's id is Dify's own and nothing has to be listed.
+        """
+        if not documents:
+            return
+        if MARKED not in info.fields:
+            yield from sorted(one.lower() for one in documents if UUID.fullmatch(one))
+            return
+        for row in self._rows(dataset_id, ticket):
+            own = row.dify_id if row.key is None else row.key[1]
+            if own in documents and not row.hidden and row.ready:
+                yield row.dify_id
+
+    def _chunks(self, info: DatasetInfo, dify_id: str, request: FetchRequest, ticket: Ticket) -> list[Chunk]:
+        """Return the chunks of one document as a search gives them, but for scores; none of one that is not there."""
+        dataset_id = info.dataset_id
+        try:
+            document = self._mapping(f"datasets/{dataset_id}/documents/{dify_id}", ticket)
+            if document.get("enabled") is False or document.get("archived") is True:
+                return []
+            if document.get("indexing_status") not in ("completed", None):
+                return []
+            segments = list(self._segments(dataset_id, dify_id, ticket))
+        except SourceNotFound:
+            return []
+        metadata = _flat(document.get("doc_metadata"), info.fields)
+        held = {"id": dify_id, "name": document.get("name"), "doc_metadata": metadata}
+        rows = [{"segment": {**segment, "document": held}, "score": None} for segment in segments]
+        good, bad = read_records({"records": rows})
+        if bad:
+            raise SourceProtocolError(f"{bad} chunk(s) of a document cannot be read")
+        readable = divided(good, self.spec, self.claims, request.access).readable
+        return read_chunks(readable, dataset_id, _NO_METHOD, self.claims, [])
+
+    def _segments(self, dataset_id: str, dify_id: str, ticket: Ticket) -> Iterator[Mapping[str, Any]]:
+        """Yield the chunks of a document that a search may find."""
+        for row in self._pages(f"datasets/{dataset_id}/documents/{dify_id}/segments", ticket):
+            if (
+                isinstance(row, Mapping)
+                and row.get("enabled") is not False
+                and row.get("status") in ("completed", None)
+            ):
+                yield row
+
+    def _rows(self, dataset_id: str, ticket: Ticket) -> Iterator[DatasetDocument]:
+        return map(read_row, self._pages(f"datasets/{dataset_id}/documents", ticket))
+
+    def _pages(self, path: str, ticket: Ticket) -> Iterator[Any]:
+        """Yield the rows of a list until its total is reached: `has_more` is wrong in some versions."""
+        for number in range(1, _MOST_PAGES):
+            body = self._mapping(f"{path}?page={number}&limit={_PAGE}", ticket)
+            rows, total = body.get("data"), body.get("total")
+            if not isinstance(rows, list):
+                raise SourceProtocolError("Dify's list cannot be read")
+            yield from rows
+            if not rows or not isinstance(total, int) or number * _PAGE >= total:
+                return
+
+    def _mapping(self, path: str, ticket: Ticket) -> Mapping[str, Any]:
+        call, tries = HttpCall("GET", path), RetryBudget(self.settings.attempts)
+        body = retried(lambda: self.workspace.ask(call, self.access, ticket), tries, ticket.left, _BACKOFF).json()
+        if not isinstance(body, Mapping):
+            raise SourceProtocolError("Dify's answer cannot be read: its version may have changed its form")
+        return body
+
+
+def fetched(
+    reader: DatasetFetch, dataset_ids: Sequence[str], request: FetchRequest, left: Callable[[], float]
+) -> list[Chunk]:
+    """Return the chunks asked for: of the documents named, and those named by their own ids that are not in them.
+
+    Args:
+        dataset_ids: asked all at once.
+        left: seconds until nobody waits for an answer.
+
+    Raises:
+        SourceError: a dataset that may hold what was not found elsewhere could not be asked, or is too large to be
+            looked through for chunk ids alone.
+    """
+    found: dict[str, Chunk] = {}
+    if request.document_ids:
+        found = _of_all(reader, reader.documents, dataset_ids, request, left)
+    missing = tuple(one for one in request.chunk_ids if one not in found)
+    if missing:
+        found |= _of_all(
+            reader, reader.scattered, dataset_ids, replace(request, chunk_ids=missing, document_ids=()), left
+        )
+    return list(found.values())
+
+
+def _of_all(
+    reader: DatasetFetch,
+    read: Callable[[str, FetchRequest, Ticket], list[Chunk]],
+    dataset_ids: Sequence[str],
+    request: FetchRequest,
+    left: Callable[[], float],
+) -> dict[str, Chunk]:
+    """Ask each dataset; one that fails makes the whole fail, unless all chunks were found in others."""
+    jobs = [partial(read, dataset_id, request) for dataset_id in dataset_ids]
+    results = ask_each(jobs, width=reader.access.connection.max_connections, left=left)
+    chunks = {chunk.chunk_id: chunk for one in results if not isinstance(one, SourceError) for chunk in one}
+    complete = not request.document_ids and chunks.keys() >= set(request.chunk_ids)
+    for dataset_id, result in zip(dataset_ids, results, strict=True):
+        if isinstance(result, SourceError) and not complete:
+            raise named(result, reader.spec.id, dataset_id)
+    return chunks
+
+
+def _flat(given: Any, fields: Collection[str]) -> dict[str, Any] | None:
+    """Return the metadata of a document as a search gives them: {name: value}, numbers and times as numbers.
+
+    Asked for one document, Dify always adds its built-in fields; a search has them where the dataset lists them.
+
+    Args:
+        fields: of the dataset.
+    """
+    rows = [row for row in given if isinstance(row, Mapping)] if isinstance(given, list) else []
+    kept = [row for row in rows if row.get("id") != "built-in" or row.get("name") in fields]
+    return {str(row.get("name")): _value(row) for row in kept} or None
+
+
+def _value(row: Mapping[str, Any]) -> Any:
+    value = row.get("value")
+    if row.get("type") not in ("number", "time") or not isinstance(value, str):
+        return value
+    try:
+        number = float(value)
+    except ValueError:
+        return value
+    return number if "." in value else int(value)

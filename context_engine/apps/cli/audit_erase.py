@@ -1,0 +1,152 @@
+"""`context-engine audit erase`: questions and texts deleted for good, which the log then says."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import re
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from context_engine.apps.cli.audit_ledger import LedgerLocation, opened_ledger, with_ledger
+from context_engine.apps.cli.console import note, outcome, print_json
+from context_engine.apps.cli.sure import make_sure
+from context_engine.apps.cli.words import counted
+
+if TYPE_CHECKING:
+    from context_engine.audit.ledger.erase import Erased
+    from context_engine.audit.ledger.find_erasable import Wanted
+    from context_engine.audit.ledger.ledger import Ledger
+
+__all__ = ["erase"]
+
+SCHEMA_VERSION: Final = 1
+ERASE: Final = """\b
+Examples:
+  context-engine audit erase --caller jo@bank.example --reason "request of 2 March" --dry-run
+  context-engine audit erase --query 019cad50-24a0-7afe-8262-0d28d32447a6 --reason "card number in the question" --yes
+  context-engine audit erase --document sop-7 --version 3 --reason "published by mistake"
+"""
+_SHA256: Final = re.compile("[0-9A-Fa-f]{64}")
+_TRIAL: Final = "only looked for"
+
+
+@click.command(epilog=ERASE)
+@click.option("--query", "queries", metavar="ID", multiple=True, help="The question of record ID; may be repeated.")
+@click.option("--caller", "callers", metavar="NAME", multiple=True, help="The questions of a caller, by their id.")
+@click.option("--text", "texts", metavar="SHA256", multiple=True, help="The text of a chunk, by its content_sha256.")
+@click.option("--document", metavar="ID", help="The texts of a document's chunks.")
+@click.option("--version", metavar="V", help="Of that version of the document alone.")
+@click.option("--reason", metavar="TEXT", help="Why; stands in the log for ever, so name nobody.")
+@click.option("--by", metavar="NAME", help="Who erases; stands in the log for ever. Your login name if not given.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be erased.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_ledger
+def erase(
+    at: LedgerLocation,
+    queries: tuple[str, ...],
+    callers: tuple[str, ...],
+    texts: tuple[str, ...],
+    document: str | None,
+    version: str | None,
+    reason: str | None,
+    by: str | None,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Delete questions, or texts that were shown; every proof of every record stays good.
+
+    Entries stay: who asked (as a pseudonym), when, and which chunks came. An entry of its own says what was erased, why
+    and by whom. A record whose question or texts are gone can no longer be replayed. A ledger in a file is then written
+    anew, so that no page of it holds a copy; searches that are recorded wait as long as that takes.
+    """
+    if not (queries or callers or texts or document):
+        raise click.UsageError("Say what to erase: --query, --caller, --text or --document.")
+    if version is not None and document is None:
+        raise click.UsageError("--version is of a document: give --document too.")
+    if short := next((text for text in texts if _SHA256.fullmatch(text) is None), None):
+        raise click.UsageError(f"--text takes a SHA-256, not {short!r}: 'audit show --json' has all 64 digits of it.")
+    if reason is None and not dry_run:
+        raise click.UsageError("Missing option '--reason'.")
+    with opened_ledger(at) as opened:
+        wanted = _wanted(opened.ledger, queries, callers, texts, (document, version))
+        words = {"reason": reason or _TRIAL, "by": by or _login()}
+        found = _erased(opened.ledger, wanted, words, dry_run=True)
+        if not dry_run:
+            if _any(found):
+                make_sure(f"Erase {_what(found)}?", yes=yes)
+            found = _erased(opened.ledger, wanted, words, dry_run=False)
+    if as_json:
+        published = {"schema_version": SCHEMA_VERSION, "dry_run": dry_run, **found._asdict()}
+        print_json(json.dumps(published, ensure_ascii=False))
+    _report(found, dry_run=dry_run, as_json=as_json)
+
+
+def _wanted(
+    ledger: Ledger,
+    queries: tuple[str, ...],
+    callers: tuple[str, ...],
+    texts: tuple[str, ...],
+    document: tuple[str | None, str | None],
+) -> Wanted:
+    from context_engine.audit.ledger.find_erasable import Wanted
+    from context_engine.audit.record.pseudonym import Pseudonyms
+
+    # Who has a key today may have asked under another one, or before there was any.
+    secrets = (*(() if ledger.keyring is None else ledger.keyring.pseudonym_keys), ledger.pseudonym_salt)
+    named = tuple(Pseudonyms(secret).of_caller(name) for name in callers for secret in secrets)
+    document_id, version = document
+    documents = () if document_id is None else ((document_id, version),)
+    lowered = tuple(text.lower() for text in texts)
+    return Wanted(record_ids=queries, callers=named, texts=lowered, documents=documents)
+
+
+def _erased(ledger: Ledger, wanted: Wanted, words: dict[str, str], *, dry_run: bool) -> Erased:
+    from context_engine.audit.ledger.erase import erase as erase_from
+
+    return erase_from(ledger, wanted, **words, clock=ledger.clock, dry_run=dry_run)
+
+
+def _any(found: Erased) -> bool:
+    return bool(found.questions or found.texts or found.cards)
+
+
+def _what(found: Erased) -> str:
+    parts = [counted(count, noun) for count, noun in ((found.questions, "question"), (found.texts, "text")) if count]
+    return f"{' and '.join(parts) or 'what is known of chunks'} of {counted(found.records, 'record')}"
+
+
+def _report(found: Erased, *, dry_run: bool, as_json: bool) -> None:
+    if not as_json:
+        if not _any(found):
+            outcome("nothing to erase", "it is not in the ledger, or was erased before")
+        else:
+            outcome("would be erased" if dry_run else "erased", _what(found))
+    if dry_run:
+        return
+    if found.overwritten is None:
+        note(
+            "PostgreSQL keeps deleted rows until it is vacuumed: run 'VACUUM FULL addendum'. WAL archives, replicas "
+            "and backups keep them until they are recycled.",
+            style="yellow",
+        )
+    elif not found.overwritten:
+        note(
+            "The file could not be written anew while others use it, and may hold copies in unused pages: run the same "
+            "command again.",
+            style="yellow",
+        )
+    elif _any(found):
+        note("Backups of the ledger keep what they have until they are recycled.")
+    if found.texts:
+        note("A text that a source still holds is recorded again when it is found again.")
+
+
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return "unknown"

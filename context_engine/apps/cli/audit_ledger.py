@@ -1,0 +1,121 @@
+"""The ledger that an audit command works with, and what it proves nothing of; an operator's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from context_engine.apps.cli.acting import require_operator
+from context_engine.apps.cli.console import note
+from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
+from context_engine.settings.audit_secrets import AUDIT_KEY, AUDIT_LEDGER
+
+if TYPE_CHECKING:
+    from context_engine.audit.ledger.ledger import Ledger
+    from context_engine.audit.ledger.read import StoredCheckpoint
+
+__all__ = [
+    "NO_KEY",
+    "LedgerLocation",
+    "OpenLedger",
+    "opened_ledger",
+    "say_unproved",
+    "unproved",
+    "with_ledger",
+]
+
+NO_KEY: Final = (
+    f"No key is set ({AUDIT_KEY}): nothing is signed, and whoever can write to the ledger can make it say anything."
+)
+_UNVERIFIED: Final = f"No key is set ({AUDIT_KEY}): the signatures of the checkpoint were not verified here."
+_NO_WITNESS: Final = "No witness cosigned: the ledger may show others another log than this one."
+_BY_OTHER: Final = "The checkpoint was made before the key in force: it is signed by another, or by none."
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerLocation:
+    """Where the user says that configuration and ledger are.
+
+    Attributes:
+        configuration: folders and stage.
+        ledger: a file or a DSN; None: where the configuration has it.
+    """
+
+    configuration: ConfigLocation
+    ledger: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLedger:
+    """A ledger with the configuration that it is of."""
+
+    context: CliContext
+    ledger: Ledger
+
+
+def with_ledger(command: F) -> F:
+    """Give a command the options that say where ledger and configuration are, as one argument `at`."""
+
+    def gather(*, location: ConfigLocation, ledger: str | None, **options: Any) -> Any:
+        return command(at=LedgerLocation(location, ledger), **options)
+
+    gather.__name__, gather.__doc__ = command.__name__, command.__doc__
+    gather.__click_params__ = list(getattr(command, "__click_params__", []))  # type: ignore[attr-defined]
+    option = click.option(
+        "--ledger",
+        metavar="FILE|DSN",
+        help="Another ledger than the configuration's. A DSN with a password is better given in "
+        f"{AUDIT_LEDGER}: every user of this machine sees a command line.",
+    )
+    return with_location(option(gather))  # type: ignore[return-value]
+
+
+@contextmanager
+def opened_ledger(at: LedgerLocation) -> Iterator[OpenLedger]:
+    """Yield the ledger of a command, which must be there, and close it.
+
+    Raises:
+        InvalidRequest: the user is no operator.
+        ConfigError: the configuration, the place of the ledger or a key cannot be used.
+        AuditError: there is no ledger, or it cannot be opened.
+        MissingExtra: the extra `audit` is not installed.
+    """
+    from context_engine.wiring.audit import open_ledger
+
+    context = open_context(at.configuration, build_demo=False, operator=True)
+    setup = context.setup
+    require_operator(setup.config.principals)
+    if at.ledger is not None:
+        place = at.ledger if "://" in at.ledger else str(Path(at.ledger).expanduser().absolute())
+        setup = replace(setup, env={**setup.env, AUDIT_LEDGER: place})
+    ledger = open_ledger(setup, context.data_dir, create=False)
+    try:
+        yield OpenLedger(context, ledger)
+    finally:
+        ledger.close()
+
+
+def unproved(ledger: Ledger, checkpoint: StoredCheckpoint) -> tuple[str, ...]:
+    """Return what a checkpoint of a ledger does not prove, each in a sentence."""
+    from context_engine.audit.formats.note import parse_note
+
+    signatures = parse_note(checkpoint.note).signatures
+    if ledger.keyring is None:
+        return (_UNVERIFIED if signatures else NO_KEY,)
+    key = ledger.keyring.current.verifier
+    own = any(signature.by(key) for signature in signatures)
+    cosigned = any(signature.name != key.name for signature in signatures)
+    return (*(() if own else (_BY_OTHER,)), *(() if cosigned else (_NO_WITNESS,)))
+
+
+def say_unproved(sentences: Iterable[str]) -> None:
+    """Write what is not proved to stderr."""
+    for sentence in sentences:
+        note(sentence, style="yellow")

@@ -1,0 +1,148 @@
+"""`context-engine compare`: an answer beside its baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import click
+
+from context_engine.apps.cli.acting import with_acting
+from context_engine.apps.cli.audit_ledger import LedgerLocation, opened_ledger, with_ledger
+from context_engine.apps.cli.audit_record import read_saved
+from context_engine.apps.cli.console import note, out, print_json
+from context_engine.apps.cli.context import open_context
+from context_engine.apps.cli.domain_option import only_domain, with_domain
+from context_engine.apps.cli.search import SET, Day, from_stdin, outcome_code, request_of
+
+if TYPE_CHECKING:
+    from context_engine.core.models import Context, SearchResult
+    from context_engine.core.protocols import Mask
+
+__all__ = ["compare"]
+
+_OF_A_SEARCH: Final = ("principal", "request_id", "require_tier", "require_source", "strict")
+"""What `search` takes beside; a comparison has nothing to do with it."""
+
+EPILOG: Final = """\b
+Examples:
+  context-engine compare "NPA classification criteria" --domain NPA
+  context-engine compare "limit breach escalation" -d DESK --set min_relevance_score=0.4 --json
+  context-engine compare "default fund" -d DCE --persona analyst --save comparisons.jsonl
+  context-engine compare --record 019cad50-24a0-7afe-8262-0d28d32447a6
+  context-engine search "default fund" -d DCE --json --full > answer.json
+  context-engine compare --file answer.json
+"""
+_IN: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
+_OUT: Final = click.Path(dir_okay=False, path_type=Path)
+
+
+class _Answer(NamedTuple):
+    """A result, the context that was made of it where one was, and what masks."""
+
+    result: SearchResult
+    read: Context | None
+    mask: Mask | None
+    code: int
+
+
+@click.command(epilog=EPILOG)
+@click.argument("query", required=False)
+@with_domain("Domain to search; 'domains' lists them")
+@click.option("--top-k", "-k", type=click.IntRange(1, 1000), metavar="N", help="Chunks on each side [default: 8].")
+@click.option("--filter", "-f", "filters", multiple=True, metavar="FILTER", help="Conditions, as for 'search'.")
+@click.option("--as-of", type=Day(), metavar="DAY", help="Answer as of this day [default: today].")
+@click.option("--persona", metavar="NAME", help="Profile of settings from personas.json.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=SET)
+@click.option("--min-relevance", type=float, metavar="X", help="Least absolute relevance, 0 to 1 [default: 0.15].")
+@click.option("--budget", type=click.IntRange(min=1), metavar="TOKENS", help="Of each context [default: 6000].")
+@click.option("--record", metavar="ID", help="Compare a recorded answer, in place of QUERY; an operator's.")
+@click.option("--file", type=_IN, metavar="FILE", help="Compare what 'search --json --full' wrote, in place of QUERY.")
+@click.option("--question", metavar="TEXT", help="With --record: the question, where only its digest was recorded.")
+@click.option("--json", "as_json", is_flag=True, help="Write the comparison as one JSON object, contexts included.")
+@click.option("--save", type=_OUT, metavar="FILE", help="Append the same object to a file, one a line.")
+@with_acting
+@with_ledger
+def compare(at: LedgerLocation, query: str | None, as_json: bool, save: Path | None, **options: Any) -> None:
+    """Show an answer beside its baseline, and why they differ.
+
+    The baseline is the pool of candidates by relevance, before dedup, thresholds, reranker and authority. Filter, day
+    and access rules hold on both sides. QUERY is a question or keywords; "-" reads it from stdin.
+    Exit code: as of 'search'; 0 for --record and --file.
+    """
+    answer = _answer(at, query, options)
+    from context_engine.service.comparing.compare import append_comparison
+    from context_engine.service.comparing.compare import compare as compared
+    from context_engine.service.contract.comparison import ComparisonAnswer
+
+    found = compared(answer.result, mask=answer.mask, budget=options["budget"], enhanced=answer.read)
+    if as_json:
+        print_json(ComparisonAnswer(data=found).model_dump_json())
+    else:
+        from context_engine.apps.cli.compare_table import print_comparison
+
+        print_comparison(out(), found, answer.result)
+    if save is not None:
+        append_comparison(save, found)
+        note(f"appended to {save}")
+    click.get_current_context().exit(answer.code)
+
+
+def _answer(at: LedgerLocation, query: str | None, options: dict[str, Any]) -> _Answer:
+    record, file, question = options["record"], options["file"], options["question"]
+    if sum(one is not None for one in (query, record, file)) != 1:
+        raise click.UsageError("Give a QUERY, --record or --file: one of them.")
+    if question is not None and record is None:
+        raise click.UsageError("--question is for --record.")
+    if at.ledger is not None and record is None:
+        raise click.UsageError("--ledger is for --record.")
+    if query is not None:
+        return _of_search(at, query, options)
+    _check_nothing_is_searched(options)
+    return _of_record(at, record, question) if record is not None else _of_file(at, file)
+
+
+def _check_nothing_is_searched(options: dict[str, Any]) -> None:
+    """Refuse options of a search beside an answer that was given already."""
+    names = {"domain": "--domain", "top_k": "--top-k", "filters": "--filter", "as_of": "--as-of", "settings": "--set"}
+    names |= {"persona": "--persona", "min_relevance": "--min-relevance"}
+    given = [name for key, name in names.items() if options[key] not in (None, ())]
+    if given:
+        raise click.UsageError(f"{' and '.join(given)} cannot change an answer that was given: leave it out.")
+
+
+def _of_search(at: LedgerLocation, query: str, options: dict[str, Any]) -> _Answer:
+    wanted = {**dict.fromkeys(_OF_A_SEARCH), "require_tier": (), "require_source": (), "strict": False, **options}
+    request_to: Callable[..., Any] = request_of(from_stdin() if query == "-" else query, wanted)
+    context = open_context(at.configuration, domain=options["domain"], one_domain=True)
+    request = request_to(domain=only_domain(context.registry, options["domain"]), principal=context.principal)
+    from context_engine.core.context import ApproxTokenCounter
+    from context_engine.wiring import build_engine
+    from context_engine.wiring.audit_writers import close_writers
+
+    with build_engine(context.setup, data_dir=context.data_dir) as engine:
+        result = engine.search(request)
+        read = engine.context(result, counter=ApproxTokenCounter(), budget=options["budget"])
+        answer = _Answer(result, read, engine.mask, outcome_code(result))
+    for sentence in close_writers():
+        note(f"warning: {sentence}", style="yellow")
+    return answer
+
+
+def _of_record(at: LedgerLocation, record_id: str, question: str | None) -> _Answer:
+    from context_engine.audit.review.stored import find_record, recorded_result
+
+    with opened_ledger(at) as opened:
+        found = find_record(opened.ledger, record_id)
+        result = recorded_result(opened.ledger, record_id, found.entry, question)
+        return _Answer(result, None, opened.context.setup.mask(), 0)
+
+
+def _of_file(at: LedgerLocation, file: Path) -> _Answer:
+    from context_engine.audit.record.saved import load_result
+
+    result = load_result(read_saved(file))
+    masks = result.settings.values.mask_contexts
+    mask = open_context(at.configuration, build_demo=False).setup.mask() if masks else None
+    return _Answer(result, None, mask, 0)

@@ -1,0 +1,202 @@
+"""An engine in a server, `context-engine serve`, asked in the place of one of the plugin's own."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from pydantic import SecretStr, ValidationError
+
+from context_engine.adapters.http import Api, ApiClient, Backoff, HttpAnswer, HttpCall, RetryBudget, retried
+from context_engine.adapters.http.retry import retry_after
+from context_engine.apps.dify.answer import ToolOutput
+from context_engine.apps.dify.catalogue import domain_label
+from context_engine.apps.dify.certificate import read_certificates
+from context_engine.apps.dify.credentials import Credentials
+from context_engine.apps.dify.external import ExternalAnswer
+from context_engine.apps.dify.model_reranker import Ask
+from context_engine.apps.dify.model_scores import model_scores
+from context_engine.apps.dify.plain import plain
+from context_engine.apps.dify.refusals import (
+    ServerUnavailable,
+    body_of,
+    checked_hello,
+    refused_by,
+    renamed,
+    unusable_answer,
+)
+from context_engine.apps.dify.retrieval import Retrieval
+from context_engine.apps.dify.tools import ToolName
+from context_engine.core.engine import SystemClock
+from context_engine.core.models import Caller
+from context_engine.errors import AuditUnavailable, ConfigError, SourceError, SourceUnavailable
+from context_engine.settings.connections import Connection
+
+__all__ = ["RemoteEngine", "open_remote"]
+
+_API: Final = Api(good=frozenset(range(200, 300)) | frozenset(range(400, 600)), bounded_elsewhere=True)
+_PATH: Final = "api/v1/dify"
+_PATIENCE_S: Final = 110.0
+"""Of a tool's call: Dify's runtime ends it after 120."""
+
+_CHECK_S: Final = 15.0
+_ON_THE_WAY_S: Final = 0.3
+_LEAST_S: Final = 0.2
+_BUSY: Final = 503
+_PASSED_ON: Final = (200, 400, 424)
+_ATTEMPTS: Final = 3
+_BACKOFF: Final = Backoff(0.3, 2.0)
+_FIELDS: Final = {"base_url": "server_url", "api_key": "server_token", "proxy": "proxy"}
+_OF_AN_ENGINE: Final = {
+    "dify_base_url": "base_url",
+    "dify_api_key": "api_key",
+    "domains": "domains",
+    "variables": "variables",
+    "max_connections": "max_connections",
+    "demo_bank": "demo_bank",
+}
+
+
+class RemoteEngine:
+    """Asks a server; a `Backend`.
+
+    Args:
+        connection: how it is reached.
+        folder: holds the certificate; removed when this is closed.
+    """
+
+    def __init__(self, connection: Connection, folder: tempfile.TemporaryDirectory[str]) -> None:
+        self._url, self._folder = connection.base_url, folder
+        self._clock = SystemClock()
+        self._client = ApiClient(_API, lambda: connection, self._clock)
+
+    def call(self, tool: ToolName, fields: Mapping[str, Any], caller: Caller, ask: Ask) -> ToolOutput:
+        """Return what a tool gives back; a rerank model is asked here, for the server cannot reach it."""
+        more = {"rerank_scores": model_scores(fields, ask)} if tool == "rerank" else {}
+        return self._called(tool, fields, caller, more, _PATIENCE_S)
+
+    def titles(self, caller: Caller) -> list[tuple[str, str]]:
+        """Return (name, title to show) of each domain that a caller may know."""
+        found = self._called("domains", {"check_health": False}, caller, {}, _CHECK_S).json
+        rows, demo = found.get("domains"), found.get("demo") is True
+        if not isinstance(rows, list) or not all(isinstance(one, Mapping) and one.get("domain") for one in rows):
+            raise unusable_answer(self._url)
+        names = [(str(one["domain"]), str(one.get("title") or "")) for one in rows]
+        return [(name, domain_label(name, title, demo=demo)) for name, title in names]
+
+    def check(self) -> None:
+        """Ask the server who it is.
+
+        Raises:
+            ContextEngineError: it cannot be asked, refuses the token, or is too old for this plugin.
+        """
+        checked_hello(self._asked(HttpCall("GET", _PATH), _CHECK_S), self._url)
+
+    def retrieve(self, asked: Retrieval, token: str) -> ExternalAnswer:
+        """Have the server answer, in time; it acts as the principal of the server's token, not of the endpoint's."""
+        how: dict[str, Any] = {"notice_records": str(asked.notice_records).lower()}
+        how["deadline_s"] = round(max(asked.left_s - _ON_THE_WAY_S, _LEAST_S), 3)
+        how |= {"persona": asked.persona} if asked.persona else {}
+        call = HttpCall("POST", f"retrieval?{urlencode(how)}", plain(asked.request.given))
+        answer = self._asked(call, asked.left_s)
+        body = body_of(answer)
+        if answer.status in _PASSED_ON and body.keys() & {"records", "error_code"}:
+            return ExternalAnswer(answer.status, body)
+        raise unusable_answer(self._url) if answer.status == 200 else refused_by(answer, self._url)
+
+    def close(self) -> None:
+        """Close connections, and remove the folder."""
+        self._client.close()
+        self._folder.cleanup()
+
+    def _called(
+        self, tool: ToolName, fields: Mapping[str, Any], caller: Caller, more: Mapping[str, Any], seconds: float
+    ) -> ToolOutput:
+        """Return what a tool gives back.
+
+        Raises:
+            ContextEngineError: the server's own error, by its name; or it gave no answer that can be used.
+        """
+        body = plain({"parameters": fields, **_ids(caller), **more})
+        answer = self._asked(HttpCall("POST", f"{_PATH}/{tool}", body), seconds)
+        if answer.status != 200:
+            raise refused_by(answer, self._url)
+        found = body_of(answer)
+        text, whole, variables = found.get("text"), found.get("json"), found.get("variables")
+        if not isinstance(text, str) or not isinstance(whole, Mapping) or not isinstance(variables, Mapping):
+            raise unusable_answer(self._url)
+        return ToolOutput(text=text, json=whole, variables=variables)
+
+    def _asked(self, call: HttpCall, seconds: float) -> HttpAnswer:
+        """Return a server's answer; asked again where it cannot be reached or is busy, for a call changes nothing."""
+        due = self._clock.monotonic() + seconds
+
+        def left() -> float:
+            return due - self._clock.monotonic()
+
+        def once() -> HttpAnswer:
+            answer = self._client.call(call, self._client.access(), left, silence_s=seconds)
+            if answer.status == _BUSY and body_of(answer).get("code") != AuditUnavailable.code:
+                pause = retry_after(answer.headers, self._clock.now())
+                raise SourceUnavailable("it is busy or about to stop (503)", retryable=True, retry_after_s=pause)
+            return answer
+
+        problem = ""
+        try:
+            return retried(once, RetryBudget(_ATTEMPTS), left, _BACKOFF, outages=(SourceUnavailable,))
+        except SourceError as error:
+            problem = renamed(str(error))
+        raise ServerUnavailable(f"the server {self._url} gave no answer: {problem}")
+
+
+def open_remote(credentials: Credentials) -> RemoteEngine | None:
+    """Return what asks the server of a form; None where it names none.
+
+    Raises:
+        ConfigError: a field that cannot be used, or one beside it that only an engine of the plugin's own reads.
+    """
+    if credentials.server_url is None:
+        if credentials.server_token is not None:
+            raise ConfigError("is empty, and server_token is filled in: give the server's address", key="server_url")
+        return None
+    filled = [name for name, attribute in _OF_AN_ENGINE.items() if getattr(credentials, attribute)]
+    if filled:
+        raise ConfigError(
+            f"a server answers, and so nobody would read {', '.join(filled)}: empty them, or empty server_url to "
+            "search from the plugin itself",
+            key="server_url",
+        )
+    folder = tempfile.TemporaryDirectory(prefix="context-engine-plugin-")
+    try:
+        return RemoteEngine(_connection(credentials, Path(folder.name)), folder)
+    except ConfigError:
+        folder.cleanup()
+        raise
+
+
+def _connection(credentials: Credentials, place: Path) -> Connection:
+    given: dict[str, Any] = {"base_url": credentials.server_url, "timeout_s": _CHECK_S}
+    for field, value in (("api_key", credentials.server_token), ("proxy", credentials.proxy)):
+        given |= {field: SecretStr(value)} if value is not None else {}
+    if credentials.ca_certificate is not None:
+        given["ca_bundle"] = place / "ca.pem"
+        (place / "ca.pem").write_text(read_certificates(credentials.ca_certificate), "ascii")
+    problem = key = ""
+    try:
+        return Connection.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_input=False)[0]
+        problem, key = str(first["msg"]).removeprefix("Value error, "), str((*first["loc"], "base_url")[0])
+    raise ConfigError(renamed(problem), key=_FIELDS.get(key, key))
+
+
+def _ids(caller: Caller) -> dict[str, Any]:
+    return {
+        "app_id": caller.app,
+        "user_id": caller.principal,
+        "conversation_id": caller.conversation,
+        "message_id": caller.message,
+    }

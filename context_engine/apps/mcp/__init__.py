@@ -1,0 +1,1 @@
+"""The engine as four tools of the Model Context Protocol."""

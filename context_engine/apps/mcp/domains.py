@@ -1,0 +1,65 @@
+"""`domains`: where the caller may search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from context_engine.apps.mcp.answers import DomainsAnswer, DomainShown, SourceShown
+from context_engine.apps.mcp.arguments import DomainsArguments
+from context_engine.apps.mcp.reply import Call, Reply, labelled
+from context_engine.core.models import DomainSpec
+
+__all__ = ["domains"]
+
+_WHOLE: Final = (10_000, 10_000)
+_FEWER: Final = ((10_000, 10), (300, 2), (40, 0))
+"""Most domains, and most sources of each, where all of them are too long for a model."""
+
+
+def domains(call: Call, _asked: DomainsArguments) -> Reply:
+    """Return the domains and sources that the caller may know; there are no others to it."""
+    known = call.deployment.known_to(call.caller.principal)
+    found = [known.domains[name] for name in known.names if name in known.domains]
+    reply = _reply(call, found, *_WHOLE)
+    for most_domains, most_sources in _FEWER:
+        if reply.fits:
+            break
+        reply = _reply(call, found, most_domains, most_sources)
+    return reply
+
+
+def _reply(call: Call, found: Sequence[DomainSpec], most_domains: int, most_sources: int) -> Reply:
+    listed = [_shown(domain, most_sources) for domain in found[:most_domains]]
+    there = len(found) + sum(len(domain.sources) for domain in found[:most_domains])
+    answer = DomainsAnswer(
+        domains=listed,
+        personas=list(call.deployment.setup.resolver.personas[:most_domains]),
+        not_listed=there - len(listed) - sum(len(one.sources) for one in listed),
+        demo=call.deployment.demo,
+    )
+    return Reply(answer, _text(answer))
+
+
+def _shown(domain: DomainSpec, most_sources: int) -> DomainShown:
+    return DomainShown(
+        domain=domain.domain,
+        title=labelled(domain.title),
+        description=labelled(domain.description),
+        sources=[
+            SourceShown(id=source.id, title=labelled(source.title), type=str(source.type), authority_tier=source.tier)
+            for source in domain.sources[:most_sources]
+        ],
+    )
+
+
+def _text(answer: DomainsAnswer) -> str:
+    lines = ["This is a fictitious demo bank."] if answer.demo else []
+    for one in answer.domains:
+        lines.append(": ".join(part for part in (one.domain, one.title, one.description) if part))
+        lines += [
+            f"- {source.id} (tier {source.authority_tier}, {source.type}) {source.title}" for source in one.sources
+        ]
+    lines += [] if answer.domains else ["There is no domain that you may search."]
+    lines += [f"{answer.not_listed} more domains and sources are not listed."] if answer.not_listed else []
+    return "\n".join([*lines, f"Personas: {', '.join(answer.personas) or 'none'}"])

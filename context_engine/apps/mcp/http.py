@@ -1,0 +1,69 @@
+"""The tools over streamable HTTP: without sessions, so that every request stands for itself, with its own caller."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
+
+from context_engine.apps.mcp.addresses import check_host, check_origin
+from context_engine.apps.mcp.protocol import Desk, mcp_server
+from context_engine.core.models import Settings
+
+__all__ = ["McpEndpoint", "mcp_endpoint"]
+
+_MOST_BYTES: Final = 100_000_000
+"""What is in front keeps to `server_max_body_bytes`, which is never more."""
+
+
+class McpEndpoint:
+    """An ASGI app for one address. Whatever is in front of it has said who calls.
+
+    Args:
+        manager: of the SDK, running.
+        settings: those in force.
+    """
+
+    def __init__(self, manager: StreamableHTTPSessionManager, settings: Callable[[], Settings]) -> None:
+        self._manager, self._settings = manager, settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request.
+
+        Raises:
+            NotPermitted: it was sent to a name, or by a page, that is not allowed.
+            HTTPException: 405 for what is no POST: nothing is streamed, and there is no session to end.
+        """
+        settings, headers = self._settings(), _headers(scope)
+        local_address = (scope.get("server") or (None,))[0]
+        check_host(headers.get("host"), settings.server_allowed_hosts, local_address)
+        check_origin(headers.get("origin"), settings.server_allowed_origins)
+        if scope["method"] != "POST":
+            raise HTTPException(405, headers={"Allow": "POST"})
+        await self._manager.handle_request(scope, receive, send)
+
+
+@asynccontextmanager
+async def mcp_endpoint(desk: Desk, settings: Callable[[], Settings]) -> AsyncIterator[McpEndpoint]:
+    """Yield the endpoint while it may be asked; what is at work in the end is ended with it.
+
+    Args:
+        desk: works on the calls.
+        settings: those in force, asked at every request.
+    """
+    logging.getLogger("mcp").setLevel(logging.WARNING)  # it tells of each request
+    manager = StreamableHTTPSessionManager(
+        mcp_server(desk), json_response=True, stateless=True, max_request_body_size=_MOST_BYTES
+    )
+    async with manager.run():
+        yield McpEndpoint(manager, settings)
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    given: Any = scope["headers"]
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in given}

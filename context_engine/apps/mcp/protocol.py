@@ -1,0 +1,127 @@
+"""The tools behind the protocol: every revision that the SDK speaks, of whichever transport.
+
+Only what runs a server of the protocol imports this module: it needs the extra `mcp`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from mcp.server.caching import CacheHint
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.types import (
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+    ToolAnnotations,
+)
+from mcp.types import Tool as PublishedTool
+
+from context_engine import __version__
+from context_engine.apps.mcp.reply import Call, SentReply
+from context_engine.apps.mcp.tools import INSTRUCTIONS, TOOLS, Tool, tool_named
+from context_engine.core.context.inert import inert
+from context_engine.errors import AuditError, ContextEngineError, InvalidRequest, NotPermitted
+from context_engine.service.callers import Authenticated
+from context_engine.service.deployment import Deployment
+
+__all__ = ["NAME", "Desk", "mcp_server"]
+
+logger = logging.getLogger(__name__)
+
+NAME: Final = "context-engine"
+_LIST_TTL_MS: Final = 3_600_000
+_LONGEST_ERROR: Final = 2000
+_LATER: Final = "Try again in a moment; if that does not help, tell that nothing could be looked up."
+
+Work = Callable[[Deployment, Authenticated], SentReply]
+Context = ServerRequestContext[Any, Any]
+
+
+Desk = Callable[[Any, Work], Awaitable[SentReply]]
+"""Where the calls of a transport are worked on: given the HTTP request of a call (None on stdio), which has its own
+Authorization, it returns what the work returns, called in a thread with the deployment in force and who calls."""
+
+
+def mcp_server(desk: Desk) -> Server[Any]:
+    """Return the server of the tools, for any transport of the SDK."""
+
+    async def list_tools(_context: Context, _params: PaginatedRequestParams | None) -> ListToolsResult:
+        return ListToolsResult(tools=_PUBLISHED)
+
+    async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
+        return await _called(desk, context.request, params)
+
+    return Server(
+        NAME,
+        version=__version__,
+        title="Context Engine",
+        instructions=INSTRUCTIONS,
+        cache_hints={"tools/list": CacheHint(ttl_ms=_LIST_TTL_MS, scope="public")},
+        get_tool_input_schema=_input_schemas.get,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+
+
+async def _called(desk: Desk, request: Any, params: CallToolRequestParams) -> CallToolResult:
+    """Return the answer of a tool; what went wrong is an answer too, which a model can read and mend."""
+    try:
+        tool = tool_named(params.name)
+        request_id = None if request is None else request.scope.get("state", {}).get("request_id")
+
+        def work(deployment: Deployment, caller: Authenticated) -> SentReply:
+            return tool.answered(Call(deployment, caller, request_id), params.arguments).published()
+
+        reply = await desk(request, work)
+    except ContextEngineError as error:
+        return _failed(f"{_words(error)} [{error.code}]")
+    except Exception:
+        logger.exception("mcp: the tool %s failed", params.name[:100])
+        return _failed("the tool failed inside; the log of the service says why. Try again, or ask its operator.")
+    return CallToolResult(content=[TextContent(type="text", text=reply.text)], structured_content=reply.structured)
+
+
+def _words(error: ContextEngineError) -> str:
+    """Return what a model is told of an error: what it can mend itself, else what to do instead."""
+    said = inert(str(error))[:_LONGEST_ERROR]
+    return said if isinstance(error, InvalidRequest | AuditError | NotPermitted) else f"{said} {_LATER}"
+
+
+def _failed(message: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text=message)], is_error=True)
+
+
+def _published(tool: Tool) -> PublishedTool:
+    return PublishedTool(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=_plain(tool.arguments.model_json_schema()),
+        output_schema=_plain(tool.answer.model_json_schema(mode="serialization")),
+        annotations=ToolAnnotations(
+            title=tool.title, read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+        ),
+    )
+
+
+def _plain(schema: Any) -> Any:
+    """Return a schema without the titles that pydantic makes of names, and without null as a default."""
+    if isinstance(schema, list):
+        return [_plain(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: {key: _plain(one) for key, one in value.items()} if name in ("properties", "$defs") else _plain(value)
+        for name, value in schema.items()
+        if not (name == "title" and isinstance(value, str)) and not (name == "default" and value is None)
+    }
+
+
+_PUBLISHED: Final = [_published(tool) for tool in TOOLS]
+_input_schemas: Final = {tool.name: tool.input_schema for tool in _PUBLISHED}

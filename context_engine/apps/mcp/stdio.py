@@ -1,0 +1,168 @@
+"""The tools over the standard streams of this process, for a program that has started it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, Final
+
+from mcp.server.stdio import stdio_server
+from mcp.types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCRequest,
+    jsonrpc_message_adapter,
+)
+from pydantic import ValidationError
+
+from context_engine.apps.mcp.protocol import Work, mcp_server
+from context_engine.apps.mcp.reply import SentReply
+from context_engine.apps.mcp.streams import Line, LineReader, LineWriter, claimed
+from context_engine.service.callers import Authenticated
+from context_engine.service.deployment import Deployment
+
+__all__ = ["serve_stdio"]
+
+_TERMINATED: Final = 143
+_THREADS: Final = 4
+_ANSWERED_EVERY_S: Final = 0.02
+
+
+def serve_stdio(deployment: Deployment, caller: Authenticated) -> bool:
+    """Answer on stdout what comes on stdin, until it is closed and everything is answered, or a signal ends it.
+
+    Nothing but the protocol goes to stdout: what anything else writes there goes to stderr. SIGTERM and SIGINT end it
+    in order, within `server_stop_s` seconds; a second signal ends the process at once.
+
+    Args:
+        caller: who runs this process; every call is theirs.
+
+    Returns:
+        Whether stdin was closed; False: a signal ended it.
+    """
+    threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="context-engine-mcp")
+    try:
+        with claimed() as (stdin, stdout):
+            return asyncio.run(_serve(deployment, caller, threads, stdin, stdout))
+    finally:
+        threads.shutdown(cancel_futures=True)
+
+
+async def _serve(
+    deployment: Deployment, caller: Authenticated, threads: ThreadPoolExecutor, stdin: int, stdout: int
+) -> bool:
+    loop, settings = asyncio.get_running_loop(), deployment.settings
+
+    async def desk(_request: Any, work: Work) -> SentReply:
+        return await loop.run_in_executor(threads, work, deployment, caller)
+
+    ended = _Ended(loop, settings.server_stop_s)
+    wire = _Wire(
+        LineReader(stdin, settings.server_max_body_bytes), LineWriter(stdout, ended.from_thread), settings.server_stop_s
+    )
+    serving, ending = asyncio.create_task(_answer(mcp_server(desk), wire)), asyncio.create_task(ended.wait())
+    await asyncio.wait((serving, ending), return_when=asyncio.FIRST_COMPLETED)
+    closed = serving.done()
+    for task in (serving, ending):
+        task.cancel()
+    await asyncio.gather(serving, ending, return_exceptions=True)
+    await asyncio.to_thread(wire.close)
+    if closed:
+        serving.result()
+    return closed
+
+
+async def _answer(server: Any, wire: _Wire) -> None:
+    async with stdio_server(wire.messages(), wire) as streams:  # type: ignore[arg-type]
+        await server.run(*streams, server.create_initialization_options())
+
+
+class _Ended:
+    """Set by a signal, or where nobody reads what is written."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, within_s: float) -> None:
+        self._loop, self._within_s, self._event = loop, within_s, asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with suppress(NotImplementedError, ValueError, RuntimeError):  # on Windows, or not in the main thread
+                loop.add_signal_handler(number, self._signalled)
+
+    async def wait(self) -> None:
+        await self._event.wait()
+
+    def from_thread(self) -> None:
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._event.set)
+
+    def _signalled(self) -> None:
+        if self._event.is_set():
+            os._exit(_TERMINATED)
+        self._event.set()
+        last = threading.Timer(self._within_s, os._exit, (_TERMINATED,))
+        last.daemon = True
+        last.start()
+
+
+class _Wire:
+    """Both directions of the wire; what is no message is answered here, for the SDK would say nothing to it.
+
+    Args:
+        wait_s: seconds that answers may take after the other side has closed its end.
+    """
+
+    def __init__(self, reader: LineReader, writer: LineWriter, wait_s: float) -> None:
+        self._reader, self._writer, self._wait_s = reader, writer, wait_s
+        self._unanswered = 0
+
+    async def messages(self) -> AsyncIterator[str]:
+        """Yield each message that the SDK can read."""
+        async for line in self._reader:
+            message = self._read(line)
+            if message is None or line is None:
+                continue
+            self._unanswered += isinstance(message, JSONRPCRequest)
+            yield line.decode()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._all_answered(), self._wait_s)
+
+    async def write(self, text: str) -> None:
+        """Write a message of the SDK."""
+        self._unanswered -= '"result":' in text or '"error":' in text
+        self._writer.put(text.rstrip("\n").encode())
+
+    async def flush(self) -> None:
+        """Do nothing: every message is written at once."""
+
+    def close(self) -> None:
+        self._writer.close(self._wait_s)
+
+    async def _all_answered(self) -> None:
+        while self._unanswered > 0:
+            await asyncio.sleep(_ANSWERED_EVERY_S)
+
+    def _read(self, line: Line) -> JSONRPCMessage | None:
+        """Return a message, None for what is none."""
+        if line is None:
+            self._refuse(INVALID_REQUEST, "the message is too long: send a shorter one")
+            return None
+        try:
+            return jsonrpc_message_adapter.validate_json(line.decode(), by_name=False) if line.strip() else None
+        except UnicodeDecodeError:
+            self._refuse(PARSE_ERROR, "the message is not UTF-8 text")
+        except ValidationError as error:
+            if any(one["type"] == "json_invalid" for one in error.errors(include_input=False, include_url=False)):
+                self._refuse(PARSE_ERROR, "the line is no JSON: send one message as JSON on one line")
+            else:
+                self._refuse(INVALID_REQUEST, "the line is no single JSON-RPC message; batches are not taken")
+        return None
+
+    def _refuse(self, code: int, message: str) -> None:
+        error = JSONRPCError(jsonrpc="2.0", id=None, error=ErrorData(code=code, message=message))
+        self._writer.put(error.model_dump_json(by_alias=True, exclude_unset=True).encode())

@@ -1,0 +1,122 @@
+"""The app: every route, with the service behind it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import lru_cache, partial
+from typing import Any, Final
+
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from context_engine import __version__
+from context_engine.apps.server import mcp
+from context_engine.apps.server.fields import problem_fields
+from context_engine.apps.server.gate import Gate, told
+from context_engine.apps.server.openapi import DESCRIPTION, openapi_document, operation_id
+from context_engine.apps.server.problems import HttpProblem, ProblemForm
+from context_engine.apps.server.routes import (
+    compare,
+    context,
+    dify,
+    domains,
+    fetch,
+    health,
+    personas,
+    rag,
+    records,
+    rerank,
+    retrieval,
+)
+from context_engine.apps.server.service import Service, request_id_of
+from context_engine.core.models import ServerSettings
+from context_engine.errors import ContextEngineError
+
+__all__ = ["create_app"]
+
+Beside = Callable[[Service], AbstractAsyncContextManager[None]]
+
+ROUTERS: Final[tuple[APIRouter, ...]] = (
+    health.router,
+    rag.router,
+    context.router,
+    rerank.router,
+    compare.router,
+    fetch.router,
+    domains.router,
+    personas.router,
+    records.router,
+    retrieval.router,
+    dify.router,
+    mcp.router,
+)
+FORMS: Final[Mapping[str, ProblemForm]] = dict.fromkeys(("/retrieval", "//retrieval"), retrieval.problem_form)
+"""How problems are told at addresses that have a form of their own, by the beginning of the address."""
+
+BESIDE: Final[tuple[Beside, ...]] = (mcp.tools,)
+"""What runs as long as the app does."""
+
+_OF_STATUS: Final = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large", 415: "unsupported_media_type"}
+
+
+def create_app(service: Service) -> FastAPI:
+    """Return the app of a service, for any ASGI server."""
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            for beside in BESIDE:
+                await stack.enter_async_context(beside(service))
+            yield
+
+    app = FastAPI(
+        title="context-engine",
+        version=__version__,
+        description=DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+        redirect_slashes=False,
+        generate_unique_id_function=operation_id,
+    )
+    app.state.service = service
+    for router in ROUTERS:
+        app.include_router(router)
+    for kind in (ContextEngineError, HttpProblem, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, _refused)
+    app.add_middleware(Gate, service=service, forms=FORMS)
+    document = lru_cache(1)(partial(openapi_document, app))
+    app.openapi = lambda: document(service.settings.group(ServerSettings))  # type: ignore[method-assign]
+    return app
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    return told(FORMS, request.scope["path"], _as_ours(request, error), request_id_of(request))
+
+
+def _as_ours(request: Request, error: Exception) -> Exception:
+    if isinstance(error, RequestValidationError):
+        fields = problem_fields(error.errors(), _body_model(request), error.body)
+        names = ", ".join(dict.fromkeys(one.pointer or "the body" for one in fields))
+        return HttpProblem("invalid_request", f"{len(fields)} of the fields cannot be used: {names}", fields=fields)
+    if isinstance(error, HTTPException):
+        code = _OF_STATUS.get(error.status_code, "http_error")
+        return HttpProblem(code, _http_detail(request, error), headers=error.headers)
+    return error
+
+
+def _http_detail(request: Request, error: HTTPException) -> str:
+    if error.status_code == 404:
+        return f"there is nothing at {request.scope['path'][:200]}"
+    if error.status_code == 405:
+        return f"{request.method[:20]} is no method of this address"
+    return str(error.detail)
+
+
+def _body_model(request: Request) -> Any:
+    """Return the model of the body of the route that was asked, None where it is not known."""
+    body = getattr(request.scope.get("route"), "body_field", None)
+    annotation = getattr(getattr(body, "field_info", None), "annotation", None)
+    return annotation if hasattr(annotation, "model_fields") else None

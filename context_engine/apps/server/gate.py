@@ -1,0 +1,201 @@
+"""What every request passes before a route has it, and every answer before the caller has it: one ASGI middleware."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final
+from uuid import uuid4
+
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from context_engine.apps.mcp.addresses import check_host
+from context_engine.apps.server.body import read_body
+from context_engine.apps.server.json_body import check_json
+from context_engine.apps.server.problems import HttpProblem, ProblemForm, problem_answer, problem_of
+from context_engine.apps.server.rate import RateLimits
+from context_engine.apps.server.service import Service
+from context_engine.service.callers import Authenticated
+
+__all__ = ["Gate", "told"]
+
+_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}", re.ASCII)
+_SECURITY: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
+_ONCE: Final = (b"authorization", b"content-type", b"origin")
+"""Fields that say one thing; of two, one reader would take the first and another the last."""
+
+_DIFY: Final = ("/retrieval", "//retrieval")
+_COUNTED: Final = ("/api", "/mcp")
+_OPENED: Final = (*_COUNTED, *_DIFY)
+_CHECKED: Final = ("/api", *_DIFY)
+_LONG: Final = 65_536
+"""Bytes of a body from which it is checked beside the event loop."""
+
+_JSON: Final = re.compile(r"application/(?:[\w.+-]+\+)?json\s*(?:;\s*charset=\"?utf-8\"?\s*)?", re.IGNORECASE)
+
+Headers = Mapping[bytes, bytes]
+
+
+class Gate:
+    """Gives each request an id, asks who calls and how often, reads the body, and lets only sound JSON through.
+
+    Under `/api`, `/mcp` and `/retrieval` a request without a token that is in force is refused and not looked at any
+    further, its body is not read; under the first two principals are limited. Whatever a route did not foresee becomes
+    an answer here, and a line of the log.
+
+    Args:
+        app: has the routes.
+        service: says who calls.
+        forms: how problems are told at addresses that have a form of their own.
+    """
+
+    def __init__(self, app: ASGIApp, service: Service, forms: Mapping[str, ProblemForm]) -> None:
+        self._app, self._service, self._forms = app, service, forms
+        self._rates = RateLimits(time.monotonic)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers: Headers = dict(scope["headers"])
+        answer = _Answer(send, _request_id(headers), closing=self._service.readiness.draining)
+        state = scope.setdefault("state", {})
+        state["request_id"] = answer.request_id
+        try:
+            _check_address(scope)
+            _check_once(scope)
+            if self._service.own_names_only:
+                here = (scope.get("server") or (None,))[0]
+                check_host(_text(headers, b"host"), self._service.settings.server_allowed_hosts, here)
+            path = scope["path"]
+            if _is_in(path, _OPENED):
+                caller = self._service.authenticator.authenticate(_text(headers, b"authorization"))
+                state["caller"] = caller
+                if _is_in(path, _COUNTED):
+                    self._count(caller, answer)
+            receive = await self._with_body(path, headers, receive)
+            await self._app(scope, receive, answer.send)
+        except _CallerGone:
+            return
+        except Exception as error:  # whatever happened, the caller gets an answer and the log has the error
+            if answer.started:
+                raise
+            response = told(self._forms, scope["path"], error, answer.request_id)
+            await response(scope, receive, answer.send)
+
+    def _count(self, caller: Authenticated, answer: _Answer) -> None:
+        allowance = self._rates.take(caller.principal.id, self._service.settings)
+        if allowance is None:
+            return
+        answer.headers += allowance.headers()
+        if not allowance.granted:
+            said = f"{allowance.per_minute} requests a minute are allowed, and those of this minute are used up"
+            raise HttpProblem("rate_exceeded", said, headers={"Retry-After": str(allowance.wait_s)})
+
+    async def _with_body(self, path: str, headers: Headers, receive: Receive) -> Receive:
+        """Return what gives the body again that was read and checked."""
+        if b"content-length" not in headers and b"transfer-encoding" not in headers:
+            return receive
+        body = await read_body(receive, headers, self._service.settings.server_max_body_bytes)
+        if body is None:
+            raise _CallerGone
+        if body and _is_in(path, _CHECKED):
+            _check_type(_text(headers, b"content-type"))
+            _check_coding(_text(headers, b"content-encoding"))
+            problem = check_json(body) if len(body) < _LONG else await asyncio.to_thread(check_json, body)
+            if problem is not None:
+                raise HttpProblem("malformed_request", problem)
+        return _again(body, receive)
+
+
+class _CallerGone(Exception):
+    """The connection was closed before the request was whole."""
+
+
+class _Answer:
+    """The way out: adds what every answer carries."""
+
+    def __init__(self, send: Send, request_id: str, *, closing: bool) -> None:
+        self._send, self.request_id, self.started = send, request_id, False
+        self.headers: list[tuple[bytes, bytes]] = [(b"x-request-id", request_id.encode())]
+        if closing:  # the port closes soon: whoever asks again makes a new connection, to another instance
+            self.headers.append((b"connection", b"close"))
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            given = message.get("headers", [])
+            names = {name for name, _ in given}
+            usual = [one for one in _SECURITY if one[0] not in names]
+            message = {**message, "headers": [*given, *usual, *self.headers]}
+        await self._send(message)
+
+
+def told(forms: Mapping[str, ProblemForm], path: str, error: Exception, request_id: str) -> Response:
+    """Return the answer for an error at an address: problem+json, unless it has a form of its own."""
+    problem, headers = problem_of(error, request_id)
+    form = next((form for prefix, form in forms.items() if _is_below(path, prefix)), problem_answer)
+    answer = form(problem, headers)
+    if answer.status_code == problem.status:
+        for name, value in headers.items():
+            answer.headers[name] = value
+    return answer
+
+
+def _is_below(path: str, prefix: str) -> bool:
+    return path.startswith(prefix) and path[len(prefix) : len(prefix) + 1] in ("", "/")
+
+
+def _is_in(path: str, prefixes: Sequence[str]) -> bool:
+    return any(_is_below(path, prefix) for prefix in prefixes)
+
+
+def _request_id(headers: Headers) -> str:
+    given = _text(headers, b"x-request-id")
+    return given if given and _REQUEST_ID.fullmatch(given) else uuid4().hex
+
+
+def _text(headers: Headers, name: bytes) -> str | None:
+    value = headers.get(name)
+    return None if value is None else value.decode("latin-1")
+
+
+def _check_address(scope: Scope) -> None:
+    if b"%00" in scope.get("raw_path", b"") or b"%00" in scope["query_string"]:
+        raise HttpProblem("malformed_request", "the address holds the character NUL (%00): leave it out")
+
+
+def _check_once(scope: Scope) -> None:
+    names = [name for name, _ in scope["headers"]]
+    twice = next((name for name in _ONCE if names.count(name) > 1), None)
+    if twice is not None:
+        raise HttpProblem("malformed_request", f"the field {twice.decode()} stands twice in the header: send it once")
+
+
+def _check_type(given: str | None) -> None:
+    if given is None or not _JSON.fullmatch(given.strip()):
+        said = "the body has no Content-Type" if given is None else f"the body is said to be {given[:100]!r}"
+        raise HttpProblem("unsupported_media_type", f"{said}: send JSON in UTF-8 as 'application/json'")
+
+
+def _check_coding(given: str | None) -> None:
+    if given is not None and given.strip().lower() not in ("", "identity"):
+        said = f"the body is compressed ({given[:100]!r}): send it as it is, without Content-Encoding"
+        raise HttpProblem("unsupported_media_type", said, headers={"Accept-Encoding": "identity"})
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    given = False
+
+    async def once_more() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return once_more

@@ -1,0 +1,61 @@
+"""The tools of the Model Context Protocol at `/mcp`: an endpoint of its own protocol among the routes.
+
+What comes before every route holds here too: who calls is known, how often they may, and how long a body may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
+
+from fastapi import APIRouter
+from starlette.exceptions import HTTPException
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from context_engine.apps.server.service import Service
+
+if TYPE_CHECKING:
+    from context_engine.apps.mcp.http import McpEndpoint
+    from context_engine.apps.mcp.protocol import Work
+    from context_engine.apps.mcp.reply import Published
+
+__all__ = ["router", "tools"]
+
+_running: Final[WeakKeyDictionary[Service, McpEndpoint]] = WeakKeyDictionary()
+
+
+@asynccontextmanager
+async def tools(service: Service) -> AsyncIterator[None]:
+    """Have the tools of a service answered as long as this lasts; nothing happens without the extra `mcp`."""
+    if find_spec("mcp") is None:
+        yield
+        return
+    from context_engine.apps.mcp.http import mcp_endpoint
+
+    async def desk(request: Any, work: Work) -> Published:
+        return await service.call(request, work)
+
+    async with mcp_endpoint(desk, lambda: service.settings) as endpoint:
+        _running[service] = endpoint
+        try:
+            yield
+        finally:
+            del _running[service]
+
+
+class _Address:
+    """What answers at `/mcp`."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        endpoint = _running.get(scope["app"].state.service)
+        if endpoint is None:
+            raise HTTPException(404)
+        await endpoint(scope, receive, send)
+
+
+router = APIRouter()
+router.routes.append(Route("/mcp", endpoint=_Address(), include_in_schema=False))

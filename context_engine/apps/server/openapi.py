@@ -1,0 +1,204 @@
+"""The OpenAPI document: what the routes declare, with what holds for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+
+from context_engine.apps.server.catalogue import kinds
+from context_engine.apps.server.problems import PROBLEM_JSON, Problem
+from context_engine.core.models import ServerSettings
+
+__all__ = ["DESCRIPTION", "openapi_document", "operation_id"]
+
+DESCRIPTION: Final = (
+    "Retrieval for a bank's knowledge: ranked by relevance and authority, every chunk with its provenance. "
+    "Errors are problem details (RFC 9457); their types are listed in the documentation under Problems."
+)
+_TAGS: Final = {
+    "rag": "Questions, contexts and comparisons.",
+    "records": "What was recorded of an answer, and its proof.",
+    "dify": "What Dify and its plugin ask.",
+    "health": "For probes.",
+}
+_REF: Final = "#/components/schemas/{model}"
+_UNUSED: Final = ("HTTPValidationError", "ValidationError")
+_METHODS: Final = ("get", "put", "post", "delete", "patch")
+_EVERYWHERE: Final = (400, 500)
+_WITH_TOKEN: Final = (401, 403, 429, 503)
+_WITH_FIELDS: Final = (422,)
+_WITH_BODY: Final = (408, 413, 415)
+
+
+def openapi_document(app: FastAPI, limits: ServerSettings) -> dict[str, Any]:
+    """Return the OpenAPI 3.1 document of an app.
+
+    Args:
+        limits: those in force: what a request may ask for at most stands in the document.
+    """
+    document = get_openapi(
+        title=app.title,
+        version=app.version,
+        summary="Two-stage retrieval with authority, provenance and audit",
+        description=app.description,
+        routes=app.routes,
+    )
+    _complete(document)
+    for properties in _asked(document):
+        _limit(properties, limits)
+    return document
+
+
+def operation_id(route: APIRoute) -> str:
+    """Return the name of an operation: the part of the API that it is of, and what it does there."""
+    return "_".join([*map(str, route.tags[:1]), route.name])
+
+
+def _complete(document: dict[str, Any]) -> None:
+    components = document.setdefault("components", {})
+    schemas = components.setdefault("schemas", {})
+    for name in _UNUSED:
+        schemas.pop(name, None)
+    model = Problem.model_json_schema(ref_template=_REF, mode="serialization")
+    schemas.update(model.pop("$defs", {}))
+    schemas["Problem"] = model
+    components["headers"] = _HEADERS
+    components["responses"] = {f"Problem{status}": _problem(status) for status in _statuses()}
+    components["securitySchemes"] = {
+        "token": {"type": "http", "scheme": "bearer", "description": "A token of this service, or an OIDC token."}
+    }
+    document["tags"] = [{"name": name, "description": said} for name, said in _TAGS.items()]
+    for path, operation in _operations(document):
+        _complete_operation(operation, guarded=path.startswith("/api/"))
+        _describe(operation["responses"]["200"], schemas)
+
+
+def _asked(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the fields of each model that is the body of a request."""
+    for _, operation in _operations(document):
+        content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+        name = content.get("schema", {}).get("$ref", "").rpartition("/")[2]
+        yield document["components"]["schemas"].get(name, {}).get("properties", {})
+
+
+def _limit(properties: dict[str, Any], limits: ServerSettings) -> None:
+    bounds = (
+        ("query", "string", "maxLength", limits.server_max_query_chars),
+        ("top_k", "integer", "maximum", limits.server_max_top_k),
+        ("rerank_top_n", "integer", "maximum", limits.server_max_top_k),
+    )
+    for name, kind, key, most in bounds:
+        one = properties.get(name, {})
+        for part in (one, *one.get("anyOf", ())):
+            if part.get("type") == kind:
+                part[key] = most
+
+
+def _operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path, methods in document.get("paths", {}).items():
+        for method in _METHODS:
+            if method in methods:
+                yield path, methods[method]
+
+
+def _complete_operation(operation: dict[str, Any], *, guarded: bool) -> None:
+    responses = operation["responses"]
+    if guarded:
+        operation["security"] = [{"token": []}]
+    default_422 = responses.get("422", {}).get("content", {}).get("application/json", {}).get("schema", {})
+    if default_422.get("$ref", "").endswith("HTTPValidationError"):
+        del responses["422"]
+    own = responses.get("400", {})
+    for status in _possible(operation, guarded=guarded):
+        if str(status) not in responses or _is_problem(str(status), responses[str(status)]):
+            usual = {"$ref": f"#/components/responses/Problem{status}"}
+            responses[str(status)] = usual if _is_problem("400", own) else deepcopy(own)
+    for one in responses.values():
+        if "$ref" not in one:
+            one.setdefault("headers", {}).update(_answer_headers(limited=guarded))
+
+
+def _describe(answer: dict[str, Any], schemas: dict[str, Any]) -> None:
+    """Say of an answer what its model says of itself."""
+    refs = (one.get("schema", {}).get("$ref", "") for one in answer.get("content", {}).values())
+    model = schemas.get(next(refs, "").rpartition("/")[2], {})
+    answer["description"] = model.get("description", "What was asked for.").partition("\n\n")[0]
+
+
+def _possible(operation: dict[str, Any], *, guarded: bool) -> set[int]:
+    """Return the statuses of the errors that an operation may be answered with."""
+    has_body = "requestBody" in operation
+    return {
+        *(int(status) for status, one in operation["responses"].items() if _is_problem(status, one)),
+        *_EVERYWHERE,
+        *(_WITH_TOKEN if guarded else ()),
+        *(_WITH_FIELDS if has_body or "parameters" in operation else ()),
+        *(_WITH_BODY if has_body else ()),
+    }
+
+
+def _is_problem(status: str, response: dict[str, Any]) -> bool:
+    """Whether an answer is an error in the common form: it declares no form of its own."""
+    if int(status) < 400:
+        return False
+    schemas = [one.get("schema", {}).get("$ref", "") for one in response.get("content", {}).values()]
+    return all(not ref or ref.endswith("/Problem") for ref in schemas)
+
+
+def _statuses() -> list[int]:
+    return sorted({one.status for one in kinds()})
+
+
+def _problem(status: int) -> dict[str, Any]:
+    of_status = [one for one in kinds() if one.status == status]
+    meanings = " ".join(f"`{one.code}`: {one.meaning}" for one in of_status)
+    example = of_status[0]
+    headers = _answer_headers(limited=False)
+    if status in (429, 503):
+        headers["Retry-After"] = {"$ref": "#/components/headers/RetryAfter"}
+    if status == 401:
+        headers["WWW-Authenticate"] = {"$ref": "#/components/headers/WWWAuthenticate"}
+    value = Problem(
+        type=example.type,
+        title=example.title,
+        status=status,
+        detail=example.meaning,
+        instance="5f0c2a7e9b1d4c38",
+        code=example.code,
+        mend=example.mend,
+    )
+    return {
+        "description": meanings,
+        "headers": headers,
+        "content": {
+            PROBLEM_JSON: {
+                "schema": {"$ref": "#/components/schemas/Problem"},
+                "example": value.model_dump(mode="json"),
+            }
+        },
+    }
+
+
+def _answer_headers(*, limited: bool) -> dict[str, Any]:
+    names = {"X-Request-Id": "RequestId"}
+    if limited:
+        names |= {"RateLimit": "RateLimit", "RateLimit-Policy": "RateLimitPolicy"}
+    return {name: {"$ref": f"#/components/headers/{component}"} for name, component in names.items()}
+
+
+def _header(description: str, **schema: Any) -> dict[str, Any]:
+    return {"description": description, "schema": schema or {"type": "string"}}
+
+
+_HEADERS: Final = {
+    "RequestId": _header("The id of the request: the one that was sent, or a new one."),
+    "RateLimit": _header("What the principal may still ask: r requests now, all of them again in t seconds."),
+    "RateLimitPolicy": _header("The rate of the principal: q requests in w seconds."),
+    "RetryAfter": _header("Seconds after which to ask again.", type="integer", minimum=1),
+    "WWWAuthenticate": _header("The scheme to authenticate with: Bearer."),
+}

@@ -1,0 +1,84 @@
+"""How often a principal may ask: a token bucket each, told in the RateLimit fields of HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil, floor
+from typing import Final
+
+from cachetools import LRUCache
+
+from context_engine.core.models import ServerSettings, Settings
+
+__all__ = ["Allowance", "RateLimits"]
+
+_MOST_PRINCIPALS: Final = 10_000
+_MINUTE_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What a principal may still do.
+
+    Attributes:
+        granted: whether this request may be made.
+        remaining: requests that may follow at once.
+        full_s: whole seconds until as many may as ever.
+        wait_s: whole seconds until one may; 0 where one may now.
+    """
+
+    granted: bool
+    remaining: int
+    full_s: int
+    wait_s: int
+    per_minute: int
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Return `RateLimit-Policy` and `RateLimit` as the draft of the IETF has them."""
+        policy = f'"principal";q={self.per_minute};w={_MINUTE_S:.0f}'
+        left = f'"principal";r={self.remaining};t={self.full_s}'
+        return [(b"ratelimit-policy", policy.encode()), (b"ratelimit", left.encode())]
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float
+    at: float
+
+
+class RateLimits:
+    """The buckets; used from the event loop alone.
+
+    Args:
+        monotonic: seconds that never go back.
+    """
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._buckets: LRUCache[str, _Bucket] = LRUCache(_MOST_PRINCIPALS)
+
+    def take(self, principal: str, settings: ServerSettings | Settings) -> Allowance | None:
+        """Take one request from a principal's bucket; None where there is no limit.
+
+        A bucket holds `server_rate_burst` requests and fills with `server_rate_per_minute` / 60 a second.
+        """
+        per_minute, most = settings.server_rate_per_minute, float(settings.server_rate_burst)
+        if not per_minute:
+            return None
+        now, a_second = self._monotonic(), per_minute / _MINUTE_S
+        bucket = self._buckets.get(principal)
+        if bucket is None:
+            bucket = self._buckets[principal] = _Bucket(most, now)
+        bucket.tokens = min(most, bucket.tokens + (now - bucket.at) * a_second)
+        bucket.at = now
+        granted = bucket.tokens >= 1.0
+        if granted:
+            bucket.tokens -= 1.0
+        return Allowance(
+            granted=granted,
+            remaining=floor(bucket.tokens),
+            full_s=ceil((most - bucket.tokens) / a_second),
+            wait_s=0 if granted else max(1, ceil((1.0 - bucket.tokens) / a_second)),
+            per_minute=per_minute,
+        )

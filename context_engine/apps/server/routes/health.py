@@ -1,0 +1,125 @@
+"""Whether the service lives, and whether it can answer."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+
+from context_engine.apps.server.problems import HttpProblem, ProblemField, may_answer
+from context_engine.apps.server.service import Service, caller_of, service_of
+from context_engine.core.models import Principal
+from context_engine.errors import ContextEngineError, NotAuthenticated
+from context_engine.service.callers import Authenticated
+
+router = APIRouter(tags=["health"])
+
+_FIRST_S = 2.0
+"""Seconds that the first question waits for the first examination."""
+
+
+class Health(BaseModel):
+    """The process lives."""
+
+    status: Literal["ok"] = "ok"
+
+
+class SourceState(BaseModel):
+    """Whether one source can be searched."""
+
+    domain: str
+    source_id: str = Field(description="Empty where the whole domain cannot be used.")
+    state: Literal["ok", "failed"]
+    problem: str | None = Field(None, description="Why not; shown to an operator's token alone.")
+
+
+class ReadyReport(BaseModel):
+    """Whether questions should be sent here, and what is wrong."""
+
+    state: Literal["ready", "degraded"] = Field(
+        description="ready; degraded: it answers, but a source is down or a reload failed."
+    )
+    reload_failed: bool = Field(description="The last new configuration was refused; the one before is in force.")
+    reload_problem: str | None = Field(None, description="Why; shown to an operator's token alone.")
+    sources: tuple[SourceState, ...] | None = Field(
+        None, description="The sources that the caller may know; null for who sends no token."
+    )
+
+
+@router.head("/healthz", include_in_schema=False)  # as probes ask that want the status alone
+@router.get("/healthz", summary="Whether the process lives", response_model=Health)
+async def healthz() -> JSONResponse:
+    """Say that the process lives; no token is needed."""
+    return JSONResponse({"status": "ok"})
+
+
+@router.head("/readyz", include_in_schema=False)
+@router.get(
+    "/readyz",
+    summary="Whether the service can answer",
+    response_model=ReadyReport,
+    responses=may_answer(503),
+)
+async def readyz(request: Request) -> JSONResponse:
+    """Say whether questions should be sent here: 200, or 503 while it starts, stops, or lacks something.
+
+    That is every source, or what some tokens are checked with.
+
+    The state is for everybody; with a token the sources that it may know are named, with an operator's why one is down.
+    Sources are asked at most every 15 seconds, however often this is.
+    """
+    service = service_of(request)
+    looking = service.readiness.look()
+    if looking is not None and service.readiness.state == "starting":
+        await asyncio.wait([asyncio.wrap_future(looking)], timeout=_FIRST_S)
+    state, caller = service.readiness.state, _caller(request)
+    if state == "ready" or state == "degraded":
+        return JSONResponse(_report(service, caller, state).model_dump(mode="json"))
+    down = [one for one in (_sources(service, caller) if caller else ()) if one.state == "failed"]
+    fields = [ProblemField(pointer=f"{one.domain}/{one.source_id}", detail=one.problem or "down") for one in down]
+    if caller is not None and caller.operator:
+        fields += [ProblemField(pointer="tokens", detail=one) for one in service.readiness.unchecked()]
+    raise HttpProblem("not_ready", f"state: {state}", headers={"Retry-After": "1"}, fields=tuple(fields))
+
+
+def _caller(request: Request) -> Authenticated | None:
+    """Return who asks; None where there is no token or one that opens nothing, which is no error here."""
+    try:
+        return caller_of(request)
+    except NotAuthenticated:
+        return None
+
+
+def _report(service: Service, caller: Authenticated | None, state: Literal["ready", "degraded"]) -> ReadyReport:
+    problem = service.readiness.reload_problem
+    return ReadyReport(
+        state=state,
+        reload_failed=problem is not None,
+        reload_problem=problem if caller is not None and caller.operator else None,
+        sources=None if caller is None else _sources(service, caller),
+    )
+
+
+def _sources(service: Service, caller: Authenticated) -> tuple[SourceState, ...]:
+    known = None if caller.operator else _known(service, caller.principal)
+    return tuple(
+        SourceState(
+            domain=domain,
+            source_id=source,
+            state="failed" if problem else "ok",
+            problem=problem if caller.operator else None,
+        )
+        for (domain, source), problem in service.readiness.problems.items()
+        if known is None or (domain, source) in known
+    )
+
+
+def _known(service: Service, principal: Principal) -> frozenset[tuple[str, str]]:
+    try:
+        domains = service.live.current.known_to(principal).domains
+    except ContextEngineError:  # the access policy failed: nothing is known to anybody
+        return frozenset()
+    return frozenset((name, source.id) for name, domain in domains.items() for source in domain.sources)

@@ -1,0 +1,56 @@
+"""Records of answers, and their proofs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Path, Request, Response
+from fastapi.responses import PlainTextResponse
+
+from context_engine.apps.server.problems import may_answer
+from context_engine.apps.server.service import service_of
+from context_engine.service.contract.explanation import Explanation
+from context_engine.service.contract.records import RecordResponse
+from context_engine.service.explaining.explain import explain
+from context_engine.service.records import proof_of_record, record_of
+
+router = APIRouter(prefix="/api/v1/rag/records", tags=["records"])
+
+RecordId = Annotated[str, Path(description="The search_id of an answer.", max_length=200)]
+_PROBLEMS: Final = may_answer(401, 403, 404, 409, 422, 429, 503)
+
+
+@router.get(
+    "/{record_id}",
+    summary="Read a record",
+    response_model=None,
+    responses={200: {"model": RecordResponse}, **_PROBLEMS},
+)
+async def record(request: Request, record_id: RecordId) -> Response:
+    """Tell what was recorded of an answer: the caller's own, and to an operator any."""
+    return await service_of(request).json(request, lambda deployment, caller: record_of(deployment, caller, record_id))
+
+
+@router.get(
+    "/{record_id}/explanation",
+    summary="Explain an answer",
+    response_model=None,
+    responses={200: {"model": Explanation}, **_PROBLEMS},
+)
+async def explanation(request: Request, record_id: RecordId) -> Response:
+    """Tell how an answer came to be; for some minutes even where searches are not recorded."""
+    return await service_of(request).json(request, lambda deployment, caller: explain(deployment, caller, record_id))
+
+
+@router.get(
+    "/{record_id}/proof",
+    summary="Prove a record",
+    response_class=PlainTextResponse,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **_PROBLEMS},
+)
+async def proof(request: Request, record_id: RecordId) -> Response:
+    """Give the proof that a record stands in the log: `check_proof.py` checks it without this service."""
+    text = await service_of(request).call(
+        request, lambda deployment, caller: proof_of_record(deployment, caller, record_id)
+    )
+    return Response(text, media_type="text/plain; charset=utf-8")

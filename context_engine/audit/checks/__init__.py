@@ -1,0 +1,1 @@
+"""Whether a ledger is sound, and where it is not."""

@@ -1,0 +1,120 @@
+"""Records that wait to be integrated: each by itself, and none twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from sqlalchemy import Connection, select
+
+from context_engine.audit.checks.addenda import Names, contents_in, digests_of, read_named
+from context_engine.audit.checks.findings import Finding, Place
+from context_engine.audit.checks.keys import Trust
+from context_engine.audit.formats.keys import Keyring
+from context_engine.audit.formats.mac import pending_mac
+from context_engine.audit.formats.merkle import leaf_hash
+from context_engine.audit.ledger.derive import derive_erased, parse_entry
+from context_engine.audit.ledger.schema import pending, record
+from context_engine.audit.record.candidates import CANDIDATES
+
+__all__ = ["Later", "check_pending", "read_later"]
+
+_ROWS: Final = (
+    select(
+        pending.c.seq,
+        pending.c.record_id,
+        pending.c.entry,
+        pending.c.leaf,
+        pending.c.mac,
+        pending.c.key_id,
+        record.c.idx,
+    )
+    .join(record, record.c.record_id == pending.c.record_id, isouter=True)
+    .order_by(pending.c.seq)
+)
+
+
+@dataclass(slots=True)
+class Later:
+    """What is said by records that wait, or came into the log while it was read.
+
+    Attributes:
+        own: {digest of an addendum that one names: its kind}.
+        names: addenda that they name.
+        erased: addenda that they say were erased.
+        minimums: of prunings.
+        count: how many wait.
+    """
+
+    own: dict[bytes, str] = field(default_factory=dict)
+    names: Names = field(default_factory=Names)
+    erased: set[bytes] = field(default_factory=set)
+    minimums: list[int] = field(default_factory=list)
+    count: int = 0
+
+    def take(self, said: Mapping[str, Any]) -> None:
+        """Note what an entry says."""
+        self.own.update(digests_of(said))
+        self.erased.update(derive_erased(dict(said)))
+        minimum = said.get("minimum")
+        if said.get("kind") == "pruning" and isinstance(minimum, int):
+            self.minimums.append(minimum)
+
+
+def check_pending(connection: Connection, keyring: Keyring | None, trust: Trust, later: Later) -> Iterator[Finding]:
+    """Yield what is wrong with records that wait; note what the others say.
+
+    Args:
+        keyring: makes the MACs that can be compared; None: none can.
+        trust: the keys that count.
+    """
+    for seq, record_id, entry, leaf, mac, key_id, standing in connection.execute(_ROWS):
+        later.count += 1
+        place = Place("pending", seq, name=str(record_id))
+        if not isinstance(entry, bytes) or leaf_hash(entry) != leaf:
+            yield Finding("pending_hash", place, "the entry is not the one that its leaf hash was made of")
+            continue
+        problem = _mac_problem(leaf, mac, key_id, keyring, trust)
+        if problem:
+            yield Finding("pending_mac", place, problem)
+            continue
+        said = parse_entry(entry)
+        later.take(said)
+        if said.get("id") != record_id:
+            yield Finding("pending_row", place, "the entry says another record id than the row")
+        if standing is not None:
+            yield Finding("pending_row", place, f"the log has a record of this id already, at {standing}")
+
+
+def read_later(connection: Connection, size: int, later: Later) -> Iterator[Finding]:
+    """Note what records say that came into the log while it was read; yield what of their addenda is not as it was.
+
+    Args:
+        size: of the log when the reading began.
+        later: what the records say that wait.
+    """
+    for (entry,) in connection.exec_driver_sql(f"SELECT entry FROM log WHERE idx >= {size:d}"):
+        if isinstance(entry, bytes):
+            later.take(parse_entry(entry))
+    kept, found = read_named(connection, later.own, lambda _digest: None)
+    yield from found
+    for digest, kind in later.own.items():
+        later.names.owns(digest)
+        held = kept.get(digest)
+        if kind == CANDIDATES and held is not None:
+            later.names.share(contents_in(held.data), size)
+        if digest not in kept and digest not in later.erased:
+            problem = "the addendum of a record that waits is gone"
+            yield Finding("addendum_missing", Place("addendum", name=digest.hex()), problem)
+
+
+def _mac_problem(leaf: bytes, mac: object, key_id: object, keyring: Keyring | None, trust: Trust) -> str | None:
+    if mac is None:
+        return "the row has no MAC, and the log has a key" if trust.keyed_from is not None else None
+    if trust.verifiers and key_id not in trust.key_ids:
+        return "the row is under a key that does not count in this log"
+    key = None if keyring is None else keyring.mac_key(str(key_id))
+    if key is not None and pending_mac(key, leaf) != mac:
+        return "the MAC is not that of this leaf hash: the row was edited or put in"
+    return None

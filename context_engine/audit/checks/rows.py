@@ -1,0 +1,195 @@
+"""The rows of the log against their entries, their MACs and the tiles of level 0, tile by tile."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, groupby
+from typing import Final, NamedTuple
+
+from sqlalchemy import Connection
+
+from context_engine.audit.checks.findings import Finding, Place
+from context_engine.audit.formats.merkle import HASH_BYTES
+from context_engine.audit.formats.tiles import TILE_WIDTH
+
+__all__ = ["Block", "KeyRun", "LogRow", "check_block", "read_level_0", "read_rows"]
+
+_ABSENT: Final = bytes(HASH_BYTES)
+_AT_ONCE: Final = 4 * TILE_WIDTH
+
+Macs = Mapping[str, Callable[[int, bytes], bytes]]
+"""What makes the MAC of a row, by the id of the key."""
+
+
+class LogRow(NamedTuple):
+    """A row of the log; b"" stands for what is not of its type.
+
+    Attributes:
+        idx: index in the log.
+        entry: its bytes, None where it was pruned.
+        leaf: what the row says is the hash of the entry.
+        mac, key_id: None where it has none.
+    """
+
+    idx: int
+    entry: bytes | None
+    leaf: bytes
+    mac: bytes | None
+    key_id: str | None
+
+
+class KeyRun(NamedTuple):
+    """Neighbouring rows under one key.
+
+    Attributes:
+        key_id: None for rows without a MAC.
+        start, end: the rows [start, end).
+    """
+
+    key_id: str | None
+    start: int
+    end: int
+
+
+class Block(NamedTuple):
+    """The leaves of a tile of level 0, as the rows have them, and as they are likely to have been.
+
+    Attributes:
+        number: of the tile.
+        leaves: 32 bytes for each row; where there is no row, what the tile has.
+        likely: where row and tile differ, what the row has if its MAC holds, else what the tile has.
+    """
+
+    number: int
+    leaves: bytes
+    likely: bytes
+
+
+def read_rows(connection: Connection, start: int, end: int) -> Iterator[list[LogRow]]:
+    """Yield the rows [start, end) of each tile that has any, in order."""
+    # Whole numbers stand in the statement itself: the two databases write parameters differently.
+    found = connection.exec_driver_sql(
+        f"SELECT idx, entry, leaf, mac, key_id FROM log WHERE idx >= {start:d} AND idx < {end:d} ORDER BY idx"
+    )
+    rows_in_order = chain.from_iterable(found.partitions(_AT_ONCE))
+    for _, rows in groupby(rows_in_order, key=lambda row: int(row[0]) // TILE_WIDTH):
+        yield [
+            LogRow(
+                index,
+                None if entry is None else _as_bytes(entry),
+                _as_hash(leaf),
+                None if mac is None else _as_bytes(mac),
+                None if key_id is None else str(key_id),
+            )
+            for index, entry, leaf, mac, key_id in rows
+        ]
+
+
+def read_level_0(connection: Connection, start: int, end: int) -> dict[int, bytes]:
+    """Return the hashes of the tiles [start, end) of level 0, by their number."""
+    found = connection.exec_driver_sql(
+        f"SELECT idx, hashes FROM tile WHERE level = 0 AND idx >= {start:d} AND idx < {end:d}"
+    )
+    return {int(number): _as_bytes(hashes)[: TILE_WIDTH * HASH_BYTES] for number, hashes in found}
+
+
+def check_block(
+    number: int, width: int, rows: list[LogRow], tile: bytes, macs: Macs, minimum: int
+) -> tuple[Block, list[Finding]]:
+    """Check the rows of one tile, and the tile by them.
+
+    Args:
+        number: of the tile.
+        width: how many rows there should be.
+        rows: those that are there.
+        tile: the hashes that are there.
+        macs: of the keys that are at hand; rows under other keys are left to who knows the keys of the log.
+        minimum: entries below this index may be gone.
+    """
+    first = number * TILE_WIDTH
+    found = [finding for row in rows for finding in _row_findings(row, macs, minimum)]
+    leaves = b"".join([row.leaf for row in rows])
+    if leaves == tile and len(leaves) == width * HASH_BYTES:
+        return Block(number, leaves, leaves), found
+    by_row = {row.idx: row.leaf for row in rows}
+    edited = {one.where.first for one in found if one.code == "row_mac"}
+    sealed = {row.idx for row in rows if row.mac is not None and row.key_id in macs} - edited
+    ours, likely = [], []
+    for index in range(first, first + width):
+        leaf = by_row.get(index)
+        hashed = tile[(index - first) * HASH_BYTES :][:HASH_BYTES]
+        if len(hashed) < HASH_BYTES:
+            hashed = b""
+        found.extend(_leaf_findings(index, leaf, hashed, pruned=index < minimum))
+        ours.append(leaf or hashed or _ABSENT)
+        likely.append(ours[-1] if index in sealed else hashed or ours[-1])
+    if len(tile) % HASH_BYTES or len(tile) > width * HASH_BYTES:
+        found.append(Finding("tile_hash", Place("tile", number, name="level 0"), "the tile has not whole hashes"))
+    return Block(number, b"".join(ours), b"".join(likely)), found
+
+
+def key_runs(rows: Sequence[LogRow]) -> list[KeyRun]:
+    """Return which rows are under which key.
+
+    Args:
+        rows: in order.
+    """
+    runs: list[KeyRun] = []
+    for key_id, group in groupby(rows, key=lambda row: row.key_id if row.mac is not None else None):
+        indices = [row.idx for row in group]
+        start, end = indices[0], indices[-1] + 1
+        if end - start == len(indices):
+            runs.append(KeyRun(key_id, start, end))
+        else:
+            runs.extend(KeyRun(key_id, index, index + 1) for index in indices)
+    return runs
+
+
+def _row_findings(row: LogRow, macs: Macs, minimum: int) -> Iterator[Finding]:
+    """Yield what is wrong with a row by itself."""
+    index, entry, leaf, mac, key_id = row
+    if entry is None:
+        if index >= minimum:
+            yield Finding("entry_missing", Place("log", index), "the entry is gone, and no pruning removed it")
+    elif index < minimum:
+        yield Finding("entry_not_pruned", Place("log", index), "the entry is there, and it was pruned")
+    elif hashlib.sha256(b"\x00" + entry).digest() != leaf:
+        yield Finding("entry_hash", Place("log", index), "the entry is not the one that its leaf hash was made of")
+    if mac is not None or key_id is not None:
+        make = macs.get(key_id or "")
+        if mac is None or key_id is None:
+            yield Finding("row_mac", Place("log", index), "the row has a key without a MAC, or a MAC without a key")
+        elif make is not None and make(index, leaf) != mac:
+            yield Finding("row_mac", Place("log", index), _moved(row, make))
+
+
+def _moved(row: LogRow, make: Callable[[int, bytes], bytes]) -> str:
+    for step in (-1, 1):
+        if row.idx + step >= 0 and make(row.idx + step, row.leaf) == row.mac:
+            return f"the row was written for the index {abs(step)} {'below' if step < 0 else 'above'} its own"
+    return "the MAC is not that of this index and leaf hash: the row was edited, moved or put in"
+
+
+def _leaf_findings(index: int, leaf: bytes | None, hashed: bytes, *, pruned: bool) -> Iterator[Finding]:
+    """Yield what is wrong between a row, None where there is none, and the tile, b"" where it has nothing."""
+    if leaf is None:
+        if not pruned:
+            said = (
+                "there is no row; the tile still has its hash" if hashed else "there is no row, and no hash in a tile"
+            )
+            yield Finding("gap", Place("log", index), said)
+    elif not hashed:
+        if not pruned:
+            yield Finding("tile_missing", Place("log", index), "no tile has the hash of the row")
+    elif leaf != hashed:
+        yield Finding("tile_hash", Place("log", index), "row and tile have different leaf hashes: one was changed")
+
+
+def _as_bytes(value: object) -> bytes:
+    return value if type(value) is bytes else bytes(value) if isinstance(value, memoryview | bytearray) else b""
+
+
+def _as_hash(value: object) -> bytes:
+    found = _as_bytes(value)
+    return found if len(found) == HASH_BYTES else _ABSENT

@@ -1,0 +1,224 @@
+"""A stretch of the log: its rows, tiles, look-up rows and addenda checked together, each read once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from sqlalchemy import Connection
+
+from context_engine.audit.checks.addenda import Erased, KeptAddendum, Names, contents_in, digests_of, read_named
+from context_engine.audit.checks.derived import ReadEntry, compare_records
+from context_engine.audit.checks.extent import LogExtent
+from context_engine.audit.checks.findings import Finding, Findings, Place
+from context_engine.audit.checks.keys import KeyEntry, key_entry
+from context_engine.audit.checks.mentions import Identities, Named, compare_mentions
+from context_engine.audit.checks.row_mac import row_macs
+from context_engine.audit.checks.rows import Block, KeyRun, LogRow, Macs, check_block, key_runs, read_level_0, read_rows
+from context_engine.audit.formats.keys import Keyring
+from context_engine.audit.formats.tiles import TILE_WIDTH
+from context_engine.audit.ledger.derive import derive_erased, parse_entry
+from context_engine.audit.record.candidates import CANDIDATES
+
+__all__ = ["Plan", "Stretch", "check_stretch"]
+
+_SEARCH: Final = b'"kind":"search"'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to check, the same for every stretch.
+
+    Attributes:
+        extent: of the log.
+        minimum: entries below this index may be gone.
+        keyring: makes the MACs that can be compared.
+        log_alone: neither look-up rows nor addenda are checked.
+    """
+
+    extent: LogExtent
+    minimum: int
+    keyring: Keyring | None
+    log_alone: bool
+
+    def macs(self) -> Macs:
+        """Return what makes MACs, by the id of the key."""
+        keys = () if self.keyring is None else self.keyring.all
+        return {key.key_id: row_macs(key.derived("mac")) for key in keys}
+
+
+@dataclass(slots=True)
+class Stretch:
+    """What a stretch holds, beside what is wrong with it.
+
+    Attributes:
+        findings: what does not hold.
+        blocks: the leaves of its tiles.
+        runs: which rows are under which key.
+        keys: entries that change the key.
+        prunings: (index, minimum) of entries that say that what stood below was removed.
+        erased: addenda that entries say were erased.
+        names: addenda that entries name.
+        chunks: that records name.
+        missing: of these, those that are not there, with a record that names it.
+        counts: rows that were read.
+    """
+
+    findings: Findings = field(default_factory=Findings)
+    blocks: list[Block] = field(default_factory=list)
+    runs: list[KeyRun] = field(default_factory=list)
+    keys: list[KeyEntry] = field(default_factory=list)
+    prunings: list[tuple[int, int]] = field(default_factory=list)
+    erased: Erased = field(default_factory=dict)
+    names: Names = field(default_factory=Names)
+    chunks: Named = field(default_factory=Named)
+    missing: dict[bytes, int] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=lambda: {"records": 0, "macs": 0, "addenda": 0})
+
+
+def check_stretch(connection: Connection, tiles: range, plan: Plan) -> Stretch:
+    """Check the rows of some tiles of level 0, and all that is kept of them elsewhere."""
+    stretch = Stretch()
+    macs, identities = plan.macs(), Identities(connection)
+    hashes = read_level_0(connection, tiles.start, tiles.stop)
+    for number, rows in _by_tile(connection, tiles):
+        tile = hashes.get(number, b"")
+        block, found = check_block(number, plan.extent.width(number), rows, tile, macs, plan.minimum)
+        if rows or tile or number * TILE_WIDTH >= plan.minimum:
+            stretch.blocks.append(block)
+            stretch.findings.extend(found)
+        stretch.runs.extend(key_runs(rows))
+        stretch.counts["records"] += len(rows)
+        stretch.counts["macs"] += sum(row.key_id in macs for row in rows)
+        damaged = _damaged(rows, found, macs)
+        entries = [
+            ReadEntry(row.idx, _parsed(row.entry))
+            for row in rows
+            if row.entry is not None and row.idx not in damaged and not (plan.log_alone and _SEARCH in row.entry[:64])
+        ]
+        sealed = {row.idx for row in rows if row.mac is not None and row.key_id in macs}
+        for entry in entries:
+            _take(entry, stretch, sealed=entry.idx in sealed)
+        stretch.findings.extend(_unreadable(entries))
+        if not plan.log_alone:
+            _beside(connection, number, entries, damaged, identities, stretch)
+    return stretch
+
+
+def _damaged(rows: list[LogRow], found: list[Finding], macs: Macs) -> frozenset[int]:
+    """Return the rows that were changed: each is named once, and nothing is derived from it.
+
+    Where row and tile differ and the row has its MAC, it is the tile that was changed.
+    """
+    sealed = {row.idx for row in rows if row.key_id in macs}
+    return frozenset(
+        one.where.first
+        for one in found
+        if one.where.table == "log"
+        and one.where.first is not None
+        and one.code != "tile_missing"
+        and not (one.code == "tile_hash" and one.where.first in sealed)
+    )
+
+
+def _by_tile(connection: Connection, tiles: range) -> Iterator[tuple[int, list[LogRow]]]:
+    """Yield each tile with its rows, also where it has none."""
+    number = tiles.start
+    for rows in read_rows(connection, tiles.start * TILE_WIDTH, tiles.stop * TILE_WIDTH):
+        for empty in range(number, rows[0].idx // TILE_WIDTH):
+            yield empty, []
+        number = rows[0].idx // TILE_WIDTH
+        yield number, rows
+        number += 1
+    for empty in range(number, tiles.stop):
+        yield empty, []
+
+
+def _take(entry: ReadEntry, stretch: Stretch, *, sealed: bool) -> None:
+    """Keep what an entry says of the log itself."""
+    kind = entry.said.get("kind")
+    if kind == "key":
+        stretch.keys.append(key_entry(entry.idx, entry.said, sealed=sealed))
+    elif kind == "pruning":
+        minimum = entry.said.get("minimum")
+        stretch.prunings.append((entry.idx, minimum if isinstance(minimum, int) else 0))
+    elif kind == "erasure":
+        for digest in derive_erased(entry.said):
+            stretch.erased.setdefault(digest, []).append(entry.idx)
+
+
+def _parsed(entry: bytes) -> dict[str, Any]:
+    try:
+        return parse_entry(entry)
+    except RecursionError:  # of lists in lists, which nobody with the key writes
+        return {}
+
+
+def _unreadable(entries: list[ReadEntry]) -> Iterator[Finding]:
+    for entry in entries:
+        if entry.record_id is None:
+            yield Finding("entry_format", Place("log", entry.idx), "the entry is no record that can be read")
+
+
+def _beside(
+    connection: Connection,
+    number: int,
+    entries: list[ReadEntry],
+    damaged: frozenset[int],
+    identities: Identities,
+    stretch: Stretch,
+) -> None:
+    """Check what is kept of the records of a tile beside the log."""
+    start, end = number * TILE_WIDTH, (number + 1) * TILE_WIDTH
+    stretch.findings.extend(compare_records(connection, start, end, entries, damaged))
+    named = {entry.idx: digests_of(entry.said) for entry in entries}
+    kept = _addenda(connection, named, stretch)
+    candidates: dict[int, bytes | None] = {}
+    shared: dict[bytes, int] = {}
+    for index, digests in named.items():
+        for digest, kind in digests.items():
+            if kind == CANDIDATES:
+                held = kept.get(digest)
+                candidates[index] = None if held is None else held.data
+        for digest in contents_in(candidates.get(index)):
+            if digest not in stretch.names.shared:
+                shared.setdefault(digest, index)
+    stretch.findings.extend(
+        compare_mentions(connection, number, entries, candidates, damaged, identities, stretch.chunks)
+    )
+    _shared(connection, shared, stretch)
+
+
+def _addenda(
+    connection: Connection, named: dict[int, dict[bytes, str]], stretch: Stretch
+) -> dict[bytes, KeptAddendum | None]:
+    """Return the addenda that entries name; note those that are gone, and who owns which."""
+    by = {digest: index for index, digests in named.items() for digest in digests}
+    wanted = [digest for digest in by if digest not in stretch.names.shared]
+    kept, found = read_named(connection, wanted, by.get)
+    stretch.findings.extend(found)
+    stretch.counts["addenda"] += len(kept)
+    for digest in wanted:
+        held, index = kept.get(digest), by[digest]
+        if held is not None and held.kind != named[index][digest]:
+            place = Place("addendum", index, name=digest.hex())
+            stretch.findings.add("addendum_kind", place, "the addendum is not of the kind that the entry says")
+        if held is not None and held.shared:
+            stretch.names.share((digest,), index)
+        else:
+            stretch.names.owns(digest)
+        if digest not in kept:
+            stretch.missing.setdefault(digest, index)
+    return kept
+
+
+def _shared(connection: Connection, shared: dict[bytes, int], stretch: Stretch) -> None:
+    """Check what records share, at the first record of the stretch that names it."""
+    kept, found = read_named(connection, list(shared), shared.get)
+    stretch.findings.extend(found)
+    stretch.counts["addenda"] += len(kept)
+    for digest, index in shared.items():
+        stretch.names.share((digest,), index)
+        if digest not in kept:
+            stretch.missing.setdefault(digest, index)

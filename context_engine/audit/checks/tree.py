@@ -1,0 +1,141 @@
+"""The tree over the whole log: its root at the size of each checkpoint, and the tiles above level 0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from sqlalchemy import Connection
+
+from context_engine.audit.checks.findings import Finding, Place
+from context_engine.audit.checks.growth import Growth, UpperHash, hash_at, peaks
+from context_engine.audit.checks.rows import Block
+from context_engine.audit.formats.merkle import HASH_BYTES, fold
+from context_engine.audit.formats.tiles import TILE_WIDTH, tile_width
+
+__all__ = ["Tree", "read_upper"]
+
+_TILE_HEIGHT = 8
+
+Upper = Mapping[tuple[int, int], bytes]
+"""The tiles above level 0 as they are stored, by level and index."""
+
+
+def read_upper(connection: Connection) -> dict[tuple[int, int], bytes]:
+    """Return the tiles above level 0."""
+    found = connection.exec_driver_sql("SELECT level, idx, hashes FROM tile WHERE level > 0 AND idx >= 0")
+    return {(level, index): hashes for level, index, hashes in found if _is_tile(level, index, hashes)}
+
+
+class Tree:
+    """Grows block by block, by what the rows say, and by what they are likely to have said before they were changed.
+
+    Args:
+        sizes: at which the root is wanted.
+        size: of the log.
+        minimum: what stood below this index may be gone.
+        upper: the tiles above level 0.
+    """
+
+    def __init__(self, sizes: Sequence[int], size: int, minimum: int, upper: Upper) -> None:
+        self.roots: dict[int, tuple[bytes, ...]] = {}
+        self._left = sorted({one for one in sizes if one <= size}, reverse=True)
+        self._size, self._minimum, self._upper = size, minimum, upper
+        self._rows: Growth | None = Growth()
+        self._likely: Growth | None = None
+        self._next = 0
+
+    def add(self, block: Block) -> Iterator[Finding]:
+        """Take the next tile of level 0 that there is; yield what is wrong with the tiles above it."""
+        if block.number != self._next:
+            yield from self._skip(block.number)
+        self._next = block.number + 1
+        if self._rows is None:
+            return
+        first = block.number * TILE_WIDTH
+        while self._left and self._left[-1] <= first + len(block.leaves) // HASH_BYTES:
+            size = self._left.pop()
+            if size - first < TILE_WIDTH:
+                self._note(size, block, (size - first) * HASH_BYTES)
+            else:
+                self._left.append(size)
+                break
+        if len(block.leaves) == TILE_WIDTH * HASH_BYTES:
+            yield from self._grow(block)
+            if self._left and self._left[-1] == first + TILE_WIDTH:
+                self._note(self._left.pop(), block, 0)
+
+    def widths(self) -> Iterator[Finding]:
+        """Yield the tiles above level 0 that hold more than the log has."""
+        for (level, index), hashes in sorted(self._upper.items()):
+            width = tile_width(level, index, self._size)
+            if width and len(hashes) > width * HASH_BYTES:
+                place = Place("tile", index, name=f"level {level}")
+                yield Finding("tile_extra", place, f"the tile has more than the {width} hashes of this log")
+
+    def _note(self, size: int, block: Block, rest: int) -> None:
+        """Keep the root at a size."""
+        if self._rows is None:
+            return
+        by_rows = self._rows.root(block.leaves[:rest])
+        grown = self._likely or self._rows
+        by_likely = grown.root(block.likely[:rest])
+        self.roots[size] = (by_rows,) if by_rows == by_likely else (by_rows, by_likely)
+
+    def _grow(self, block: Block) -> Iterator[Finding]:
+        if self._rows is None:
+            return
+        if self._likely is None and block.likely != block.leaves:
+            self._likely = self._rows.copy()
+        made = self._rows.add(fold(block.leaves))
+        others = made if self._likely is None else self._likely.add(fold(block.likely))
+        for one, other in zip(made, others, strict=True):
+            index, place = divmod(one.position, TILE_WIDTH)
+            stored = hash_at(self._upper.get((one.level, index), b""), place)
+            if stored not in (one.value, other.value) and not self._is_pruned(one):
+                where = Place("tile", index, name=f"level {one.level}, hash {place}")
+                problem = "the hash is not that of the tile below it" if stored else "the tile lacks this hash"
+                yield Finding("tile_hash", where, problem)
+
+    def _is_pruned(self, one: UpperHash) -> bool:
+        """Whether the tile that should hold a hash may be gone."""
+        index = one.position // TILE_WIDTH
+        end = (index + 1) * TILE_WIDTH << _TILE_HEIGHT * one.level
+        return end <= self._minimum and (one.level, index) not in self._upper
+
+    def _skip(self, number: int) -> Iterator[Finding]:
+        """Go on behind tiles that are gone: pruned ones stand in the tiles above; without others there is no root."""
+        self._likely = None
+        start, end = self._next * TILE_WIDTH, number * TILE_WIDTH
+        pruned = self._seed(number) if end <= self._minimum and start == 0 else None
+        if pruned is not None:
+            self._rows = pruned
+            self._left = [size for size in self._left if size >= end]
+            if self._left and self._left[-1] == end:
+                self.roots[self._left.pop()] = (pruned.root(),)
+            return
+        self._rows = None
+        if end <= self._minimum:
+            yield Finding(
+                "tile_missing", Place("tile", 0, number - 1), "the tiles above what was pruned do not hold it"
+            )
+        else:
+            yield Finding(
+                "gap", Place("log", max(start, self._minimum), end - 1), "there is no row, and no hash in a tile"
+            )
+
+    def _seed(self, tiles: int) -> Growth | None:
+        """Return the tree over tiles that were pruned, None where the tiles above them are not there."""
+        found = []
+        for first, height in peaks(tiles):
+            level, within = divmod(height, _TILE_HEIGHT)
+            position = first >> height - within
+            index, place = divmod(position, TILE_WIDTH)
+            hashes = self._upper.get((level + 1, index), b"")[place * HASH_BYTES : (place + (1 << within)) * HASH_BYTES]
+            if len(hashes) != HASH_BYTES << within:
+                return None
+            found.append(fold(hashes))
+        return Growth.seeded(tiles, found)
+
+
+def _is_tile(level: object, index: object, hashes: object) -> bool:
+    return isinstance(level, int) and isinstance(index, int) and isinstance(hashes, bytes)

@@ -1,0 +1,169 @@
+"""The Merkle tree of RFC 6962, section 2.1: hashes, and proofs that an entry stands in it and that it only grew."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+__all__ = [
+    "EMPTY_ROOT",
+    "HASH_BYTES",
+    "consistency_ranges",
+    "fold",
+    "inclusion_ranges",
+    "leaf_hash",
+    "node_hash",
+    "root",
+    "subtree_hash",
+    "verify_consistency",
+    "verify_inclusion",
+]
+
+HASH_BYTES: Final = 32
+EMPTY_ROOT: Final = hashlib.sha256(b"").digest()
+_PAIR: Final = 2 * HASH_BYTES
+
+Range = tuple[int, int]
+
+
+def leaf_hash(entry: bytes) -> bytes:
+    """Return SHA-256(0x00 || entry)."""
+    return hashlib.sha256(b"\x00" + entry).digest()
+
+
+def node_hash(left: bytes, right: bytes) -> bytes:
+    """Return SHA-256(0x01 || left || right)."""
+    return hashlib.sha256(b"\x01" + left + right).digest()
+
+
+def fold(hashes: bytes) -> bytes:
+    """Return the root over hashes that stand one behind the other.
+
+    Pairs are hashed level by level and a last one without a partner goes up as it is, which is the tree of RFC 6962.
+
+    Args:
+        hashes: n * 32 bytes, n >= 0.
+    """
+    if not hashes:
+        return EMPTY_ROOT
+    sha256 = hashlib.sha256
+    while len(hashes) > HASH_BYTES:
+        whole = len(hashes) // _PAIR * _PAIR
+        pairs = [sha256(b"\x01" + hashes[start : start + _PAIR]).digest() for start in range(0, whole, _PAIR)]
+        hashes = b"".join(pairs) + hashes[whole:]
+    return hashes
+
+
+def root(leaves: Sequence[bytes]) -> bytes:
+    """Return the root over leaf hashes."""
+    return fold(b"".join(leaves))
+
+
+def subtree_hash(start: int, end: int, perfect: Callable[[int, int], bytes]) -> bytes:
+    """Return the hash of the subtree over the leaves [start, end).
+
+    Args:
+        start: where the subtree starts: a multiple of the least power of two that is not below its length.
+        end: above start.
+        perfect: returns the hash over [start, start + 2**height), given start and height.
+    """
+    length = end - start
+    left = _largest_power_below(length) if length > 1 else 1
+    if left * 2 == length or length == 1:
+        return perfect(start, length.bit_length() - 1)
+    middle = start + left
+    return node_hash(perfect(start, left.bit_length() - 1), subtree_hash(middle, end, perfect))
+
+
+def inclusion_ranges(index: int, size: int) -> list[Range]:
+    """Return the subtrees whose hashes prove the leaf at index: its sibling first, the child of the root last.
+
+    Raises:
+        IndexError: there is no such leaf in a tree of that size.
+    """
+    if not 0 <= index < size:
+        raise IndexError(f"a tree of {size} has no leaf {index}")
+    start, end, found = 0, size, []
+    while end - start > 1:
+        middle = start + _largest_power_below(end - start)
+        if index < middle:
+            found.append((middle, end))
+            end = middle
+        else:
+            found.append((start, middle))
+            start = middle
+    return found[::-1]
+
+
+def consistency_ranges(old: int, size: int) -> list[Range]:
+    """Return the subtrees whose hashes prove that a tree of `size` begins with the one of `old`; RFC 6962, 2.1.2.
+
+    Raises:
+        IndexError: old is not in 0..size.
+    """
+    if not 0 <= old <= size:
+        raise IndexError(f"a tree of {size} never had {old} leaves")
+    return [] if old in (0, size) else list(_consistency(old, 0, size))
+
+
+def _consistency(old: int, start: int, end: int) -> Iterator[Range]:
+    if old == end:
+        if start:  # else it is the old tree itself, whose root is known
+            yield start, end
+        return
+    middle = start + _largest_power_below(end - start)
+    if old <= middle:
+        yield from _consistency(old, start, middle)
+        yield middle, end
+    else:
+        yield from _consistency(old, middle, end)
+        yield start, middle
+
+
+def verify_inclusion(leaf: bytes, index: int, size: int, path: Sequence[bytes], expected: bytes) -> bool:
+    """Whether a leaf hash stands at index in the tree of that size and root.
+
+    Args:
+        path: the hashes of `inclusion_ranges`, in order.
+        expected: root of the tree.
+    """
+    if not 0 <= index < size:
+        return False
+    ranges = inclusion_ranges(index, size)
+    if len(ranges) != len(path):
+        return False
+    found = leaf
+    for (start, _), sibling in zip(ranges, path, strict=True):
+        found = node_hash(sibling, found) if start < index else node_hash(found, sibling)
+    return found == expected
+
+
+def verify_consistency(old: int, old_root: bytes, size: int, size_root: bytes, path: Sequence[bytes]) -> bool:
+    """Whether the tree of `size` begins with the leaves of the one of `old`.
+
+    Args:
+        old_root, size_root: roots of the two.
+        path: the hashes of `consistency_ranges`, in order.
+    """
+    if not 0 <= old <= size:
+        return False
+    if old in (0, size):
+        return not path and old_root == (size_root if old else EMPTY_ROOT)
+    ranges = consistency_ranges(old, size)
+    if len(ranges) != len(path):
+        return False
+    given = iter(zip(ranges, path, strict=True))
+    # The first hash belongs to both trees; where the old one is itself a subtree of the new, it is the old root.
+    before = after = old_root if old & (old - 1) == 0 else next(given)[1]
+    for (start, _), sibling in given:
+        if start < old:
+            before, after = node_hash(sibling, before), node_hash(sibling, after)
+        else:
+            after = node_hash(after, sibling)
+    return before == old_root and after == size_root
+
+
+def _largest_power_below(number: int) -> int:
+    """Return the largest power of two below a number > 1."""
+    return 1 << (number - 1).bit_length() - 1

@@ -1,0 +1,1 @@
+"""The ledger: records in a database, under a Merkle tree."""

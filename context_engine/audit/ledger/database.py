@@ -1,0 +1,241 @@
+"""The database of a ledger: opened or made, read in snapshots, written in transactions."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from sqlalchemy import Connection, Engine, func, select, text
+
+from context_engine.audit.ledger.failures import failures
+from context_engine.audit.ledger.migrations import create_tables, migrate, version_of
+from context_engine.audit.ledger.postgresql import Locks, is_dsn, locks_of, postgresql_engine
+from context_engine.audit.ledger.schema import VERSION, meta
+from context_engine.audit.ledger.sqlite import WRITES, last_look, make_file, sqlite_engine
+from context_engine.core.concurrency.forking import abandon, forget_in_child
+from context_engine.errors import AuditError, LedgerCorrupt, LedgerNotFound
+
+__all__ = ["About", "Database", "open_database"]
+
+_SALT_BYTES: Final = 32
+_LOCK: Final = text("SELECT pg_advisory_xact_lock(:number)")
+_SHARE: Final = text("SELECT pg_advisory_xact_lock_shared(:number)")
+_PATIENT: Final = text("SET LOCAL statement_timeout = 0")
+_TRY: Final = text("SELECT pg_try_advisory_xact_lock(:number)")
+
+
+class About(NamedTuple):
+    """What a ledger says of itself.
+
+    Attributes:
+        origin: its name in checkpoints, given when it was made.
+        pseudonym_salt: of the pseudonyms of callers where there is no key.
+        minimum_index: of the first record that was not pruned.
+    """
+
+    origin: str
+    pseudonym_salt: bytes
+    minimum_index: int
+
+
+class Database:
+    """The connections to a ledger's database. A forked child has its own.
+
+    Args:
+        engine: makes and keeps the connections.
+        place: the ledger's file or server, without a password.
+        writable: whether this user may write.
+        path: of the file, where it is one.
+    """
+
+    def __init__(self, engine: Engine, place: str, *, writable: bool, path: Path | None = None) -> None:
+        self.engine, self.place, self.writable = engine, place, writable
+        self._path = path
+        self._locks: Locks | None = None
+        self._writing = engine.execution_options(**{WRITES: True})
+        self._reading = engine if path else engine.execution_options(isolation_level="REPEATABLE READ")
+        forget_in_child(self)
+
+    def __repr__(self) -> str:
+        return f"Database({self.place!r})"
+
+    def forget(self) -> None:
+        """Have no connection open; the parent's may be neither used nor closed here."""
+        abandon(self.engine.pool)
+        self.engine.dispose(close=False)
+
+    @contextmanager
+    def connect(self, *, patient: bool = False) -> Iterator[Connection]:
+        """Lend a connection that sees one moment of the ledger, and writes nothing.
+
+        Args:
+            patient: a statement may take as long as reading the whole ledger takes; no search waits for it.
+
+        Raises:
+            LedgerCorrupt: what is stored cannot be read.
+            AuditError: the database cannot be used.
+        """
+        with failures(self.place), self._reading.connect() as connection:
+            if patient and self._path is None:
+                connection.execute(_PATIENT)
+            yield connection
+
+    @contextmanager
+    def begin(self, *, alone: bool = False) -> Iterator[Connection]:
+        """Lend a connection in a transaction that is committed at the end, or rolled back on an error.
+
+        Args:
+            alone: no record is appended or integrated meanwhile; who removes addenda asks for it. In a file it is
+                always so.
+
+        Raises:
+            LedgerCorrupt: what is stored cannot be read.
+            AuditError: the database cannot be used, or this user may not write.
+        """
+        if not self.writable:
+            raise AuditError(
+                f"this user may only read the ledger {self.place}: let another write, or change the rights"
+            )
+        with failures(self.place), self._writing.begin() as connection:
+            if self._path is None:
+                locks = self.locks(connection)
+                if alone:
+                    connection.execute(_PATIENT)
+                    connection.execute(_LOCK, {"number": locks.integration})
+                connection.execute(_LOCK if alone else _SHARE, {"number": locks.contents})
+            yield connection
+
+    @contextmanager
+    def lease(self) -> Iterator[Connection | None]:
+        """Lend a connection in a transaction that alone may give indices; None where another process holds it.
+
+        Raises:
+            LedgerCorrupt: what is stored cannot be read.
+            AuditError: the database cannot be used.
+        """
+        with failures(self.place), self._writing.begin() as connection:
+            if self._path is None:
+                number = self.locks(connection).integration
+                held = connection.scalar(_TRY, {"number": number})
+                yield connection if held else None
+            else:
+                yield connection
+
+    def locks(self, connection: Connection) -> Locks:
+        """Return the numbers of the advisory locks; PostgreSQL alone has them."""
+        if self._locks is None:
+            self._locks = locks_of(connection)
+        return self._locks
+
+    def about(self, connection: Connection) -> About:
+        """Return what the ledger says of itself.
+
+        Raises:
+            LedgerCorrupt: it is not there, or no longer what it was.
+        """
+        said = {row.name: row.value for row in connection.execute(select(meta.c.name, meta.c.value))}
+        try:
+            return About(said["origin"], bytes.fromhex(said["pseudonym_salt"]), int(said["minimum_index"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise LedgerCorrupt(
+                f"the ledger {self.place} has lost its record of itself ({type(error).__name__}): bring it back from a "
+                "backup"
+            ) from error
+
+    def close(self) -> None:
+        """Close the connections that are not lent."""
+        last = last_look(self._path) if self._path is not None and self.writable else None
+        self.engine.dispose()
+        if last is not None:
+            last.close()
+
+
+def open_database(url: str, *, origin: str, create: bool = True) -> Database:
+    """Open a ledger's database; make it where there is none, and bring older tables up to date.
+
+    Args:
+        url: path of a file, or postgresql://USER:PASSWORD@HOST/DATABASE.
+        origin: its name in checkpoints, if it is made now.
+        create: False: it must be there.
+
+    Raises:
+        LedgerNotFound: it is not there, and is not to be made.
+        AuditError: it cannot be opened or made, or is not a ledger.
+        LedgerCorrupt: it is damaged.
+        LedgerVersionMismatch: a newer version of this package wrote it.
+        MissingExtra: psycopg is not installed.
+    """
+    database = _in_server(url) if is_dsn(url) else _in_file(Path(url).expanduser().absolute(), create=create)
+    try:
+        with database.connect() as connection:
+            version = version_of(connection, database.place)
+        if version < VERSION:
+            if version == 0 and not create:
+                raise LedgerNotFound(_absent(database.place))
+            if version and not database.writable:
+                raise AuditError(_old(database.place, version))
+            _set_up(database, origin)
+        if is_dsn(url):
+            with database.connect() as connection:
+                database.writable = _may_write(connection)
+    except BaseException:
+        database.engine.dispose()
+        raise
+    return database
+
+
+def _in_file(path: Path, *, create: bool) -> Database:
+    if not _is_there(path):
+        if not create:
+            raise LedgerNotFound(_absent(str(path)))
+        make_file(path)
+    writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+    return Database(sqlite_engine(path, writable=writable), str(path), writable=writable, path=path)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as error:  # a folder above it that this user may not enter
+        raise AuditError(
+            f"the ledger {path} cannot be reached ({error.strerror}): let the user who runs this into {path.parent}, "
+            "or name another place in CONTEXT_ENGINE_AUDIT_LEDGER"
+        ) from error
+
+
+def _in_server(url: str) -> Database:
+    engine, place = postgresql_engine(url)
+    return Database(engine, place, writable=True)
+
+
+def _set_up(database: Database, origin: str) -> None:
+    """Make or renew the tables; who comes second finds them."""
+    with failures(database.place), database.engine.execution_options(**{WRITES: True}).begin() as connection:
+        if connection.dialect.name != "sqlite":
+            connection.execute(_LOCK, {"number": database.locks(connection).tables})
+        version = version_of(connection, database.place)
+        if version == 0:
+            salt = secrets.token_bytes(_SALT_BYTES).hex()
+            create_tables(connection, {"origin": origin, "pseudonym_salt": salt, "minimum_index": "0"})
+        else:
+            migrate(connection, version)
+
+
+def _may_write(connection: Connection) -> bool:
+    """Whether the server takes writes, and this user's."""
+    if connection.scalar(text("SELECT pg_is_in_recovery()")):
+        return False
+    names = ("pending", "log", "record", "chunk", "mention", "addendum", "erasure", "tile", "checkpoint")
+    return all(connection.scalar(select(func.has_table_privilege(name, "INSERT"))) for name in names)
+
+
+def _absent(place: str) -> str:
+    return f"there is no ledger in {place}: it is made by the first search that is recorded there"
+
+
+def _old(place: str, version: int) -> str:
+    return f"the ledger {place} has schema version {version}, and its tables may not be changed by this user"

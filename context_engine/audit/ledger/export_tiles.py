@@ -1,0 +1,140 @@
+"""The log as a folder of files in the form of C2SP tlog-tiles: any monitor reads it, and any web server serves it.
+
+    checkpoint                      what the log says it holds, signed
+    tile/<level>/<n>                256 hashes each; the last of a level .p/<width>
+    tile/entries/<n>                256 entries each, behind their lengths
+    addenda/<2 digits>/<digest>     salt and data of an addendum; its SHA-256 is its name
+
+Full tiles never change, so an export goes on where the last one ended.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sqlalchemy import select
+
+from context_engine.audit.formats.bundle import pack_entries
+from context_engine.audit.formats.checkpoint import parse_checkpoint
+from context_engine.audit.formats.strict import FormatError
+from context_engine.audit.formats.tiles import TILE_WIDTH, bundle_path, tile_path, tile_width, tiles_of
+from context_engine.audit.ledger.export_folder import ExportFolder
+from context_engine.audit.ledger.key_change import present_checkpoint
+from context_engine.audit.ledger.rows import parts
+from context_engine.audit.ledger.schema import addendum
+from context_engine.errors import AuditError, LedgerCorrupt
+
+if TYPE_CHECKING:
+    from context_engine.audit.ledger.ledger import Ledger
+
+__all__ = ["TilesExported", "export_tiles"]
+
+_CHECKPOINT: Final = "checkpoint"
+_ADDENDA: Final = "addenda"
+_BATCH: Final = 200
+_PREFIXES: Final = 256
+
+
+class TilesExported(NamedTuple):
+    """What an export did.
+
+    Attributes:
+        size: records in the log.
+        written: files that were written.
+        kept: tiles, bundles and addenda that were there already.
+        removed: files of what is in the ledger no more: pruned entries, erased addenda.
+    """
+
+    size: int
+    written: int
+    kept: int
+    removed: int
+
+
+def export_tiles(ledger: Ledger, folder: Path, *, with_texts: bool = False) -> TilesExported:
+    """Write the log to a folder, or bring one up to date; the checkpoint comes last.
+
+    Args:
+        ledger: integrated and given a new checkpoint, where this user may.
+        folder: a new one, or that of an earlier export of this log.
+        with_texts: the addenda too: questions, candidates and texts.
+
+    Raises:
+        AuditError: the folder holds another log, or cannot be written.
+        LedgerCorrupt: what is stored does not fit together.
+    """
+    problem = ""
+    try:
+        return _exported(ledger, ExportFolder(folder), with_texts=with_texts)
+    except OSError as error:
+        problem = f"{folder} cannot be written ({error.strerror or type(error).__name__}): give another --out"
+    raise AuditError(problem)  # outside the except, so that it stands alone
+
+
+def _exported(ledger: Ledger, folder: ExportFolder, *, with_texts: bool) -> TilesExported:
+    stored = present_checkpoint(ledger)
+    _check_same_log(ledger, folder, stored.size)
+    for level, index, width in tiles_of(stored.size):
+        path = tile_path(level, index, width)
+        if not folder.keeps(path):
+            folder.put(path, ledger.tile(level, index, width))
+    _put_entries(ledger, folder, stored.size)
+    _put_addenda(ledger, folder, wanted=with_texts)
+    folder.put(_CHECKPOINT, stored.note.encode())
+    return TilesExported(stored.size, folder.written, folder.kept, folder.removed)
+
+
+def _check_same_log(ledger: Ledger, folder: ExportFolder, size: int) -> None:
+    """Go on only where the folder's checkpoint is one of this log."""
+    written = folder.read(_CHECKPOINT)
+    if written is None:
+        return
+    try:
+        found = parse_checkpoint(written.decode())
+    except (FormatError, UnicodeDecodeError) as error:
+        raise AuditError(f"{folder.path / _CHECKPOINT} is no checkpoint ({error}): give a new folder") from None
+    if found.origin != ledger.origin or found.size > size or ledger.root(found.size) != found.root:
+        raise AuditError(
+            f"{folder.path} holds {found.size} records of {found.origin!r}, which this ledger does not grow out of: "
+            "give a new folder; if it is an export of this very ledger, run 'context-engine audit verify --against "
+            f"{folder.path / _CHECKPOINT}'"
+        )
+
+
+def _put_entries(ledger: Ledger, folder: ExportFolder, size: int) -> None:
+    first = ledger.minimum_index // TILE_WIDTH
+    for index in range(first):
+        folder.remove(bundle_path(index))
+    for index in range(first, -(-size // TILE_WIDTH)):
+        start, width = index * TILE_WIDTH, tile_width(0, index, size)
+        path = bundle_path(index, width)
+        if folder.keeps(path):
+            continue
+        entries = [one.entry for one in ledger.entries(start, start + width) if one.entry is not None]
+        if len(entries) != width:
+            raise LedgerCorrupt(f"records are missing between {start} and {start + width}: run 'audit verify'")
+        folder.put(path, pack_entries(entries))
+
+
+def _put_addenda(ledger: Ledger, folder: ExportFolder, *, wanted: bool) -> None:
+    """Have a file for each addendum that is in the ledger, and none for any other: what was erased goes here too."""
+    for prefix in range(_PREFIXES):
+        place = f"{_ADDENDA}/{prefix:02x}"
+        there = folder.names(place)
+        digests = _digests(ledger, prefix) if wanted or there else set()
+        for name in there - digests:
+            folder.remove(f"{place}/{name}")
+        folder.kept += len(there & digests)
+        for part in parts(sorted(digests - there) if wanted else (), _BATCH):
+            for digest, held in ledger.addenda([bytes.fromhex(one) for one in part]).items():
+                folder.put(f"{place}/{digest.hex()}", held.salt + held.data)
+
+
+def _digests(ledger: Ledger, prefix: int) -> set[str]:
+    """Return the digests, in hex, of the addenda whose first byte is the prefix."""
+    wanted = select(addendum.c.digest).where(addendum.c.digest >= bytes([prefix]))
+    if prefix + 1 < _PREFIXES:
+        wanted = wanted.where(addendum.c.digest < bytes([prefix + 1]))
+    with ledger.database.connect() as connection:
+        return {bytes(digest).hex() for digest in connection.execute(wanted).scalars()}

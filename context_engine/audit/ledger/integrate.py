@@ -1,0 +1,148 @@
+"""From what waits to the log: indices without a gap, MACs, tiles, and what records are looked up by, all at once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Connection, bindparam, delete, select
+
+from context_engine.audit.formats.merkle import leaf_hash
+from context_engine.audit.formats.tiles import TILE_WIDTH, append_leaves
+from context_engine.audit.ledger.derive import (
+    derive_erased,
+    derive_mentions,
+    derive_record,
+    named_digest,
+    parse_entry,
+)
+from context_engine.audit.ledger.identity import ChunkIdentity, keep_identities
+from context_engine.audit.ledger.read import log_size, read_addenda, read_tile
+from context_engine.audit.ledger.rows import insert_rows, parts, rows_where
+from context_engine.audit.ledger.schema import erasure, log, mention, pending, record, tile
+from context_engine.audit.ledger.seals import NO_SEAL, Seal, Seals
+from context_engine.errors import LedgerCorrupt
+
+__all__ = ["move_pending"]
+
+_log: Final = logging.getLogger(__name__)
+_WAITING: Final = (
+    select(pending.c.seq, pending.c.record_id, pending.c.entry, pending.c.leaf, pending.c.mac, pending.c.key_id)
+    .where(pending.c.seq > bindparam("after"))
+    .order_by(pending.c.seq)
+    .limit(bindparam("most"))
+)
+_MOVED: Final = delete(pending).where(pending.c.seq.in_(bindparam("seqs", expanding=True)))
+_STANDING: Final = "SELECT record_id FROM record WHERE record_id {values}"
+_GROWN: Final = "(level, idx) DO UPDATE SET hashes = excluded.hashes"
+
+
+class _Waiting(NamedTuple):
+    """A row of `pending`."""
+
+    seq: int
+    record_id: str
+    entry: bytes
+    leaf: bytes
+    mac: bytes | None
+    key_id: str | None
+
+
+def move_pending(connection: Connection, seals: Seals, most: int) -> int:
+    """Move records that wait into the log, in the order in which they came; return how many.
+
+    A row whose leaf or MAC is not right, or whose key is not known here, stays where it is: moved, it would get a MAC
+    that says it is right. So does one under another id than its entry says: a record that somebody put there a second
+    time. Rows without a MAC are moved as long as the log has none either.
+
+    Args:
+        connection: in the transaction that holds the lease.
+        seals: checks and makes the MACs.
+        most: that many at most.
+
+    Raises:
+        LedgerCorrupt: the tiles do not fit the log.
+    """
+    size = log_size(connection)
+    waiting = _trusted(connection, seals, most, keyed=_is_keyed(connection, size))
+    standing = _standing(connection, waiting)
+    moved = [row for row in waiting if row.record_id not in standing]
+    if standing:
+        _log.warning("records that stand in the ledger already were left out", extra={"count": len(standing)})
+    _insert(connection, seals, moved, size)
+    for seqs in parts([row.seq for row in waiting]):
+        # By their numbers, never "up to": one that was given a lower number may be committed later.
+        connection.execute(_MOVED, {"seqs": seqs})
+    return len(moved)
+
+
+def _trusted(connection: Connection, seals: Seals, most: int, *, keyed: bool) -> list[_Waiting]:
+    trusted: list[_Waiting] = []
+    after = 0
+    while len(trusted) < most:
+        wanted = most - len(trusted)
+        rows = [_Waiting(*row) for row in connection.execute(_WAITING, {"after": after, "most": wanted})]
+        trusted += [row for row in rows if _is_right(row, seals, keyed=keyed)]
+        if len(rows) < wanted:
+            break
+        after = rows[-1].seq
+    return trusted
+
+
+def _is_right(row: _Waiting, seals: Seals, *, keyed: bool) -> bool:
+    if leaf_hash(row.entry) != row.leaf or parse_entry(row.entry).get("id", row.record_id) != row.record_id:
+        return False
+    seal = Seal(row.mac, row.key_id)
+    return not keyed if seal == NO_SEAL else seals.vouches(row.leaf, seal)
+
+
+def _is_keyed(connection: Connection, size: int) -> bool:
+    """Return whether the last row of the log has a MAC."""
+    return size > 0 and connection.scalar(select(log.c.mac).where(log.c.idx == size - 1)) is not None
+
+
+def _standing(connection: Connection, rows: Sequence[_Waiting]) -> set[str]:
+    """Return the ids of those that the log has: two processes appended them at once, and one was moved between."""
+    return {row[0] for row in rows_where(connection, _STANDING, [row.record_id for row in rows])}
+
+
+def _insert(connection: Connection, seals: Seals, rows: Sequence[_Waiting], size: int) -> None:
+    if not rows:
+        return
+    placed = list(enumerate(rows, size))
+    sealed = [(index, row.entry, row.leaf, *_seal(seals, index, row)) for index, row in placed]
+    insert_rows(connection, log, sealed)
+    _grow(connection, size, [row.leaf for row in rows])
+    entries = [(index, row.record_id, parse_entry(row.entry)) for index, row in placed]
+    insert_rows(connection, record, [derive_record(*each) for each in entries])
+    erased = [(digest, index) for index, _, entry in entries for digest in derive_erased(entry)]
+    insert_rows(connection, erasure, erased, conflict="DO NOTHING")
+    _insert_mentions(connection, [(index, entry) for index, _, entry in entries])
+
+
+def _insert_mentions(connection: Connection, entries: Sequence[tuple[int, dict[str, Any]]]) -> None:
+    digests = [named_digest(entry, "candidates") for _, entry in entries]
+    held = read_addenda(connection, [digest for digest in digests if digest])
+    named: list[tuple[int, dict[ChunkIdentity, int]]] = []
+    for (index, entry), digest in zip(entries, digests, strict=True):
+        candidates = held.get(digest or b"")
+        named.append((index, derive_mentions(entry, None if candidates is None else candidates.data)))
+    numbers = keep_identities(connection, dict.fromkeys(chain.from_iterable(fates for _, fates in named)))
+    rows = [(index // TILE_WIDTH, numbers[one], index, fate) for index, fates in named for one, fate in fates.items()]
+    insert_rows(connection, mention, sorted(rows))
+
+
+def _seal(seals: Seals, index: int, row: _Waiting) -> Seal:
+    return NO_SEAL if row.mac is None else seals.row(index, row.leaf)
+
+
+def _grow(connection: Connection, size: int, leaves: Sequence[bytes]) -> None:
+    try:
+        changed = append_leaves(lambda level, index, width: read_tile(connection, level, index, width), size, leaves)
+    except ValueError as error:
+        raise LedgerCorrupt(
+            f"the tree of the ledger does not fit its records ({error}): run 'context-engine audit verify'"
+        ) from error
+    insert_rows(connection, tile, [(*place, hashes) for place, hashes in changed.items()], conflict=_GROWN)

@@ -1,0 +1,281 @@
+"""The ledger as the rest of the package sees it; what it does stands in the modules beside this one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from types import TracebackType
+from typing import Final, Self
+
+from context_engine.audit.formats.checkpoint import Checkpoint
+from context_engine.audit.formats.keys import Keyring, SigningKey, VerifierKey
+from context_engine.audit.formats.tiles import TileTree
+from context_engine.audit.ledger import read
+from context_engine.audit.ledger.append import append, keep_checkpoint
+from context_engine.audit.ledger.database import Database, open_database
+from context_engine.audit.ledger.growth import check_growth, last_signed
+from context_engine.audit.ledger.integrate import move_pending
+from context_engine.audit.ledger.key_change import check_name, may_sign
+from context_engine.audit.ledger.look_up import (
+    ChunkMention,
+    Criteria,
+    MentionCriteria,
+    RecordRow,
+    find_mentions,
+    find_rows,
+    tiles_named,
+)
+from context_engine.audit.ledger.read import StoredCheckpoint, StoredEntry
+from context_engine.audit.ledger.sample import Sample, draw
+from context_engine.audit.ledger.seals import Seals
+from context_engine.audit.values import Addendum, Draft
+from context_engine.core.protocols import Clock
+from context_engine.errors import AuditError, LedgerCorrupt
+
+__all__ = ["Ledger"]
+
+_BATCH: Final = 256
+"""Records that one transaction moves: as many as a tile has, and few enough that nobody who appends waits for long."""
+
+_TILES: Final = 8
+"""That are searched at once for the chunks that records name: few enough for the memory, whatever is asked for."""
+
+
+class Ledger:
+    """Records under a Merkle tree, in a file or in PostgreSQL; safe for many threads and processes.
+
+    Args:
+        database: where they are.
+        keyring: makes and checks MACs and checkpoints; None: there is no key.
+        clock: the time.
+    """
+
+    def __init__(self, database: Database, keyring: Keyring | None, clock: Clock) -> None:
+        self.database, self.keyring, self.clock = database, keyring, clock
+        self.seals = Seals(keyring)
+        with database.connect() as connection:
+            about = database.about(connection)
+        self._origin, self._pseudonym_salt = about.origin, about.pseudonym_salt
+
+    @classmethod
+    def open(cls, url: str, *, origin: str, keyring: Keyring | None, clock: Clock, create: bool = True) -> Self:
+        """Open a ledger, or make it where there is none.
+
+        Args:
+            url: path of a file, or postgresql://USER:PASSWORD@HOST/DATABASE.
+            origin: its name in checkpoints, if it is made now; one that is there keeps its own.
+            keyring: the key in force and former ones; None: nothing is signed.
+            clock: the time.
+            create: False: it must be there.
+
+        Raises:
+            AuditError: it cannot be opened or made, or is not a ledger.
+            LedgerCorrupt: it is damaged.
+            LedgerVersionMismatch: a newer version of this package wrote it.
+            MissingExtra: psycopg is not installed.
+        """
+        return cls(open_database(url, origin=origin, create=create), keyring, clock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections that are not in use."""
+        self.database.close()
+
+    @property
+    def origin(self) -> str:
+        """The ledger's name in its checkpoints."""
+        return self._origin
+
+    @property
+    def pseudonym_salt(self) -> bytes:
+        """32 random bytes of this ledger; callers are named by it where there is no key."""
+        return self._pseudonym_salt
+
+    @property
+    def minimum_index(self) -> int:
+        """The index of the first record that was not pruned."""
+        with self.database.connect() as connection:
+            return self.database.about(connection).minimum_index
+
+    @property
+    def size(self) -> int:
+        """The number of records in the log; what waits to be integrated is not counted."""
+        with self.database.connect() as connection:
+            return read.log_size(connection)
+
+    def append(self, drafts: Sequence[Draft]) -> None:
+        """Keep records, durably when this returns; one whose id is there already is left out.
+
+        Args:
+            drafts: the records; all of them are kept, or none.
+
+        Raises:
+            AuditError: the ledger cannot be written, or an entry is longer than 65,535 bytes.
+            LedgerCorrupt: what is stored cannot be read.
+        """
+        if drafts:
+            with self.database.begin() as connection:
+                append(connection, drafts, self.seals, self.clock.now().timestamp())
+
+    def integrate(self, limit: int | None = None) -> int:
+        """Move what waits into the log; return how many records, 0 where another process is at it.
+
+        Args:
+            limit: that many at most; None: all.
+
+        Raises:
+            AuditError: the ledger cannot be written.
+            LedgerCorrupt: what is stored does not fit together.
+        """
+        moved = 0
+        while self.database.writable and (limit is None or moved < limit) and self.pending_count():
+            with self.database.lease() as connection:
+                most = _BATCH if limit is None else min(_BATCH, limit - moved)
+                count = 0 if connection is None else move_pending(connection, self.seals, most)
+            if not count:
+                break
+            moved += count
+        return moved
+
+    def pending_count(self) -> int:
+        """Return how many records wait to be integrated."""
+        with self.database.connect() as connection:
+            return read.read_pending_count(connection)
+
+    def root(self, size: int | None = None) -> bytes:
+        """Return the root of the tree.
+
+        Args:
+            size: of the tree as it was; None: as it is.
+
+        Raises:
+            LedgerCorrupt: a tile is not there, or too short.
+        """
+        with self.database.connect() as connection:
+            wanted = read.log_size(connection) if size is None else size
+            try:
+                return TileTree(lambda *tile: read.read_tile(connection, *tile), wanted).root()
+            except ValueError as error:
+                raise LedgerCorrupt(f"{error}: run 'context-engine audit verify'") from error
+
+    def tile(self, level: int, index: int, width: int) -> bytes:
+        """Return the first hashes of a tile; a `TileSource`.
+
+        Args:
+            level, index: of the tile.
+            width: how many, 1..256.
+
+        Raises:
+            LedgerCorrupt: it has not so many.
+        """
+        with self.database.connect() as connection:
+            return read.read_tile(connection, level, index, width)
+
+    def entry(self, record_id: str) -> StoredEntry | None:
+        """Return the record of an id, in the log or waiting, None where there is none."""
+        with self.database.connect() as connection:
+            return read.read_entry(connection, record_id)
+
+    def entry_at(self, index: int) -> StoredEntry | None:
+        """Return the record at an index, None where there is none."""
+        with self.database.connect() as connection:
+            return read.read_entry_at(connection, index)
+
+    def entries(self, start: int, end: int, *, batch: int = 1000) -> Iterator[StoredEntry]:
+        """Yield the records of the indices start <= index < end that are there, in order.
+
+        Args:
+            start, end: indices.
+            batch: how many are read at once.
+        """
+        for first in range(start, end, batch):
+            with self.database.connect() as connection:
+                found = read.read_entries(connection, first, min(first + batch, end))
+            yield from found
+
+    def rows(self, criteria: Criteria) -> list[RecordRow]:
+        """Return the records that meet all criteria, in the order of time."""
+        with self.database.connect() as connection:
+            return find_rows(connection, criteria)
+
+    def sample(self, criteria: Criteria, size: int, seed: str) -> Sample:
+        """Return records drawn by a seed among those that meet all criteria."""
+        with self.database.connect() as connection:
+            return draw(connection, criteria, size, seed)
+
+    def mentions(self, criteria: MentionCriteria) -> Iterator[ChunkMention]:
+        """Yield the chunks of records that meet all criteria, in the order of the log."""
+        with self.database.connect() as connection:
+            tiles = tiles_named(connection)
+        for start in range(tiles.start, tiles.stop, _TILES):
+            with self.database.connect() as connection:
+                found = list(find_mentions(connection, criteria, tiles[start - tiles.start :][:_TILES]))
+            yield from found
+
+    def addendum(self, digest: bytes) -> Addendum | None:
+        """Return an addendum, None where it was erased or never was."""
+        return self.addenda([digest]).get(digest)
+
+    def addenda(self, digests: Collection[bytes]) -> dict[bytes, Addendum]:
+        """Return the addenda of the digests that are there."""
+        with self.database.connect() as connection:
+            return read.read_addenda(connection, digests)
+
+    def erased(self, digest: bytes) -> int | None:
+        """Return the index of the entry that says an addendum was erased, None where none says so."""
+        with self.database.connect() as connection:
+            return read.read_erased(connection, digest)
+
+    def checkpoints(self, newest: int | None = None) -> list[StoredCheckpoint]:
+        """Return checkpoints, the smallest first.
+
+        Args:
+            newest: that many of them, the largest; None: all.
+        """
+        with self.database.connect() as connection:
+            return read.read_checkpoints(connection, newest)
+
+    def checkpoint(self) -> StoredCheckpoint:
+        """Integrate, and say what the log holds now; return what was said of that size before, if it was.
+
+        The note is signed with the key in force; a log that never had a key has notes without a signature. A note of
+        that size which no key of the log has signed is none of the ledger's, and is replaced.
+
+        Raises:
+            AuditError: the ledger cannot be written, or is signed and its key is not here.
+            LedgerCorrupt: what is stored does not fit together, or did not grow out of what was signed last.
+        """
+        self.integrate()
+        if not may_sign(self):
+            raise AuditError("this ledger is signed, and its key is not here: set CONTEXT_ENGINE_AUDIT_KEY")
+        signers: tuple[SigningKey, ...] = ()
+        keys: tuple[VerifierKey, ...] = ()
+        if self.keyring is not None:
+            check_name(self.origin, self.keyring)
+            signers, keys = (self.keyring.current,), self.keyring.verifiers
+        made = self._present(keys)
+        size = made.size
+        note = StoredCheckpoint(size, made.signed(*signers), self.clock.now().timestamp())
+        with self.database.begin() as connection:
+            kept = keep_checkpoint(connection, note, keys)
+        if not kept.note.startswith(made.text):
+            raise LedgerCorrupt(
+                f"the checkpoint at {size} records is of others than are there now: run 'context-engine audit verify'"
+            )
+        return kept
+
+    def _present(self, keys: Sequence[VerifierKey]) -> Checkpoint:
+        """Return what the log holds, which grew out of what one of the keys signed last."""
+        with self.database.connect() as connection:
+            signed = last_signed(connection, self.origin, keys)
+        size = self.size  # read later: another process may sign a longer log meanwhile
+        made = Checkpoint(self.origin, size, self.root(size))
+        if signed is not None:
+            check_growth(signed, made, TileTree(self.tile, size))
+        return made

@@ -1,0 +1,207 @@
+"""Records and the chunks they name, found by what an auditor asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, and_, func, select
+
+from context_engine.audit.ledger.derive import moment_text
+from context_engine.audit.ledger.identity import FATES, sha256_bytes
+from context_engine.audit.ledger.schema import chunk, mention, record
+
+__all__ = [
+    "ChunkMention",
+    "Criteria",
+    "MentionCriteria",
+    "RecordRow",
+    "conditions",
+    "find_mentions",
+    "find_rows",
+    "naming",
+    "rows_of",
+    "tiles_named",
+]
+
+_RECORD: Final = (
+    record.c.idx,
+    record.c.record_id,
+    record.c.kind,
+    record.c.time,
+    record.c.domain,
+    record.c.status,
+    record.c.decision,
+    record.c.caller,
+    record.c.search_id,
+)
+_CHUNK: Final = (
+    chunk.c.source_id,
+    chunk.c.chunk_id,
+    chunk.c.document_id,
+    chunk.c.document_version,
+    chunk.c.content_sha256,
+)
+_FIRST: Final = select(func.min(mention.c.tile))
+_LAST: Final = select(func.max(mention.c.tile))
+_TEXTS: Final = ("document_id", "document_version", "source_id", "chunk_id")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRow:
+    """What a record is looked up by.
+
+    Attributes:
+        index: its place in the log.
+        record_id: its id.
+        kind: search, rank, refusal, context, fetch, erasure, key, loss or pruning.
+        time: UTC, to the microsecond, ending in Z; "" where the entry says none.
+        domain, status, decision: of the search.
+        caller: keyed pseudonym.
+        search_id: of a context: the search it is of.
+    """
+
+    index: int
+    record_id: str
+    kind: str
+    time: str
+    domain: str | None
+    status: str | None
+    decision: str | None
+    caller: str | None
+    search_id: str | None
+
+
+class ChunkMention(NamedTuple):
+    """A chunk that a record names.
+
+    Attributes:
+        record: what the record is looked up by.
+        source_id, chunk_id, document_id, document_version: of the chunk.
+        content_sha256: of its text, hex.
+        fate: returned, merged or dropped.
+    """
+
+    record: RecordRow
+    source_id: str
+    chunk_id: str
+    document_id: str | None
+    document_version: str | None
+    content_sha256: str | None
+    fate: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Criteria:
+    """Which records are asked for; None asks for any.
+
+    Attributes:
+        since, until: since <= time < until; aware.
+        domain, caller, kind, decision, status, search_id: as `RecordRow` has them.
+        limit: that many at most.
+        newest_first: the order; of equal times the later index counts as newer.
+    """
+
+    since: datetime | None = None
+    until: datetime | None = None
+    domain: str | None = None
+    caller: str | None = None
+    kind: str | None = None
+    decision: str | None = None
+    status: str | None = None
+    search_id: str | None = None
+    limit: int | None = None
+    newest_first: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MentionCriteria:
+    """Which chunks of records are asked for; None, and no fates, ask for any.
+
+    Attributes:
+        document_id, document_version, source_id, chunk_id: as `Mention` has them.
+        content_sha256: of the text, hex.
+        fates: any of returned, merged, dropped.
+    """
+
+    document_id: str | None = None
+    document_version: str | None = None
+    content_sha256: str | None = None
+    source_id: str | None = None
+    chunk_id: str | None = None
+    fates: tuple[str, ...] = ()
+
+
+def find_rows(connection: Connection, criteria: Criteria) -> list[RecordRow]:
+    """Return the records that meet all criteria, in the order of time.
+
+    Args:
+        connection: to the ledger's database.
+        criteria: which records.
+    """
+    order = (record.c.time.desc(), record.c.idx.desc()) if criteria.newest_first else (record.c.time, record.c.idx)
+    found = connection.execute(select(*_RECORD).where(*conditions(criteria)).order_by(*order).limit(criteria.limit))
+    return [RecordRow(*row) for row in found]
+
+
+def conditions(criteria: Criteria) -> list[ColumnElement[bool]]:
+    """Return what the records must meet that are asked for; how many, and their order, is no part of it."""
+    names = ("domain", "caller", "kind", "decision", "status", "search_id")
+    wanted: list[ColumnElement[bool]] = [
+        record.c[name] == getattr(criteria, name) for name in names if getattr(criteria, name) is not None
+    ]
+    if criteria.since is not None:
+        wanted.append(record.c.time >= moment_text(criteria.since))
+    if criteria.until is not None:
+        wanted.append(record.c.time < moment_text(criteria.until))
+    return wanted
+
+
+def rows_of(connection: Connection, indices: Collection[int]) -> list[RecordRow]:
+    """Return the records at some indices, in any order.
+
+    Args:
+        connection: to the ledger's database.
+        indices: as many as one statement may name; see `parts`.
+    """
+    return [RecordRow(*row) for row in connection.execute(select(*_RECORD).where(record.c.idx.in_(indices)))]
+
+
+def find_mentions(connection: Connection, criteria: MentionCriteria, tiles: range) -> Iterator[ChunkMention]:
+    """Yield the chunks that meet all criteria, in the order of the log.
+
+    Args:
+        connection: to the ledger's database.
+        criteria: which chunks.
+        tiles: where their records stand.
+    """
+    wanted = [chunk.c[name] == getattr(criteria, name) for name in _TEXTS if getattr(criteria, name) is not None]
+    if criteria.content_sha256 is not None:
+        wanted.append(chunk.c.content_sha256 == sha256_bytes(criteria.content_sha256))
+    numbers = [number for number, fate in enumerate(FATES) if fate in criteria.fates]
+    fates = (mention.c.fate.in_(numbers),) if criteria.fates else ()
+    named = mention.join(chunk, chunk.c.id == mention.c.chunk).join(record, record.c.idx == mention.c.idx)
+    statement = select(*_RECORD, *_CHUNK, mention.c.fate).select_from(named).where(naming(tiles, *wanted), *fates)
+    for row in connection.execute(statement.order_by(mention.c.idx, mention.c.chunk)):
+        texts, sha256, fate = row[len(_RECORD) : -2], row[-2], row[-1]
+        said = (None if sha256 is None else sha256.hex(), FATES[fate] if fate < len(FATES) else "")
+        yield ChunkMention._make((RecordRow(*row[: len(_RECORD)]), *texts, *said))
+
+
+def naming(tiles: Sequence[int], *wanted: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Return the condition that a mention is of some chunks: each tile is searched for each of them, none read through.
+
+    Args:
+        tiles: where the records stand; not many.
+        wanted: conditions on the chunks; none: any chunk.
+    """
+    here = mention.c.tile.in_(tiles)  # each by name: PostgreSQL would read the whole table for a list it has to make
+    return and_(here, mention.c.chunk.in_(select(chunk.c.id).where(*wanted))) if wanted else here
+
+
+def tiles_named(connection: Connection) -> range:
+    """Return the tiles whose records name chunks, and those between."""
+    first, last = connection.scalar(_FIRST), connection.scalar(_LAST)
+    return range(0) if first is None or last is None else range(first, last + 1)

@@ -1,0 +1,73 @@
+"""Where a checkpoint goes beside the ledger: a file, a program, witnesses. What fails is told, and stops no search.
+
+Only what stands where the ledger's writers cannot write shows that a ledger was cut off, rolled back or forked.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from context_engine.audit.ledger.checkpoint_file import append_checkpoint
+from context_engine.errors import AuditError
+from context_engine.settings.api_token import API_TOKEN
+from context_engine.settings.audit_secrets import AUDIT_FORMER_KEYS, AUDIT_KEY, AUDIT_LEDGER
+
+__all__ = ["COMMAND_TIMEOUT_S", "Outlet", "outlets_of", "run_command"]
+
+COMMAND_TIMEOUT_S: Final = 30.0
+_SECRETS: Final = frozenset({API_TOKEN, AUDIT_KEY, AUDIT_FORMER_KEYS, AUDIT_LEDGER})
+
+Outlet = Callable[[str], None]
+"""Takes a checkpoint; raises `AuditError` where it could not be handed out."""
+
+
+def outlets_of(file: Path | None, command: Sequence[str] | None) -> Mapping[str, Outlet]:
+    """Return the ways out of a configuration, by name.
+
+    Args:
+        file: each checkpoint is appended there.
+        command: program and arguments that are given each checkpoint on standard input.
+    """
+    found: dict[str, Outlet] = {}
+    if file is not None:
+        found["file"] = lambda note: append_checkpoint(file, note)
+    if command is not None:
+        found["command"] = lambda note: run_command(command, note)
+    return found
+
+
+def run_command(command: Sequence[str], note: str, timeout_s: float = COMMAND_TIMEOUT_S) -> None:
+    """Run a program with a checkpoint on its standard input. No shell reads it, and it is not given the ledger's keys.
+
+    Args:
+        command: program and arguments.
+        note: the checkpoint.
+        timeout_s: seconds after which it is ended.
+
+    Raises:
+        AuditError: it could not be started, did not end in time, or ended with another code than 0.
+    """
+    env = {name: value for name, value in os.environ.items() if name not in _SECRETS}
+    problem = ""
+    try:
+        ended = subprocess.run(
+            list(command),
+            input=note.encode(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=timeout_s,
+            env=env,
+            check=False,
+        )
+        if ended.returncode:
+            problem = f"ended with code {ended.returncode}"
+    except subprocess.TimeoutExpired:
+        problem = f"did not end within {timeout_s:g} s"
+    except (OSError, ValueError) as error:
+        problem = f"could not be started ({getattr(error, 'strerror', None) or type(error).__name__})"
+    if problem:
+        raise AuditError(f"the program {command[0]} of audit_checkpoint_command {problem}")

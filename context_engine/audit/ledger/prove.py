@@ -1,0 +1,86 @@
+"""Proofs for somebody else, from the tiles of a ledger: that it holds a record, and that it only grew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from context_engine.audit.formats.checkpoint import Checkpoint
+from context_engine.audit.formats.keys import VerifierKey
+from context_engine.audit.formats.proof import ConsistencyProof, InclusionProof, verify_growth, verify_proof
+from context_engine.audit.formats.tiles import TileTree
+from context_engine.audit.ledger.ledger import Ledger
+from context_engine.audit.ledger.read import StoredCheckpoint
+from context_engine.errors import AuditError, LedgerCorrupt, RecordNotFound
+
+__all__ = ["prove_growth", "prove_record"]
+
+P = TypeVar("P")
+
+
+def prove_record(ledger: Ledger, record_id: str, checkpoint: StoredCheckpoint) -> InclusionProof:
+    """Return the proof that a record stands in the log, checked.
+
+    Args:
+        checkpoint: of the ledger.
+
+    Raises:
+        RecordNotFound: there is no such record.
+        AuditError: it is newer than the checkpoint, or was pruned.
+        LedgerCorrupt: what the ledger holds does not prove it.
+    """
+    stored = ledger.entry(record_id)
+    if stored is None:
+        raise RecordNotFound(f"the ledger has no record {record_id!r}")
+    entry, index = stored.entry, stored.index
+    if entry is None:
+        raise AuditError(f"record {record_id!r} was pruned: who kept its proof can still check it")
+    if index is None or index >= checkpoint.size:
+        raise AuditError(
+            f"record {record_id!r} is newer than the newest checkpoint, of {checkpoint.size} records: 'context-engine "
+            "audit head' makes one, where the ledger may be written and its key is set"
+        )
+    tree = TileTree(ledger.tile, checkpoint.size)
+    proof = _sound(lambda: InclusionProof(entry, index, tree.inclusion_proof(index), checkpoint.note))
+    _sound(lambda: verify_proof(proof, _keys(ledger)))
+    return proof
+
+
+def prove_growth(ledger: Ledger, before: Checkpoint, checkpoint: StoredCheckpoint) -> ConsistencyProof:
+    """Return the proof that the log begins with what it held at an older checkpoint, checked.
+
+    Args:
+        before: kept outside the ledger.
+        checkpoint: of the ledger.
+
+    Raises:
+        AuditError: the older one is of another log, or of a size whose tiles were pruned.
+        LedgerCorrupt: the log was cut, rolled back or rewritten since.
+    """
+    if before.origin != ledger.origin:
+        raise AuditError(f"the older checkpoint is of the log {before.origin!r}, the ledger is {ledger.origin!r}")
+    if before.size > checkpoint.size:
+        raise LedgerCorrupt(
+            f"the log has {checkpoint.size} records, and had {before.size} at the older checkpoint: it was cut, or an "
+            "older copy was put in its place"
+        )
+    if 0 < before.size < ledger.minimum_index:
+        raise AuditError(
+            f"the records below {ledger.minimum_index} were pruned: from {before.size} records on nothing can be proved"
+        )
+    tree = TileTree(ledger.tile, checkpoint.size)
+    proof = _sound(lambda: ConsistencyProof(before.size, tree.consistency_proof(before.size), checkpoint.note))
+    _sound(lambda: verify_growth(proof, before, _keys(ledger)))
+    return proof
+
+
+def _keys(ledger: Ledger) -> tuple[VerifierKey, ...]:
+    return () if ledger.keyring is None else ledger.keyring.verifiers
+
+
+def _sound(made: Callable[[], P]) -> P:
+    """Return what was made of tiles; what does not fit is the ledger's fault, for it made the checkpoint itself."""
+    try:
+        return made()
+    except ValueError as error:
+        raise LedgerCorrupt(f"{error}: run 'context-engine audit verify'") from error

@@ -1,0 +1,200 @@
+"""Retention: the oldest records go, up to a border between tiles, and the proofs of all that is left stay good.
+
+C2SP tlog-tiles calls it pruning: a minimum index moves up. Leaf hashes, MACs and tiles stay, so that a checkpoint of
+any size can still be proved consistent with any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sqlalchemy import Connection, delete, select, update
+
+from context_engine.audit.formats.tiles import TILE_WIDTH
+from context_engine.audit.ledger.append import append
+from context_engine.audit.ledger.derive import moment_text
+from context_engine.audit.ledger.drop_mentions import drop_mentions
+from context_engine.audit.ledger.key_change import enter_key, restated_key
+from context_engine.audit.ledger.named import named_by
+from context_engine.audit.ledger.overwrite import overwrite_freed, overwrites_deleted
+from context_engine.audit.ledger.read import log_size
+from context_engine.audit.ledger.rows import parts
+from context_engine.audit.ledger.schema import IS_KEY, addendum, erasure, log, meta, record
+from context_engine.audit.ledger.statements import STATEMENTS, statement, statement_id
+from context_engine.core.models import utc_text
+from context_engine.core.protocols import Clock
+from context_engine.errors import AuditError
+
+if TYPE_CHECKING:
+    from context_engine.audit.ledger.ledger import Ledger
+
+__all__ = ["BorderHolder", "Pruned", "PruningPlan", "Retention", "plan_pruning", "prune"]
+
+_MINIMUM: Final = "minimum_index"
+_BATCH: Final = 1000
+_ROWS: Final = select(
+    record.c.idx, record.c.record_id, record.c.kind, record.c.time, record.c.domain, record.c.search_id
+).order_by(record.c.idx)
+
+
+class Retention(NamedTuple):
+    """How long records are kept, in days; None: for ever.
+
+    Attributes:
+        days: of what belongs to no domain named here.
+        domains: of the records of a domain.
+    """
+
+    days: int | None
+    domains: Mapping[str, int | None]
+
+    def of(self, kind: str, domain: str | None) -> int | None:
+        """Return how long a record is kept; what the ledger says of itself as long as the base, or else the longest."""
+        if kind in STATEMENTS and self.days is None:
+            return max((days for days in self.domains.values() if days is not None), default=None)
+        return self.days if domain is None else self.domains.get(domain, self.days)
+
+
+class BorderHolder(NamedTuple):
+    """The first record that must stay.
+
+    Attributes:
+        position: its index.
+        record_id, domain, time: of it.
+        days: how long it is kept; None: for ever.
+    """
+
+    position: int
+    record_id: str
+    domain: str | None
+    time: str
+    days: int | None
+
+
+class PruningPlan(NamedTuple):
+    """How far the log can be pruned.
+
+    Attributes:
+        minimum: index of the first record that is there.
+        border: index of the first that will be; a multiple of 256, or the minimum where nothing can go.
+        size: records in the log.
+        before: time of the newest record that goes; None where none does.
+        holder: what keeps the border from being higher; None where only the width of a tile does.
+    """
+
+    minimum: int
+    border: int
+    size: int
+    before: str | None
+    holder: BorderHolder | None
+
+
+class Pruned(NamedTuple):
+    """What was removed.
+
+    Attributes:
+        plan: as it was carried out.
+        addenda: questions, candidates and texts that nothing left names.
+        overwritten: as in `Erased`.
+    """
+
+    plan: PruningPlan
+    addenda: int
+    overwritten: bool | None
+
+
+def plan_pruning(ledger: Ledger, retention: Retention, now: datetime) -> PruningPlan:
+    """Return how far the log can be pruned: as far as every record may go.
+
+    Args:
+        ledger: read only.
+        retention: how long records are kept.
+        now: ages are counted to here.
+
+    Raises:
+        LedgerCorrupt: what is stored cannot be read.
+    """
+    domains: dict[str, str | None] = {}
+    with ledger.database.connect(patient=True) as connection:
+        minimum, size = ledger.database.about(connection).minimum_index, log_size(connection)
+        newest, before, holder = "", None, None
+        rows = connection.execute(_ROWS.where(record.c.idx >= minimum), execution_options={"yield_per": _BATCH})
+        for index, record_id, kind, time, domain, search_id in rows:
+            if index % TILE_WIDTH == 0:
+                before = newest or None
+            if search_id is None:
+                domains[record_id] = domain
+            of = domain if search_id is None else domains.get(search_id, domain)
+            days = retention.of(kind, of)
+            if days is None or not time or time >= moment_text(now - timedelta(days=days)):
+                holder = BorderHolder(index, record_id, of, time, days)
+                break
+            newest = max(newest, time)
+        else:
+            before = newest or None if size % TILE_WIDTH == 0 else before
+    end = size if holder is None else holder.position
+    border = max(minimum, end // TILE_WIDTH * TILE_WIDTH)
+    return PruningPlan(minimum, border, size, before if border > minimum else None, holder)
+
+
+def prune(ledger: Ledger, retention: Retention, *, clock: Clock) -> Pruned:
+    """Remove the records that are old enough, and record it.
+
+    Args:
+        ledger: open for writing.
+        retention: how long records are kept.
+        clock: the time.
+
+    Raises:
+        AuditError: the ledger cannot be written, or is being pruned by another process.
+        LedgerCorrupt: what is stored cannot be read.
+    """
+    ledger.integrate()
+    plan = plan_pruning(ledger, retention, clock.now())
+    if plan.border <= plan.minimum:
+        drop_mentions(ledger.database, plan.minimum)  # what a process left that was ended
+        return Pruned(plan, 0, None)
+    enter_key(ledger, ledger.keyring, clock)
+    with ledger.database.connect(patient=True) as connection:
+        end = log_size(connection)
+        gone = set(named_by(connection, plan.minimum, plan.border))
+        _keep_named(gone, named_by(connection, plan.border, end))
+    with ledger.database.begin(alone=True) as connection:
+        if ledger.database.about(connection).minimum_index != plan.minimum:
+            raise AuditError("the ledger was pruned by another process meanwhile: see what is left, and try again")
+        _keep_named(gone, named_by(connection, end, None))  # what came since
+        overwrites_deleted(connection)
+        _remove(connection, plan.border, gone)
+        _say(connection, ledger, plan, clock)
+    drop_mentions(ledger.database, plan.border)
+    ledger.integrate()
+    return Pruned(plan, len(gone), overwrite_freed(ledger.database))
+
+
+def _keep_named(gone: set[bytes], named: Iterator[bytes]) -> None:
+    for digest in named:
+        gone.discard(digest)
+        if not gone:
+            return
+
+
+def _remove(connection: Connection, border: int, gone: set[bytes]) -> None:
+    for part in parts(gone):
+        connection.execute(delete(addendum).where(addendum.c.digest.in_(part)))
+    for table in (record, erasure):
+        connection.execute(delete(table).where(table.c.idx < border))
+    connection.execute(update(log).where(log.c.idx < border, log.c.entry.is_not(None)).values(entry=None))
+    connection.execute(update(meta).where(meta.c.name == _MINIMUM).values(value=str(border)))
+
+
+def _say(connection: Connection, ledger: Ledger, plan: PruningPlan, clock: Clock) -> None:
+    """Append the entry; where the last change of key went with the old records, say again which key is in force."""
+    now = clock.now()
+    said = {"minimum": plan.border, "before": plan.before or utc_text(now)}
+    drafts = [statement("pruning", statement_id("pruning", now), now, said)]
+    left = connection.scalar(select(record.c.idx).where(IS_KEY).limit(1))
+    if left is None and ledger.keyring is not None:
+        drafts.append(restated_key(ledger.keyring, now))
+    append(connection, drafts, ledger.seals, now.timestamp())

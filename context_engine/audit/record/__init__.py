@@ -1,0 +1,1 @@
+"""From a search to its record and back. Pure."""

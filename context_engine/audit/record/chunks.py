@@ -1,0 +1,111 @@
+"""The chunks of stage 1 as columns, their texts and what else is known of them as contents that are kept once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from context_engine.audit.record.codec import dumped, loaded
+from context_engine.audit.record.exact import Unreadable, json_bytes_each, read_json, tagged
+from context_engine.audit.values import Content
+from context_engine.core.models import Chunk, RawAnswer, Score, ScoreKind
+
+__all__ = ["Contents", "answer_columns", "answer_of", "chunk_columns", "chunks_of"]
+
+_EACH_SEARCH: Final = ("content", "scores", "fetched_at")
+_NAMES: Final = Chunk._fields
+_MAY_BE_EMPTY: Final = ("chunk_id", "heading_path", "metadata", "extra")
+_OF_QUESTION: Final = ("statistics", "unknown_words")
+
+
+class Contents:
+    """What a record shares with others, each once, by number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str, bytes], int] = {}
+        self.all: list[Content] = []
+
+    def number(self, kind: str, data: bytes) -> int:
+        """Return the number of a content, a new one where it is not there yet."""
+        number = self._numbers.setdefault((kind, data), len(self.all))
+        if number == len(self.all):
+            self.all.append(Content(kind, data))
+        return number
+
+    def take(self, content: Content) -> int:
+        """Return the number of a content that was made elsewhere."""
+        self.all.append(content)
+        return len(self.all) - 1
+
+
+def answer_columns(answer: RawAnswer, contents: Contents) -> dict[str, Any]:
+    """Return an answer without what was made of the question's words."""
+    rest = dumped(answer, without=("chunks", *_OF_QUESTION))
+    return {**rest, "chunks": chunk_columns(answer.chunks, contents)}
+
+
+def answer_of(given: Mapping[str, Any], contents: Sequence[bytes], of_question: Mapping[str, Any]) -> RawAnswer:
+    """Return the answer of its columns.
+
+    Args:
+        contents: by number.
+        of_question: the fields that were made of the question's words, as they stand in JSON.
+
+    Raises:
+        Unreadable: they are not what this version writes.
+    """
+    rest = {name: value for name, value in given.items() if name != "chunks"}
+    return loaded(RawAnswer, {**rest, **of_question}, chunks=chunks_of(given["chunks"], contents))
+
+
+def chunk_columns(chunks: Sequence[Chunk], contents: Contents) -> dict[str, Any]:
+    """Return chunks column by column: the numbers of text and card, scores and times."""
+    columns: dict[str, Any] = {
+        "text": [contents.number("text", chunk.content.encode("utf-8", "surrogatepass")) for chunk in chunks],
+        "card": [contents.number("card", card) for card in json_bytes_each([_card(chunk) for chunk in chunks])],
+        "scores": [chunk.scores for chunk in chunks],
+    }
+    if any(chunk.fetched_at is not None for chunk in chunks):
+        columns["fetched_at"] = [chunk.fetched_at and chunk.fetched_at.isoformat() for chunk in chunks]
+    return columns
+
+
+def chunks_of(given: Mapping[str, Any], contents: Sequence[bytes]) -> tuple[Chunk, ...]:
+    """Return the chunks of their columns.
+
+    Raises:
+        Unreadable: they are not what this version writes.
+    """
+    try:
+        times = given.get("fetched_at") or [None] * len(given["text"])
+        rows = zip(given["text"], given["card"], given["scores"], times, strict=True)
+        return tuple(
+            loaded(
+                Chunk,
+                read_json(contents[card]),
+                content=contents[text].decode("utf-8", "surrogatepass"),
+                scores=tuple(Score(ScoreKind(kind), value, scorer) for kind, value, scorer in scores),
+                fetched_at=None if time is None else datetime.fromisoformat(time),
+            )
+            for text, card, scores, time in rows
+        )
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise error if isinstance(error, Unreadable) else Unreadable(f"chunks: {error}") from None
+
+
+def _card(chunk: Chunk) -> dict[str, Any]:
+    """Return what is known of a chunk beside its text and what may differ at each search."""
+    card: dict[str, Any] = {name: value for name, value in zip(_NAMES, chunk) if value is not None}
+    for name in _EACH_SEARCH:
+        card.pop(name, None)
+    for name in _MAY_BE_EMPTY:
+        if not card[name]:
+            del card[name]
+    for name in ("metadata", "extra"):
+        if name in card:
+            card[name] = tagged(card[name])
+    for name in ("effective_from", "effective_to"):
+        if name in card:
+            card[name] = card[name].isoformat()
+    return card

@@ -1,0 +1,241 @@
+"""The values of the engine as JSON and back, by the names and types of their fields.
+
+A field that has its default is left out, so that what was written before a field existed can still be read. A name that
+is not a field is refused: it stands for something that this version cannot take into account.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+from enum import StrEnum
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Final, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from context_engine.audit.record.exact import Unreadable, tagged, untagged
+from context_engine.core.models import NOTHING
+
+__all__ = ["Form", "columns", "dumped", "form_of", "from_columns", "loaded"]
+
+T = TypeVar("T")
+_SCALARS: Final = (str, int, float, bool, NoneType)
+_REQUIRED: Final = object()
+
+
+class Form(NamedTuple):
+    """How values of one type stand in JSON.
+
+    Attributes:
+        write: makes of a value what JSON can hold.
+        read: makes a value of that; raises `Unreadable`, `TypeError` or `ValueError`.
+    """
+
+    write: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+
+
+class _Field(NamedTuple):
+    name: str
+    form: Form
+    default: Any
+
+
+def dumped(value: Any, *, without: Sequence[str] = ()) -> dict[str, Any]:
+    """Return a dataclass or named tuple as {name: value}, fields that have their default left out.
+
+    Args:
+        without: names of fields that stand elsewhere.
+    """
+    return _write_fields(value, _fields(type(value)), without)
+
+
+def loaded(kind: type[T], given: Any, **others: Any) -> T:
+    """Return what `dumped` was given.
+
+    Args:
+        kind: its type.
+        others: fields that stand elsewhere.
+
+    Raises:
+        Unreadable: a name that is no field, a field that is missing, or a value that cannot be one of its type.
+    """
+    return _read_fields(kind, given, others)
+
+
+def columns(kind: type[Any], values: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
+    """Return named tuples column by column: {name: [value of each]}; {} for none."""
+    if not values:
+        return {}
+    forms = (field.form for field in _fields(kind))
+    return {
+        name: list(column) if form.write is _PLAIN.write else [form.write(one) for one in column]
+        for name, form, column in zip(kind._fields, forms, zip(*values))
+    }
+
+
+def from_columns(kind: type[T], given: Mapping[str, Any]) -> tuple[T, ...]:
+    """Return what `columns` was given.
+
+    Raises:
+        Unreadable: as `loaded`, and columns of different lengths.
+    """
+    if not isinstance(given, Mapping):
+        raise Unreadable(f"{kind.__name__}: columns were expected")
+    names = list(given)
+    rows = zip(*(given[name] for name in names), strict=True)
+    try:
+        return tuple(loaded(kind, dict(zip(names, row))) for row in rows)
+    except TypeError as error:
+        raise Unreadable(f"{kind.__name__}: {error}") from None
+    except ValueError as error:
+        raise error if isinstance(error, Unreadable) else Unreadable(f"{kind.__name__}: {error}") from None
+
+
+@cache
+def form_of(kind: Any) -> Form:
+    """Return how values of a type stand in JSON.
+
+    Args:
+        kind: a scalar, an enum, a day or moment, a dataclass, a named tuple, or tuples, mappings and unions of those;
+            anything else is written by what it is.
+    """
+    origin, parts = get_origin(kind), get_args(kind)
+    if kind in _SCALARS or origin is Literal:
+        return _PLAIN
+    if origin in (Union, UnionType):
+        return _union(parts)
+    if origin is tuple:
+        return _tuple(parts)
+    if origin is frozenset:
+        return Form(sorted, frozenset)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return _mapping(parts)
+    return _class(kind) if isinstance(kind, type) else _ANY
+
+
+def _class(kind: type[Any]) -> Form:
+    if issubclass(kind, StrEnum):
+        return Form(_PLAIN.write, kind)  # it is its text
+    if issubclass(kind, date):
+        return Form(lambda value: value.isoformat(), kind.fromisoformat)
+    if dataclasses.is_dataclass(kind) or hasattr(kind, "_fields"):
+        return Form(dumped, lambda given: loaded(kind, given))
+    return _ANY
+
+
+def _union(parts: tuple[Any, ...]) -> Form:
+    kinds = [part for part in parts if part is not NoneType]
+    if all(part in _SCALARS or get_origin(part) is Literal for part in kinds):
+        return _PLAIN
+    form = form_of(kinds[0]) if len(kinds) == 1 else _one_of(kinds)
+    if len(kinds) == len(parts):
+        return form
+    return Form(
+        lambda value: None if value is None else form.write(value),
+        lambda given: None if given is None else form.read(given),
+    )
+
+
+def _one_of(kinds: Sequence[Any]) -> Form:
+    """One of several classes, under its name."""
+    by_name = {kind.__name__: kind for kind in kinds}
+
+    def read(given: Mapping[str, Any]) -> Any:
+        ((name, fields),) = given.items()
+        if name not in by_name:
+            raise Unreadable(f"{name!r} is none of {', '.join(by_name)}")
+        return loaded(by_name[name], fields)
+
+    return Form(lambda value: {type(value).__name__: dumped(value)}, read)
+
+
+def _tuple(parts: tuple[Any, ...]) -> Form:
+    if len(parts) == 2 and parts[1] is Ellipsis:
+        one = form_of(parts[0])
+        if one is _PLAIN:
+            return Form(list, tuple)
+        return Form(lambda values: [one.write(value) for value in values], lambda given: tuple(map(one.read, given)))
+    forms = [form_of(part) for part in parts]
+    return Form(
+        lambda values: [form.write(value) for form, value in zip(forms, values, strict=True)],
+        lambda given: tuple(form.read(value) for form, value in zip(forms, given, strict=True)),
+    )
+
+
+def _mapping(parts: tuple[Any, ...]) -> Form:
+    key, value = parts
+    if value is Any:
+        return Form(tagged, lambda given: untagged(given) or NOTHING)
+    if key is str:
+        one = form_of(value)
+        return Form(
+            lambda values: {name: one.write(value) for name, value in values.items()},
+            lambda given: {name: one.read(value) for name, value in given.items()},
+        )
+    pair = _tuple((key, value))
+    return Form(lambda values: [pair.write(item) for item in values.items()], lambda given: dict(map(pair.read, given)))
+
+
+_PLAIN: Final = Form(lambda value: value, lambda given: given)
+_ANY: Final = Form(tagged, untagged)
+
+
+_KNOWN: Final[dict[Any, tuple[_Field, ...]]] = {}
+
+
+def _fields(kind: Any) -> tuple[_Field, ...]:
+    """Return the fields of a dataclass or named tuple, those that are not compared left out."""
+    found = _KNOWN.get(kind)
+    if found is None:
+        found = _KNOWN[kind] = _fields_by_type(kind)
+    return found
+
+
+def _fields_by_type(kind: Any) -> tuple[_Field, ...]:
+    hints = get_type_hints(kind)
+    if not dataclasses.is_dataclass(kind):
+        defaults = kind._field_defaults
+        return tuple(_Field(name, form_of(hints[name]), defaults.get(name, _REQUIRED)) for name in kind._fields)
+    return tuple(
+        _Field(one.name, form_of(hints[one.name]), _default(one)) for one in dataclasses.fields(kind) if one.compare
+    )
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    return _REQUIRED if field.default_factory is dataclasses.MISSING else field.default_factory()
+
+
+def _write_fields(value: Any, fields: Sequence[_Field], without: Sequence[str]) -> dict[str, Any]:
+    out = {}
+    for name, form, default in fields:
+        if name in without:
+            continue
+        held = getattr(value, name)
+        if held is default or (held == default and type(held) is type(default)):
+            continue
+        out[name] = form.write(held)
+    return out
+
+
+def _read_fields(kind: type[T], given: Any, others: Mapping[str, Any]) -> T:
+    if not isinstance(given, Mapping):
+        raise Unreadable(f"{kind.__name__}: an object was expected, not a {type(given).__name__}")
+    fields = {field.name: field for field in _fields(kind)}
+    values = dict(others)
+    for name, held in given.items():
+        if name not in fields or name in others:
+            raise Unreadable(f"{kind.__name__} has no {name!r} in this version")
+        try:
+            values[name] = fields[name].form.read(held)
+        except Unreadable:
+            raise
+        except (TypeError, ValueError, AttributeError) as error:
+            raise Unreadable(f"{kind.__name__}.{name}: {error}") from None
+    missing = [name for name, field in fields.items() if field.default is _REQUIRED and name not in values]
+    if missing:
+        raise Unreadable(f"{kind.__name__} lacks {', '.join(missing)}")
+    return kind(**values)

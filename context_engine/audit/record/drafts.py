@@ -1,0 +1,218 @@
+"""Records of what happens: a search, a request that was refused, a context that was read, a fetch, records lost."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from context_engine.audit.record.caller import described_caller
+from context_engine.audit.record.candidates import CANDIDATES, candidates_addendum
+from context_engine.audit.record.codec import dumped
+from context_engine.audit.record.declared import settings_content, sources_content
+from context_engine.audit.record.entry import composed
+from context_engine.audit.record.parts import PARTS_VERSION, split
+from context_engine.audit.record.pseudonym import Pseudonyms
+from context_engine.audit.record.question import QueryForm, kept_as, question_addendum
+from context_engine.audit.record.summary import of_result
+from context_engine.audit.values import Composed, Draft
+from context_engine.core.models import (
+    AccessRecord,
+    Caller,
+    Chunk,
+    Context,
+    Principal,
+    SearchRequest,
+    SearchResult,
+    utc_text,
+)
+from context_engine.core.text import content_sha256
+
+__all__ = ["context_draft", "fetch_draft", "loss_draft", "refusal_draft", "search_draft"]
+
+_DOMAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+def search_draft(
+    result: SearchResult,
+    access: AccessRecord,
+    *,
+    pseudonyms: Pseudonyms,
+    code_version: str,
+    kept: QueryForm | None = None,
+    kind: Literal["search", "rank"] = "search",
+) -> Draft:
+    """Return the record of a result: its search id is that of the record.
+
+    Args:
+        access: what access control did to the search.
+        code_version: of this package.
+        kept: what of the question is kept; None: as the result's settings say.
+        kind: rank, where passages were ranked that no source was searched for.
+    """
+    kept = kept or result.settings.values.audit_query
+    parts = split(result)
+    settings, sources = settings_content(result.settings), sources_content(result.specs)
+    entry = {
+        "kind": kind,
+        "id": result.search_id,
+        "time": utc_text(result.now),
+        "caller": described_caller(access.principal, result.caller, pseudonyms),
+        "app": result.caller.app,
+        "domain": result.domain,
+        "request_id": result.request_id,
+        "status": result.status,
+        "decision": result.decision,
+        "code": code_version,
+        "hashes": {
+            "settings": hashlib.sha256(settings.data).hexdigest(),
+            "registry": hashlib.sha256(sources.data).hexdigest(),
+            "policy": access.decision.policy_hash if access.decision else "",
+        },
+        "query": kept_as(kept, result.query, pseudonyms),
+        **of_result(result, access),
+    }
+
+    def compose(digests: Mapping[bytes, bytes]) -> Composed:
+        of_contents = [digests[content.key] for content in parts.contents]
+        addenda = {
+            **question_addendum(parts.question, kept, result.query, pseudonyms, result.search_id),
+            CANDIDATES: candidates_addendum(parts.candidates, of_contents),
+        }
+        return composed(entry, addenda, {"settings": digests[settings.key], "sources": digests[sources.key]})
+
+    return Draft(record_id=result.search_id, contents=parts.contents, compose=compose)
+
+
+def refusal_draft(
+    request: SearchRequest,
+    access: AccessRecord,
+    error: Exception,
+    *,
+    record_id: str,
+    now: datetime,
+    pseudonyms: Pseudonyms,
+    code_version: str,
+    kept: QueryForm = "text",
+) -> Draft:
+    """Return the record of a request that came to no result; what the error says is kept with the question.
+
+    Args:
+        record_id: unique in the ledger.
+        now: the moment, aware.
+    """
+    decision = access.decision
+    entry = {
+        "kind": "refusal",
+        "id": record_id,
+        "time": utc_text(now),
+        "caller": described_caller(access.principal, request.caller, pseudonyms),
+        "app": request.caller.app,
+        "domain": request.domain if _DOMAIN.fullmatch(request.domain) else None,
+        "request_id": request.request_id,
+        "error": {"code": str(getattr(error, "code", "internal"))},
+        "code": code_version,
+        "hashes": {"policy": decision.policy_hash if decision else ""},
+        "query": kept_as(kept, request.query, pseudonyms),
+        "denied": [[one.source_id, one.reason] for one in decision.denied] if decision else [],
+    }
+    question = {"v": PARTS_VERSION, "request": dumped(request), "message": str(error)}
+
+    def compose(_digests: Mapping[bytes, bytes]) -> Composed:
+        return composed(entry, question_addendum(question, kept, request.query, pseudonyms, record_id), {})
+
+    return Draft(record_id=record_id, contents=(), compose=compose)
+
+
+def context_draft(result: SearchResult, context: Context, *, record_id: str, now: datetime, code_version: str) -> Draft:
+    """Return the record of what a model was given to read of a result; the text itself is made of the search's record.
+
+    Args:
+        record_id: unique in the ledger.
+        now: the moment, aware.
+    """
+    entry = {
+        "kind": "context",
+        "id": record_id,
+        "time": utc_text(now),
+        "search": result.search_id,
+        "domain": result.domain,
+        "code": code_version,
+        "budget": context.budget,
+        "tokens": context.tokens,
+        "form": context.form,
+        "counter": context.counter,
+        "nonce": context.nonce,
+        "masked": result.settings.values.mask_contexts,
+        "sha256": content_sha256(context.text),
+        "chunks": [_block(block.label, block.source_id, block.chunk_ids, block.truncated) for block in context.blocks],
+        "left_out": [[one.source_id, one.chunk_id, one.reason] for one in context.left_out],
+    }
+    if context.part > 1:
+        entry["part"] = context.part
+    return _plain(record_id, entry)
+
+
+def fetch_draft(
+    principal: Principal,
+    domain: str,
+    source_id: str,
+    chunks: Sequence[Chunk],
+    *,
+    record_id: str,
+    now: datetime,
+    pseudonyms: Pseudonyms,
+    code_version: str,
+) -> Draft:
+    """Return the record of chunks that were given by their ids; their texts are not kept, their hashes are.
+
+    Args:
+        record_id: unique in the ledger.
+        now: the moment, aware.
+    """
+    entry = {
+        "kind": "fetch",
+        "id": record_id,
+        "time": utc_text(now),
+        "caller": described_caller(principal, Caller(), pseudonyms),
+        "domain": domain,
+        "code": code_version,
+        "chunks": [
+            {
+                "source": source_id,
+                "chunk": chunk.chunk_id,
+                "document": chunk.document_id,
+                "version": chunk.document_version,
+                "sha256": content_sha256(chunk.content),
+            }
+            for chunk in chunks
+        ],
+    }
+    return _plain(record_id, entry)
+
+
+def loss_draft(
+    count: int, since: datetime, until: datetime, *, record_id: str, now: datetime, code_version: str
+) -> Draft:
+    """Return the record that records were lost.
+
+    Args:
+        count: how many.
+        since, until: the moments between which they were, aware.
+        record_id: unique in the ledger.
+        now: the moment, aware.
+    """
+    lost = {"count": count, "since": utc_text(since), "until": utc_text(until)}
+    return _plain(record_id, {"kind": "loss", "id": record_id, "time": utc_text(now), "code": code_version, **lost})
+
+
+def _plain(record_id: str, entry: dict[str, Any]) -> Draft:
+    """Return a record without addenda."""
+    return Draft(record_id=record_id, contents=(), compose=lambda _digests: composed(entry, {}, {}))
+
+
+def _block(label: str, source_id: str, chunk_ids: tuple[str, ...], truncated: bool) -> dict[str, Any]:
+    block = {"label": label, "source": source_id, "chunks": list(chunk_ids)}
+    return {**block, "truncated": True} if truncated else block

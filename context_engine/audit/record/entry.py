@@ -1,0 +1,110 @@
+"""The entry of a record: JSON that stands in the log for ever, never longer than `MOST_ENTRY_BYTES`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from context_engine.audit.record.exact import Unreadable, json_bytes, read_json
+from context_engine.audit.values import MOST_ENTRY_BYTES, Addendum, Composed
+from context_engine.errors import LedgerCorrupt, LedgerVersionMismatch
+
+__all__ = ["ENTRY_VERSION", "composed", "read_entry"]
+
+ENTRY_VERSION: Final = 1
+_LONGEST_TEXT: Final = 200
+_SHOWN: Final = 96
+_NO_DIGEST: Final = "0" * 64
+_ROOM_FOR_A_COUNT: Final = 24
+
+
+def composed(entry: dict[str, Any], addenda: Mapping[str, Addendum], shared: Mapping[str, bytes]) -> Composed:
+    """Return a record as it is stored; where its entry is too long, texts and lists in it are cut.
+
+    `more` then says how many of a list are missing, and the addendum `account` holds what was cut as it was.
+
+    Args:
+        entry: without its version and `addenda`.
+        addenda: of this record alone, by the names they have in the entry.
+        shared: digests of what other records name too, by name.
+    """
+    digests = {**shared, **{name: addendum.digest for name, addendum in addenda.items()}}
+    whole = {"v": ENTRY_VERSION, **entry, "addenda": {name: digest.hex() for name, digest in digests.items()}}
+    data = json_bytes(whole)
+    if len(data) <= MOST_ENTRY_BYTES:
+        return Composed(data, tuple(addenda.values()))
+    whole["addenda"]["account"] = _NO_DIGEST
+    short = _cut(_shortened(whole))
+    account = Addendum.of("account", json_bytes({name: one for name, one in whole.items() if short[name] != one}))
+    short["addenda"]["account"] = account.digest.hex()
+    return Composed(json_bytes(short), (*addenda.values(), account))
+
+
+def read_entry(data: bytes) -> dict[str, Any]:
+    """Return an entry.
+
+    Raises:
+        LedgerCorrupt: it is no entry.
+        LedgerVersionMismatch: a newer version of this package wrote it.
+    """
+    try:
+        entry = read_json(data)
+    except Unreadable as error:
+        raise LedgerCorrupt(f"an entry of the ledger cannot be read: {error}; 'audit verify' tells more") from None
+    version = entry.get("v")
+    if isinstance(version, int) and version > ENTRY_VERSION:
+        raise LedgerVersionMismatch(
+            f"record {entry.get('id')!r} has version {version}, this version of the package reads {ENTRY_VERSION}: "
+            "upgrade it"
+        )
+    if version != ENTRY_VERSION or not isinstance(entry.get("kind"), str) or not isinstance(entry.get("id"), str):
+        raise LedgerCorrupt("an entry of the ledger has no version, kind or id; 'audit verify' tells more")
+    return entry
+
+
+def _shortened(value: Any) -> Any:
+    """Return a copy in which no text is long: of one that was, its beginning and what tells it from others."""
+    if isinstance(value, str):
+        if len(value) <= _LONGEST_TEXT and len(value.encode("utf-8", "backslashreplace")) <= _LONGEST_TEXT:
+            return value
+        digest = hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
+        return f"{_beginning(value)}…{digest[:16]}"
+    if isinstance(value, dict):
+        return {key: _shortened(one) for key, one in value.items()}
+    return [_shortened(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _beginning(text: str) -> str:
+    """Return the first characters of a text that take no more than `_SHOWN` bytes in an entry."""
+    size, end = 0, 0
+    for end, char in enumerate(text):  # noqa: B007  its last value is the end
+        size += len(json_bytes(char)) - 2
+        if size > _SHOWN:
+            break
+    return text[:end]
+
+
+def _cut(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return an entry whose longest lists are cut from their ends until it is short enough."""
+    lists = _lists(entry)
+    sizes = {name: [len(json_bytes(one)) + 1 for one in held] for name, held in lists.items()}
+    taken = {name: sum(each) for name, each in sizes.items()}
+    room = sum(len(name) + _ROOM_FOR_A_COUNT for name in lists)
+    over = len(json_bytes(entry)) + room - MOST_ENTRY_BYTES
+    more: dict[str, int] = {}
+    while over > 0 and any(taken.values()):
+        name = max(taken, key=taken.__getitem__)
+        freed = sizes[name].pop()
+        lists[name].pop()
+        taken[name] -= freed
+        over -= freed
+        more[name] = more.get(name, 0) + 1
+    return {**entry, "more": more} if more else entry
+
+
+def _lists(entry: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return the lists of an entry by name, those of the caller among them."""
+    own = {name: one for name, one in entry.items() if isinstance(one, list)}
+    caller = entry.get("caller") or {}
+    return {**own, **{f"caller.{name}": one for name, one in caller.items() if isinstance(one, list)}}

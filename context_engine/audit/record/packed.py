@@ -1,0 +1,150 @@
+"""What repeats in the parts of a record, said once: most of a record is columns whose values are all alike.
+
+- Numbers of contents that follow one another stand as the first of them.
+- The kinds and scorers of scores stand once for all chunks of an answer that have the same.
+- A time at which all chunks were fetched stands once.
+- The hash of a returned text is the one that its fate has.
+- Statistics that several answers have stand with the first of them.
+
+What does not repeat stands as it was; numbers are never shortened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from context_engine.audit.record.exact import Unreadable
+
+__all__ = ["packed_candidates", "packed_question", "unpacked_candidates", "unpacked_question"]
+
+_NUMBERS: Final = ("text", "card")
+_SHA256: Final = "content_sha256"
+_AS_FATE: Final = True
+
+
+def packed_candidates(candidates: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the candidates of `Parts` in fewer words."""
+    out = dict(candidates)
+    if "answers" in out:
+        out["answers"] = [{**one, "chunks": _packed_chunks(one["chunks"])} for one in out["answers"]]
+    if out.get("returned"):
+        hashes = _hashes(out["fates"])
+        out["returned"] = [_with_hash(one, hashes, packs=True) for one in out["returned"]]
+    return out
+
+
+def unpacked_candidates(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `packed_candidates` was given.
+
+    Raises:
+        Unreadable: it is not what this version writes.
+    """
+    out = dict(given)
+    try:
+        if "answers" in out:
+            out["answers"] = [{**one, "chunks": _unpacked_chunks(one["chunks"])} for one in out["answers"]]
+        if out.get("returned"):
+            hashes = _hashes(out["fates"])
+            out["returned"] = [_with_hash(one, hashes, packs=False) for one in out["returned"]]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Unreadable(f"its candidates: {type(error).__name__}: {error}") from None
+    return out
+
+
+def packed_question(question: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the question of `Parts` in fewer words."""
+    answers: list[dict[str, Any]] = []
+    for one in question.get("answers", ()):
+        said = one.get("statistics")
+        first = next((place for place, other in enumerate(answers) if said and other.get("statistics") == said), None)
+        answers.append(dict(one) if first is None else {**one, "statistics": first})
+    return {**question, "answers": answers} if answers else dict(question)
+
+
+def unpacked_question(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `packed_question` was given.
+
+    Raises:
+        Unreadable: it is not what this version writes.
+    """
+    try:
+        answers = given.get("answers") or []
+        whole = [_with_statistics(one, answers) for one in answers]
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise Unreadable(f"its question: {type(error).__name__}: {error}") from None
+    return {**given, "answers": whole} if whole else dict(given)
+
+
+def _with_statistics(answer: Mapping[str, Any], answers: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    said = answer.get("statistics")
+    if not isinstance(said, int):
+        return answer
+    first = answers[said]["statistics"]
+    if isinstance(first, int):
+        raise Unreadable(f"its question: answer {said} has no statistics of its own")
+    return {**answer, "statistics": first}
+
+
+def _packed_chunks(columns: Mapping[str, Any]) -> dict[str, Any]:
+    out = dict(columns)
+    if not columns["scores"]:
+        return out
+    for name in _NUMBERS:
+        numbers = columns[name]
+        if numbers == list(range(numbers[0], numbers[0] + len(numbers))):
+            out[name] = numbers[0]
+    times = columns.get("fetched_at")
+    if times and times[0] is not None and times.count(times[0]) == len(times):
+        out["fetched_at"] = times[0]
+    of, values = _apart(columns["scores"])
+    if values is not None:
+        out["scores"] = {"of": of, "values": values}
+    return out
+
+
+def _apart(scores: Sequence[Sequence[Sequence[Any]]]) -> tuple[list[list[Any]], list[list[float]] | None]:
+    """Return kind and scorer of the scores of every chunk, and their values; None where they are not the same."""
+    of = [[kind, scorer] for kind, _, scorer in scores[0]]
+    values = []
+    for each in scores:
+        if [[kind, scorer] for kind, _, scorer in each] != of:
+            return of, None
+        values.append([value for _, value, _ in each])
+    return of, values
+
+
+def _unpacked_chunks(given: Mapping[str, Any]) -> dict[str, Any]:
+    out = dict(given)
+    scores = given["scores"]
+    if isinstance(scores, Mapping):
+        of = scores["of"]
+        out["scores"] = [
+            [[kind, value, scorer] for (kind, scorer), value in zip(of, values, strict=True)]
+            for values in scores["values"]
+        ]
+    count = len(out["scores"])
+    for name in _NUMBERS:
+        if isinstance(given[name], int):
+            out[name] = list(range(given[name], given[name] + count))
+    if isinstance(given.get("fetched_at"), str):
+        out["fetched_at"] = [given["fetched_at"]] * count
+    return out
+
+
+def _hashes(fates: Mapping[str, Any]) -> dict[tuple[str, str], str | None]:
+    """Return the hash of each candidate's text by its identity."""
+    keys = zip(fates.get("source_id", ()), fates.get("chunk_id", ()))
+    return dict(zip(keys, fates.get(_SHA256, ())))
+
+
+def _with_hash(
+    ranked: Mapping[str, Any], hashes: Mapping[tuple[str, str], str | None], *, packs: bool
+) -> Mapping[str, Any]:
+    """Return a returned chunk whose tag says that the hash of its text is that of its fate, or says the hash again."""
+    extra = ranked.get("provenance", {}).get("extra")
+    sha256 = hashes.get((ranked["source_id"], ranked["chunk_id"]))
+    was, new = (sha256, _AS_FATE) if packs else (_AS_FATE, sha256)
+    if sha256 is None or not isinstance(extra, Mapping) or extra.get(_SHA256) != was:
+        return ranked
+    return {**ranked, "provenance": {**ranked["provenance"], "extra": {**extra, _SHA256: new}}}

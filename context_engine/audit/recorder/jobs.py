@@ -1,0 +1,120 @@
+"""A record that waits to be written, and what it is written with."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, Protocol
+
+from context_engine.audit.values import Draft
+from context_engine.core.models import AccessRecord, Chunk, Context, Principal, SearchRequest, SearchResult
+from context_engine.core.models.audit_settings import QueryForm
+
+__all__ = ["Drafts", "Job", "LedgerInUse", "Make", "Publisher", "RecordKind", "RecordLog"]
+
+RecordKind = Literal["search", "rank"]
+
+
+class RecordLog(Protocol):
+    """What of a ledger a writer needs. Its errors say what is wrong and how to mend it."""
+
+    def append(self, drafts: Sequence[Draft]) -> None:
+        """Keep the drafts in one transaction, durable on return; one whose id is there already is passed over."""
+        ...
+
+    def integrate(self, limit: int | None = None) -> int:
+        """Give what is pending its place in the log; return how many records that were."""
+        ...
+
+    def close(self) -> None:
+        """Release connections."""
+        ...
+
+
+class Publisher(Protocol):
+    """Makes checkpoints of a log and hands them on, in a thread of its own."""
+
+    def added(self, count: int = 1) -> None:
+        """Say that records were appended."""
+        ...
+
+    def close(self) -> None:
+        """Make the last checkpoint; a program or a witness that is slow is left behind."""
+        ...
+
+
+class Drafts(Protocol):
+    """Makes records, as the ledger that they are for has them: pseudonyms and digests are of its keys."""
+
+    def search(self, result: SearchResult, access: AccessRecord, kind: RecordKind) -> Draft:
+        """Return the record of a result."""
+        ...
+
+    def refusal(
+        self, request: SearchRequest, access: AccessRecord, error: Exception, kept: QueryForm, now: datetime
+    ) -> Draft:
+        """Return the record of a request that came to no result."""
+        ...
+
+    def context(self, result: SearchResult, context: Context, now: datetime) -> Draft:
+        """Return the record of what a model was given to read."""
+        ...
+
+    def fetch(self, principal: Principal, domain: str, source_id: str, chunks: Sequence[Chunk], now: datetime) -> Draft:
+        """Return the record of chunks that were given by their ids."""
+        ...
+
+    def loss(self, count: int, since: datetime, until: datetime) -> Draft:
+        """Return the record of records that there are not."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerInUse:
+    """A ledger that is open for writing.
+
+    Attributes:
+        drafts: makes its records.
+        publisher: makes its checkpoints; None for none but those that a command writes.
+    """
+
+    log: RecordLog
+    drafts: Drafts
+    publisher: Publisher | None = None
+
+
+Make = Callable[[Drafts], Draft]
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """A record to be.
+
+    Attributes:
+        make: makes it of frozen values, in the thread that writes.
+        at: when it came, in seconds of a clock that never goes back.
+        awaited: somebody waits for it: it is tried at once, and once.
+        done: set when it is written, or cannot be.
+        error: why it could not be written.
+        draft: what was made, so that a second try writes the same.
+    """
+
+    make: Make
+    at: float
+    awaited: bool = False
+    done: threading.Event = field(default_factory=threading.Event)
+    error: Exception | None = None
+    draft: Draft | None = None
+
+    def drafted(self, drafts: Drafts) -> Draft:
+        """Return the record."""
+        if self.draft is None:
+            self.draft = self.make(drafts)
+        return self.draft
+
+    def finish(self, error: Exception | None = None) -> None:
+        """Tell who waits how it went."""
+        self.error = error
+        self.done.set()

@@ -1,0 +1,94 @@
+"""The recorder of an engine: what it is handed becomes a record of a ledger, as firmly as the settings say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from context_engine.audit.recorder.jobs import Make, RecordKind
+from context_engine.audit.recorder.writer import LedgerWriter
+from context_engine.core.models import AccessRecord, Chunk, Context, Principal, SearchRequest, SearchResult
+from context_engine.core.models.audit_settings import QueryForm
+from context_engine.core.protocols import Clock
+from context_engine.errors import AuditUnavailable
+
+__all__ = ["Firmness", "LedgerRecorder"]
+
+Firmness = Literal["best_effort", "required"]
+
+
+class LedgerRecorder:
+    """Records searches in a ledger; a `Recorder`. Engines of one ledger share its writer.
+
+    Args:
+        writer: writes to the ledger.
+        clock: the time of refusals and contexts.
+        mode: required: each call waits until its record is durable; best_effort: none waits.
+        buffer: records that may wait under best_effort.
+        timeout_s: seconds that a call waits under required.
+        kept: how the question of a refused request to a domain is kept; a result says it itself.
+        kind: of the results: rank, where passages are ranked that were found elsewhere.
+    """
+
+    def __init__(
+        self,
+        writer: LedgerWriter,
+        *,
+        clock: Clock,
+        mode: Firmness,
+        buffer: int,
+        timeout_s: float,
+        kept: Callable[[str], QueryForm],
+        kind: RecordKind = "search",
+    ) -> None:
+        self._writer, self._clock, self._mode = writer, clock, mode
+        self._buffer, self._timeout_s, self._kept, self._kind = buffer, timeout_s, kept, kind
+
+    def record(self, result: SearchResult, access: AccessRecord) -> None:
+        """Keep a result.
+
+        Raises:
+            AuditUnavailable: it is required, and could not be kept.
+        """
+        self._keep(lambda drafts: drafts.search(result, access, self._kind), f"search {result.search_id}")
+
+    def refuse(self, request: SearchRequest, access: AccessRecord, error: Exception) -> None:
+        """Keep a request that came to no result.
+
+        Raises:
+            AuditUnavailable: it is required, and could not be kept.
+        """
+        now, kept = self._clock.now(), self._kept(request.domain)
+        self._keep(lambda drafts: drafts.refusal(request, access, error, kept, now), "the request")
+
+    def assembled(self, result: SearchResult, context: Context) -> None:
+        """Keep what a model is given to read.
+
+        Raises:
+            AuditUnavailable: it is required, and could not be kept.
+        """
+        now = self._clock.now()
+        self._keep(lambda drafts: drafts.context(result, context, now), f"a context of search {result.search_id}")
+
+    def fetched(self, principal: Principal, domain: str, source_id: str, chunks: Sequence[Chunk]) -> None:
+        """Keep which chunks of a source a principal was given by their ids.
+
+        Raises:
+            AuditUnavailable: it is required, and could not be kept.
+        """
+        now = self._clock.now()
+        self._keep(
+            lambda drafts: drafts.fetch(principal, domain, source_id, chunks, now), f"the fetch from source {source_id}"
+        )
+
+    def _keep(self, make: Make, what: str) -> None:
+        if self._mode == "best_effort":
+            self._writer.offer(make, self._buffer)
+            return
+        try:
+            self._writer.write(make, self._timeout_s)
+        except AuditUnavailable as error:
+            raise AuditUnavailable(
+                f"{what} could not be recorded, and audit_mode is 'required': nothing is given out unrecorded. {error}"
+                f"{'' if str(error).endswith('.') else '.'} 'context-engine doctor' tries the ledger"
+            ) from error

@@ -1,0 +1,233 @@
+"""The one thread of a process that writes to a ledger: what waits together becomes one transaction."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from context_engine.audit.recorder.batch import Written, write_batch
+from context_engine.audit.recorder.jobs import Job, LedgerInUse, Make
+from context_engine.audit.recorder.losses import Loss, Losses, searches_are
+from context_engine.audit.recorder.session import Session, reason_of
+from context_engine.core.concurrency.forking import forget_in_child
+from context_engine.core.protocols import Clock
+from context_engine.errors import AuditUnavailable
+
+__all__ = ["LedgerWriter"]
+
+logger = logging.getLogger(__name__)
+
+_MOST_TOGETHER: Final = 256
+_LINGER_S: Final = 0.2
+"""That a record nobody waits for lets others join it."""
+
+_LEAVE_S: Final = 60.0
+"""Without a record, after which the ledger is closed; the next record opens it again."""
+
+
+class LedgerWriter:
+    """Writes records to a ledger in a daemon thread, which the first record starts. Safe for many threads.
+
+    What `write` has returned from is durable. In a forked child it begins anew: what waited is its parent's to write.
+
+    Args:
+        open_ledger: opens the ledger; called in the thread, and again after a failure.
+        clock: the time.
+        place: the ledger's name for people, without a password.
+        on_start: called in each process before its thread begins.
+    """
+
+    def __init__(
+        self,
+        open_ledger: Callable[[], LedgerInUse],
+        *,
+        clock: Clock,
+        place: str,
+        on_start: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.place, self._on_start = place, on_start
+        self._open_ledger, self._clock = open_ledger, clock
+        self.forget()
+        forget_in_child(self)
+
+    def forget(self) -> None:
+        """Have no thread and nothing to write: all of it is the parent's."""
+        self._changed = threading.Condition(threading.Lock())
+        self._thread: threading.Thread | None = None
+        self._awaited: deque[Job] = deque()
+        self._offered: deque[Job] = deque()
+        self._writing = 0
+        self._ending = False
+        self._problem = ""
+        self._losses = Losses(self._clock, self.place)
+
+    @property
+    def lost(self) -> int:
+        """How many records were lost in this process."""
+        return self._losses.total
+
+    def write(self, make: Make, timeout_s: float) -> None:
+        """Write a record and wait until it is durable.
+
+        Raises:
+            AuditUnavailable: it could not be written in time; says why.
+        """
+        job = Job(make, at=self._clock.monotonic(), awaited=True)
+        try:
+            with self._changed:
+                self._start()
+                self._awaited.append(job)
+                self._changed.notify_all()
+        except RuntimeError as error:
+            raise AuditUnavailable(f"no thread can be started to write it: {error}") from error
+        if not job.done.wait(timeout_s) and self._withdrawn(job):
+            raise AuditUnavailable(self._problem or f"{self.place} did not take it within {timeout_s:g} s")
+        if job.error is not None:
+            raise AuditUnavailable(reason_of(job.error)) from job.error
+
+    def offer(self, make: Make, most: int) -> None:
+        """Have a record written when it can be. Never waits, never raises.
+
+        Args:
+            most: records that may wait; one that finds so many is lost.
+        """
+        with self._changed:
+            if len(self._offered) + self._writing >= most:
+                self._losses.add(1, f"{most} wait already. {self._problem}".rstrip())
+                return
+            try:
+                self._start()
+            except RuntimeError as error:
+                self._losses.add(1, f"no thread can be started to write it: {error}")
+                return
+            self._offered.append(Job(make, at=self._clock.monotonic()))
+            # The thread looks by itself when the first has lingered: to wake it for each would cost the search.
+            if len(self._offered) in (1, _MOST_TOGETHER):
+                self._changed.notify_all()
+
+    def close(self, timeout_s: float) -> str:
+        """Write what waits, make a last checkpoint and close the ledger, as far as there is time for it.
+
+        A record that comes later opens it again.
+
+        Returns:
+            What is not recorded, in a sentence; "" where all is, or the ledger itself says what is not.
+        """
+        with self._changed:
+            thread, self._ending = self._thread, self._thread is not None
+            self._changed.notify_all()
+        if thread is not None:
+            thread.join(timeout_s)
+        with self._changed:
+            untold = self._losses.untold
+            left = len(self._offered) + self._writing + (untold.count if untold is not None else 0)
+        if not left:
+            return ""
+        said = f"{searches_are(left)} not recorded in {self.place}: {self._problem or 'there was no time left'}"
+        logger.warning("%s", said)
+        return said
+
+    def _start(self) -> None:
+        """Have the thread run; the lock is held."""
+        if self._thread is None or not self._thread.is_alive():
+            self._ending = False
+            self._on_start()
+            thread = threading.Thread(target=self._run, name="context-engine-audit", daemon=True)
+            thread.start()
+            self._thread = thread
+
+    def _withdrawn(self, job: Job) -> bool:
+        """Take back a record that was not written in time; return False where it is done after all."""
+        with self._changed:
+            if job in self._awaited:
+                self._awaited.remove(job)
+            return not job.done.is_set()
+
+    def _run(self) -> None:
+        session = Session(self._open_ledger, self._clock, self.place)
+        while True:
+            batch, leave = self._next_batch(session)
+            if batch:
+                self._write(session, batch)
+            elif not leave:
+                session.tidy()
+            if leave:
+                session.close()
+                with self._changed:
+                    if not self._awaited and (self._ending or not self._offered):
+                        self._thread, self._ending = None, False
+                        return
+
+    def _next_batch(self, session: Session) -> tuple[Sequence[Job], bool]:
+        """Wait until there is something to do; return the records to write, and whether the ledger is to be left."""
+        with self._changed:
+            since = self._clock.monotonic()
+            while not self._awaited and not self._ending:
+                left = self._wakes_at(session, since) - self._clock.monotonic()
+                if left <= 0:
+                    break
+                self._changed.wait(left)
+            now, batch = self._clock.monotonic(), self._together(self._awaited)
+            if session.may_be_tried(now, last=self._ending):
+                batch += self._together(self._offered, _MOST_TOGETHER - len(batch))
+            self._writing = len(batch)
+            return batch, not batch and (self._ending or now - since >= _LEAVE_S)
+
+    def _write(self, session: Session, batch: Sequence[Job]) -> None:
+        """Write records; those that nobody waits for stay where the ledger is down."""
+        try:
+            ledger = session.opened()
+            found = write_batch(ledger, batch)
+        except Exception as error:  # noqa: BLE001  it could not be opened, for whatever reason
+            ledger, found = None, Written(left=list(batch), problem=error)
+        for job in found.kept:
+            job.finish()
+        if found.problem is not None:
+            session.failed(found.problem)
+        else:
+            session.wrote(len(found.kept))
+        with self._changed:
+            self._writing, self._problem = 0, session.problem
+            self._offered.extendleft(job for job in reversed(found.left) if not job.awaited)
+            for job, why in found.refused:
+                if not job.awaited:
+                    self._losses.add(1, f"a record cannot be kept: {reason_of(why)}")
+            untold = self._losses.untold
+        for job, why in found.refused:
+            job.finish(why)
+        for job in found.left:
+            if job.awaited:
+                job.finish(found.problem)
+        if ledger is not None and untold is not None and found.problem is None:
+            self._tell(session, ledger, untold)
+
+    def _tell(self, session: Session, ledger: LedgerInUse, loss: Loss) -> None:
+        """Have the ledger itself say what was lost."""
+        try:
+            ledger.log.append([ledger.drafts.loss(loss.count, loss.since, loss.until)])
+        except Exception as error:  # noqa: BLE001  it is told with the next record
+            session.failed(error)
+            return
+        session.wrote(1)
+        with self._changed:
+            self._losses.told(loss)
+
+    def _wakes_at(self, session: Session, since: float) -> float:
+        """Return when there is something to do, if nothing comes meanwhile."""
+        tidies_at = session.tidies_at()
+        moments = [] if tidies_at is None else [tidies_at]
+        if not self._offered:
+            moments.append(since + _LEAVE_S)
+        elif session.retry_at is not None:
+            moments.append(session.retry_at)
+        else:
+            full = len(self._offered) >= _MOST_TOGETHER
+            moments.append(self._offered[0].at + (0.0 if full else _LINGER_S))
+        return min(moments)
+
+    @staticmethod
+    def _together(waiting: deque[Job], most: int = _MOST_TOGETHER) -> list[Job]:
+        return [waiting.popleft() for _ in range(min(most, len(waiting)))]

@@ -1,0 +1,128 @@
+"""Everything that a record tells of one answer: who, under which rule, what was shown, and what was not and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from context_engine.audit.record.addenda import Addenda, Missing, fetch, missing_part
+from context_engine.audit.record.candidates import CANDIDATES, read_candidates
+from context_engine.audit.record.entry import read_entry
+from context_engine.audit.record.exact import Unreadable, read_json
+from context_engine.audit.record.pseudonym import Pseudonyms
+from context_engine.audit.record.question import QUESTION, read_question
+from context_engine.errors import LedgerCorrupt, QueryNotRecorded
+
+__all__ = ["Account", "account_of"]
+
+_ACCOUNT: Final = "account"
+_SETTINGS: Final = "settings"
+_NOT_KEPT: Final = "was not recorded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """What a record tells.
+
+    Attributes:
+        index: its place in the log; None while it waits.
+        entry: with the lists that were cut from it, where they are still kept.
+        question: everything made of the question's words, and the caller's ids; None where it cannot be read.
+        question_missing: why it cannot; "" where it can.
+        fates: of each candidate, with its document, version and content hash.
+        settings: {key: {"value", "origin"}}; None where they cannot be read.
+        missing: addenda that are named, and are not there any more.
+        contexts: the entries of what a model was given to read of it.
+    """
+
+    index: int | None
+    entry: Mapping[str, Any]
+    question: Mapping[str, Any] | None = None
+    question_missing: str = ""
+    fates: tuple[Mapping[str, Any], ...] = ()
+    settings: Mapping[str, Any] | None = None
+    missing: tuple[Missing, ...] = ()
+    contexts: tuple[Mapping[str, Any], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the published form."""
+        return {
+            "index": self.index,
+            "entry": dict(self.entry),
+            "question": self.question,
+            "question_missing": self.question_missing,
+            "fates": [dict(one) for one in self.fates],
+            "settings": self.settings,
+            "missing": [
+                {
+                    "kind": one.kind,
+                    "digest": one.digest.hex(),
+                    "erased_by": one.erased_by,
+                    "erased_on": one.erased_on,
+                }
+                for one in self.missing
+            ],
+            "contexts": [dict(one) for one in self.contexts],
+        }
+
+
+def account_of(
+    entry: bytes,
+    index: int | None,
+    addenda: Addenda,
+    *,
+    query: str | None = None,
+    pseudonyms: Sequence[Pseudonyms] = (),
+    contexts: Iterable[bytes] = (),
+) -> Account:
+    """Return what a record of any kind tells.
+
+    Args:
+        entry: as it is stored.
+        index: its place in the log, None while it waits.
+        addenda: the ledger.
+        query: the question, where only its digest was kept.
+        pseudonyms: of the secret in force and of former ones, for such a question.
+        contexts: entries of the contexts of this search.
+
+    Raises:
+        LedgerCorrupt: an addendum is not the one that the record names, or cannot be read.
+        LedgerVersionMismatch: a newer version of this package wrote it.
+    """
+    read = read_entry(entry)
+    try:
+        named = {name: bytes.fromhex(digest) for name, digest in read.get("addenda", {}).items()}
+        held = fetch(addenda, list(named.values()), read["id"])
+        found = {name: held[digest] for name, digest in named.items() if digest in held}
+        question, why = _question(read, found, query, pseudonyms)
+        missing = tuple(missing_part(addenda, name, digest) for name, digest in named.items() if digest not in held)
+        return Account(
+            index=index,
+            entry=read if _ACCOUNT not in found else {**read, **read_json(found[_ACCOUNT]), "addenda": read["addenda"]},
+            question=question,
+            question_missing=next((one.why for one in missing if one.kind == QUESTION), why),
+            fates=_fates(read_candidates(found[CANDIDATES])["fates"]) if CANDIDATES in found else (),
+            settings=read_json(found[_SETTINGS]) if _SETTINGS in found else None,
+            missing=missing,
+            contexts=tuple(read_entry(one) for one in contexts),
+        )
+    except (Unreadable, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise LedgerCorrupt(f"record {read['id']} cannot be read: {error}; 'audit verify' tells more") from None
+
+
+def _question(
+    read: Mapping[str, Any], found: Mapping[str, bytes], query: str | None, pseudonyms: Sequence[Pseudonyms]
+) -> tuple[dict[str, Any] | None, str]:
+    """Return the question, and why there is none."""
+    if QUESTION not in found:
+        return None, _NOT_KEPT
+    try:
+        return read_question(found[QUESTION], read["id"], query=query, pseudonyms=pseudonyms), ""
+    except QueryNotRecorded as error:
+        return None, str(error)
+
+
+def _fates(columns: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Any], ...]:
+    rows = zip(*columns.values(), strict=True)
+    return tuple({name: value for name, value in zip(columns, row) if value is not None} for row in rows)

@@ -1,0 +1,118 @@
+"""What stands now in the place of a chunk that was shown: the same text, the text it became, or the chunks it lies in.
+
+A chunk's id may name another text after its document was cut again, and a text may stand under another id. So the text
+decides where the record has it: an equal text first, wherever in the document it stands; then, of the texts that are
+alike, the likest, the one of the same id before others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence, Set
+from typing import Final, NamedTuple
+
+from context_engine.audit.review.shown import ShownChunk
+from context_engine.audit.review.word_changes import likeness
+from context_engine.core.models import Chunk
+from context_engine.core.text import content_sha256
+
+__all__ = ["Counterpart", "counterpart"]
+
+_ALIKE: Final = 0.75
+"""Share of words from which a text under another id counts as the one that was changed: neighbours are alike too."""
+
+_ALIKE_OF_THE_SAME_ID: Final = 0.5
+_HEADING: Final = re.compile(r"^#{1,6} .*$", re.MULTILINE)
+_MOST_COMPARED: Final = 200
+_MOST_OVERLAP: Final = 500
+
+
+class Counterpart(NamedTuple):
+    """What was found.
+
+    Attributes:
+        chunk: what stands in the place of the chunk now; None where it was cut into others.
+        same_text: whether it has the very same text.
+        cut_into: ids of the chunks that hold the words of one that was cut in another way.
+    """
+
+    chunk: Chunk | None
+    same_text: bool = False
+    cut_into: tuple[str, ...] = ()
+
+
+def counterpart(shown: ShownChunk, now: Sequence[Chunk], taken: Set[str] = frozenset()) -> Counterpart | None:
+    """Return what stands in the place of a chunk; None where nothing does.
+
+    Args:
+        shown: the chunk.
+        now: the chunks of its document, of one version; or those of its id, where it has no document.
+        taken: content hashes of the other chunks that were shown: an equal text stands for one of them.
+    """
+    equal = [one for one in now if content_sha256(one.content) == shown.content_sha256]
+    if equal:
+        return Counterpart(min(equal, key=lambda one: one.chunk_id != shown.own_id), same_text=True)
+    if shown.chunk is None:
+        same_id = next((one for one in now if one.chunk_id == shown.own_id), None)
+        return None if same_id is None else Counterpart(same_id)
+    words = _words(shown.chunk.content)
+    under_another_heading = next((one for one in now if _words(one.content) == words), None)
+    if under_another_heading is not None:
+        return Counterpart(under_another_heading)
+    cut_into = _cut_into(words, now)
+    if cut_into:
+        return Counterpart(None, cut_into=cut_into)
+    free = [one for one in now if content_sha256(one.content) not in taken]
+    found = _likest(shown, free)
+    return None if found is None else Counterpart(found)
+
+
+def _likest(shown: ShownChunk, now: Sequence[Chunk]) -> Chunk | None:
+    """Return the chunk whose text is most like the one shown, that of the same id before others."""
+    assert shown.chunk is not None
+    content = shown.chunk.content
+    same_id = next((one for one in now if one.chunk_id == shown.own_id), None)
+    if same_id is not None and likeness(content, same_id.content) >= _ALIKE_OF_THE_SAME_ID:
+        return same_id
+    others = [one for one in now[:_MOST_COMPARED] if one is not same_id]
+    shares = [likeness(content, one.content, _ALIKE) for one in others]
+    best = max(range(len(others)), key=shares.__getitem__, default=0)
+    return others[best] if any(shares) else same_id
+
+
+def _cut_into(words: tuple[str, ...], now: Sequence[Chunk]) -> tuple[str, ...]:
+    """Return the chunks in which words stand one after the other, in one chunk or over several."""
+    holding = [one for one in now if _place(words, _words(one.content)) is not None]
+    if holding:
+        return tuple(one.chunk_id for one in holding)
+    ordered = sorted((one for one in now if one.position is not None), key=lambda one: (one.position, one.chunk_id))
+    joined: list[str] = []
+    owners: list[str] = []
+    for one in ordered:
+        fresh = list(_words(one.content))
+        shared = _overlap(joined, fresh)
+        joined += fresh[shared:]
+        owners += [one.chunk_id] * (len(fresh) - shared)
+    start = _place(words, tuple(joined))
+    return () if start is None else tuple(dict.fromkeys(owners[start : start + len(words)]))
+
+
+def _words(text: str) -> tuple[str, ...]:
+    """Return the words of a text without its headings: these come and go with the cut."""
+    return tuple(_HEADING.sub("", text).split()) or tuple(text.split())
+
+
+def _place(words: tuple[str, ...], within: tuple[str, ...]) -> int | None:
+    """Return where words stand among others, one after the other; None where they do not."""
+    if not words:
+        return None
+    starts = (at for at in range(len(within) - len(words) + 1) if within[at] == words[0])
+    return next((at for at in starts if within[at : at + len(words)] == words), None)
+
+
+def _overlap(before: Sequence[str], fresh: Sequence[str]) -> int:
+    """Return how many words at the end of what came before are those a chunk begins with: chunks may overlap."""
+    for size in range(min(len(before), len(fresh), _MOST_OVERLAP), 0, -1):
+        if before[-size] == fresh[0] and before[-size:] == fresh[:size]:
+            return size
+    return 0

@@ -1,0 +1,230 @@
+"""Whether what an answer showed still stands in its sources: each chunk fetched again, and what has changed of it.
+
+Who looks sees what they may read: a chunk that is hidden from them is gone, as for a search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from datetime import date
+from enum import StrEnum
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+from context_engine.audit.review.counterpart import Counterpart, counterpart
+from context_engine.audit.review.shown import ShownChunk
+from context_engine.audit.review.word_changes import WordChange, word_changes
+from context_engine.core.models import Chunk, FetchRequest, json_value
+from context_engine.core.policy.effective_dates import in_force, superseded
+from context_engine.core.text import content_sha256
+from context_engine.errors import ContextEngineError
+
+__all__ = ["ChunkDrift", "ChunkState", "Fetch", "FieldChange", "counts", "drift"]
+
+Fetch = Callable[[str, FetchRequest], Sequence[Chunk]]
+"""Returns chunks of a source by their ids, for whoever looks; raises `ContextEngineError` where it cannot."""
+
+_COMPARED: Final = (
+    *("title", "section", "heading_path", "doc_type", "source_type", "authority_tier", "trust_class"),
+    *("classification", "ttl_seconds", "effective_from", "effective_to", "superseded_by"),
+)
+_OF_THE_CUT: Final = frozenset(
+    (
+        *("chunk_id", "chunk_index", "content_sha256", "token_count", "previous_chunk_id", "next_chunk_id"),
+        *("created_at", "fetched_at", "line", "page", "page_end", "version", "document_version"),
+        *("dify_document_id", "upload_date", "last_update_date"),
+    )
+)
+"""Metadata that say where a chunk stands, how it was cut or when it was written: they are no change of what it says."""
+
+
+class ChunkState(StrEnum):
+    """What became of a chunk."""
+
+    UNCHANGED = "unchanged"
+    CHANGED = "changed"
+    GONE = "gone"
+    SUPERSEDED = "superseded"
+    CANNOT_CHECK = "cannot_check"
+
+
+class FieldChange(NamedTuple):
+    """A field whose value is another; `name` of further metadata is "metadata.NAME". Values are JSON-ready."""
+
+    name: str
+    was: Any
+    now: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkDrift:
+    """What became of one chunk.
+
+    Attributes:
+        shown: as the answer showed it.
+        state: in one word.
+        text: where its words differ; empty where the text is the same, or where the record no longer has it.
+        text_changed: whether the text is another.
+        fields: what else differs, the version among them.
+        now_id: the id of the chunk that stands in its place, where it is another.
+        cut_into: ids of the chunks that hold its words now, where it was cut in another way.
+        superseded_by: the version or document in force instead; None where none is named.
+        why: of `cannot_check` and `gone`: the reason, in one sentence; of `superseded` by dates alone: since when.
+    """
+
+    shown: ShownChunk
+    state: ChunkState
+    text: tuple[WordChange, ...] = ()
+    text_changed: bool = False
+    fields: tuple[FieldChange, ...] = ()
+    now_id: str | None = None
+    cut_into: tuple[str, ...] = ()
+    superseded_by: str | None = None
+    why: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it JSON-ready, without the text of the chunk."""
+        shown = {name: value for name, value in self.shown._asdict().items() if name != "chunk"}
+        return {
+            **shown,
+            "state": str(self.state),
+            "text_changed": self.text_changed,
+            "text": [change._asdict() for change in self.text],
+            "fields": [change._asdict() for change in self.fields],
+            "now_id": self.now_id,
+            "cut_into": list(self.cut_into),
+            "superseded_by": self.superseded_by,
+            "why": self.why,
+        }
+
+
+def drift(
+    shown: Sequence[ShownChunk], fetch: Fetch, *, domain: str, day: date, today: bool = True, timeout_s: float = 10.0
+) -> tuple[ChunkDrift, ...]:
+    """Return what became of the chunks of an answer, in their order; each source is asked once.
+
+    Args:
+        shown: the chunks.
+        fetch: fetches chunks of a source.
+        domain: of the answer.
+        day: on which they must be in force: that of the question, or today.
+        today: whether that day is not past.
+        timeout_s: seconds for each source.
+    """
+    found: dict[int, ChunkDrift] = {}
+    for source_id, group in groupby(sorted(shown, key=lambda one: one.source_id), key=lambda one: one.source_id):
+        of_source = list(group)
+        wanted = FetchRequest(
+            domain=domain,
+            chunk_ids=tuple(one.own_id for one in of_source if not one.document_id),
+            document_ids=tuple(dict.fromkeys(one.document_id for one in of_source if one.document_id)),
+            timeout_s=timeout_s,
+        )
+        try:
+            now = tuple(fetch(source_id, wanted))
+        except ContextEngineError as error:
+            found |= {one.rank: _unchecked(one, str(error)) for one in of_source}
+            continue
+        texts = frozenset(one.content_sha256 for one in of_source)
+        for one in of_source:
+            found[one.rank] = _compared(one, now, texts - {one.content_sha256}, day, today=today)
+    return tuple(found[one.rank] for one in shown)
+
+
+def _unchecked(shown: ShownChunk, why: str) -> ChunkDrift:
+    return ChunkDrift(shown=shown, state=ChunkState.CANNOT_CHECK, why=why)
+
+
+def _compared(shown: ShownChunk, now: Sequence[Chunk], taken: Set[str], day: date, *, today: bool) -> ChunkDrift:
+    if not shown.document_id:
+        if shown.content_sha256.startswith(shown.own_id):
+            return _unchecked(shown, "its source gives it no id of its own")
+        return _in_version(shown, [one for one in now if one.chunk_id == shown.own_id], taken, "its id is not there")
+    document = [one for one in now if one.document_id == shown.document_id]
+    if not document:
+        return ChunkDrift(shown=shown, state=ChunkState.GONE, why="its document is not there")
+    own = [one for one in document if one.document_version == shown.document_version]
+    if not own:
+        return _of_another_version(shown, document, taken)
+    left = _in_version(shown, own, taken, "its document is there, its text is not")
+    replaced_by = _replaced(shown, own, document, day, today=today)
+    return left if replaced_by is None else replace(left, state=ChunkState.SUPERSEDED, **replaced_by)
+
+
+def _in_version(shown: ShownChunk, own: Sequence[Chunk], taken: Set[str], missing: str) -> ChunkDrift:
+    """Compare a chunk with those of its document, in its own version."""
+    found = counterpart(shown, own, taken)
+    if found is None:
+        return ChunkDrift(shown=shown, state=ChunkState.GONE, why=missing)
+    return _difference(shown, found)
+
+
+def _difference(shown: ShownChunk, found: Counterpart) -> ChunkDrift:
+    if found.chunk is None:
+        return ChunkDrift(shown=shown, state=ChunkState.CHANGED, cut_into=found.cut_into)
+    fields = _field_changes(shown, found.chunk)
+    known = shown.chunk is not None and not found.same_text
+    return ChunkDrift(
+        shown=shown,
+        state=ChunkState.UNCHANGED if found.same_text and not fields else ChunkState.CHANGED,
+        text=word_changes(shown.chunk.content, found.chunk.content) if known and shown.chunk is not None else (),
+        text_changed=not found.same_text,
+        fields=fields,
+        now_id=None if found.chunk.chunk_id == shown.own_id else found.chunk.chunk_id,
+    )
+
+
+def _of_another_version(shown: ShownChunk, document: Sequence[Chunk], taken: Set[str]) -> ChunkDrift:
+    """Compare a chunk with the newest version of its document: its own is not there any more."""
+    newest = max(document, key=lambda one: (one.effective_from or date.min, one.document_version or ""))
+    version = newest.document_version
+    left = _in_version(shown, [one for one in document if one.document_version == version], taken, "")
+    of_version = FieldChange("document_version", shown.document_version, version)
+    state = ChunkState.CHANGED if shown.document_version is None else ChunkState.SUPERSEDED
+    return replace(
+        left,
+        state=state,
+        fields=(of_version, *(one for one in left.fields if one.name != "document_version")),
+        superseded_by=version if state is ChunkState.SUPERSEDED else None,
+        why="its text is not in the other version" if left.state is ChunkState.GONE else "",
+    )
+
+
+def _replaced(
+    shown: ShownChunk, own: Sequence[Chunk], document: Sequence[Chunk], day: date, *, today: bool
+) -> dict[str, Any] | None:
+    """Return by what the version of a chunk was replaced, or since when it is not in force; None where it is.
+
+    What the answer already said of it is no news.
+    """
+    chunk = next((one for one in own if content_sha256(one.content) == shown.content_sha256), own[0])
+    if shown.chunk is not None and _standing(shown.chunk) == _standing(chunk) and chunk.superseded_by:
+        return None
+    removal = in_force(chunk, day)
+    if removal is not None:
+        return {"why": f"{removal.reason.replace('_', ' ')}: {removal.value}", "superseded_by": chunk.superseded_by}
+    living = [one for one in document if in_force(one, day) is None]
+    place = next(at for at, one in enumerate(living) if one is chunk)
+    removed = superseded([(shown.source_id, one) for one in living], today=today).get(place)
+    return None if removed is None else {"superseded_by": removed.limit}
+
+
+def _standing(chunk: Chunk) -> tuple[Any, ...]:
+    return chunk.effective_from, chunk.effective_to, chunk.superseded_by
+
+
+def _field_changes(shown: ShownChunk, now: Chunk) -> tuple[FieldChange, ...]:
+    changes = [FieldChange("document_version", shown.document_version, now.document_version)]
+    if shown.chunk is not None:
+        was = shown.chunk
+        changes += [FieldChange(name, getattr(was, name), getattr(now, name)) for name in _COMPARED]
+        names = sorted((was.metadata.keys() | now.metadata.keys()) - _OF_THE_CUT)
+        changes += [FieldChange(f"metadata.{name}", was.metadata.get(name), now.metadata.get(name)) for name in names]
+    ready = (one._replace(was=json_value(one.was), now=json_value(one.now)) for one in changes)
+    return tuple(one for one in ready if one.was != one.now)
+
+
+def counts(drifts: Sequence[ChunkDrift]) -> Mapping[str, int]:
+    """Return how many chunks there are of each state, every state named."""
+    return {str(state): sum(one.state is state for one in drifts) for state in ChunkState}

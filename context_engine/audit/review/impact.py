@@ -1,0 +1,120 @@
+"""Which answers used a document: every record that showed it, merged it into another, or dropped it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+from context_engine.audit.ledger.ledger import Ledger
+from context_engine.audit.ledger.look_up import ChunkMention, MentionCriteria, RecordRow
+
+__all__ = ["FATES", "AffectedAnswer", "NamedChunk", "impact"]
+
+FATES: Final = ("returned", "merged", "dropped")
+"""What may become of a chunk, what a reader saw most of first."""
+
+
+class NamedChunk(NamedTuple):
+    """A chunk of the document, as one answer had it.
+
+    Attributes:
+        rank: 1-based, of one that was returned, where its entry still stands and names it; else None.
+        fate: returned, merged or dropped.
+    """
+
+    rank: int | None
+    fate: str
+    source_id: str
+    chunk_id: str
+    document_id: str | None
+    document_version: str | None
+    content_sha256: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AffectedAnswer:
+    """An answer that had to do with the document.
+
+    Attributes:
+        record: what its record is looked up by.
+        chunks: those of the document, shown ones first, then merged, then dropped.
+    """
+
+    record: RecordRow
+    chunks: tuple[NamedChunk, ...]
+
+    @property
+    def fate(self) -> str:
+        """What a reader saw most of: returned, else merged, else dropped."""
+        return min((chunk.fate for chunk in self.chunks), key=_place)
+
+    @property
+    def rank(self) -> int | None:
+        """The best rank of a chunk that was returned; None where none was, or where it is not known any more."""
+        return min((chunk.rank for chunk in self.chunks if chunk.rank is not None), default=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it JSON-ready."""
+        record = self.record
+        return {
+            "search_id": record.record_id,
+            "index": record.index,
+            "time": record.time,
+            "kind": record.kind,
+            "domain": record.domain,
+            "caller": record.caller,
+            "status": record.status,
+            "decision": record.decision,
+            "fate": self.fate,
+            "rank": self.rank,
+            "chunks": [chunk._asdict() for chunk in self.chunks],
+        }
+
+
+def impact(ledger: Ledger, wanted: MentionCriteria) -> Iterator[AffectedAnswer]:
+    """Yield the answers that had to do with what is asked for, the oldest first.
+
+    Args:
+        ledger: with nothing pending.
+        wanted: a document with or without its version, a text by its SHA-256, or a chunk.
+
+    Raises:
+        AuditError: the ledger cannot be read.
+    """
+    for _, group in groupby(ledger.mentions(wanted), key=lambda one: one.record.index):
+        mentions = list(group)
+        ranks = _ranks(ledger, mentions)
+        chunks = (_chunk(one, ranks.get((one.source_id, one.chunk_id))) for one in mentions)
+        ordered = sorted(chunks, key=lambda one: (_place(one.fate), one.rank or 0, one.source_id, one.chunk_id))
+        yield AffectedAnswer(mentions[0].record, tuple(ordered))
+
+
+def _chunk(mention: ChunkMention, rank: int | None) -> NamedChunk:
+    return NamedChunk(
+        rank=rank if mention.fate == "returned" else None,
+        fate=mention.fate,
+        source_id=mention.source_id,
+        chunk_id=mention.chunk_id,
+        document_id=mention.document_id,
+        document_version=mention.document_version,
+        content_sha256=mention.content_sha256,
+    )
+
+
+def _ranks(ledger: Ledger, mentions: Sequence[ChunkMention]) -> dict[tuple[str, str], int]:
+    """Return the ranks that the entry of a record gives to its chunks; none where it was pruned."""
+    if not any(one.fate == "returned" for one in mentions):
+        return {}
+    stored = ledger.entry_at(mentions[0].record.index)
+    try:
+        entry = json.loads(stored.entry) if stored is not None and stored.entry is not None else {}
+        return {(one["source"], one["chunk"]): rank for rank, one in enumerate(entry.get("chunks", ()), 1)}
+    except (ValueError, KeyError, TypeError, AttributeError):  # a damaged entry is what `audit verify` speaks of
+        return {}
+
+
+def _place(fate: str) -> int:
+    return FATES.index(fate) if fate in FATES else len(FATES)

@@ -1,0 +1,256 @@
+"""A search again from its record alone: to the same bytes, or the first field that differs and why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from context_engine.audit.record.restored import Restored
+from context_engine.audit.review.difference import Difference, first_difference
+from context_engine.core.context import from_result
+from context_engine.core.engine import recompute, stage_two_bytes
+from context_engine.core.models import (
+    EffectiveSettings,
+    NoticeCode,
+    RankingSettings,
+    SearchResult,
+    canonical_json,
+)
+from context_engine.core.protocols import Mask, TokenCounter
+from context_engine.core.text import content_sha256
+from context_engine.errors import ContextEngineError
+
+__all__ = ["ChangedSetting", "ContextReplay", "Replay", "ReplayReason", "replay"]
+
+_JUDGED: Final = frozenset((*RankingSettings.model_fields, "exact_first", "rerank_top_n", "strict_thresholds"))
+"""Settings whose effect on an answer can be computed from its record; the others act before stage 2, or beside it."""
+
+
+_IDENTITY: Final = ("source_id", "chunk_id")
+
+
+class ReplayReason(StrEnum):
+    """Why a search does not come out as it was recorded."""
+
+    ERASED = "erased"
+    QUESTION_MASKED = "question_masked"
+    RERANK_SCORES_MISSING = "rerank_scores_missing"
+    CODE_VERSION = "code_version"
+    RECORD_ALTERED = "record_altered"
+
+
+class ChangedSetting(NamedTuple):
+    """A setting that has another value now.
+
+    Attributes:
+        was, now: the values, None where the setting did not exist.
+        origin: where the present value is from.
+        judged: whether its effect on the answer can be computed from the record.
+    """
+
+    key: str
+    was: Any
+    now: Any
+    origin: str
+    judged: bool
+
+
+class ContextReplay(NamedTuple):
+    """A recorded context, made again.
+
+    Attributes:
+        identical: None where it could not be made again.
+        reason: why it could not, or why it differs; "" where it is identical.
+    """
+
+    record_id: str
+    identical: bool | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """What came of computing a recorded search again.
+
+    Attributes:
+        identical: the published answer is the same to the byte, but for the times, and so are the contexts that could
+            be made again.
+        difference: the first field that differs, None where none does or nothing could be computed.
+        reason: why it differs; None where it does not.
+        explanation: the reason in a sentence; "" where there is none.
+        contexts: of the search.
+        changed_settings: those that have other values now; None where the settings in force were not given.
+        answer_now: the first field of the answer that differs under the settings in force; None where none does, or
+            only settings changed whose effect the record cannot tell.
+    """
+
+    search_id: str
+    identical: bool
+    difference: Difference | None = None
+    reason: ReplayReason | None = None
+    explanation: str = ""
+    contexts: tuple[ContextReplay, ...] = ()
+    changed_settings: tuple[ChangedSetting, ...] | None = None
+    answer_now: Difference | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the published form."""
+        out = asdict(self)
+        for name in ("difference", "answer_now"):
+            found: Difference | None = getattr(self, name)
+            out[name] = None if found is None else found._asdict()
+        out["contexts"] = [one._asdict() for one in self.contexts]
+        if self.changed_settings is not None:
+            out["changed_settings"] = [one._asdict() for one in self.changed_settings]
+        return out
+
+
+def replay(
+    recorded: SearchResult | Restored,
+    *,
+    code_version: str,
+    recorded_by: str | None = None,
+    settings_now: Callable[[SearchResult], EffectiveSettings | None] | None = None,
+    contexts: Sequence[Mapping[str, Any]] = (),
+    counter: Callable[[str], TokenCounter] | None = None,
+    mask: Mask | None = None,
+) -> Replay:
+    """Compute stage 2 and the contexts of a recorded search again; no source and no model is asked.
+
+    Args:
+        recorded: a record that was read, or a saved result.
+        code_version: of this package.
+        recorded_by: the version that made the record; None: as the record says.
+        settings_now: gives the settings that the same request would be searched with now; where it gives None, or is
+            None, they are not compared.
+        contexts: the entries of the search's contexts.
+        counter: gives a token counter by its name; None: contexts are not made again.
+        mask: masks personal data, for contexts in which it was masked.
+    """
+    if isinstance(recorded, Restored):
+        if recorded.result is None:
+            return _erased(recorded)
+        recorded_by, recorded = recorded_by or recorded.code_version, recorded.result
+    result = recorded
+    again = recompute(result)
+    difference = None if stage_two_bytes(again) == stage_two_bytes(result) else _difference(result, again)
+    reason = None if difference is None else _reason(result, recorded_by, code_version)
+    made = tuple(_context(entry, again, counter, mask) for entry in contexts)
+    replayed = Replay(
+        search_id=result.search_id,
+        identical=difference is None and all(one.identical is not False for one in made),
+        difference=difference,
+        reason=reason,
+        explanation="" if reason is None else _EXPLANATIONS[reason].format(was=recorded_by, now=code_version),
+        contexts=made,
+    )
+    now = None if settings_now is None else settings_now(result)
+    return replayed if now is None else _beside_now(replayed, result, again, now)
+
+
+_EXPLANATIONS: Final[Mapping[ReplayReason, str]] = {
+    ReplayReason.QUESTION_MASKED: "personal data in the question was masked before it was recorded "
+    "(mask_stored_queries), so it cannot be ranked as it was",
+    ReplayReason.RERANK_SCORES_MISSING: "scores of the reranker are missing from the record",
+    ReplayReason.CODE_VERSION: "the record was made by version {was}, this is version {now}",
+    ReplayReason.RECORD_ALTERED: "the same version computes another answer from this record: 'audit verify' says "
+    "whether it was altered",
+}
+
+
+def _erased(restored: Restored) -> Replay:
+    texts: dict[str, int] = {}
+    for one in restored.missing:
+        texts[f"{one.kind} {one.why}"] = texts.get(f"{one.kind} {one.why}", 0) + 1
+    said = "; ".join(text if count == 1 else f"{count} times: {text}" for text, count in texts.items())
+    return Replay(
+        search_id=str(restored.entry.get("id")), identical=False, reason=ReplayReason.ERASED, explanation=said
+    )
+
+
+def _published(result: SearchResult) -> dict[str, Any]:
+    """Return what the bytes hold, in the order of the published form, each chunk's identity before its other fields."""
+    published: dict[str, Any] = json.loads(stage_two_bytes(result).decode("utf-8", "surrogatepass"))
+    published["chunks"] = [{**{name: one[name] for name in _IDENTITY}, **one} for one in published["chunks"]]
+    return {name: published[name] for name in result.to_dict()}
+
+
+def _difference(result: SearchResult, again: SearchResult) -> Difference | None:
+    return first_difference(_published(result), _published(again))
+
+
+def _reason(result: SearchResult, was: str | None, now: str) -> ReplayReason:
+    if result.settings.values.mask_stored_queries:
+        return ReplayReason.QUESTION_MASKED
+    scored = ((one.source_id, one.chunk_id) for one in result.chunks if one.rerank_score is not None)
+    if any(key not in result.rerank_scores for key in scored):
+        return ReplayReason.RERANK_SCORES_MISSING
+    return ReplayReason.RECORD_ALTERED if was in (None, now) else ReplayReason.CODE_VERSION
+
+
+def _context(
+    entry: Mapping[str, Any],
+    result: SearchResult,
+    counter: Callable[[str], TokenCounter] | None,
+    mask: Mask | None,
+) -> ContextReplay:
+    """Return whether a context comes out as its entry says."""
+    record_id = str(entry.get("id"))
+    if entry.get("masked") and mask is None:
+        return ContextReplay(record_id, None, "personal data was masked in it, and there is no mask")
+    if counter is None:
+        return ContextReplay(record_id, None, "there is no token counter")
+    try:
+        made = from_result(
+            result,
+            counter=counter(entry["counter"]),
+            budget=entry["budget"],
+            form=entry["form"],
+            nonce=entry["nonce"],
+            mask=mask,
+            part=entry.get("part", 1),
+        )
+    except (ContextEngineError, KeyError) as error:
+        return ContextReplay(record_id, None, str(error))
+    if content_sha256(made.text) == entry.get("sha256"):
+        return ContextReplay(record_id, True)
+    return ContextReplay(record_id, False, f"its text has {made.tokens} tokens; {entry.get('tokens')} were recorded")
+
+
+def _beside_now(replayed: Replay, result: SearchResult, again: SearchResult, now: EffectiveSettings) -> Replay:
+    """Return the replay with what changed in the settings, and what that changes in the answer."""
+    changed = _changed(result.settings, now)
+    judged = any(one.judged for one in changed)
+    return replace(replayed, changed_settings=changed, answer_now=_answer_now(result, again, now) if judged else None)
+
+
+def _changed(was: EffectiveSettings, now: EffectiveSettings) -> tuple[ChangedSetting, ...]:
+    before, after = was.to_dict(), now.to_dict()
+    nothing = {"value": None, "origin": ""}
+    pairs = ((key, before.get(key, nothing), after.get(key, nothing)) for key in {**before, **after})
+    return tuple(
+        ChangedSetting(key, old["value"], new["value"], new["origin"], key in _JUDGED)
+        for key, old, new in pairs
+        if canonical_json(old["value"]) != canonical_json(new["value"])
+    )
+
+
+def _answer_now(result: SearchResult, again: SearchResult, now: EffectiveSettings) -> Difference | None:
+    """Return the first field of the answer that the settings in force change."""
+    other = replace(result, settings=now)
+    if not now.values.reranking_enabled:
+        notices = tuple(one for one in result.notices if one.code is not NoticeCode.RERANK_FAILED)
+        other = replace(other, rerank_scores={}, notices=notices)
+    try:
+        changed = recompute(other)
+    except ContextEngineError as error:
+        return Difference("error", None, str(error))
+    was, then = _published(again), _published(changed)
+    return first_difference(_without_settings(was), _without_settings(then))
+
+
+def _without_settings(published: dict[str, Any]) -> dict[str, Any]:
+    return {name: one for name, one in published.items() if name != "settings"}

@@ -1,0 +1,175 @@
+"""The chunks that an answer showed, as far as its record still has them; its question is not needed for that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Final, NamedTuple, Self
+
+from context_engine.audit.record.addenda import Addenda
+from context_engine.audit.record.candidates import CANDIDATES, read_candidates
+from context_engine.audit.record.chunks import chunks_of
+from context_engine.audit.record.entry import read_entry
+from context_engine.audit.record.exact import Unreadable
+from context_engine.core.models import Chunk, RankedChunk, SearchResult
+from context_engine.core.text import content_sha256
+from context_engine.errors import InvalidRequest, LedgerCorrupt
+
+__all__ = ["ShownAnswer", "ShownChunk", "recorded_answer", "shown_chunks"]
+
+_SEARCHES: Final = ("search", "rank")
+
+
+class ShownChunk(NamedTuple):
+    """A chunk as an answer showed it.
+
+    Attributes:
+        rank: 1-based.
+        content_sha256: of its text, hex.
+        chunk: all that the record has of it; None where the record has no more than what stands here, or where that
+            was erased.
+    """
+
+    rank: int
+    source_id: str
+    chunk_id: str
+    document_id: str | None
+    document_version: str | None
+    content_sha256: str
+    chunk: Chunk | None = None
+
+    @property
+    def own_id(self) -> str:
+        """The id that its source gave it; an answer tells two texts of one id apart by another."""
+        return self.chunk_id if self.chunk is None or not self.chunk.chunk_id else self.chunk.chunk_id
+
+    @classmethod
+    def of(cls, ranked: RankedChunk) -> Self:
+        """Return a chunk of a result."""
+        chunk = ranked.chunk
+        return cls(
+            rank=ranked.rank,
+            source_id=ranked.source_id,
+            chunk_id=ranked.chunk_id,
+            document_id=chunk.document_id,
+            document_version=chunk.document_version,
+            content_sha256=content_sha256(chunk.content),
+            chunk=chunk,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownAnswer:
+    """An answer with the chunks that it showed.
+
+    Attributes:
+        time: when it was given, UTC.
+        past_day: the day that was asked about, where that was past.
+        chunks: in their order.
+        listed_short: how many chunks are missing here: the entry had no room for them, and the rest was erased.
+    """
+
+    search_id: str
+    domain: str
+    time: str
+    past_day: date | None
+    chunks: tuple[ShownChunk, ...]
+    listed_short: int = 0
+
+
+def shown_chunks(result: SearchResult) -> tuple[ShownChunk, ...]:
+    """Return the chunks of a result, in their order."""
+    return tuple(map(ShownChunk.of, result.chunks))
+
+
+def recorded_answer(entry: bytes, addenda: Addenda) -> ShownAnswer:
+    """Return what the record of a search shows.
+
+    Args:
+        entry: as it is stored.
+        addenda: the ledger.
+
+    Raises:
+        InvalidRequest: the record is of something else than a search.
+        LedgerCorrupt: it cannot be read.
+        LedgerVersionMismatch: a newer version of this package wrote it.
+    """
+    read = read_entry(entry)
+    if read.get("kind") not in _SEARCHES:
+        raise InvalidRequest(f"record {read.get('id')} is of kind {read.get('kind')!r}, which shows no chunks")
+    try:
+        candidates = _candidates(read, addenda)
+        listed = _listed(read) if candidates is None else _returned(candidates, _known(candidates, addenda))
+        past = None if candidates is None or candidates["result"].get("today", True) else candidates["result"]["as_of"]
+        return ShownAnswer(
+            search_id=read["id"],
+            domain=read["domain"],
+            time=read["time"],
+            past_day=None if past is None else date.fromisoformat(past),
+            chunks=tuple(listed),
+            listed_short=0 if candidates is not None else int(read.get("more", {}).get("chunks", 0)),
+        )
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        why = str(error) if isinstance(error, Unreadable) else f"{type(error).__name__}: {error}"
+        raise LedgerCorrupt(f"record {read.get('id')} cannot be read: {why}") from None
+
+
+def _candidates(entry: Mapping[str, Any], addenda: Addenda) -> dict[str, Any] | None:
+    """Return the candidates of a record; None where they were erased."""
+    named = bytes.fromhex(entry["addenda"][CANDIDATES])
+    found = _fetched([named], addenda).get(named)
+    return None if found is None else read_candidates(found)
+
+
+def _known(candidates: Mapping[str, Any], addenda: Addenda) -> dict[int, Chunk]:
+    """Return the chunks that were returned, by rank, as far as text and card of them are there."""
+    digests = [bytes.fromhex(one) for one in candidates["contents"]]
+    rows = {one["rank"]: _row(candidates, one["chunk"]) for one in candidates["returned"]}
+    wanted = {number: digests[number] for row in rows.values() for name in ("text", "card") for number in row[name]}
+    found = _fetched(list(set(wanted.values())), addenda)
+    contents = [found.get(digest, b"") for digest in digests]
+    return {
+        rank: chunks_of(row, contents)[0]
+        for rank, row in rows.items()
+        if all(digests[number] in found for name in ("text", "card") for number in row[name])
+    }
+
+
+def _fetched(digests: Sequence[bytes], addenda: Addenda) -> dict[bytes, bytes]:
+    """Return the data of the addenda that are there."""
+    found = addenda.addenda(digests)
+    if any(one.digest != digest for digest, one in found.items()):
+        raise Unreadable("an addendum is not the one that was recorded: 'audit verify' tells more")
+    return {digest: one.data for digest, one in found.items()}
+
+
+def _row(candidates: Mapping[str, Any], place: Mapping[str, Any] | Sequence[int]) -> Mapping[str, Any]:
+    """Return the columns of one returned chunk: its own, or its row of an answer's."""
+    if isinstance(place, Mapping):
+        return place
+    answer, index = place
+    columns: Mapping[str, list[Any]] = candidates["answers"][answer]["chunks"]
+    return {name: [column[index]] for name, column in columns.items()}
+
+
+def _returned(candidates: Mapping[str, Any], known: Mapping[int, Chunk]) -> list[ShownChunk]:
+    fates = candidates["fates"]
+    keys = zip(fates.get("source_id", ()), fates.get("chunk_id", ()), strict=True)
+    places = {key: place for place, key in enumerate(keys)}
+    out = []
+    for one in candidates["returned"]:
+        place = places[one["source_id"], one["chunk_id"]]
+        document, version, sha256 = (
+            fates[name][place] for name in ("document_id", "document_version", "content_sha256")
+        )
+        key = (one["source_id"], one["chunk_id"])
+        out.append(ShownChunk(one["rank"], *key, document, version, str(sha256), known.get(one["rank"])))
+    return out
+
+
+def _listed(entry: Mapping[str, Any]) -> list[ShownChunk]:
+    return [
+        ShownChunk(rank, one["source"], one["chunk"], one.get("document"), one.get("version"), str(one.get("sha256")))
+        for rank, one in enumerate(entry["chunks"], 1)
+    ]

@@ -1,0 +1,77 @@
+"""One record of a ledger, with what is needed to read it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from context_engine.audit.record.pseudonym import Pseudonyms
+from context_engine.errors import AuditError, RecordNotFound
+
+if TYPE_CHECKING:
+    from context_engine.audit.ledger.ledger import Ledger
+    from context_engine.core.models import SearchResult
+
+__all__ = ["RecordBytes", "context_entries", "find_record", "ledger_pseudonyms", "recorded_result"]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBytes:
+    """A record as it is stored.
+
+    Attributes:
+        index: its place in the log, None while it waits.
+    """
+
+    entry: bytes
+    index: int | None
+
+
+def find_record(ledger: Ledger, record_id: str) -> RecordBytes:
+    """Return a record, after what waits was integrated.
+
+    Raises:
+        RecordNotFound: there is none of that id, or it was pruned.
+    """
+    ledger.integrate()
+    found = ledger.entry(record_id)
+    if found is None:
+        raise RecordNotFound(f"the ledger has no record {record_id!r}: 'context-engine audit list' shows those it has")
+    if found.entry is None:
+        raise RecordNotFound(f"record {record_id!r} was pruned: its retention has ended")
+    return RecordBytes(found.entry, found.index)
+
+
+def recorded_result(ledger: Ledger, record_id: str, entry: bytes, query: str | None) -> SearchResult:
+    """Return the result of a recorded search.
+
+    Args:
+        entry: of the record.
+        query: the question, where only its digest was recorded.
+
+    Raises:
+        AuditError: something that it was computed from is missing, erased or unreadable.
+        InvalidRequest: the record is of something else than a search.
+    """
+    from context_engine.audit.record.restored import restore
+
+    restored = restore(entry, ledger, query=query, pseudonyms=ledger_pseudonyms(ledger))
+    if restored.result is None:
+        gone = "; ".join(f"{one.kind} {one.why}" for one in restored.missing[:3])
+        raise AuditError(f"record {record_id} cannot be computed again: {gone}. 'audit show' tells what is left of it")
+    return restored.result
+
+
+def context_entries(ledger: Ledger, search_id: str) -> list[bytes]:
+    """Return the entries of the contexts of a search, oldest first; those that were pruned are left out."""
+    from context_engine.audit.ledger.look_up import Criteria
+
+    rows = ledger.rows(Criteria(kind="context", search_id=search_id, newest_first=False))
+    found = (ledger.entry_at(row.index) for row in rows)
+    return [one.entry for one in found if one is not None and one.entry is not None]
+
+
+def ledger_pseudonyms(ledger: Ledger) -> list[Pseudonyms]:
+    """Return what callers and questions may have been named with: by each key, newest first, and without one."""
+    keys = () if ledger.keyring is None else ledger.keyring.pseudonym_keys
+    return [Pseudonyms(secret) for secret in (*keys, ledger.pseudonym_salt)]

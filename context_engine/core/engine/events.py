@@ -1,0 +1,91 @@
+"""The account of a search as log records with fields: four events, one of each stage. No text of anybody is in them.
+
+Each record's message is the event's name; its fields are attributes of the record (`extra` of `logging`), so that a
+formatter for JSON writes them as they are. They go to the logger `context_engine.events` at INFO, and cost nothing
+where that is off.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from typing import Any, Final
+
+from context_engine.core.models import Context, Fate, Outcome, SearchResult
+
+__all__ = ["EVENTS", "log_context", "log_search"]
+
+EVENTS: Final = logging.getLogger("context_engine.events")
+
+_MOST_SCORES: Final = 100
+_LIMITS: Final = ("threshold", "scope", "relevance")
+
+
+def log_search(result: SearchResult, reranker: str) -> None:
+    """Log what was retrieved, what the filter left and what the reranker did.
+
+    Args:
+        reranker: name of the one that could be called; "noop" for none.
+    """
+    if not EVENTS.isEnabledFor(logging.INFO):
+        return
+    settings, left = result.settings.values, {stage.name: stage.left for stage in result.stages}
+    _log(
+        result,
+        "rag.retrieval",
+        initial_top_k=settings.stage1_top_k,
+        chunks_retrieved=len(result.fates),
+        scores_range=_ranges(result),
+    )
+    _log(
+        result,
+        "rag.filter",
+        chunks_after_filter=left.get("relevance", 0),
+        threshold_used=settings.min_relevance_score,
+        scope_threshold=None if result.scope is None else round(result.scope.value, 4),
+        fallback_triggered=any("below_threshold" in chunk.flags for chunk in result.chunks),
+        filtered_scores=_highest([chunk.absolute for chunk in result.chunks]),
+        removed_scores=_highest([fate.value for fate in result.fates if _is_removed(fate)]),
+    )
+    _log(
+        result,
+        "rag.rerank",
+        chunks_after_rerank=left.get("rerank", 0),
+        reranker_type=reranker,
+        rerank_scores=_highest(list(result.rerank_scores.values())),
+    )
+
+
+def log_context(result: SearchResult, context: Context) -> None:
+    """Log how much a model is given to read of a result."""
+    if EVENTS.isEnabledFor(logging.INFO):
+        _log(
+            result,
+            "rag.context",
+            final_chunks_count=context.chunk_count,
+            context_size_chars=len(context.text),
+            context_tokens=context.tokens,
+        )
+
+
+def _log(result: SearchResult, event: str, **fields: Any) -> None:
+    of_search = {"request_id": result.request_id, "search_id": result.search_id, "domain": result.domain}
+    EVENTS.info(event, extra={**of_search, **fields})
+
+
+def _ranges(result: SearchResult) -> dict[str, list[float]]:
+    """Return the lowest and the highest score of each kind that the sources gave."""
+    values: defaultdict[str, list[float]] = defaultdict(list)
+    for answer in result.raw:
+        for chunk in answer.chunks:
+            for score in chunk.scores:
+                values[str(score.kind)].append(score.value)
+    return {kind: [round(min(found), 4), round(max(found), 4)] for kind, found in sorted(values.items())}
+
+
+def _is_removed(fate: Fate) -> bool:
+    return fate.outcome is Outcome.DROPPED and fate.stage in _LIMITS
+
+
+def _highest(values: list[Any]) -> list[float]:
+    return sorted((round(one, 4) for one in values if isinstance(one, float)), reverse=True)[:_MOST_SCORES]

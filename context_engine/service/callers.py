@@ -1,0 +1,9 @@
+"""Who calls a service; `context_engine.wiring.callers` opens what says it."""
+
+from __future__ import annotations
+
+from context_engine.adapters.identity.no_authentication import NoAuthentication
+from context_engine.core.models import ANYBODY, API_PRINCIPAL, Authenticated
+from context_engine.core.protocols import Authenticator
+
+__all__ = ["ANYBODY", "API_PRINCIPAL", "Authenticated", "Authenticator", "NoAuthentication"]

@@ -1,0 +1,1 @@
+"""An answer beside its baseline, as it is published."""

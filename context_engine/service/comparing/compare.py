@@ -1,0 +1,214 @@
+"""Compare mode: a result beside its baseline, as it is published."""
+
+from __future__ import annotations
+
+import logging
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from context_engine.core.concurrency.forking import Lock
+from context_engine.core.context import ApproxTokenCounter, for_a_model, from_result
+from context_engine.core.engine import comparison as core
+from context_engine.core.models import Context, RankedChunk, SearchResult
+from context_engine.core.protocols import Mask, TokenCounter
+from context_engine.core.text import content_sha256
+from context_engine.errors import ConfigError
+from context_engine.service.comparing.words import chunk_name, code_of, sentence_of
+from context_engine.service.contract.comparison import (
+    Baseline,
+    ComparedChunk,
+    ComparedContext,
+    Comparison,
+    ComparisonAnswer,
+    Difference,
+    Enhanced,
+    RankChange,
+    RankStep,
+)
+from context_engine.service.deployment import Deployment
+
+__all__ = ["append_comparison", "compare", "comparison_asked_for", "without_texts"]
+
+logger = logging.getLogger(__name__)
+
+_BECAUSE: Final = 10
+_WRITING: Final = Lock()
+
+
+def compare(
+    result: SearchResult,
+    *,
+    mask: Mask | None = None,
+    counter: TokenCounter | None = None,
+    budget: int | None = None,
+    enhanced: Context | None = None,
+) -> Comparison:
+    """Return a result beside its baseline; from the result alone, so one out of a record will do.
+
+    Neither context is recorded here: who lets a model read the enhanced one makes it by `Engine.context` and gives it.
+
+    Args:
+        mask: `Engine.mask`; needed where the domain masks contexts.
+        counter: of tokens; the approximate one where left out.
+        budget: tokens of each context; the result's `context_max_tokens` where left out.
+        enhanced: the context of the result, where it was made already; the baseline's has its budget and form then.
+
+    Raises:
+        InvalidRequest: the result does not hold its request, or its domain masks contexts and there is no mask.
+        MaskingError: a masker failed.
+    """
+    found = core.compare(result)
+    make = partial(from_result, counter=counter or ApproxTokenCounter(), mask=mask, budget=budget)
+    if enhanced is None:
+        enhanced = make(result)
+    else:
+        make = partial(make, budget=enhanced.budget, form=enhanced.form, nonce=enhanced.nonce)
+    baseline = make(found.baseline)
+    return Comparison(
+        search_id=result.search_id,
+        request_id=result.request_id,
+        query=result.query,
+        domain=result.domain,
+        persona=None if result.request is None else result.request.persona,
+        baseline=Baseline(**_side(for_a_model(found.baseline, mask), baseline)),
+        enhanced=_enhanced(for_a_model(result, mask), enhanced),
+        difference=_difference(found, baseline, enhanced),
+    )
+
+
+def comparison_asked_for(
+    deployment: Deployment, asked: bool | None, result: SearchResult, context: Context | None
+) -> Comparison | None:
+    """Return the comparison of an answer where one is wanted, None elsewhere; `compare_file` takes it, too.
+
+    Args:
+        asked: by the request; None: as `compare_mode` says.
+        result: of the engine.
+        context: that was made of it; None: the caller wants no text, and gets none in the comparison.
+
+    Raises:
+        MaskingError: a masker failed.
+    """
+    settings = deployment.settings
+    if not (settings.compare_mode if asked is None else asked):
+        return None
+    found = compare(result, mask=deployment.engine.mask, enhanced=context)
+    if settings.compare_file is not None:
+        _keep(Path(settings.compare_file), found)
+    return found if context is not None else without_texts(found)
+
+
+def _keep(path: Path, comparison: Comparison) -> None:
+    """Append a comparison without texts and question, which only the record can erase; no answer fails for it."""
+    try:
+        append_comparison(path, without_texts(comparison).model_copy(update={"query": None}))
+    except ConfigError as error:
+        logger.warning("comparison of search %s was not kept: %s", comparison.search_id, error)
+
+
+def without_texts(comparison: Comparison) -> Comparison:
+    """Return a comparison with the sizes and digests of its contexts alone."""
+    baseline, enhanced = comparison.baseline, comparison.enhanced
+    return comparison.model_copy(
+        update={
+            "baseline": baseline.model_copy(update={"context": _sizes(baseline.context)}),
+            "enhanced": enhanced.model_copy(update={"context": _sizes(enhanced.context)}),
+        }
+    )
+
+
+def append_comparison(path: Path, comparison: Comparison) -> None:
+    """Append a comparison to a file as one line of JSON; safe for many threads and for several processes.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    line = ComparisonAnswer(data=comparison).model_dump_json().encode() + b"\n"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _WRITING:
+            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            with os.fdopen(descriptor, "ab") as file:
+                file.write(line)
+    except OSError as error:
+        raise ConfigError(f"cannot be written: {error.strerror}", file=str(path)) from None
+
+
+def _side(result: SearchResult, context: Context) -> dict[str, Any]:
+    chunks = tuple(map(_chunk, result.chunks))
+    return {
+        "chunks_used": len(chunks),
+        "chunks_scores": tuple(one.score for one in chunks),
+        "chunks": chunks,
+        "context": ComparedContext(
+            text=context.text,
+            chars=len(context.text),
+            tokens=context.tokens,
+            token_counter=context.counter,
+            num_chunks=context.chunk_count,
+            sha256=content_sha256(context.text),
+        ),
+    }
+
+
+def _enhanced(result: SearchResult, context: Context) -> Enhanced:
+    settings = result.settings.values
+    return Enhanced(
+        **_side(result, context),
+        filter_threshold=settings.min_relevance_score,
+        similarity_threshold=settings.similarity_threshold,
+        scope_threshold=None if result.scope is None else result.scope.value,
+        fallback_triggered=any("below_threshold" in one.flags for one in result.chunks),
+        reranker_enabled=bool(result.rerank_scores),
+        status=str(result.status),
+        decision=str(result.decision),
+    )
+
+
+def _chunk(one: RankedChunk) -> ComparedChunk:
+    return ComparedChunk(
+        rank=one.rank,
+        namespace=one.source_id,
+        chunk_id=one.chunk_id,
+        doc_id=one.chunk.document_id,
+        title=one.title,
+        section=one.section,
+        authority_tier=one.authority_tier,
+        score=round(one.absolute, 4),
+        relevance=round(one.relevance, 4),
+        final_score=round(one.final, 4),
+        flags=one.flags,
+    )
+
+
+def _difference(found: core.Comparison, baseline: Context, enhanced: Context) -> Difference:
+    return Difference(
+        same=tuple(chunk_name(one.key) for one in found.of("same")),
+        moved=tuple(map(_change, found.of("moved"))),
+        entered=tuple(map(_change, found.of("entered"))),
+        left=tuple(map(_change, found.of("left"))),
+        chars=len(enhanced.text) - len(baseline.text),
+        tokens=enhanced.tokens - baseline.tokens,
+    )
+
+
+def _change(change: core.RankChange) -> RankChange:
+    tested = change.after is None
+    return RankChange(
+        namespace=change.key[0],
+        chunk_id=change.key[1],
+        from_rank=change.before,
+        to_rank=change.after,
+        code=code_of(change),
+        reason=sentence_of(change),
+        value=change.fate.value if tested else None,
+        limit=change.fate.limit if tested else None,
+        steps=tuple(RankStep(step=str(one.step), from_rank=one.before, to_rank=one.after) for one in change.steps),
+        because=tuple(map(chunk_name, change.because[:_BECAUSE])),
+    )
+
+
+def _sizes(context: ComparedContext) -> ComparedContext:
+    return context.model_copy(update={"text": None})

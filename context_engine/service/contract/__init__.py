@@ -1,0 +1,1 @@
+"""The published forms of the RAG API, as pydantic models."""

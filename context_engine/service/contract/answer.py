@@ -1,0 +1,277 @@
+"""The answer contract: what a model answered, with the sources it was given and how these were found.
+
+answer = AnswerJson.from_response(response, answer=text_of_the_model)
+answer.model_dump_json()
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from context_engine.core.models import MASK_CONTEXTS
+from context_engine.core.policy.injection import INJECTION_SUSPECTED
+from context_engine.core.text import leading
+from context_engine.errors import InvalidRequest
+from context_engine.service.contract.cited_labels import cited_labels
+from context_engine.service.contract.rag import RAGPipelineResponse, RetrievalChunk
+
+__all__ = [
+    "ANSWER_VERSION",
+    "AnswerJson",
+    "AnswerSection",
+    "ProvenanceSection",
+    "RetrievalResult",
+    "RetrievalSummarySection",
+    "SourceReference",
+    "UnknownsSection",
+]
+
+ANSWER_VERSION: Final = "context_engine.answer.v1"
+SNIPPET_CHARS: Final = 500
+
+_Score = Annotated[float, Field(allow_inf_nan=False)]
+_Rank = Annotated[int, Field(ge=1)]
+
+
+class _Section(BaseModel):
+    """Fields that a later minor version adds are kept as they are."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+
+class AnswerSection(_Section):
+    """What the model answered."""
+
+    text: str | None = Field(description="The answer in words; null where none was generated.")
+    cited: tuple[str, ...] = Field(description="The labels in the text that `sources` holds, in the text's order.")
+
+
+class SourceReference(_Section):
+    """A source that the model was given, with all that is needed to cite it."""
+
+    citation_label: str = Field(description="As in the context: [1].")
+    canonical_url: str | None
+    source_org: str | None
+    year: int | None
+    content_type: str | None
+    license: str | None
+    namespace: str = Field(description="Id of the source.")
+    doc_id: str | None
+    chunk_id: str
+    relevance_score: _Score = Field(description="What ranked it: final_score.")
+    title: str | None
+    section: str | None
+    authority_tier: Annotated[int, Field(ge=1, le=5)]
+    source_type: str
+    trusted: bool = Field(description="False: the model got its text in a fence.")
+    flags: tuple[str, ...]
+    provenance: dict[str, Any] = Field(description="The tag that the chunk carries.")
+
+
+class RetrievalResult(_Section):
+    """A chunk as it was found."""
+
+    rank: _Rank
+    score: _Score
+    snippet: str = Field(max_length=SNIPPET_CHARS, description="The beginning of its text, in whole characters.")
+    snippet_truncated: bool
+    citation_label: str
+    canonical_url: str | None
+    doc_id: str | None
+    chunk_id: str
+    namespace: str
+    trusted: bool = Field(description="False: the snippet is text to judge, never instructions to follow.")
+    masked: bool = Field(description="Personal data in the snippet is masked.")
+
+
+class RetrievalSummarySection(_Section):
+    """How the sources were found."""
+
+    query: str
+    domain: str
+    top_k: int = Field(ge=0, description="The number of chunks of the whole answer.")
+    namespaces: tuple[str, ...]
+    filters: dict[str, Any]
+    results: tuple[RetrievalResult, ...]
+    total_retrieved: int
+    total_reranked: int
+    top_score: _Score | None
+    average_score: _Score | None
+    execution_time_ms: _Score
+    embedding_model: str | None
+    rerank_model: str | None
+
+
+class UnknownsSection(_Section):
+    """What the answer does not rest on."""
+
+    labels_without_source: tuple[str, ...] = Field(
+        description="Labels in the answer's text that no source has: statements to be checked by hand."
+    )
+    sources_without_answer: tuple[str, ...] = Field(description="Sources that failed, wholly or in part.")
+    out_of_scope: bool = Field(description="The question is not one for this domain.")
+    evidence_incomplete: bool = Field(description="Required evidence, or a source, is missing.")
+    warnings: tuple[str, ...]
+
+
+class ProvenanceSection(_Section):
+    """Where the answer comes from."""
+
+    search_id: str = Field(description="Names the record of the search.")
+    request_id: str | None
+    retrieved_at: str | None = Field(description="When the last source answered, UTC; null where nothing was found.")
+    status: str
+    decision: str
+    part: _Rank
+    parts: _Rank
+    demo: bool
+
+
+class AnswerJson(_Section):
+    """An answer with its sources, version `context_engine.answer.v1`."""
+
+    version: Literal["context_engine.answer.v1"]
+    persona: str | None
+    answer: AnswerSection
+    sources: tuple[SourceReference, ...]
+    retrieval_summary: RetrievalSummarySection
+    unknowns: UnknownsSection
+    provenance: ProvenanceSection
+
+    @classmethod
+    def from_response(cls, response: RAGPipelineResponse, *, answer: str | None = None) -> Self:
+        """Return the contract of an answer.
+
+        Args:
+            response: what the model was given; of an answer in parts, the part.
+            answer: what the model said; None where none was asked.
+        """
+        chunks = response.chunks
+        labels = {chunk.citation_label for chunk in chunks}
+        cited = cited_labels(answer or "")
+        return cls(
+            version=ANSWER_VERSION,
+            persona=response.persona,
+            answer=AnswerSection(text=answer, cited=tuple(one for one in cited if one in labels)),
+            sources=tuple(map(_source, chunks)),
+            retrieval_summary=_summary(response),
+            unknowns=_unknowns(response, [one for one in cited if one not in labels]),
+            provenance=_provenance(response),
+        )
+
+    @classmethod
+    def read(cls, text: str | bytes) -> Self:
+        """Return the contract that a JSON text holds; fields of later minor versions are kept.
+
+        Raises:
+            InvalidRequest: no JSON object, another version, or a field that is missing or wrong; the message names it.
+        """
+        try:
+            given = json.loads(text)
+        except ValueError:
+            raise InvalidRequest("this is no JSON: an answer contract is one JSON object") from None
+        version = given.get("version") if isinstance(given, dict) else None
+        if version != ANSWER_VERSION:
+            raise InvalidRequest(f"version must be {ANSWER_VERSION!r}, got {version!r}: this version reads no other")
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(map(str, first["loc"]))
+            raise InvalidRequest(f"answer contract: {place}: {first['msg']}") from None
+
+
+def _source(chunk: RetrievalChunk) -> SourceReference:
+    return SourceReference(
+        citation_label=chunk.citation_label,
+        canonical_url=chunk.canonical_url,
+        source_org=chunk.source_org,
+        year=chunk.year,
+        content_type=chunk.content_type,
+        license=chunk.license,
+        namespace=chunk.namespace,
+        doc_id=chunk.doc_id,
+        chunk_id=chunk.chunk_id,
+        relevance_score=chunk.final_score,
+        title=chunk.title,
+        section=chunk.section,
+        authority_tier=chunk.authority_tier,
+        source_type=chunk.source_type,
+        trusted=_is_trusted(chunk),
+        flags=chunk.flags,
+        provenance=chunk.provenance,
+    )
+
+
+def _summary(response: RAGPipelineResponse) -> RetrievalSummarySection:
+    statistics = response.statistics
+    return RetrievalSummarySection(
+        query=response.query,
+        domain=response.domain,
+        top_k=statistics.total_returned,
+        namespaces=statistics.namespaces_searched,
+        filters=statistics.filters_applied or {},
+        results=tuple(map(_result, response.chunks)),
+        total_retrieved=statistics.total_retrieved,
+        total_reranked=statistics.total_reranked,
+        top_score=statistics.top_score,
+        average_score=statistics.average_score,
+        execution_time_ms=statistics.total_time_ms,
+        embedding_model=response.embedding_model,
+        rerank_model=response.rerank_model,
+    )
+
+
+def _result(chunk: RetrievalChunk) -> RetrievalResult:
+    snippet = leading(chunk.content, SNIPPET_CHARS)
+    return RetrievalResult(
+        rank=chunk.rank,
+        score=chunk.final_score,
+        snippet=snippet,
+        snippet_truncated=len(snippet) < len(chunk.content),
+        citation_label=chunk.citation_label,
+        canonical_url=chunk.canonical_url,
+        doc_id=chunk.doc_id,
+        chunk_id=chunk.chunk_id,
+        namespace=chunk.namespace,
+        trusted=_is_trusted(chunk),
+        masked=bool(_extra(chunk).get(MASK_CONTEXTS)),
+    )
+
+
+def _unknowns(response: RAGPipelineResponse, labels: Iterable[str]) -> UnknownsSection:
+    return UnknownsSection(
+        labels_without_source=tuple(labels),
+        sources_without_answer=tuple(one.source_id for one in response.sources if one.state in ("failed", "partial")),
+        out_of_scope=response.decision == "out_of_scope",
+        evidence_incomplete=response.decision == "incomplete" or response.status != "complete",
+        warnings=response.warnings,
+    )
+
+
+def _provenance(response: RAGPipelineResponse) -> ProvenanceSection:
+    moments = [str(moment) for chunk in response.chunks if (moment := _extra(chunk).get("retrieved_at"))]
+    return ProvenanceSection(
+        search_id=response.search_id,
+        request_id=response.request_id,
+        retrieved_at=max(moments, default=None),
+        status=response.status,
+        decision=response.decision,
+        part=response.part.number,
+        parts=response.part.of,
+        demo=response.demo,
+    )
+
+
+def _is_trusted(chunk: RetrievalChunk) -> bool:
+    """Whether its text stands in the context without a fence."""
+    return chunk.provenance.get("trust_class") == "TRUSTED" and INJECTION_SUSPECTED not in chunk.flags
+
+
+def _extra(chunk: RetrievalChunk) -> dict[str, Any]:
+    extra = chunk.provenance.get("extra")
+    return extra if isinstance(extra, dict) else {}

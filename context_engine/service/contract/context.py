@@ -1,0 +1,97 @@
+"""`POST /api/v1/rag/context`: chunks as what a model reads."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import ConfigDict, Field, StringConstraints, model_validator
+
+from context_engine.service.contract.forms import Answered, Asked, GivenChunks, MaxChars, MaxTokens
+from context_engine.service.contract.rag import ContextString
+
+__all__ = ["ContextCitation", "ContextOmission", "ContextRequest", "ContextResponse"]
+
+_ID = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+_ROLE = Annotated[str, StringConstraints(min_length=1, max_length=500)]
+
+
+def _only(one: str, other: str) -> dict[str, Any]:
+    """Return the schema of an object that has the one field and not the other."""
+    return {"required": [one], "properties": {one: {"not": {"type": "null"}}, other: {"type": "null"}}}
+
+
+class ContextRequest(Asked):
+    """What is to be read: the chunks themselves, or the search that found them."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [_only("search_id", "chunks"), _only("chunks", "search_id")]})
+
+    search_id: _ID | None = Field(
+        None, description="Of an answer that you got in the last minutes. The reading is recorded as one of it."
+    )
+    chunks: GivenChunks | None = Field(None, description="In place of a search_id: chunks, best first. Not recorded.")
+    max_tokens: MaxTokens | None = Field(
+        None, description="Most tokens of the text; null: `context_max_tokens` of the search, no limit for chunks."
+    )
+    max_chars: MaxChars | None = Field(None, description="Most characters of the text.")
+    form: Literal["markdown", "text", "full"] = Field(
+        "markdown",
+        description="markdown: one line about the origin of each passage; text: the same without Markdown's marks; "
+        "full: rank, scores, metadata and tags on lines of their own.",
+    )
+    messages: Annotated[tuple[dict[str, Any], ...], Field(max_length=1000)] | None = Field(
+        None,
+        description="A chat, each message with role and content: it is given back with the context in its last system "
+        "message, or in one of its own before the last message of the user.",
+        examples=[[{"role": "user", "content": "When is a loss reported?"}]],
+    )
+    role: _ROLE | None = Field(None, description="Who the model is, for `system_prompt`; null: an assistant.")
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if (self.search_id is None) == (self.chunks is None):
+            raise ValueError("give either search_id or chunks")
+        return self
+
+
+class ContextCitation(Answered):
+    """What a label stands for."""
+
+    citation_label: str
+    attribution: str = Field(description="As in the text: [Source: Event Reporting Procedure, Section 3.1].")
+    namespace: str
+    chunk_ids: tuple[str, ...] = Field(description="Several where neighbours of one document became one passage.")
+    doc_id: str | None
+    document_version: str | None
+    title: str
+    section: str | None
+    page: int | None
+    canonical_url: str | None
+    authority_tier: int | None
+    trusted: bool = Field(description="False: the text stands in a fence.")
+    truncated: bool = Field(description="The passage goes on where its text ends.")
+
+
+class ContextOmission(Answered):
+    """A chunk that is not in the text."""
+
+    namespace: str
+    chunk_id: str
+    rank: int
+    reason: Literal["budget", "untrusted_share", "out_of_scope"] = Field(
+        description="budget: it does not fit; untrusted_share: the part of the budget for untrusted text is used up."
+    )
+    tokens: int | None = Field(description="What it would have added, in the measure of the limit.")
+    room: int | None = Field(description="What was left for it.")
+
+
+class ContextResponse(Answered):
+    """What a model is to read, and the account of it: every chunk is in the text or among `left_out`."""
+
+    search_id: str | None
+    context_string: ContextString
+    form: str
+    citations: tuple[ContextCitation, ...]
+    left_out: tuple[ContextOmission, ...]
+    notes: tuple[str, ...] = Field(description="What a reader should know of the search; part of the text.")
+    system_prompt: str = Field(description="A prompt that asks for citations by the labels, with the text in it.")
+    messages: tuple[dict[str, Any], ...] | None = Field(description="The chat with the text in it, if one was given.")

@@ -1,0 +1,92 @@
+"""Passages and documents by their ids, as the RAG API gives them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+__all__ = ["FetchQuery", "FetchResponse", "FetchedChunk", "UnansweredSource"]
+
+MOST_TOKENS: Final = 8000
+
+Id = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+class FetchQuery(BaseModel):
+    """Which chunks are wanted: some by their ids, all of some documents, or both."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        json_schema_extra={"examples": [{"domain": "NPA", "chunk_ids": ["NPA-REG-SCHEME@2025.1#0"]}]},
+    )
+
+    domain: Name | None = Field(None, description="A registered domain; may be left out where there is only one.")
+    source: Name | None = Field(
+        None, description="Id of the source; null: every source of the domain that may be searched is looked in."
+    )
+    chunk_ids: Annotated[tuple[Id, ...], Field(max_length=100)] = Field((), description="chunk_id of answers.")
+    document_ids: Annotated[tuple[Id, ...], Field(max_length=20)] = Field(
+        (), description="doc_id of answers: all chunks of the document, in its order."
+    )
+    max_tokens: Annotated[int, Field(strict=True, ge=64, le=1_000_000)] = Field(
+        MOST_TOKENS, description="Most tokens of the chunks; the ids of those that do not fit are in left_out."
+    )
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if not self.chunk_ids and not self.document_ids:
+            raise ValueError("nothing is asked for: send chunk_ids or document_ids")
+        return self
+
+
+class FetchedChunk(BaseModel):
+    """A chunk as it is now."""
+
+    model_config = ConfigDict(frozen=True)
+
+    chunk_id: str
+    doc_id: str | None
+    namespace: str = Field(description="Id of the source.")
+    content: str = Field(description="Data: whoever gives it to a model takes context_string, where it is fenced.")
+    title: str | None
+    section: str | None
+    position: int | None = Field(description="Place in its document, from 0.")
+    content_type: str | None
+    canonical_url: str | None
+    document_version: str | None
+    effective_from: str | None = Field(description="First day in force, such as 2025-06-30.")
+    effective_to: str | None = Field(description="First day no longer in force.")
+    authority_tier: int = Field(ge=1, le=5)
+    source_type: str
+    trust_class: str
+    classification: str
+    metadata: dict[str, Any]
+
+
+class UnansweredSource(BaseModel):
+    """A source that could not be looked in."""
+
+    model_config = ConfigDict(frozen=True)
+
+    source_id: str
+    code: str = Field(description="fetch_unsupported: it can never give chunks by their ids; others: not now.")
+    problem: str
+
+
+class FetchResponse(BaseModel):
+    """What there is of what was asked for; what may not be read is not there."""
+
+    model_config = ConfigDict(frozen=True)
+
+    version: Literal["v1"] = "v1"
+    domain: str
+    chunks: tuple[FetchedChunk, ...]
+    context_string: str = Field(description="The same for a model: labelled, untrusted text in fences.")
+    total_tokens: int = Field(description="Of context_string, estimated.")
+    not_found: tuple[str, ...] = Field(description="Ids for which there is nothing.")
+    left_out: tuple[str, ...] = Field(description="Ids of chunks that there are, and that max_tokens had no room for.")
+    unanswered: tuple[UnansweredSource, ...] = Field(description="Where an id may stand that was not found.")
+    demo: bool = Field(description="The knowledge is the fictitious bank's.")

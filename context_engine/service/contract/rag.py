@@ -1,0 +1,207 @@
+"""The RAG API: what is asked and what is answered, by the names that its clients know."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from context_engine.service.contract.comparison import Comparison
+from context_engine.service.contract.forms import Day, Flag
+
+__all__ = [
+    "API_VERSION",
+    "AnswerPart",
+    "ContextString",
+    "EffectiveValue",
+    "PersonaThresholds",
+    "RAGPipelineResponse",
+    "RAGQueryRequest",
+    "RetrievalChunk",
+    "RetrievalStatistics",
+    "SourceReport",
+]
+
+API_VERSION: Final = "v1"
+
+Unit = Annotated[float, Field(strict=True, ge=0.0, le=1.0, allow_inf_nan=False)]
+TopK = Annotated[int, Field(strict=True, ge=1, le=1000)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Milliseconds = Annotated[float, Field(ge=0.0)]
+
+
+class _Asked(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class _Answered(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class RAGQueryRequest(_Asked):
+    """A question for one domain; what is left out has the persona's value, then the settings', then the default."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"query": "Who approves a new product?", "domain": "NPA", "top_k": 5}]}
+    )
+
+    query: Annotated[str, Field(min_length=1, max_length=10_000)] = Field(description="The question, in words.")
+    domain: Name | None = Field(None, description="A registered domain; may be left out where there is only one.")
+    persona_key: Name | None = Field(None, description="A persona: GET /api/v1/rag/personas lists them.")
+    namespaces: Annotated[tuple[Name, ...], Field(max_length=200)] | None = Field(
+        None, description="Ids of the sources to search; null: those of the persona, else all of the domain."
+    )
+    filters: dict[str, Any] | str | None = Field(
+        None,
+        description='Conditions on the fields of the documents: {"year_gte": 2020, "doc_type": ["sop_document"]}, a '
+        'tree of and/or/not, or an expression such as "version=3.2; year>=2024".',
+    )
+    top_k: TopK | None = Field(None, description="Most chunks returned.")
+    similarity_threshold: Unit | None = Field(
+        None,
+        description="Least cosine of a chunk; chunks of sources that give none pass, and are marked. Refused where no "
+        "source gives any.",
+    )
+    enable_reranking: Flag | None = Field(None, description="Run the model reranker, where one is configured.")
+    rerank_top_n: TopK | None = Field(None, description="How many of the best candidates the reranker reads.")
+    include_context_string: Flag = Field(True, description="Give the context string that a model is to read.")
+    max_tokens: Annotated[int, Field(strict=True, ge=64, le=1_000_000)] | None = Field(
+        None, description="Most tokens of the context string, and of the chunks of one part of the answer."
+    )
+    max_chars: Annotated[int, Field(strict=True, ge=256, le=10_000_000)] | None = Field(
+        None, description="Most characters of the context string."
+    )
+    cursor: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
+        None, description="Of the part before: gives the next part of the same answer; the rest is ignored."
+    )
+    as_of: Day | None = Field(None, description="The day the answer must be true for; null: today.")
+    require_tiers: Annotated[tuple[Annotated[int, Field(strict=True, ge=1, le=5)], ...], Field(max_length=5)] = Field(
+        (), description="Without a chunk of each of these tiers the decision is `incomplete`."
+    )
+    require_sources: Annotated[tuple[Name, ...], Field(max_length=200)] = Field(
+        (), description="Without a chunk of each of these sources the decision is `incomplete`."
+    )
+    strict: Flag = Field(False, description="Refuse an incomplete answer with 409.")
+    compare: Flag | None = Field(None, description="Give the baseline beside the answer; null: as `compare_mode` says.")
+    settings: Annotated[dict[Name, Any], Field(max_length=200)] = Field(
+        {}, description="Settings of this search alone, by their own names."
+    )
+
+
+class RetrievalChunk(_Answered):
+    """One chunk, with what is needed to cite it."""
+
+    chunk_id: str
+    doc_id: str | None
+    namespace: str = Field(description="Id of the source.")
+    content: str = Field(description="The document's words: data, not fenced as in the context string.")
+    score: float | None = Field(description="Relevance of the first stage, before reranker and authority boost.")
+    rank: int = Field(ge=1)
+    citation_label: str = Field(
+        description="As it stands in the context string: [1]. Neighbours that are one block there have the same; "
+        "chunks that did not fit go on counting."
+    )
+    canonical_url: str | None = Field(description="By the source's template, else the document's own.")
+    source_org: str | None = Field(description="The document's own, else the title of the source.")
+    year: int | None = Field(description="The document's own, else that of the day it came into force.")
+    content_type: str | None = Field(description="The document's own, else its document type.")
+    license: str | None
+    tags: tuple[str, ...]
+    rerank_score: float | None = Field(description="Of the model reranker, 0 to 1; null where it did not read it.")
+    final_score: float = Field(description="What ranks: relevance * 0.6 + authority boost * 0.4.")
+    title: str | None
+    section: str | None
+    authority_tier: int = Field(ge=1, le=5)
+    source_type: str
+    confidence: str = Field(description="strong, fair or weak.")
+    flags: tuple[str, ...] = Field(description="Such as below_threshold, expired, suspicious.")
+    metadata: dict[str, Any]
+    provenance: dict[str, Any] = Field(description="The tag that every chunk carries.")
+
+
+class ContextString(_Answered):
+    """What a model is to read."""
+
+    formatted_context: str
+    num_chunks: int
+    total_tokens: int
+    token_counter: str
+    max_chunk_score: float | None
+
+
+class RetrievalStatistics(_Answered):
+    """The account of a search in numbers."""
+
+    total_retrieved: int = Field(description="Candidates of all sources.")
+    total_reranked: int = Field(description="Candidates that the model reranker gave a score.")
+    total_returned: int = Field(description="Chunks of the answer.")
+    top_score: float | None = Field(description="Highest final_score; null without chunks.")
+    average_score: float | None = Field(description="Mean final_score; null without chunks.")
+    namespaces_searched: tuple[str, ...] = Field(description="Sources that answered, at least in part.")
+    filters_applied: dict[str, Any] | None = Field(description="As a tree of and, or, not and conditions.")
+    embedding_time_ms: Milliseconds = Field(description="For the vector of the query, where this service made it.")
+    search_time_ms: Milliseconds = Field(description="For the sources, without the vector.")
+    rerank_time_ms: Milliseconds
+    total_time_ms: Milliseconds = Field(description="For all of it: search, ranking, context string.")
+
+
+class PersonaThresholds(_Answered):
+    """The values that a persona may set, as they were in force."""
+
+    similarity_threshold: float | None
+    max_results: int
+    min_results: int
+    rerank: bool
+    namespaces: tuple[str, ...] | None
+
+
+class EffectiveValue(_Answered):
+    """A value and where it came from: the request, a persona, a file, a variable, the default."""
+
+    value: Any
+    origin: str
+
+
+class SourceReport(_Answered):
+    """What one source did."""
+
+    source_id: str
+    title: str
+    state: Literal["ok", "empty", "partial", "failed"]
+    chunks: int
+    elapsed_ms: Milliseconds
+    problem: str | None
+
+
+class AnswerPart(_Answered):
+    """Where a part stands in an answer that is too large for the budget."""
+
+    number: int = Field(ge=1)
+    of: int = Field(ge=1)
+    cursor: str | None = Field(description="Asks for the next part; null in the last one.")
+
+
+class RAGPipelineResponse(_Answered):
+    """The answer to a `RAGQueryRequest`."""
+
+    version: Literal["v1"] = API_VERSION
+    status: str = Field(description="complete, or degraded where a source or a stage is missing from the answer.")
+    decision: str = Field(description="What may be concluded: answered, no_match, out_of_scope, incomplete.")
+    search_id: str = Field(description="Names the record of this search.")
+    request_id: str | None
+    query: str
+    domain: str
+    persona: str | None
+    chunks: tuple[RetrievalChunk, ...]
+    context_string: ContextString | None
+    statistics: RetrievalStatistics
+    persona_thresholds: PersonaThresholds
+    reranking_enabled: bool
+    embedding_model: str | None
+    rerank_model: str | None
+    effective: dict[str, EffectiveValue] = Field(description="Each setting in force and its origin.")
+    sources: tuple[SourceReport, ...]
+    warnings: tuple[str, ...]
+    part: AnswerPart
+    demo: bool = Field(description="The knowledge is the fictitious bank's.")
+    comparison: Comparison | None = Field(None, description="Baseline beside enhanced, where it was asked for.")

@@ -1,0 +1,168 @@
+"""One configuration, opened; and the one that is in force, which may be replaced while it is used."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from context_engine.core.concurrency.forking import Lock
+from context_engine.core.engine import Engine
+from context_engine.core.models import Principal, Settings
+from context_engine.core.policy.visible import AccessViews
+from context_engine.core.protocols import Recorder
+from context_engine.service.kept import KeptResults
+from context_engine.service.ledger import DeploymentLedger
+from context_engine.settings.principals import Principals
+from context_engine.settings.registry import LoadedRegistry
+from context_engine.wiring import Setup, build_engine
+from context_engine.wiring.audit import open_recorder
+
+__all__ = ["Deployment", "LiveDeployment", "open_deployment"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """An engine with what it was made of.
+
+    Attributes:
+        views: the domains as each principal may know them.
+        data_dir: the folder of the embedded base; None for the usual one.
+        demo: the domains are the fictitious bank's.
+        rankings: takes the rankings of chunks that callers hand over; None where nothing is recorded.
+        kept: its answers of the last minutes.
+        ledger: the records of its searches.
+    """
+
+    setup: Setup
+    engine: Engine
+    views: AccessViews[LoadedRegistry]
+    data_dir: Path | None = None
+    demo: bool = False
+    rankings: Recorder | None = field(default=None, compare=False, repr=False)
+    kept: KeptResults = field(default_factory=KeptResults, compare=False, repr=False)
+    ledger: DeploymentLedger = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ledger", DeploymentLedger(self.setup, self.data_dir))
+
+    @property
+    def principals(self) -> Principals:
+        """Who may act as whom, as `access.yaml` says."""
+        return self.setup.config.principals
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the deployment."""
+        return self.setup.resolver.base().values
+
+    def known_to(self, principal: Principal) -> LoadedRegistry:
+        """Return the domains and sources that a principal may know; to it there are no others.
+
+        Raises:
+            PolicyError: the access policy failed.
+        """
+        return self.views.of(principal).registry
+
+    def close(self) -> None:
+        """Close the engine and the ledger; may be called twice."""
+        self.engine.close()
+        self.ledger.close()
+
+
+def open_deployment(setup: Setup, *, data_dir: Path | None = None, demo: bool = False) -> Deployment:
+    """Return a configuration with its engine.
+
+    Raises:
+        ConfigError: a configuration that cannot be used.
+    """
+    engine = build_engine(setup, data_dir=data_dir)
+    views = AccessViews(setup.registry, setup.access)
+    rankings = open_recorder(setup, data_dir, kind="rank")
+    return Deployment(setup=setup, engine=engine, views=views, data_dir=data_dir, demo=demo, rankings=rankings)
+
+
+class _Held:
+    """A deployment and how many use it; closed when it was replaced and nobody uses it any more."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self.deployment = deployment
+        self.users = 0
+        self.replaced = False
+
+
+class LiveDeployment:
+    """The deployment in force. Safe for many threads.
+
+    Args:
+        load: opens the configuration as it is now; called at once, and again by `reload`.
+
+    Raises:
+        ConfigError: the configuration cannot be used.
+    """
+
+    def __init__(self, load: Callable[[], Deployment]) -> None:
+        self._load, self._lock, self._reloading = load, Lock(), Lock()
+        self._held = _Held(load())
+
+    @property
+    def current(self) -> Deployment:
+        """The deployment in force, to be looked at; whoever works with it calls `use`."""
+        return self._held.deployment
+
+    @contextmanager
+    def use(self) -> Iterator[Deployment]:
+        """Yield the deployment in force; it stays open until the end of the block, whatever comes in its place."""
+        with self._lock:
+            held = self._held
+            held.users += 1
+        try:
+            yield held.deployment
+        finally:
+            self._let_go(held)
+
+    def reload(self, check: Callable[[Deployment], None] | None = None) -> None:
+        """Open the configuration anew and put it in force; the calls at work end with the one they began with.
+
+        Args:
+            check: is shown the new one before it is in force; what it raises refuses it.
+
+        Raises:
+            ConfigError: it cannot be used, and the one in force stays.
+        """
+        with self._reloading:
+            new = _Held(self._load())
+            if check is not None:
+                self._checked(new.deployment, check)
+            with self._lock:
+                old, self._held = self._held, new
+            self._retire(old)
+
+    def close(self) -> None:
+        """Close the deployment as soon as nobody uses it; may be called twice."""
+        self._retire(self._held)
+
+    @staticmethod
+    def _checked(deployment: Deployment, check: Callable[[Deployment], None]) -> None:
+        try:
+            check(deployment)
+        except BaseException:
+            deployment.close()
+            raise
+
+    def _let_go(self, held: _Held) -> None:
+        with self._lock:
+            held.users -= 1
+            unused = held.replaced and held.users == 0
+        if unused:
+            held.deployment.close()
+
+    def _retire(self, held: _Held) -> None:
+        with self._lock:
+            held.replaced, unused = True, held.users == 0
+        if unused:
+            held.deployment.close()

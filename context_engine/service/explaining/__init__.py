@@ -1,0 +1,1 @@
+"""How an answer came to be, for people and models."""

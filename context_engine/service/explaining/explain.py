@@ -1,0 +1,202 @@
+"""How an answer came to be, for who got it: out of the last minutes, else out of the record."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from context_engine.core.models import Fate, Key, Outcome, SearchResult, SearchSettings, Settings, utc_text
+from context_engine.core.ranking.candidates import pool
+from context_engine.errors import AuditError, CursorExpired, InvalidRequest, RecordNotFound
+from context_engine.service.callers import Authenticated
+from context_engine.service.comparing.compare import compare
+from context_engine.service.contract.comparison import Difference
+from context_engine.service.contract.explanation import (
+    ChunkNotShown,
+    ChunkShown,
+    ExplainedNotice,
+    ExplainedSetting,
+    ExplainedSource,
+    ExplainedStage,
+    ExplainedSwap,
+    Explanation,
+)
+from context_engine.service.deployment import Deployment
+from context_engine.service.explaining.record import explained_record
+from context_engine.service.explaining.words import why_not_shown, why_shown
+from context_engine.service.records import find_owned
+
+__all__ = ["explain"]
+
+_MOST: Final = 10
+_DEFAULTS: Final = Settings().model_dump(mode="json")
+
+
+def explain(deployment: Deployment, caller: Authenticated, search_id: str) -> Explanation:
+    """Return how an answer came to be: to who got it, to an operator any that was recorded.
+
+    Raises:
+        RecordNotFound: it is neither kept nor recorded, or is somebody else's: these look alike.
+        RecordNotWritten, AuditError: see `record_of`.
+        InvalidRequest: the record is of something else than a search.
+        MaskingError: a masker failed.
+    """
+    recorded = deployment.ledger.recording
+    try:
+        result = deployment.kept.get(caller.principal, search_id).result
+    except CursorExpired:
+        if not recorded:
+            raise RecordNotFound(
+                f"no answer of the search {search_id!r} is kept for you any more, and searches are not recorded here"
+            ) from None
+        return _of_record(deployment, caller, search_id)
+    return _of_result(deployment, result, recorded=recorded)
+
+
+def _of_record(deployment: Deployment, caller: Authenticated, search_id: str) -> Explanation:
+    from context_engine.audit.review.stored import recorded_result
+
+    found = find_owned(deployment, caller, search_id)
+    try:
+        result = recorded_result(found.ledger, search_id, found.entry, None)
+    except AuditError:  # parts of it were erased, or never kept
+        return explained_record(found, demo=deployment.demo)
+    return _of_result(deployment, result, recorded=True)
+
+
+def _of_result(deployment: Deployment, result: SearchResult, *, recorded: bool) -> Explanation:
+    values = result.settings.values
+    mask = deployment.engine.mask if values.mask_contexts else None
+    plain = mask or str
+    names = {key: None if title is None else plain(title) for key, title in _titles(result).items()}
+    ends = Counter(fate.outcome for fate in result.fates)
+    return Explanation(
+        search_id=result.search_id,
+        time=utc_text(result.now),
+        domain=result.domain,
+        question=plain(result.query),
+        question_missing="",
+        persona=None if result.request is None else result.request.persona,
+        as_of=result.as_of.isoformat(),
+        status=str(result.status),
+        decision=str(result.decision),
+        recorded=recorded,
+        sources=_sources(result, plain),
+        funnel=tuple(ExplainedStage(name=one.name, entered=one.entered, left=one.left) for one in result.stages),
+        outcomes={str(outcome): ends[outcome] for outcome in Outcome},
+        scope_threshold=None if result.scope is None else result.scope.value,
+        shown=_shown(result, names),
+        not_shown=tuple(_not_shown(fate, names) for fate in _closest(result)[:_MOST]),
+        swaps=_swaps(result),
+        swap_count=result.swap_count,
+        settings=_changed(result.settings_in_force()),
+        notices=tuple(
+            ExplainedNotice(code=str(one.code), subject=one.subject, message=plain(one.message))
+            for one in result.notices
+        ),
+        comparison=_difference(deployment, result),
+        missing=(),
+        demo=deployment.demo,
+    )
+
+
+def _titles(result: SearchResult) -> Mapping[Key, str | None]:
+    """Return the titles of all candidates, by identity."""
+    specs = {spec.id: spec for spec in result.specs}
+    candidates, _ = pool((specs[answer.source_id], answer) for answer in result.raw)
+    return {one.key: one.chunk.title for one in candidates}
+
+
+def _sources(result: SearchResult, plain: Callable[[str], str]) -> tuple[ExplainedSource, ...]:
+    return tuple(
+        ExplainedSource(
+            source_id=one.source_id,
+            title=one.title,
+            authority_tier=one.authority_tier,
+            state=one.state,
+            candidates=one.chunks,
+            elapsed_ms=round(one.elapsed_ms, 1),
+            problem=plain(one.problem) if one.error is not None else None,
+        )
+        for one in result.sources
+    )
+
+
+def _shown(result: SearchResult, names: Mapping[Key, str | None]) -> tuple[ChunkShown, ...]:
+    return tuple(
+        ChunkShown(
+            rank=one.rank,
+            namespace=one.source_id,
+            chunk_id=one.chunk_id,
+            doc_id=one.chunk.document_id,
+            title=names.get((one.source_id, one.chunk_id), one.title),
+            section=one.section,
+            authority_tier=one.authority_tier,
+            relevance=round(one.relevance, 4),
+            absolute=round(one.absolute, 4),
+            boost=one.boost,
+            rerank_score=one.rerank_score,
+            final_score=round(one.final, 4),
+            flags=one.flags,
+            why=why_shown(one, result.settings.values),
+        )
+        for one in result.chunks
+    )
+
+
+def _closest(result: SearchResult) -> list[Fate]:
+    """Return the candidates that are not shown, those first that came furthest; what was merged comes last."""
+    stages = {stage.name: place for place, stage in enumerate(result.stages)}
+
+    def distance(fate: Fate) -> tuple[bool, int, float, Key]:
+        value = fate.value if isinstance(fate.value, int | float) else 0.0
+        nearer = value if fate.reason == "beyond_top_k" else -value
+        return fate.outcome is Outcome.MERGED, -stages.get(fate.stage, 0), nearer, (fate.source_id, fate.chunk_id)
+
+    return sorted((fate for fate in result.fates if fate.outcome is not Outcome.RETURNED), key=distance)
+
+
+def _not_shown(fate: Fate, names: Mapping[Key, str | None]) -> ChunkNotShown:
+    return ChunkNotShown(
+        namespace=fate.source_id,
+        chunk_id=fate.chunk_id,
+        title=names.get((fate.source_id, fate.chunk_id)),
+        outcome=str(fate.outcome),
+        stage=fate.stage,
+        reason=fate.reason,
+        value=fate.value,
+        limit=fate.limit,
+        into=None if fate.into is None else "/".join(fate.into),
+        why=why_not_shown(fate),
+    )
+
+
+def _swaps(result: SearchResult) -> tuple[ExplainedSwap, ...]:
+    return tuple(
+        ExplainedSwap(
+            winner="/".join(one.winner),
+            loser="/".join(one.loser),
+            winner_tier=one.winner_tier,
+            loser_tier=one.loser_tier,
+            gap=round(one.gap, 4),
+        )
+        for one in result.swaps[:_MOST]
+    )
+
+
+def _changed(settings: Mapping[str, Mapping[str, Any]]) -> tuple[ExplainedSetting, ...]:
+    """Return the settings of a search that differ from the default; those of the process are its operator's."""
+    return tuple(
+        ExplainedSetting(name=name, value=row["value"], origin=str(row["origin"]))
+        for name, row in settings.items()
+        if name in SearchSettings.model_fields and row["value"] != _DEFAULTS[name]
+    )
+
+
+def _difference(deployment: Deployment, result: SearchResult) -> Difference | None:
+    """Return what the second stage changed; None where the result does not hold what that needs."""
+    try:
+        return compare(result, mask=deployment.engine.mask).difference
+    except InvalidRequest:
+        return None

@@ -1,0 +1,119 @@
+"""Why a candidate is in an answer or not, and a whole explanation, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from context_engine.core.context.inert import inert_line
+from context_engine.core.models import Fate, Outcome, RankedChunk, Settings
+from context_engine.service.contract.explanation import ChunkNotShown, ChunkShown, Explanation
+
+__all__ = ["explanation_text", "reason_words", "why_not_shown", "why_shown"]
+
+_REASONS: Final = {
+    "below_min_relevance": "below the relevance limit",
+    "beyond_top_k": "beyond the number asked for",
+    "document_limit": "its document has as many as are allowed",
+    "too_similar": "too like a chunk that is returned",
+    "filter_not_met": "does not keep the filter",
+    "not_yet_effective": "not yet in force",
+    "no_longer_effective": "no longer in force",
+    "out_of_scope": "out of scope",
+}
+_LONGEST: Final = 200
+
+
+def reason_words(reason: str) -> str:
+    """Return why a candidate is not in the answer, as people read it."""
+    return _REASONS.get(reason, reason.replace("_", " "))
+
+
+def why_shown(chunk: RankedChunk, settings: Settings) -> str:
+    """Return the formula that ranked a chunk, with its numbers."""
+    formula = (
+        f"{settings.relevance_weight:g} × relevance {chunk.relevance:.4f} + {settings.authority_weight:g} × boost "
+        f"{chunk.boost:.2f} of tier {chunk.authority_tier} = {chunk.final:.4f}"
+    )
+    return formula if chunk.rerank_score is None else f"{formula}; reranker {chunk.rerank_score:.2f}"
+
+
+def why_not_shown(fate: Fate) -> str:
+    """Return what became of a candidate that is not in the answer."""
+    words = reason_words(fate.reason)
+    if fate.outcome is Outcome.MERGED and fate.into is not None:
+        return f"merged into {'/'.join(fate.into)}: {words}"
+    place = "place " if fate.reason == "beyond_top_k" else ""
+    value = "" if fate.value is None else f" ({place}{_number(fate.value)}"
+    limit = "" if fate.limit is None else f", limit {_number(fate.limit)}"
+    return f"dropped at {fate.stage}: {words}{value}{limit}{')' if value else ''}"
+
+
+def explanation_text(told: Explanation) -> str:
+    """Return an explanation for a person or a model to read; no word of a document in it can pass for more."""
+    return "\n".join(_lines(told))
+
+
+def _lines(told: Explanation) -> Iterator[str]:
+    if told.demo:
+        yield "This is a fictitious demo bank."
+    yield f"Search {told.search_id} of {told.time} in domain {told.domain}: {told.decision}, {told.status}."
+    yield f"Question: {_said(told.question)}" if told.question else f"Question: {told.question_missing}"
+    if told.persona:
+        yield f"Persona: {_said(told.persona)}"
+    yield "Sources:"
+    yield from (f"- {_source(told, place)}" for place in range(len(told.sources)))
+    yield f"Funnel: {', '.join(f'{one.name} {one.entered} to {one.left}' for one in told.funnel)}."
+    yield f"Candidates: {', '.join(f'{count} {outcome}' for outcome, count in told.outcomes.items())}."
+    yield f"Shown: {len(told.shown)}"
+    yield from (f"{one.rank}. {_name(one)}: {one.why}" for one in told.shown)
+    if told.not_shown:
+        yield "Not shown, the closest first:"
+        yield from (f"- {_name(one)}: {_said(one.why)}" for one in told.not_shown)
+    if told.swaps:
+        yield f"Order turned round by authority: {told.swap_count} pairs"
+        yield from (
+            f"- {_said(one.winner)} (tier {one.winner_tier}) above {_said(one.loser)} (tier {one.loser_tier}), which "
+            f"was {one.gap:.3f} more relevant"
+            for one in told.swaps
+        )
+    if told.settings:
+        yield "Settings that differ from the default:"
+        yield from (f"- {one.name} = {_said(one.value)} ({_said(one.origin)})" for one in told.settings)
+    yield from (f"Notice {one.code}: {_said(one.message or one.subject)}" for one in told.notices)
+    yield from _compared(told)
+    yield from (f"Missing: {one}" for one in told.missing)
+
+
+def _source(told: Explanation, place: int) -> str:
+    one = told.sources[place]
+    tier = "" if one.authority_tier is None else f" (tier {one.authority_tier})"
+    problem = f": {_said(one.problem)}" if one.problem else ""
+    return f"{_said(one.source_id)}{tier} {one.state}, {one.candidates} candidates, {one.elapsed_ms:.0f} ms{problem}"
+
+
+def _compared(told: Explanation) -> Iterator[str]:
+    if told.comparison is None:
+        return
+    found = told.comparison
+    yield (
+        f"Against the candidates by relevance alone: {len(found.same)} at the same rank, {len(found.moved)} moved, "
+        f"{len(found.entered)} entered, {len(found.left)} left."
+    )
+    for word, changes in (("entered", found.entered), ("left", found.left), ("moved", found.moved)):
+        yield from (f"- {word}: {_said(f'{one.namespace}/{one.chunk_id}')}: {_said(one.reason)}" for one in changes)
+
+
+def _name(one: ChunkShown | ChunkNotShown) -> str:
+    title = f" {_said(one.title)}" if one.title else ""
+    return f"{_said(f'{one.namespace}/{one.chunk_id}')}{title}"
+
+
+def _said(value: object) -> str:
+    """Return any value on one short line without marks."""
+    line = " ".join(str(value).split())
+    return inert_line(line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …")
+
+
+def _number(value: float | str) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value)

@@ -1,0 +1,199 @@
+"""Passages and documents by their ids, as they are now and as far as the caller may read them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from context_engine.core.concurrency.fan_out import submit_all, wait_all
+from context_engine.core.context import ApproxTokenCounter, build_context_block
+from context_engine.core.models import Chunk, DomainSpec, FetchRequest, Principal, SourceSpec, json_value, link_of
+from context_engine.core.policy.masked import masked_chunk
+from context_engine.core.policy.trust import EffectiveAuthority, effective_authority
+from context_engine.errors import InvalidRequest, SourceError, SourceTimeout
+from context_engine.service.callers import Authenticated
+from context_engine.service.contract.fetch import FetchedChunk, FetchQuery, FetchResponse, UnansweredSource
+from context_engine.service.deployment import Deployment
+from context_engine.service.request.asking import only_domain
+
+__all__ = ["Fetched", "FetchedPassage", "fetch", "fetch_passages"]
+
+logger = logging.getLogger(__name__)
+
+_TIMEOUT_S: Final = 10.0
+_PARALLEL: Final = 8
+_HEADING: Final = "Fetched"
+
+
+class FetchedPassage(NamedTuple):
+    """A chunk that was fetched, with what its source makes of it; masked where its domain masks contexts."""
+
+    spec: SourceSpec
+    chunk: Chunk
+    authority: EffectiveAuthority
+
+    @property
+    def url(self) -> str | None:
+        """The address of its place, by the source's template or the document's own."""
+        return link_of(self.chunk, self.spec.url)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the chunk dict, with its effective authority and trust."""
+        return {
+            **self.chunk.to_dict(),
+            "source_id": self.spec.id,
+            "source_type": str(self.authority.source_type),
+            "authority_tier": self.authority.tier,
+            "trust_class": str(self.authority.trust),
+            "classification": str(self.authority.classification),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """What the sources gave.
+
+    Attributes:
+        passages: source by source in the order of the manifest; of a document in its order.
+        not_found: ids for which there is nothing.
+        unanswered: sources that could not be looked in, each with its error.
+    """
+
+    domain: str
+    passages: tuple[FetchedPassage, ...]
+    not_found: tuple[str, ...]
+    unanswered: tuple[SourceError, ...]
+
+
+def fetch(deployment: Deployment, caller: Authenticated, asked: FetchQuery) -> FetchResponse:
+    """Return chunks by their ids, under a limit of tokens.
+
+    Raises:
+        UnknownDomain: the domain is not registered, or not for this caller.
+        InvalidRequest: no domain is named, and there are several.
+        ConfigError, PolicyError, MaskingError: as `Engine.fetch`.
+    """
+    found = fetch_passages(
+        deployment,
+        caller.principal,
+        domain=asked.domain,
+        source=asked.source,
+        chunk_ids=asked.chunk_ids,
+        document_ids=asked.document_ids,
+    )
+    counter, fitting, room = ApproxTokenCounter(), list[FetchedPassage](), asked.max_tokens
+    for one in found.passages:
+        tokens = counter.count(one.chunk.content)
+        if tokens > room and fitting:
+            break
+        fitting.append(one)
+        room -= tokens
+    context = build_context_block([one.to_dict() for one in fitting], heading=_HEADING)
+    return FetchResponse(
+        domain=found.domain,
+        chunks=tuple(map(_published, fitting)),
+        context_string=context,
+        total_tokens=counter.count(context),
+        not_found=found.not_found,
+        left_out=tuple(one.chunk.chunk_id for one in found.passages[len(fitting) :]),
+        unanswered=tuple(
+            UnansweredSource(source_id=one.source_id, code=one.code, problem=one.problem) for one in found.unanswered
+        ),
+        demo=deployment.demo,
+    )
+
+
+def fetch_passages(
+    deployment: Deployment,
+    principal: Principal,
+    *,
+    domain: str | None,
+    source: str | None = None,
+    chunk_ids: Sequence[str] = (),
+    document_ids: Sequence[str] = (),
+) -> Fetched:
+    """Return chunks of a domain by their ids; what a principal may not read is not there.
+
+    Args:
+        domain: None: the only one.
+        source: None: every source that the principal may search is looked in; one that it may not is not there.
+        chunk_ids, document_ids: what is wanted, at least one.
+
+    Raises:
+        UnknownDomain, InvalidRequest, ConfigError, PolicyError, MaskingError: see `fetch`.
+    """
+    if not chunk_ids and not document_ids:
+        raise InvalidRequest("nothing is asked for: send chunk_ids or document_ids")
+    registry = deployment.known_to(principal)
+    spec = registry.domain(only_domain(registry, domain))
+    sources = [one for one in spec.sources if source in (None, one.id)]
+    wanted = FetchRequest(
+        domain=spec.domain, chunk_ids=tuple(chunk_ids), document_ids=tuple(document_ids), timeout_s=_TIMEOUT_S
+    )
+    calls = [partial(deployment.engine.fetch, one.id, wanted, principal) for one in sources]
+    futures = submit_all(calls, width=_PARALLEL, name="context-engine-fetch")
+    in_time = wait_all(futures, [_TIMEOUT_S] * len(futures))
+    passages, unanswered = list[FetchedPassage](), list[SourceError]()
+    for one, future, done in zip(sources, futures, in_time, strict=True):
+        try:
+            passages += _of_source(deployment, spec, one, _result(future, one.id, done=done), wanted)
+        except SourceError as error:
+            unanswered.append(error)
+    logger.info(
+        "fetch domain=%s sources=%d wanted=%d found=%d principal=%s",
+        spec.domain, len(sources), len(chunk_ids) + len(document_ids), len(passages), principal.id or "-",
+    )  # fmt: skip
+    found = {one.chunk.chunk_id for one in passages} | {one.chunk.document_id for one in passages}
+    missing = tuple(dict.fromkeys(one for one in (*chunk_ids, *document_ids) if one not in found))
+    return Fetched(domain=spec.domain, passages=tuple(passages), not_found=missing, unanswered=tuple(unanswered))
+
+
+def _result(future: Future[tuple[Chunk, ...]], source_id: str, *, done: bool) -> tuple[Chunk, ...]:
+    if not done:
+        raise SourceTimeout(f"no answer within {_TIMEOUT_S:g} s", source_id=source_id, retryable=True)
+    return future.result()
+
+
+def _of_source(
+    deployment: Deployment, domain: DomainSpec, spec: SourceSpec, chunks: Sequence[Chunk], wanted: FetchRequest
+) -> list[FetchedPassage]:
+    """Return the chunks of a source: those asked for by their own ids first, as asked, then document by document."""
+    places = {one: place for place, one in enumerate((*wanted.chunk_ids, *wanted.document_ids))}
+    last = len(places)
+
+    def order(chunk: Chunk) -> tuple[int, str, int]:
+        place = min(places.get(chunk.chunk_id, last), places.get(chunk.document_id or "", last))
+        return place, chunk.document_version or "", chunk.position or 0
+
+    mask = deployment.engine.mask if deployment.setup.resolver.base(domain).values.mask_contexts else None
+    return [
+        FetchedPassage(spec, chunk if mask is None else masked_chunk(chunk, mask), effective_authority(chunk, spec))
+        for chunk in sorted(chunks, key=order)
+    ]
+
+
+def _published(one: FetchedPassage) -> FetchedChunk:
+    chunk, authority = one.chunk, one.authority
+    return FetchedChunk(
+        chunk_id=chunk.chunk_id,
+        doc_id=chunk.document_id,
+        namespace=one.spec.id,
+        content=chunk.content,
+        title=chunk.title,
+        section=chunk.section,
+        position=chunk.position,
+        content_type=chunk.doc_type,
+        canonical_url=one.url,
+        document_version=chunk.document_version,
+        effective_from=None if chunk.effective_from is None else chunk.effective_from.isoformat(),
+        effective_to=None if chunk.effective_to is None else chunk.effective_to.isoformat(),
+        authority_tier=authority.tier,
+        source_type=str(authority.source_type),
+        trust_class=str(authority.trust),
+        classification=str(authority.classification),
+        metadata=json_value(chunk.metadata),
+    )

@@ -1,0 +1,109 @@
+"""The RAG API as a library: the fields of `POST /api/v1/rag/query`, in one process, with `await` or without.
+
+    async with RAGPipeline() as pipeline:
+        response = await pipeline.process(RAGQueryRequest(query="NPA criteria", persona_key="educator"))
+        response.context_string.formatted_context
+
+`context_engine.rag.RagPipeline` is another interface to the same engine: functions on chunk dicts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from context_engine.core.models import NOBODY, Caller, Principal, principal_from_dict
+from context_engine.service.contract.rag import RAGPipelineResponse, RAGQueryRequest
+from context_engine.service.deployment import Deployment, open_deployment
+from context_engine.service.query import answer_query
+from context_engine.wiring import load_setup
+
+__all__ = ["RAGPipeline"]
+
+_CALLER: Final = Caller(app="rag-pipeline")
+
+
+class RAGPipeline:
+    """Answers requests of the RAG API over the configured domains. Safe for many threads; a context manager.
+
+    Not `context_engine.rag.RagPipeline`, which takes and returns chunk dicts.
+
+    Args:
+        config_dir, stage: where manifests and settings are; found as everywhere if None.
+        data_dir: the folder of the embedded base; the usual one if None.
+        deployment: answers in place of a configuration of its own; whoever opened it closes it.
+
+    Raises:
+        ConfigError: a configuration that cannot be used.
+    """
+
+    def __init__(
+        self,
+        config_dir: str | Path | None = None,
+        *,
+        stage: str | None = None,
+        data_dir: Path | None = None,
+        deployment: Deployment | None = None,
+    ) -> None:
+        self._owned = deployment is None
+        self._deployment = deployment or open_deployment(
+            load_setup(config_dir=config_dir, stage=stage), data_dir=data_dir
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def process(
+        self, request: RAGQueryRequest, *, principal: Principal | Mapping[str, Any] | None = None
+    ) -> RAGPipelineResponse:
+        """Run `run` in a worker thread; the same answer."""
+        import asyncio
+
+        return await asyncio.to_thread(self.run, request, principal=principal)
+
+    def run(
+        self, request: RAGQueryRequest, *, principal: Principal | Mapping[str, Any] | None = None
+    ) -> RAGPipelineResponse:
+        """Return the answer to a request.
+
+        Args:
+            principal: who asks, as the program has authenticated it: a `Principal`, or a dict of id, roles, groups and
+                clearance; it decides what may be searched. None: nobody in particular.
+
+        Raises:
+            InvalidRequest: a principal or a field that cannot be used; the limits of a server do not hold here.
+            ContextEngineError: as `answer_query`.
+        """
+        return answer_query(self._deployment, request, principal=_principal(principal), caller=_CALLER)
+
+    async def aclose(self) -> None:
+        """Run `close` in a worker thread; may be called twice."""
+        import asyncio
+
+        await asyncio.to_thread(self.close)
+
+    def close(self) -> None:
+        """Close the sources that were opened; may be called twice."""
+        if self._owned:
+            self._deployment.close()
+
+
+def _principal(value: Principal | Mapping[str, Any] | None) -> Principal:
+    if value is None or isinstance(value, Principal):
+        return value or NOBODY
+    return principal_from_dict(value)

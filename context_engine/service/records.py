@@ -1,0 +1,141 @@
+"""Records for those whom they are about: what the ledger tells of an answer, and the proof that it stands there."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from context_engine.core.models import SearchSettings
+from context_engine.core.policy.access import OpenAccess
+from context_engine.errors import NotPermitted, RecordNotFound, RecordNotWritten
+from context_engine.service.callers import Authenticated
+from context_engine.service.contract.records import RecordResponse, RecordStanding
+from context_engine.service.deployment import Deployment
+
+if TYPE_CHECKING:
+    from context_engine.audit.ledger.ledger import Ledger
+    from context_engine.audit.ledger.read import StoredEntry
+
+__all__ = ["OwnedRecord", "find_owned", "proof_of_record", "record_of"]
+
+_ID: Final = re.compile(r"[A-Za-z0-9_.:+-]{1,200}")
+_FOR_OPERATORS: Final = ("denied", "withheld", "hashes", "addenda")
+_WAIT_S: Final = 1.0
+_LOOK_EVERY_S: Final = 0.05
+
+
+class OwnedRecord:
+    """A record that a caller may read.
+
+    Attributes:
+        ledger: that it stands in.
+        entry: as it is stored.
+        index: its place in the log, None while it waits.
+    """
+
+    def __init__(self, ledger: Ledger, entry: bytes, index: int | None) -> None:
+        self.ledger, self.entry, self.index = ledger, entry, index
+
+
+def record_of(deployment: Deployment, caller: Authenticated, record_id: str) -> RecordResponse:
+    """Return a record: any to an operator, to others those of their own searches.
+
+    Raises:
+        AuditOff: searches are not recorded.
+        RecordNotFound: there is none of that id, it was pruned, or it is of somebody else: these look alike.
+        RecordNotWritten: it is the caller's, and was not written within a second.
+        AuditError: the ledger cannot be read.
+    """
+    from context_engine.audit.review.account import account_of
+    from context_engine.audit.review.stored import context_entries
+
+    found = find_owned(deployment, caller, record_id)
+    account = account_of(
+        found.entry, found.index, found.ledger, contexts=context_entries(found.ledger, record_id)
+    ).to_dict()
+    entry = account["entry"] if caller.operator else _without(account["entry"], _FOR_OPERATORS)
+    told = {name: account[name] for name in RecordResponse.model_fields if name in account}
+    if not caller.operator and told.get("settings"):  # those of the process are its operator's
+        told["settings"] = {name: row for name, row in told["settings"].items() if name in SearchSettings.model_fields}
+    return RecordResponse(**{**told, "entry": entry, "proof": _standing(found)})
+
+
+def proof_of_record(deployment: Deployment, caller: Authenticated, record_id: str) -> str:
+    """Return the proof that a record stands in the log, as `context-engine audit prove` writes it.
+
+    It holds the whole entry. Where access rules are in force an entry names what its caller may not know, so that there
+    it is for operators alone.
+
+    Raises:
+        NotPermitted: access rules are in force, and the caller is no operator.
+        AuditOff, RecordNotFound, RecordNotWritten, AuditError: see `record_of`; and no checkpoint can be made here.
+    """
+    from context_engine.audit.ledger.key_change import present_checkpoint
+    from context_engine.audit.ledger.prove import prove_record
+
+    if not caller.operator and not isinstance(deployment.setup.access, OpenAccess):
+        raise NotPermitted(
+            "a proof holds the whole record, and where access rules are in force that names what its caller may not "
+            "know: ask an operator for it"
+        )
+    found = find_owned(deployment, caller, record_id)
+    newest = next(iter(found.ledger.checkpoints(newest=1)), None)
+    covered = newest is not None and found.index is not None and found.index < newest.size
+    checkpoint = newest if covered and newest is not None else present_checkpoint(found.ledger)
+    return prove_record(found.ledger, record_id, checkpoint).text
+
+
+def find_owned(deployment: Deployment, caller: Authenticated, record_id: str) -> OwnedRecord:
+    """Return a record that a caller may read; one that was just made is waited for, a second at most.
+
+    Raises:
+        AuditOff, RecordNotFound, RecordNotWritten, AuditError: see `record_of`.
+    """
+    until = time.monotonic() + _WAIT_S
+    while (found := _readable(deployment, caller, record_id)) is None:
+        if not deployment.kept.holds(caller.principal, record_id):  # else it is on its way, and no secret
+            raise RecordNotFound(f"there is no record {record_id!r} that you may read")
+        if time.monotonic() > until:
+            raise RecordNotWritten(
+                f"the record {record_id!r} is not written yet: ask again in a moment", retry_after_s=_WAIT_S
+            )
+        time.sleep(_LOOK_EVERY_S)
+    return found
+
+
+def _readable(deployment: Deployment, caller: Authenticated, record_id: str) -> OwnedRecord | None:
+    ledger = deployment.ledger.opened()
+    if ledger is None or not _ID.fullmatch(record_id):
+        return None
+    stored = ledger.entry(record_id)
+    if stored is not None and stored.index is None:
+        ledger.integrate()
+        stored = ledger.entry(record_id)
+    if stored is None or stored.entry is None or not (caller.operator or _is_own(ledger, caller, stored)):
+        return None
+    return OwnedRecord(ledger, stored.entry, stored.index)
+
+
+def _is_own(ledger: Ledger, caller: Authenticated, stored: StoredEntry) -> bool:
+    """Return whether an entry names the caller; whom nobody has authenticated it never does."""
+    from context_engine.audit.record.entry import read_entry
+    from context_engine.audit.review.stored import ledger_pseudonyms
+
+    if not caller.principal.id or stored.entry is None:
+        return False
+    described = read_entry(stored.entry).get("caller") or {}
+    return described.get("pseudonym") in {one.of_caller(caller.principal.id) for one in ledger_pseudonyms(ledger)}
+
+
+def _standing(found: OwnedRecord) -> RecordStanding:
+    newest = next(iter(found.ledger.checkpoints(newest=1)), None)
+    if newest is None or found.index is None or found.index >= newest.size:
+        return RecordStanding(index=found.index, checkpoint=None, signed=False)
+    signed = "\n\n" in newest.note.rstrip("\n")
+    return RecordStanding(index=found.index, checkpoint=newest.size, signed=signed)
+
+
+def _without(entry: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: value for name, value in entry.items() if name not in names}

@@ -1,0 +1,1 @@
+"""A request of the RAG API as a search of the engine."""

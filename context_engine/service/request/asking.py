@@ -1,0 +1,131 @@
+"""From a request of the RAG API to a request of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from context_engine.core.models import Caller, Filter, Principal, Registry, SearchRequest, ServerSettings
+from context_engine.core.policy.filters import parse_filter
+from context_engine.errors import InvalidRequest
+from context_engine.service.contract.rag import RAGQueryRequest
+from context_engine.service.request.fields import by_own_names
+from context_engine.settings.layers import ALIASES
+
+__all__ = ["asked_filter", "check_limits", "check_sizes", "only_domain", "search_request"]
+
+_SETTINGS: Final[Mapping[str, str]] = {
+    "namespaces": "sources",
+    "top_k": "stage2_top_k",
+    "similarity_threshold": "similarity_threshold",
+    "enable_reranking": "reranking_enabled",
+    "rerank_top_n": "rerank_top_n",
+    "max_tokens": "context_max_tokens",
+}
+"""Fields of a request that are settings of its search."""
+
+
+def check_limits(request: RAGQueryRequest, limits: ServerSettings) -> None:
+    """Refuse what the service takes from nobody.
+
+    Raises:
+        InvalidRequest: the question is longer than `server_max_query_chars`, more chunks are asked for than
+            `server_max_top_k`, more candidates than `server_max_candidates`, or more time than `server_max_deadline_s`.
+    """
+    settings = request.settings
+    wanted = {"top_k": request.top_k, "rerank_top_n": request.rerank_top_n}
+    wanted |= {f"settings.{name}": settings.get(name) for name in ("stage2_top_k", "top_k", "rerank_top_n")}
+    check_sizes(request.query, wanted, limits)
+    _check_most("settings.stage1_top_k", settings.get("stage1_top_k"), limits.server_max_candidates)
+    _check_most("settings.deadline_s", settings.get("deadline_s"), limits.server_max_deadline_s)
+
+
+def check_sizes(query: str, wanted: Mapping[str, Any], limits: ServerSettings) -> None:
+    """Refuse a question that is too long and numbers of chunks, by the names of their fields, that are too high.
+
+    Raises:
+        InvalidRequest: see `check_limits`.
+    """
+    most = limits.server_max_query_chars
+    if len(query) > most:
+        raise InvalidRequest(f"query has {len(query)} characters; this service takes {most}: shorten it")
+    for name, value in wanted.items():
+        _check_most(name, value, limits.server_max_top_k)
+
+
+def _check_most(name: str, value: Any, most: float) -> None:
+    if isinstance(value, int | float) and value > most:
+        raise InvalidRequest(f"{name} may be {most:g} at most in this service: ask for less")
+
+
+def only_domain(registry: Registry, name: str | None) -> str:
+    """Return the domain that was named, else the only one.
+
+    Args:
+        registry: as the caller may know it.
+
+    Raises:
+        InvalidRequest: none was named, and there is none or several.
+    """
+    names = registry.names
+    if name is not None:
+        return name
+    if len(names) == 1:
+        return names[0]
+    which = f"name one of {', '.join(names)}" if names else "and there is none that may be searched"
+    raise InvalidRequest(f"domain is missing: {which}")
+
+
+def asked_filter(request: RAGQueryRequest) -> Filter | None:
+    """Return the filter of a request, by the names that it uses.
+
+    Raises:
+        InvalidFilter: it cannot be read.
+    """
+    return parse_filter(request.filters)
+
+
+def search_request(
+    request: RAGQueryRequest, domain: str, *, principal: Principal, caller: Caller, request_id: str | None
+) -> SearchRequest:
+    """Return what the engine is asked.
+
+    Args:
+        domain: settled by `only_domain`.
+        principal: who asks.
+        caller: what is recorded of the program that asks.
+
+    Raises:
+        InvalidRequest: a filter that cannot be read, or a setting that is given twice.
+    """
+    filters = asked_filter(request)
+    return SearchRequest(
+        query=request.query,
+        domain=domain,
+        caller=caller,
+        principal=principal,
+        request_id=request_id,
+        as_of=request.as_of,
+        filters=None if filters is None else by_own_names(filters),
+        persona=request.persona_key,
+        overrides=_overrides(request),
+        require_tiers=request.require_tiers,
+        require_sources=request.require_sources,
+        strict=request.strict,
+    )
+
+
+def _overrides(request: RAGQueryRequest) -> dict[str, Any]:
+    """Return the settings of this search alone, each given once. A threshold is one on cosine, as a persona's is."""
+    given: dict[str, Any] = dict(request.settings)
+    known = {ALIASES.get(key, key): key for key in given}
+    for name, key in _SETTINGS.items():
+        value = getattr(request, name)
+        if value is None:
+            continue
+        if key in known:
+            raise InvalidRequest(f"{name} and settings.{known[key]} say the same: give one of the two")
+        given[key] = value
+    if "similarity_threshold" in given:
+        given.setdefault("similarity_kind", "cosine")
+    return given

@@ -1,0 +1,1 @@
+"""A result of the engine as an answer of the RAG API."""

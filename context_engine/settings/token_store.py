@@ -1,0 +1,243 @@
+"""The tokens that a deployment gave out, by their hashes: one SQLite file that all its processes share.
+
+A token is looked up at every request, so that one that was revoked opens nothing from then on, in whatever process it
+was revoked. The file is its owner's alone; a revoked token stays in it, so that an id in an old log has a name.
+"""
+
+from __future__ import annotations
+
+import hmac
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from context_engine.core.concurrency.forking import Lock, abandon, forget_in_child
+from context_engine.errors import ConfigError, InvalidRequest, nearest
+from context_engine.settings.new_token import NewToken, new_token, token_hash
+from context_engine.settings.token_file import TABLE, VERSION, connect, make_file, version_of
+
+__all__ = ["TOKEN_FILE", "StoredToken", "TokenStore"]
+
+TOKEN_FILE: Final = "tokens.sqlite"
+_USED_EVERY_S: Final = 60
+_COLUMNS: Final = "id, name, principal, created, expires, revoked, used"
+_NO_HASH: Final = "0" * 64
+
+
+class StoredToken(NamedTuple):
+    """What is known of a token; moments are aware, UTC, whole seconds.
+
+    Attributes:
+        id: stands in the token, and in logs.
+        name: what it is for, as whoever added it says.
+        principal: who acts with it.
+        expires: from then on it opens nothing; None: never.
+        revoked: from then on it opens nothing; None: it was not.
+        used: when a request carried it last, to the minute; None: none did.
+    """
+
+    id: str
+    name: str
+    principal: str
+    created: datetime
+    expires: datetime | None
+    revoked: datetime | None
+    used: datetime | None
+
+    def opens(self, now: datetime) -> bool:
+        """Return whether it is neither expired nor revoked."""
+        return all(end is None or now < end for end in (self.expires, self.revoked))
+
+
+class TokenStore:
+    """The tokens of one deployment. Safe for many threads and processes.
+
+    Args:
+        folder: of the deployment's data; the file in it is made with the first token.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / TOKEN_FILE
+        self._lock = Lock()
+        self._reader: sqlite3.Connection | None = None
+        self._reads: tuple[int, int] | None = None
+        forget_in_child(self)
+
+    def forget(self) -> None:
+        """Open the file anew in a forked child."""
+        abandon(self._reader)
+        self._reader = self._reads = None
+
+    def add(self, name: str, principal: str, *, now: datetime, expires: datetime | None = None) -> NewToken:
+        """Make a token and keep its hash.
+
+        Args:
+            name: what it is for.
+            principal: who acts with it.
+            now: the moment it is made.
+            expires: from then on it opens nothing; None: never.
+
+        Raises:
+            InvalidRequest: it would have expired already.
+            ConfigError: the file cannot be written.
+        """
+        with self._written() as connection:
+            return _insert(connection, name, principal, now, expires)
+
+    def revoke(self, token_id: str, *, now: datetime) -> StoredToken:
+        """Let a token open nothing from now on, and return it; one that was revoked stays as it is.
+
+        Raises:
+            InvalidRequest: there is no token of that id.
+            ConfigError: the file cannot be written.
+        """
+        with self._written() as connection:
+            _found(connection, token_id)
+            _end(connection, token_id, now)
+            return _found(connection, token_id)
+
+    def rotate(self, token_id: str, *, now: datetime, expires: datetime | None, until: datetime) -> NewToken:
+        """Make a token in place of another, with its name and principal, and revoke that one.
+
+        Args:
+            token_id: of the other.
+            now: the moment it is made.
+            expires: of the new one.
+            until: the other opens until then, and not longer than it would have.
+
+        Raises:
+            InvalidRequest: there is no token of that id, it opens nothing any more, or the new one would not.
+            ConfigError: the file cannot be written.
+        """
+        with self._written() as connection:
+            old = _found(connection, token_id)
+            if not old.opens(now):
+                raise InvalidRequest(f"the token {token_id} opens nothing any more: add a new one")
+            made = _insert(connection, old.name, old.principal, now, expires)
+            _end(connection, token_id, until)
+            return made
+
+    def all(self) -> list[StoredToken]:
+        """Return every token, the oldest first; none where none was added.
+
+        Raises:
+            ConfigError: the file cannot be read.
+        """
+        return [_token(row) for row in self._rows(f"SELECT {_COLUMNS} FROM tokens ORDER BY created, id")]
+
+    def matching(self, token_id: str, sha256: str) -> StoredToken | None:
+        """Return the token of an id, expired or not, where the hash is its own, in a time that tells nothing of it.
+
+        Raises:
+            ConfigError: the file cannot be read.
+        """
+        row = next(iter(self._rows(f"SELECT {_COLUMNS}, sha256 FROM tokens WHERE id = ?", token_id)), None)
+        good = hmac.compare_digest(_NO_HASH if row is None else row[-1], sha256)
+        return _token(row[:-1]) if good and row is not None else None
+
+    def note_used(self, token_id: str, now: datetime) -> None:
+        """Note that a request carried a token; at most once a minute, whatever the number of processes.
+
+        Raises:
+            ConfigError: the file cannot be written.
+        """
+        seconds = int(now.timestamp())
+        with self._written() as connection:
+            statement = "UPDATE tokens SET used = ? WHERE id = ? AND (used IS NULL OR used <= ?)"
+            connection.execute(statement, (seconds, token_id, seconds - _USED_EVERY_S))
+
+    def close(self) -> None:
+        """Close the file; a later call opens it again."""
+        with self._lock:
+            self._let_go()
+
+    def _rows(self, query: str, *values: str) -> list[Any]:
+        """Return what a query finds; nothing where there is no file, or one that is just being made."""
+        with self._lock, self._problems_named():
+            try:
+                found = self.path.stat()
+            except FileNotFoundError:
+                return []
+            if self._reader is None or self._reads != (found.st_dev, found.st_ino):
+                self._let_go()
+                reader = connect(self.path)
+                if not version_of(reader):
+                    reader.close()
+                    return []
+                self._reader, self._reads = reader, (found.st_dev, found.st_ino)
+            return self._reader.execute(query, values).fetchall()
+
+    def _let_go(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+        self._reader = self._reads = None
+
+    @contextmanager
+    def _written(self) -> Iterator[sqlite3.Connection]:
+        """Yield a connection within a transaction that writes."""
+        with self._problems_named():
+            make_file(self.path)
+            with closing(connect(self.path)) as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    if not version_of(connection):
+                        connection.execute(TABLE)
+                        connection.execute(f"PRAGMA user_version = {VERSION}")
+                    yield connection
+                except BaseException:
+                    connection.execute("ROLLBACK")
+                    raise
+                connection.execute("COMMIT")
+
+    @contextmanager
+    def _problems_named(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            problem = f"the tokens cannot be read or written ({reason}): let the user who runs this write to its folder"
+            raise ConfigError(problem, file=str(self.path)) from error
+
+
+def _insert(
+    connection: sqlite3.Connection, name: str, principal: str, now: datetime, expires: datetime | None
+) -> NewToken:
+    if expires is not None and expires <= now:
+        raise InvalidRequest("the token would have expired already: give a later moment")
+    made = new_token()
+    row = (
+        made.id,
+        name,
+        principal,
+        token_hash(made.text),
+        _seconds(now),
+        None if expires is None else _seconds(expires),
+    )
+    connection.execute("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, NULL, NULL)", row)
+    return made
+
+
+def _end(connection: sqlite3.Connection, token_id: str, moment: datetime) -> None:
+    statement = "UPDATE tokens SET revoked = min(?, coalesce(revoked, ?)) WHERE id = ?"
+    connection.execute(statement, (_seconds(moment), _seconds(moment), token_id))
+
+
+def _found(connection: sqlite3.Connection, token_id: str) -> StoredToken:
+    rows = [_token(row) for row in connection.execute(f"SELECT {_COLUMNS} FROM tokens")]
+    found = next((one for one in rows if one.id == token_id), None)
+    if found is None:
+        raise InvalidRequest(f"there is no token {token_id!r}.{nearest(token_id, [one.id for one in rows])}")
+    return found
+
+
+def _token(row: tuple[str, str, str, int, int | None, int | None, int | None]) -> StoredToken:
+    token_id, name, principal, created, *others = row
+    expires, revoked, used = (None if one is None else datetime.fromtimestamp(one, UTC) for one in others)
+    return StoredToken(token_id, name, principal, datetime.fromtimestamp(created, UTC), expires, revoked, used)
+
+
+def _seconds(moment: datetime) -> int:
+    return int(moment.timestamp())

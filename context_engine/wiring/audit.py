@@ -1,0 +1,278 @@
+"""The audit of a configuration: whether searches are recorded, in which ledger, under which keys.
+
+Engines of one process that record in one ledger share its writer, which outlives each of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+from context_engine.core.engine import SystemClock, TimeSortedIds
+from context_engine.core.models import AuditSettings, Settings
+from context_engine.errors import ConfigError, MissingExtra
+from context_engine.settings.audit_secrets import AUDIT_KEY, AUDIT_LEDGER, read_audit_keys, read_audit_ledger
+from context_engine.wiring.audit_checkpoints import LedgerCheckpoints, check_checkpoints, checkpoint_rhythm
+from context_engine.wiring.audit_writers import shared_writer
+
+if TYPE_CHECKING:
+    from context_engine.audit.formats.keys import Keyring
+    from context_engine.audit.ledger.ledger import Ledger
+    from context_engine.audit.recorder import LedgerInUse, LedgerRecorder
+    from context_engine.audit.recorder.jobs import RecordKind
+    from context_engine.core.models.audit_settings import QueryForm
+    from context_engine.core.protocols import Clock
+    from context_engine.wiring.build import Setup
+
+__all__ = [
+    "AuditMode",
+    "LedgerPlace",
+    "audit_mode",
+    "check_audit",
+    "ledger_keyring",
+    "ledger_place",
+    "open_ledger",
+    "open_recorder",
+]
+
+AuditMode = Literal["off", "best_effort", "required"]
+
+_SCHEMES: Final = ("postgresql", "postgres")
+_FILE: Final = ("audit", "ledger.db")
+_NEEDS: Final = "the audit ledger"
+_EXTRA: Final = "audit"
+_STRICTEST: Final[tuple[QueryForm, ...]] = ("none", "digest", "text")
+
+
+class LedgerPlace(NamedTuple):
+    """Where a ledger is.
+
+    Attributes:
+        url: a file's path, or postgresql://USER:PASSWORD@HOST/DATABASE.
+        shown: the same for people, without user and password.
+        file: where it is a file.
+        named: it was named; else it lies where it does by default.
+    """
+
+    url: str
+    shown: str
+    file: Path | None
+    named: bool
+
+    def __repr__(self) -> str:
+        return f"LedgerPlace({self.shown!r})"
+
+
+def audit_mode(setup: Setup) -> AuditMode:
+    """Return the mode in force: as set, else best_effort where a ledger is named, else off.
+
+    Raises:
+        ConfigError: the settings do not fit together.
+    """
+    mode = setup.resolver.base().values.audit_mode
+    return mode or ("best_effort" if setup.env.get(AUDIT_LEDGER, "").strip() else "off")
+
+
+def ledger_place(setup: Setup, data_dir: str | Path | None = None) -> LedgerPlace:
+    """Return where the ledger of a configuration is.
+
+    Args:
+        data_dir: the folder of the embedded base, below which it lies by default; see `find_data_dir`.
+
+    Raises:
+        ConfigError: a place that cannot be used.
+    """
+    url = read_audit_ledger(setup.env, setup.cwd)
+    if url is None:
+        file = setup.data_dir(data_dir).joinpath(*_FILE).absolute()
+        return LedgerPlace(str(file), str(file), file, named=False)
+    if "://" in url:
+        return LedgerPlace(url, _shown(url), None, named=True)
+    home = setup.env.get("HOME") or setup.env.get("USERPROFILE")
+    file = Path(home, url[2:]) if url.startswith("~/") and home else Path(url)
+    if not file.is_absolute():
+        raise ConfigError(
+            f"{url!r} is relative: it would be another ledger in each folder; write the whole path, or a "
+            "postgresql:// address",
+            key=AUDIT_LEDGER,
+        )
+    if _is_folder(file):
+        raise ConfigError(f"{url!r} is a folder: name a file in it, such as {file / _FILE[-1]}", key=AUDIT_LEDGER)
+    return LedgerPlace(str(file), str(file), file, named=True)
+
+
+def _is_folder(file: Path) -> bool:
+    try:
+        return file.is_dir()
+    except OSError:  # this user may not look: opening it says so
+        return False
+
+
+def _shown(url: str) -> str:
+    try:
+        parts, scheme = urlsplit(url), urlsplit(url).scheme
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        problem = "is no address that can be read: write postgresql://USER:PASSWORD@HOST/DATABASE"
+        raise ConfigError(problem, key=AUDIT_LEDGER) from None
+    if scheme not in _SCHEMES:
+        raise ConfigError(
+            f"a ledger is a file, or in PostgreSQL (postgresql://USER:PASSWORD@HOST/DATABASE), not in {scheme}://",
+            key=AUDIT_LEDGER,
+        )
+    return f"postgresql://{parts.hostname or 'local socket'}{port}{parts.path}"
+
+
+def ledger_keyring(setup: Setup) -> Keyring | None:
+    """Return the keys of the ledger; None where there is none, so that nothing is signed.
+
+    Raises:
+        ConfigError: a key that cannot be used, or one of another log than `audit_origin` says.
+        MissingExtra: the extra `audit` is not installed.
+    """
+    texts = read_audit_keys(setup.env, setup.cwd)
+    if not texts:
+        return None
+    _check_installed()
+    from context_engine.audit.formats.keys import Keyring
+    from context_engine.audit.formats.strict import FormatError
+
+    try:
+        keyring = Keyring.parse(texts)
+    except FormatError as error:
+        raise ConfigError(f"{error}: 'context-engine audit keygen NAME' makes one", key=AUDIT_KEY) from None
+    effective = setup.resolver.base()
+    origin, said = effective.values.audit_origin, effective.origins.get("audit_origin", "default")
+    if keyring is not None and said != "default" and keyring.current.name != origin:
+        raise ConfigError(
+            f"the key in {AUDIT_KEY} is of the log {keyring.current.name!r}, and audit_origin is {origin!r}: they must "
+            "be one",
+            file=said,
+            key="audit_origin",
+        )
+    return keyring
+
+
+def open_ledger(
+    setup: Setup, data_dir: str | Path | None = None, *, create: bool = True, clock: Clock | None = None
+) -> Ledger:
+    """Return the ledger of a configuration, to be closed.
+
+    Args:
+        data_dir: see `ledger_place`.
+        create: make it where there is none.
+        clock: the time.
+
+    Raises:
+        ConfigError: a place or key that cannot be used.
+        AuditError: it cannot be opened.
+        MissingExtra: the extra `audit` is not installed.
+    """
+    place, keyring = ledger_place(setup, data_dir), ledger_keyring(setup)
+    _check_installed()
+    from context_engine.audit.ledger.ledger import Ledger
+
+    origin = _origin(setup.resolver.base().values, keyring)
+    return Ledger.open(place.url, origin=origin, keyring=keyring, clock=clock or SystemClock(), create=create)
+
+
+def _origin(values: Settings, keyring: Keyring | None) -> str:
+    """Return the name of a log that is made now: a key says it."""
+    return values.audit_origin if keyring is None else keyring.current.name
+
+
+def open_recorder(
+    setup: Setup,
+    data_dir: str | Path | None = None,
+    *,
+    clock: Clock | None = None,
+    kind: RecordKind = "search",
+) -> LedgerRecorder | None:
+    """Return what records the searches of an engine, None where auditing is off. The ledger is opened when it is used.
+
+    Args:
+        data_dir: see `ledger_place`.
+        clock: the time of refusals and contexts.
+        kind: rank, where passages are ranked that were found elsewhere.
+
+    Raises:
+        ConfigError: a place or key that cannot be used.
+        MissingExtra: the extra `audit` is not installed.
+    """
+    mode = audit_mode(setup)
+    if mode == "off":
+        return None
+    check_audit(setup, data_dir)
+    place, values = ledger_place(setup, data_dir), setup.resolver.base().values
+    from context_engine.audit.recorder import LedgerRecorder
+
+    return LedgerRecorder(
+        shared_writer(_shared_key(setup, place), lambda: _in_use(setup, data_dir), place.shown),
+        clock=clock or SystemClock(),
+        mode=mode,
+        buffer=values.audit_buffer,
+        timeout_s=values.audit_timeout_s,
+        kept=lambda domain: _kept_of(setup, domain),
+        kind=kind,
+    )
+
+
+def check_audit(setup: Setup, data_dir: str | Path | None = None) -> None:
+    """Refuse what records cannot be kept with, before there is any; nothing is opened.
+
+    Raises:
+        ConfigError: a place, a key, a file of checkpoints or a witness that cannot be used.
+        MissingExtra: the extra `audit` is not installed.
+    """
+    _check_installed(in_server=ledger_place(setup, data_dir).file is None)
+    ledger_keyring(setup)
+    check_checkpoints(setup)
+
+
+def _in_use(setup: Setup, data_dir: str | Path | None) -> LedgerInUse:
+    from context_engine import __version__
+    from context_engine.audit.ledger.key_change import enter_key
+    from context_engine.audit.record.pseudonym import Pseudonyms
+    from context_engine.audit.recorder import LedgerInUse
+    from context_engine.audit.recorder.drafting import LedgerDrafts
+
+    ledger, clock = open_ledger(setup, data_dir), SystemClock()
+    enter_key(ledger, ledger.keyring, clock)
+    secret = ledger.keyring.pseudonym_key if ledger.keyring is not None else ledger.pseudonym_salt
+    drafts = LedgerDrafts(pseudonyms=Pseudonyms(secret), code_version=__version__, clock=clock, ids=TimeSortedIds())
+    return LedgerInUse(ledger, drafts, LedgerCheckpoints(ledger, checkpoint_rhythm(setup)))
+
+
+def _check_installed(*, in_server: bool = False) -> None:
+    """Say at once that something is missing, without importing it: the first record does.
+
+    Raises:
+        MissingExtra: the extra `audit` is not installed.
+    """
+    for name in ("sqlalchemy", "cryptography", *(["psycopg"] if in_server else [])):
+        if find_spec(name) is None:
+            raise MissingExtra(_NEEDS, _EXTRA)
+
+
+def _shared_key(setup: Setup, place: LedgerPlace) -> str:
+    """Return what tells one writer from another: its ledger, its keys, and what is done with its checkpoints."""
+    values = setup.resolver.base().values.group(AuditSettings)
+    parts: list[Any] = [place.url, read_audit_keys(setup.env, setup.cwd), values.model_dump(mode="json")]
+    return hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _kept_of(setup: Setup, domain: str) -> QueryForm:
+    """Return how the question of a refused request is kept: as its domain says, else as the most secretive does."""
+    domains = setup.registry.domains
+    asked = [domains[domain]] if domain in domains else [None, *domains.values()]
+    forms: set[QueryForm] = set()
+    for spec in asked:
+        try:
+            forms.add(setup.resolver.base(spec).values.audit_query)
+        except ConfigError:  # nobody knows how it wanted questions to be kept
+            forms.add("none")
+    return next(form for form in _STRICTEST if form in forms)

@@ -1,0 +1,206 @@
+"""What an operator should know of the audit: its mode, its ledger, its key, and what is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from context_engine.core.models import Notice, NoticeCode
+from context_engine.errors import AuditError, ConfigError
+from context_engine.settings.audit_secrets import AUDIT_KEY, AUDIT_LEDGER
+from context_engine.wiring.audit import AuditMode, audit_mode, check_audit, ledger_keyring, ledger_place, open_ledger
+from context_engine.wiring.audit_checkpoints import checkpoint_rhythm
+
+if TYPE_CHECKING:
+    from context_engine.audit.ledger.ledger import Ledger
+    from context_engine.wiring.build import Setup
+
+__all__ = ["AuditReport", "LedgerState", "audit_in_force", "audit_notices", "audit_report"]
+
+_NO_KEY: Final = (
+    f"answers require a record, and the records are not signed: without {AUDIT_KEY} whoever can write to the ledger "
+    "can make it say anything; 'context-engine audit keygen NAME' makes a key"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LastCheckpoint:
+    """The last checkpoint of a ledger.
+
+    Attributes:
+        size: records it speaks of.
+        written: seconds since 1970.
+    """
+
+    size: int
+    written: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerState:
+    """What a ledger holds.
+
+    Attributes:
+        records: in the log.
+        pending: that wait for their place in it.
+        lost: searches that it says are not recorded.
+        checkpoint: the last one, None where there is none.
+    """
+
+    records: int
+    pending: int
+    lost: int
+    checkpoint: LastCheckpoint | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditReport:
+    """How searches are recorded.
+
+    Attributes:
+        mode: in force.
+        ledger: where it is, without a password; None where nothing is recorded.
+        key: name and id of the key in force, None where there is none.
+        state: what the ledger holds; None where there is none yet, or it cannot be opened.
+        problem: why nothing can be recorded.
+        notices: what is unwise, or was lost.
+    """
+
+    mode: AuditMode
+    ledger: str | None = None
+    key: str | None = None
+    state: LedgerState | None = None
+    problem: str | None = None
+    notices: tuple[Notice, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the published form."""
+        told = [{"code": one.code, "subject": one.subject, "message": one.message} for one in self.notices]
+        state = asdict(self.state) if self.state else None
+        return {
+            "mode": self.mode,
+            "ledger": self.ledger,
+            "key": self.key,
+            "state": state,
+            "problem": self.problem,
+            "notices": told,
+        }
+
+
+def audit_in_force(setup: Setup, data_dir: str | Path | None = None) -> AuditReport:
+    """Return how searches are recorded, as far as the configuration says it; nothing is opened.
+
+    Args:
+        data_dir: see `ledger_place`.
+    """
+    mode: AuditMode = "off"
+    try:
+        mode = audit_mode(setup)
+        if mode == "off":
+            return AuditReport(mode=mode)
+        check_audit(setup, data_dir)
+        place, keyring = ledger_place(setup, data_dir), ledger_keyring(setup)
+        notices = audit_notices(setup, data_dir)
+    except ConfigError as error:
+        return AuditReport(mode=mode, problem=str(error))
+    key = None if keyring is None else f"{keyring.current.name} {keyring.key_id}"
+    return AuditReport(mode=mode, ledger=place.shown, key=key, notices=notices)
+
+
+def audit_report(setup: Setup, data_dir: str | Path | None = None) -> AuditReport:
+    """Return how searches are recorded, and what the ledger holds; one in a server is made where there is none.
+
+    Args:
+        data_dir: see `ledger_place`.
+    """
+    found = audit_in_force(setup, data_dir)
+    if found.ledger is None:
+        return found
+    try:
+        place = ledger_place(setup, data_dir)
+        if _is_missing(place.file):  # made by who records in it, and so theirs
+            return found
+        with open_ledger(setup, data_dir, create=place.file is None) as ledger:
+            state, stuck = _state(ledger), tuple(_stuck(ledger, checkpoint_rhythm(setup).ways))
+    except (AuditError, ConfigError) as error:
+        return replace(found, problem=str(error))
+    return replace(found, state=state, notices=(*found.notices, *_lost(state), *stuck))
+
+
+def _state(ledger: Ledger) -> LedgerState:
+    from context_engine.audit.ledger.look_up import Criteria
+
+    checkpoints = ledger.checkpoints()
+    lost = 0
+    for row in ledger.rows(Criteria(kind="loss")):
+        found = ledger.entry_at(row.index)
+        lost += 0 if found is None or found.entry is None else int(json.loads(found.entry).get("count", 0))
+    last = LastCheckpoint(checkpoints[-1].size, checkpoints[-1].written) if checkpoints else None
+    return LedgerState(records=ledger.size, pending=ledger.pending_count(), lost=lost, checkpoint=last)
+
+
+def audit_notices(setup: Setup, data_dir: str | Path | None = None) -> tuple[Notice, ...]:
+    """Return what is unwise in how searches are recorded; nothing is opened.
+
+    Raises:
+        ConfigError: a place or key that cannot be used.
+    """
+    mode = audit_mode(setup)
+    if mode == "off":
+        return ()
+    unsigned = mode == "required" and ledger_keyring(setup) is None
+    return (
+        *((Notice(NoticeCode.AUDIT_KEY_MISSING, AUDIT_KEY, _NO_KEY),) if unsigned else ()),
+        *_writable(ledger_place(setup, data_dir).file),
+    )
+
+
+def _writable(file: Path | None) -> Iterator[Notice]:
+    """Yield that others may change the ledger's file, or put another in its place."""
+    if file is None or os.name != "posix":
+        return
+    for place, name in ((file, "the ledger"), (file.parent, "the ledger's folder")):
+        try:
+            mode = place.stat().st_mode
+        except OSError:  # it is not there, or this user may not look
+            continue
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            said = f"{name} {place} can be changed by every user of this machine: run chmod o-w {place}"
+            yield Notice(NoticeCode.AUDIT_LEDGER_WRITABLE, AUDIT_LEDGER, said)
+
+
+def _is_missing(file: Path | None) -> bool:
+    try:
+        return file is not None and not file.exists()
+    except OSError:  # this user may not look: opening it says so
+        return False
+
+
+def _stuck(ledger: Ledger, ways: Iterable[str]) -> Iterator[Notice]:
+    """Yield that the last checkpoint did not go out everywhere: no search says that what is outside falls behind."""
+    from context_engine.audit.ledger.publication import read_publication
+
+    with ledger.database.connect() as connection:
+        state = read_publication(connection)
+    if owed := [way for way in ways if state.done.get(way, 0) < state.tried_size]:
+        said = (
+            f"the checkpoint at {state.tried_size} records has not gone out by: {', '.join(owed)}; "
+            "'context-engine audit head --publish' tries again and says why"
+        )
+        yield Notice(NoticeCode.AUDIT_CHECKPOINT_STUCK, AUDIT_LEDGER, said, {"ways": owed})
+
+
+def _lost(state: LedgerState | None) -> Iterator[Notice]:
+    if state is not None and state.lost:
+        are = "1 search is" if state.lost == 1 else f"{state.lost} searches are"
+        said = (
+            f"{are} not recorded, for the ledger was down or slow: "
+            "the records of kind 'loss' say when; a larger audit_buffer holds out for longer, and with audit_mode "
+            "'required' no answer is given without a record"
+        )
+        yield Notice(NoticeCode.AUDIT_RECORDS_LOST, AUDIT_LEDGER, said, {"count": state.lost})

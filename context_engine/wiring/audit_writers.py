@@ -1,0 +1,63 @@
+"""The writers of a process, one for each ledger: engines come and go, and share them."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from context_engine.core.concurrency.forking import Lock
+from context_engine.core.engine import SystemClock
+
+if TYPE_CHECKING:
+    from context_engine.audit.recorder import LedgerInUse, LedgerWriter
+
+__all__ = ["close_writers", "shared_writer"]
+
+_AT_EXIT_S: Final = 10.0
+_BEFORE_OTHERS: Final = 100
+_writers: Final[dict[str, LedgerWriter]] = {}
+_lock: Final = Lock()
+_closing_in: Final[set[int]] = set()
+"""Processes that close their writers when they end."""
+
+
+def shared_writer(key: str, open_ledger: Callable[[], LedgerInUse], place: str) -> LedgerWriter:
+    """Return the writer of a ledger, the same one for the same key.
+
+    Args:
+        key: tells ledgers apart, and ways of writing to one.
+        open_ledger: opens it, when the first record comes.
+        place: its name for people.
+    """
+    from context_engine.audit.recorder import LedgerWriter
+
+    with _lock:
+        if key not in _writers:
+            _writers[key] = LedgerWriter(open_ledger, clock=SystemClock(), place=place, on_start=_close_at_exit)
+        return _writers[key]
+
+
+@atexit.register
+def close_writers(timeout_s: float = _AT_EXIT_S) -> tuple[str, ...]:
+    """Write what waits, make last checkpoints and close the ledgers; a record that comes later opens its own again.
+
+    Args:
+        timeout_s: for each ledger.
+
+    Returns:
+        What is not recorded, a sentence for each ledger.
+    """
+    with _lock:
+        writers = list(_writers.values())
+    return tuple(said for writer in writers if (said := writer.close(timeout_s)))
+
+
+def _close_at_exit() -> None:
+    """Close the writers of a process of `multiprocessing`, too, where nothing calls what `atexit` knows."""
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None and os.getpid() not in _closing_in:
+        _closing_in.add(os.getpid())
+        util.Finalize(None, close_writers, exitpriority=_BEFORE_OTHERS)

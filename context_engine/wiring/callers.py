@@ -1,0 +1,144 @@
+"""From a configuration to what says who calls its service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from context_engine.adapters.identity.authenticator import TokenAuthenticator, TokenKind
+from context_engine.adapters.identity.held_tokens import ApiToken, FileTokens, StoredTokens
+from context_engine.adapters.identity.no_authentication import NoAuthentication
+from context_engine.core.engine import SystemClock
+from context_engine.core.models import NOBODY, Authenticated
+from context_engine.core.protocols import Authenticator, Clock
+from context_engine.errors import ConfigError
+from context_engine.settings.api_token import read_api_token
+from context_engine.settings.oidc import Oidc
+from context_engine.settings.token_store import TokenStore
+from context_engine.wiring.openings import NOTHING_OPENS, key_source, openings
+
+if TYPE_CHECKING:
+    from context_engine.adapters.identity.remote_keys import RemoteKeys
+    from context_engine.wiring.build import Setup
+
+__all__ = ["Callers", "is_loopback", "open_authenticator"]
+
+_TWO_WISHES: Final = (
+    "--no-auth lets everybody in, and there are tokens that say who may: leave it out, or take away "
+    "CONTEXT_ENGINE_API_TOKEN, the tokens of access.yaml and of 'context-engine token list', and oidc"
+)
+
+
+def open_authenticator(
+    setup: Setup, data_dir: str | Path | None, *, no_auth: bool, host: str, clock: Clock | None = None
+) -> Callers:
+    """Return what says who calls the service of a configuration.
+
+    Args:
+        setup: the configuration.
+        data_dir: the folder of its data, where its tokens are; None for the usual one.
+        no_auth: let everybody in; on loopback, and where nothing else is said, alone.
+        host: the address that the service listens on.
+        clock: the time; the system's if None.
+
+    Raises:
+        ConfigError: nothing opens the service, a token is too short or cannot be read, or `no_auth` is not for it.
+        MissingExtra: it takes the tokens of an identity provider, and the extra `server` is not installed.
+    """
+    return Callers(setup, setup.data_dir(data_dir), no_auth=no_auth, host=host, clock=clock or SystemClock())
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches an address: 127.0.0.0/8, ::1 or localhost."""
+    try:
+        return host.lower() == "localhost" or ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+class Callers:
+    """Says who calls, by the configuration in force: an `Authenticator`. Safe for many threads.
+
+    Args:
+        setup: the configuration.
+        data_dir: the folder of its data.
+        no_auth, host, clock: see `open_authenticator`.
+
+    Raises:
+        ConfigError: see `open_authenticator`.
+    """
+
+    def __init__(self, setup: Setup, data_dir: Path, *, no_auth: bool, host: str, clock: Clock) -> None:
+        self._data_dir, self._no_auth, self._host, self._clock = data_dir, no_auth, host, clock
+        self._store = TokenStore(data_dir)
+        self._fetch: Callable[[], Any] = dict
+        self._provider: tuple[Oidc, RemoteKeys] | None = None
+        self._current = self._opened(setup)
+
+    def renew(self, setup: Setup) -> None:
+        """Put another configuration in force; the keys of the identity provider stay where it is the same.
+
+        Args:
+            setup: the configuration.
+
+        Raises:
+            ConfigError: it cannot be used, and the one in force stays.
+        """
+        before = self._provider
+        self._current = self._opened(setup)
+        if before is not None and self._provider is not before:
+            before[1].close()
+
+    def authenticate(self, authorization: str | None) -> Authenticated:
+        """Return who calls; see `Authenticator`.
+
+        Raises:
+            NotAuthenticated: no token, or one that opens nothing.
+        """
+        return self._current.authenticate(authorization)
+
+    def problems(self) -> tuple[str, ...]:
+        """Return why some tokens cannot be checked now."""
+        return self._current.problems()
+
+    def close(self) -> None:
+        """Stop what runs beside it; may be called twice."""
+        self._current.close()
+        self._store.close()
+
+    def _opened(self, setup: Setup) -> Authenticator:
+        principals = setup.config.principals
+        found = openings(setup, self._data_dir, self._clock.now())
+        if self._no_auth:
+            self._check_no_auth(found.any)
+            return NoAuthentication(Authenticated(principal=NOBODY, operator=not principals.in_force))
+        if not found.any:
+            expired = f"; {found.expired} tokens are expired" if found.expired else ""
+            raise ConfigError(NOTHING_OPENS + expired)
+        token = read_api_token(setup.env, setup.cwd)
+        kinds: list[TokenKind] = [] if token is None else [ApiToken(token, principals)]
+        kinds += [StoredTokens(self._store, principals), FileTokens(principals)]
+        if principals.oidc is not None:
+            kinds.append(self._jwt_tokens(principals.oidc, setup))
+        else:
+            self._provider = None
+        return TokenAuthenticator(kinds, self._clock)
+
+    def _check_no_auth(self, opened: bool) -> None:
+        if not is_loopback(self._host):
+            problem = f"--no-auth serves this machine alone, and {self._host} is reached by others"
+            raise ConfigError(f"{problem}: give --host 127.0.0.1, or set a token")
+        if opened:
+            raise ConfigError(_TWO_WISHES)
+
+    def _jwt_tokens(self, oidc: Oidc, setup: Setup) -> TokenKind:
+        self._fetch = key_source(oidc, setup.config.connections.get, self._clock)
+        from context_engine.adapters.identity.jwt_tokens import JwtTokens
+        from context_engine.adapters.identity.remote_keys import RemoteKeys
+
+        if self._provider is None or self._provider[0] != oidc:
+            keys = RemoteKeys(lambda: self._fetch(), refresh_s=oidc.refresh_s, min_refresh_s=oidc.min_refresh_s)
+            self._provider = (oidc, keys)
+        return JwtTokens(oidc, self._provider[1], setup.config.principals)

@@ -1,0 +1,89 @@
+"""Which reranker runs for a search: the engine's, one that the search or its persona names, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from context_engine.core.engine.reranking import chosen
+from context_engine.core.models import DomainSpec, EffectiveSettings, SearchRequest, Settings
+from context_engine.core.protocols import Reranker
+from context_engine.errors import ConfigError, InvalidRequest, nearest
+from context_engine.settings import Setting, SettingsResolver
+from context_engine.settings.layers import with_layer
+from context_engine.wiring.hybrid import hybrid
+from context_engine.wiring.models import Models
+
+__all__ = ["RerankerChoice", "unknown_reranker"]
+
+
+def unknown_reranker(settings: EffectiveSettings) -> ConfigError | None:
+    """Return what is wrong where `rerank_by` is none of `rerankers`, by its origin; None where it is one."""
+    name, known = settings.values.rerank_by, settings.values.rerankers
+    if name is None or name in known:
+        return None
+    problem = f"{name!r} is none of the rerankers that 'rerankers' names.{nearest(name, known) or ' It names none.'}"
+    return ConfigError(problem, file=settings.origins.get("rerank_by", "default"), key="rerank_by")
+
+
+@dataclass(frozen=True, slots=True)
+class RerankerChoice:
+    """The rerankers of an engine, and what decides for each search which one runs.
+
+    Attributes:
+        reranker: runs where a search names none.
+        from_code: it was given, and runs in place of all that the settings name.
+        named: those that `rerank_by` names.
+    """
+
+    resolver: SettingsResolver
+    reranker: Reranker | None
+    from_code: bool
+    named: Mapping[str, Reranker] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, resolver: SettingsResolver, given: Reranker | None = None, *, models: Models | None = None
+    ) -> RerankerChoice:
+        """Return the reranker that is given, else the one the settings name, opened by `models`.
+
+        Raises:
+            ConfigError: it is not installed, or its options cannot be used.
+        """
+        if given is not None:
+            return cls(resolver, given, True)
+        return cls(resolver, models.reranker(), False, models.rerankers()) if models else cls(resolver, None, False)
+
+    def of_settings(self, settings: Settings) -> Reranker | None:
+        """Return what reranks a search with these settings, as `resolve` gave them; None where nothing does."""
+        every: dict[str | None, Reranker | None] = {None: self.reranker}
+        every.update(self.named)
+        return chosen(every, settings)
+
+    def resolve(self, domain: DomainSpec | None, request: SearchRequest) -> EffectiveSettings:
+        """Return the settings of a search.
+
+        Raises:
+            InvalidRequest: an option that cannot be used, or reranking by an engine that was built without it.
+            ConfigError: the same of a file.
+        """
+        settings = self.resolver.resolve(domain, request)
+        if self.from_code and self.reranker is not None:
+            own = {"reranker": Setting(self.reranker.name, "code")}
+            own |= {} if settings.values.rerank_by is None else {"rerank_by": Setting(None, "code")}
+            return hybrid(with_layer(settings, own), request.query, has_reranker=True)
+        by = settings.values.rerank_by
+        has_reranker = self.reranker is not None if by is None else by in self.named
+        settings = hybrid(settings, request.query, has_reranker=has_reranker)
+        if has_reranker or not settings.values.reranking_enabled:
+            return settings
+        unknown = unknown_reranker(settings)
+        if unknown is not None:
+            raise InvalidRequest(f"option 'rerank_by': {unknown.problem}") if unknown.file == "call" else unknown
+        name = settings.values.reranker if by is None else by
+        if name == "noop":
+            return settings
+        problem = f"this engine was built with reranking_enabled false, so its reranker {name!r} is not open: "
+        problem += "set it to true in rag-pipeline.json, in CONTEXT_ENGINE_RERANKING_ENABLED or in the pipeline config"
+        origin, key = settings.origins.get("reranking_enabled", "default"), "reranking_enabled"
+        raise InvalidRequest(problem) if origin == "call" else ConfigError(problem, file=origin, key=key)

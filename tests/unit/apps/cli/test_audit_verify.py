@@ -1,0 +1,145 @@
+"""`audit verify`, on ledgers in a file: what it says, and the code that it ends with."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from context_engine.apps.cli import main
+from tests.unit.audit.checks.logs import KEY, STOLEN_NAME, make_log, open_log, search
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to work in; the place of a ledger in it."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("CONFIG_DIR", "STAGE", "DATA_DIR", "AUDIT_LEDGER", "AUDIT_FORMER_KEYS", "AUDIT_MODE"):
+        monkeypatch.delenv(f"CONTEXT_ENGINE_{name}", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("CONTEXT_ENGINE_AUDIT_KEY", KEY.text)
+    return tmp_path / "ledger.db"
+
+
+@pytest.fixture
+def run(place: Path) -> Run:
+    def call(*arguments: str) -> Result:
+        return CliRunner().invoke(main, ["audit", "verify", *arguments, "--ledger", str(place)])
+
+    return call
+
+
+def spoil(place: Path, statement: str) -> None:
+    with closing(sqlite3.connect(place)) as connection:
+        connection.execute(statement)
+        connection.commit()
+
+
+def test_an_untouched_ledger_is_sound_and_what_waits_is_integrated_first(run: Run, place: Path) -> None:
+    make_log(place, 5)
+    with open_log(place) as ledger:
+        ledger.append([search(100)])
+    found = run()
+    assert found.exit_code == 0
+    assert found.stdout.splitlines()[-1].startswith("sound: 6 records")
+    assert "--against" in found.stderr
+
+
+def test_an_edit_ends_with_1_and_names_its_row(run: Run, place: Path) -> None:
+    make_log(place, 9)
+    spoil(place, "UPDATE log SET entry = X'00' WHERE idx = 7")
+    found = run("--json")
+    said = json.loads(found.stdout)
+    assert found.exit_code == 1
+    assert (said["sound"], said["size"]) == (False, 9)
+    assert [(one["code"], one["table"], one["first"]) for one in said["findings"]] == [("entry_hash", "log", 7)]
+
+
+def test_findings_are_told_in_lines(run: Run, place: Path) -> None:
+    make_log(place, 9)
+    spoil(place, "DELETE FROM log WHERE idx IN (4, 5)")
+    found = run()
+    assert found.exit_code == 1
+    assert found.stdout.splitlines()[0].startswith("log 4-5: there is no row")
+    assert found.stdout.splitlines()[-1].startswith("not sound: 9 records")
+
+
+def test_a_record_that_waits_and_was_edited_is_found_and_not_integrated(run: Run, place: Path) -> None:
+    make_log(place, 3)
+    with open_log(place) as ledger:
+        ledger.append([search(100), search(101)])
+    spoil(place, "UPDATE pending SET leaf = zeroblob(32) WHERE record_id = 'search-0000100'")
+    said = json.loads(run("--json").stdout)
+    assert [(one["code"], one["name"]) for one in said["findings"]] == [("pending_hash", "search-0000100")]
+    assert (said["size"], said["counts"]["pending"]) == (4, 1)
+
+
+def test_tiles_that_do_not_fit_keep_what_waits_from_the_log_and_are_found(run: Run, place: Path) -> None:
+    make_log(place, 5)
+    with open_log(place) as ledger:
+        ledger.append([search(100)])
+    spoil(place, "UPDATE tile SET hashes = X'00'")
+    found = run("--json")
+    assert found.exit_code == 1
+    assert {one["code"] for one in json.loads(found.stdout)["findings"]} == {"tile_missing", "tile_hash"}
+
+
+def test_a_checkpoint_kept_elsewhere_shows_what_was_cut_off(run: Run, place: Path, tmp_path: Path) -> None:
+    *_, kept = make_log(place, 9)
+    (tmp_path / "kept").write_text(kept, "utf-8")
+    assert run("--against", str(tmp_path / "kept")).exit_code == 0
+    for table in ("log", "record", "mention"):
+        spoil(place, f"DELETE FROM {table} WHERE idx >= 1")
+    spoil(place, "DELETE FROM chunk")
+    spoil(place, "DELETE FROM checkpoint WHERE size > 1")
+    spoil(place, "DELETE FROM addendum")
+    spoil(place, "UPDATE tile SET hashes = substr(hashes, 1, 32)")
+    assert run().exit_code == 0  # nothing here tells of it, which is said
+    found = run("--against", str(tmp_path / "kept"), "--json")
+    assert found.exit_code == 1
+    assert [(one["code"], one["first"]) for one in json.loads(found.stdout)["findings"]] == [("truncated", 9)]
+
+
+def test_of_a_file_of_checkpoints_one_that_was_cut_off_at_the_end_is_left_out(
+    run: Run, place: Path, tmp_path: Path
+) -> None:
+    notes = make_log(place, 9)
+    (tmp_path / "kept").write_text("".join(f"{note}\n" for note in notes) + "audit.bank.exam", "utf-8")
+    found = run("--against", str(tmp_path / "kept"), "--json")
+    assert found.exit_code == 0
+    assert "was cut off as it was written" in found.stderr
+    assert json.loads(found.stdout)["counts"]["outside"] == 3
+
+
+def test_a_file_without_a_checkpoint_is_refused(run: Run, place: Path, tmp_path: Path) -> None:
+    make_log(place, 2)
+    (tmp_path / "empty").write_text("\n", "utf-8")
+    found = run("--against", str(tmp_path / "empty"))
+    assert found.exit_code != 0
+    assert "holds no checkpoint" in found.stderr
+
+
+def test_the_public_key_is_enough_to_check_signatures(run: Run, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_log(place, 5)
+    monkeypatch.delenv("CONTEXT_ENGINE_AUDIT_KEY")
+    good, bad = run("--key", KEY.verifier.text), run("--key", STOLEN_NAME.verifier.text, "--json")
+    assert good.exit_code == 0
+    assert "MACs of 5 rows were not compared" in good.stderr
+    assert bad.exit_code == 1
+    assert "key_unknown" in {one["code"] for one in json.loads(bad.stdout)["findings"]}
+
+
+def test_what_is_no_key_is_refused(run: Run, place: Path) -> None:
+    make_log(place, 1)
+    found = run("--key", "rubbish")
+    assert found.exit_code != 0
+    assert "--key" in found.stderr
