@@ -21,7 +21,7 @@ from context_engine.apps.server.service import Service
 if TYPE_CHECKING:
     from context_engine.apps.mcp.http import McpEndpoint
     from context_engine.apps.mcp.protocol import Work
-    from context_engine.apps.mcp.reply import Published
+    from context_engine.apps.mcp.reply import SentReply
 
 __all__ = ["router", "tools"]
 
@@ -36,7 +36,7 @@ async def tools(service: Service) -> AsyncIterator[None]:
         return
     from context_engine.apps.mcp.http import mcp_endpoint
 
-    async def desk(request: Any, work: Work) -> Published:
+    async def desk(request: Any, work: Work) -> SentReply:
         return await service.call(request, work)
 
     async with mcp_endpoint(desk, lambda: service.settings) as endpoint:
