@@ -137,7 +137,9 @@ class EmbeddingWriter:
             blob = b"".join(map(encoded, own))
             row = (rid, blob, sha256(blob).digest())
             self._connection.execute("INSERT INTO vectors(rid, vector, digest) VALUES (?, ?, ?)", row)
-        self._connection.execute("INSERT OR IGNORE INTO embedding VALUES (1, ?, ?)", (embedder.model_id, dimension))
+        self._connection.execute(
+            "INSERT OR IGNORE INTO embedding(one, model_id, dimension) VALUES (1, ?, ?)", (embedder.model_id, dimension)
+        )
 
 
 def other_model(root: Path, held: str, given: str) -> StoreVersionMismatch:

@@ -16,6 +16,7 @@ from context_engine.adapters.sources.local.matrices import Matrices
 from context_engine.adapters.sources.local.matrix import Array, Cells, Matrix
 from context_engine.adapters.sources.local.partitions import Partition
 from context_engine.adapters.sources.local.schema import BaseState, Model, model_of
+from context_engine.adapters.sources.local.vector_parts import VectorParts
 from context_engine.core.concurrency.forking import forget_in_child
 
 __all__ = ["VectorCache"]
@@ -117,7 +118,7 @@ def _loaded(
         lengths, parts = _read(connection, model, rids[rids > former.rids[-1]])
         stays = np.isin(former.rids, rids, assume_unique=True)
         lengths = np.concatenate((former.lengths[stays], lengths))
-        parts = np.concatenate((former.in_rows()[np.repeat(stays, former.lengths)], parts))
+        parts = VectorParts.joined([former.in_rows().take(np.repeat(stays, former.lengths)), parts])
     return Matrix(model.model_id, rids, sources, lengths, parts, _cells(connection, model, partition, rids, lengths))
 
 
@@ -126,7 +127,7 @@ def _only_newer(former: Matrix, rids: Array) -> bool:
     return bool(np.isin(rids[rids <= former.rids[-1]], former.rids, assume_unique=True).all())
 
 
-def _read(connection: sqlite3.Connection, model: Model, rids: Array) -> tuple[Array, Array]:
+def _read(connection: sqlite3.Connection, model: Model, rids: Array) -> tuple[Array, VectorParts]:
     """Return how many vectors each of some rows has, and the vectors."""
     lengths = np.zeros(len(rids), np.int64)
     size = 4 * model.dimension
@@ -137,7 +138,7 @@ def _read(connection: sqlite3.Connection, model: Model, rids: Array) -> tuple[Ar
         lengths[start : start + len(some)] = [len(blob) // size for blob in some]
         blobs.append(np.frombuffer(b"".join(some), np.float32).reshape(-1, model.dimension))
     empty = np.empty((0, model.dimension), np.float32)
-    return lengths, np.concatenate(blobs) if blobs else empty
+    return lengths, VectorParts(np.concatenate(blobs) if blobs else empty)
 
 
 def _cells(connection: sqlite3.Connection, model: Model, partition: int, rids: Array, lengths: Array) -> Cells | None:

@@ -7,15 +7,14 @@ unit length, so a cosine is a dot product. Needs numpy: imported only where an e
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
 from context_engine.adapters.sources.local.options import SearchOptions
+from context_engine.adapters.sources.local.vector_parts import Array, VectorParts
 
 __all__ = ["Array", "Cells", "Matrix", "RowsOfScope"]
-
-Array = np.ndarray[Any, Any]
 
 _FEW: Final = 20_000
 _SPARE: Final = 20
@@ -69,7 +68,7 @@ class Matrix:
         rids: int64 (rows), ascending.
         sources: int64 (rows), the source key of each.
         lengths: int64 (rows), how many vectors each has, >= 1.
-        parts: float32 (vectors, dimension), row by row.
+        parts: the vectors, row by row.
         cells: where there are enough for them.
     """
 
@@ -79,7 +78,7 @@ class Matrix:
         rids: Array,
         sources: Array,
         lengths: Array,
-        parts: Array,
+        parts: VectorParts,
         cells: Cells | None = None,
     ) -> None:
         self.model_id, self.rids, self.sources, self.lengths, self.cells = model_id, rids, sources, lengths, cells
@@ -87,7 +86,7 @@ class Matrix:
         owner = np.repeat(np.arange(len(rids)), lengths)
         # Vectors of one cell lie beside each other, so that a cell is read as one block.
         order = None if cells is None else np.argsort(cells.of_part, kind="stable")
-        self.parts = parts if order is None else parts[order]
+        self.parts = parts if order is None else parts.take(order)
         self._owner = owner if order is None else owner[order]
         self._place = None if order is None else np.argsort(order, kind="stable")
         self._held: dict[int | None, Array] = {}
@@ -99,9 +98,9 @@ class Matrix:
         """Return the number of vectors."""
         return len(self.parts)
 
-    def in_rows(self) -> Array:
+    def in_rows(self) -> VectorParts:
         """Return the vectors row by row."""
-        return self.parts if self._place is None else self.parts[self._place]
+        return self.parts if self._place is None else self.parts.take(self._place)
 
     def cosines(self, vector: Sequence[float], rids: Iterable[int]) -> dict[int, float]:
         """Return the cosine of each of these rows that has a vector."""
@@ -144,7 +143,7 @@ class Matrix:
         lengths = self.lengths[rows]
         first = np.concatenate(([0], np.cumsum(lengths)[:-1]))
         places = np.repeat(self._starts[rows] - first, lengths) + np.arange(int(lengths.sum()))
-        dots = self.parts[places if self._place is None else self._place[places]] @ query
+        dots = self.parts.dots(query, places if self._place is None else self._place[places])
         return np.maximum.reduceat(dots, first)
 
     def _exactly(self, query: Array, rids: list[int], limit: int) -> list[int]:
@@ -164,7 +163,7 @@ class Matrix:
             probe: look only at the nearest cells, until they hold this share of the source's vectors; None: at all.
         """
         if probe is None or probe >= 1.0:
-            dots, owner, everything = self.parts @ query, self._owner, True
+            dots, owner, everything = self.parts.dots(query), self._owner, True
         else:
             dots, owner, everything = *self._probed(query, source_key, wanted, probe), False
         if source_key is not None and self.source_keys != {source_key}:
@@ -184,7 +183,7 @@ class Matrix:
         enough = np.cumsum(held[order]) >= max(probe * held.sum(), min(_LEAST_PROBED * wanted, held.sum()))
         near = order[: int(np.argmax(enough)) + 1]
         blocks = [slice(int(self._bounds[cell]), int(self._bounds[cell + 1])) for cell in np.sort(near)]
-        dots = np.concatenate([self.parts[block] @ query for block in blocks])
+        dots = np.concatenate([self.parts.dots(query, block) for block in blocks])
         return dots, np.concatenate([self._owner[block] for block in blocks])
 
     def _held_by_cells(self, cells: Cells, source_key: int | None) -> Array:

@@ -36,9 +36,7 @@ __all__ = [
 ]
 
 DATABASE: Final = "base.sqlite3"
-SCHEMA_VERSION: Final = 3
-_UPGRADED: Final = (1, 2)
-"""The versions that a writer turns into the current one: the first lacks _VECTOR_TABLES, both lack _PARTITIONS."""
+SCHEMA_VERSION: Final = 4
 
 _DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _MEND: Final = {
@@ -123,6 +121,28 @@ UPDATE documents SET partition_key = (
 """
 """What a document claims raises it above the usual classification; a writer that knows the rules places the rest."""
 
+_LEARNT: Final = """
+ALTER TABLE embedding ADD COLUMN form TEXT NOT NULL DEFAULT 'float32';
+CREATE TABLE adapters(
+    domain TEXT NOT NULL, adapter_id TEXT NOT NULL, model_id TEXT NOT NULL, learnt_from TEXT NOT NULL,
+    maps BLOB NOT NULL, digest BLOB NOT NULL, evidence TEXT NOT NULL, made_at TEXT NOT NULL,
+    PRIMARY KEY (domain, adapter_id)
+);
+CREATE TABLE adapter_switches(
+    number INTEGER PRIMARY KEY AUTOINCREMENT, domain TEXT NOT NULL, learnt_from TEXT NOT NULL, adapter_id TEXT,
+    switched_at TEXT NOT NULL
+)
+"""
+"""How vectors are kept, and the adapters learnt for a domain; the last switch of a domain and a set of partitions says
+which of its adapters is in force, or none."""
+
+_UPGRADES: Final = {
+    1: (_VECTOR_TABLES, _PARTITIONS, _CLAIMED, _LEARNT),
+    2: (_PARTITIONS, _CLAIMED, _LEARNT),
+    3: (_LEARNT,),
+}
+"""What a writer adds to the tables of each earlier version."""
+
 
 class BaseState(NamedTuple):
     """What the base says of itself.
@@ -202,7 +222,7 @@ def close_shared(root: Path, connection: sqlite3.Connection) -> None:
 
 def create(connection: sqlite3.Connection, state: BaseState) -> None:
     """Make the tables; the caller holds the transaction, so that a base is there wholly or not at all."""
-    _run(connection, _TABLES, _VECTOR_TABLES, _PARTITIONS)
+    _run(connection, _TABLES, _VECTOR_TABLES, _PARTITIONS, _LEARNT)
     connection.execute("INSERT INTO state VALUES (1, ?, ?, ?, ?)", state)
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
@@ -211,8 +231,8 @@ def upgrade(connection: sqlite3.Connection) -> None:
     """Bring the tables of the versions before up to this one; the index is renewed by its own version."""
     with transaction(connection):
         version = _version(connection)
-        if version in _UPGRADED:
-            _run(connection, *([_VECTOR_TABLES] if version == 1 else []), _PARTITIONS, _CLAIMED)
+        if version in _UPGRADES:
+            _run(connection, *_UPGRADES[version])
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
@@ -225,7 +245,7 @@ def read_state(connection: sqlite3.Connection, root: Path) -> BaseState:
     """
     try:
         version = _version(connection)
-        if version in _UPGRADED:
+        if version in _UPGRADES:
             raise StoreVersionMismatch(
                 f"{root} was written by an older version: run 'context-engine kb rebuild', or ingest again"
             )

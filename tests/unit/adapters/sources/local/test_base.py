@@ -288,7 +288,7 @@ class TestStats:
         assert stats.sources == {"s1": SourceStats(2, 2), "s2": SourceStats(1, 1)}
         assert (stats.documents, stats.chunks) == (3, 3)
         assert (stats.generation, stats.index_generation, stats.lag) == (2, 2, 0)
-        assert (stats.schema_version, stats.analyser_version) == (3, INDEX_VERSION)
+        assert (stats.schema_version, stats.analyser_version) == (4, INDEX_VERSION)
         assert stats.bytes > (folder / "base.sqlite3").stat().st_size
 
 

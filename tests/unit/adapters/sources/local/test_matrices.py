@@ -14,6 +14,7 @@ from context_engine.adapters.sources.local.cells import assigned, trained
 from context_engine.adapters.sources.local.matrices import Matrices
 from context_engine.adapters.sources.local.matrix import Cells, Matrix
 from context_engine.adapters.sources.local.options import SearchOptions
+from context_engine.adapters.sources.local.vector_parts import VectorParts
 
 DIMENSION = 8
 ROWS = 90
@@ -49,7 +50,7 @@ def matrix(kept: np.ndarray, *, cells: int = 0) -> Matrix:
     if cells:
         centroids = trained(parts, cells)
         parted = Cells(centroids, assigned(parts, centroids))
-    return Matrix("m", RIDS[kept], SOURCES[kept], np.ones(int(kept.sum()), np.int64), parts, parted)
+    return Matrix("m", RIDS[kept], SOURCES[kept], np.ones(int(kept.sum()), np.int64), VectorParts(parts), parted)
 
 
 def parted(of: int) -> Matrices:

@@ -10,6 +10,7 @@ import pytest
 from context_engine.adapters.sources.local.cells import assigned, trained
 from context_engine.adapters.sources.local.matrix import Cells, Matrix
 from context_engine.adapters.sources.local.options import SearchOptions
+from context_engine.adapters.sources.local.vector_parts import VectorParts
 
 RANDOM = np.random.default_rng(3)
 
@@ -48,7 +49,7 @@ def matrix(count: int, *, cells: int = 0, lengths: list[int] | None = None, dime
     if cells:
         centroids = trained(parts, cells)
         parted = Cells(centroids, assigned(parts, centroids))
-    return Matrix("m", np.arange(1, count + 1) * 10, 1 + np.arange(count) % 2, each, parts, parted)
+    return Matrix("m", np.arange(1, count + 1) * 10, 1 + np.arange(count) % 2, each, VectorParts(parts), parted)
 
 
 def by_hand(of: Matrix, query: np.ndarray, rids: Collection[int], limit: int) -> list[int]:
@@ -58,7 +59,7 @@ def by_hand(of: Matrix, query: np.ndarray, rids: Collection[int], limit: int) ->
 
 def vectors_of(of: Matrix) -> dict[int, np.ndarray]:
     ends = np.cumsum(of.lengths)
-    return dict(zip(of.rids.tolist(), np.split(of.in_rows(), ends[:-1])))
+    return dict(zip(of.rids.tolist(), np.split(of.in_rows().as_floats(), ends[:-1])))
 
 
 ALL = SearchOptions()
@@ -125,7 +126,7 @@ def test_near_cells_hold_most_neighbours() -> None:
     of = matrix(4000, cells=40)
     mine = [rid for place, rid in enumerate(of.rids.tolist()) if place % 2 == 0]
     rows, kept = Rows(mine, selective=False), 0
-    for query in of.parts[::400]:
+    for query in of.parts.as_floats(slice(None, None, 400)):
         wanted = of.nearest(query, 10, rows, ALL)
         kept += len(set(wanted) & set(of.nearest(query, 10, rows, BY_CELLS)))
     assert kept >= 90, f"{kept} of 100"

@@ -162,7 +162,7 @@ def test_without_a_readable_vector_it_is_said_whatever_is_hidden(folder: Path, w
         before = ask(base)
         assert [note.code for note in before[0].notes] == [NoticeCode.NO_VECTORS]
         with sqlite3.connect(folder / "base.sqlite3") as connection:  # what a hidden partition alone would bring
-            connection.execute("INSERT INTO embedding VALUES (1, ?, 16)", (base.model_id,))
+            connection.execute("INSERT INTO embedding(one, model_id, dimension) VALUES (1, ?, 16)", (base.model_id,))
         assert repr(ask(base)) == repr(before)
 
 

@@ -1,0 +1,77 @@
+"""An adapter of a domain: two linear maps that turn a model's vectors into those of the bank's own language.
+
+A question's vector q is compared as q @ query, a passage's vector p as p @ passage, by the cosine of the two. So a
+stored vector is never written anew: (q @ query) . (p @ passage) = (q @ query @ passage.T) . p, and what is left of the
+passage's side is the length of p @ passage, one number a vector.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from context_engine.adapters.sources.local.vector_parts import Array
+
+__all__ = ["DomainAdapter"]
+
+_ID_LENGTH: Final = 12
+
+
+class DomainAdapter:
+    """Two maps over the vectors of one model; a value.
+
+    Args:
+        model_id: the model whose vectors they are for.
+        query: float32 (dimension, dimension), applied to a question's vector from the right.
+        passage: the same for a passage's.
+    """
+
+    def __init__(self, model_id: str, query: Array, passage: Array) -> None:
+        self.model_id = model_id
+        self.query = np.ascontiguousarray(query, np.float32)
+        self.passage = np.ascontiguousarray(passage, np.float32)
+
+    @property
+    def dimension(self) -> int:
+        """The length of the vectors."""
+        return len(self.query)
+
+    @cached_property
+    def adapter_id(self) -> str:
+        """Its name: the beginning of the SHA-256 over the model's name and both maps, 12 hexadecimal digits."""
+        digest = hashlib.sha256(self.model_id.encode("utf-8", "surrogatepass") + b"\0" + self.as_bytes())
+        return digest.hexdigest()[:_ID_LENGTH]
+
+    @property
+    def scorer_id(self) -> str:
+        """What its cosines are known by: they do not compare with those of the model alone."""
+        return f"{self.model_id}+{self.adapter_id}"
+
+    def as_bytes(self) -> bytes:
+        """Return both maps as little-endian 32-bit floats, the query's first."""
+        return self.query.astype("<f4").tobytes() + self.passage.astype("<f4").tobytes()
+
+    @classmethod
+    def from_bytes(cls, model_id: str, data: bytes, dimension: int) -> DomainAdapter:
+        """Return what `as_bytes` gave.
+
+        Raises:
+            ValueError: the data are not two maps of this dimension.
+        """
+        query, passage = np.frombuffer(data, "<f4").reshape(2, dimension, dimension)
+        return cls(model_id, query, passage)
+
+    def asked(self, query: Array) -> Array:
+        """Return what the dot product with a passage's own vector is taken of, before its length: float32."""
+        mapped = query @ self.query
+        length = float(np.linalg.norm(mapped))
+        found: Array = (mapped / length if length > 0.0 else mapped) @ self.passage.T
+        return found.astype(np.float32)
+
+    def lengths(self, passages: Array) -> Array:
+        """Return the length of each mapped passage vector, float32, for rows of shape (vectors, dimension)."""
+        found: Array = np.linalg.norm(passages @ self.passage, axis=1)
+        return found.astype(np.float32)
