@@ -73,6 +73,7 @@ OTHER: dict[str, Any] = {
     "neighbour_weight": 0.05,
     "title_boost": 0.3,
     "definition_boost": 0.4,
+    "adapter": "off",
     "embedder": "onnx",
     "embedder_options": {"model": "m"},
     "reranker": "acme",
