@@ -144,7 +144,10 @@ def _batch(
     places = np.argsort(drawn, axis=1)[:, : how.hard]
     chosen = np.unique(np.take_along_axis(examples.negatives[asked], places, axis=1))
     rows = np.concatenate([answers, chosen[chosen >= 0]])
-    left_out = np.stack([np.isin(texts[rows], texts[list(examples.answers[one])]) for one in asked])
+    left_out = np.zeros((len(asked), len(rows)), bool)
+    for place, one in enumerate(asked):
+        for answer in examples.answers[one]:
+            left_out[place] |= texts[rows] == texts[answer]
     np.fill_diagonal(left_out, False)
     return examples.questions[asked], examples.passages[rows], left_out
 
