@@ -73,6 +73,8 @@ OTHER: dict[str, Any] = {
     "neighbour_weight": 0.05,
     "title_boost": 0.3,
     "definition_boost": 0.4,
+    "vector_form": "int8",
+    "vector_dimensions": 256,
     "embedder": "onnx",
     "embedder_options": {"model": "m"},
     "reranker": "acme",
