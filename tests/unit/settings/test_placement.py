@@ -74,6 +74,8 @@ OTHER: dict[str, Any] = {
     "title_boost": 0.3,
     "definition_boost": 0.4,
     "adapter": "off",
+    "vector_form": "int8",
+    "vector_dimensions": 256,
     "embedder": "onnx",
     "embedder_options": {"model": "m"},
     "reranker": "acme",

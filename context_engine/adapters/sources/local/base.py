@@ -17,6 +17,7 @@ from context_engine.adapters.sources.local.adapter_reader import AUTO, AdapterRe
 from context_engine.adapters.sources.local.calibrations import in_force
 from context_engine.adapters.sources.local.candidates import LocalQuery
 from context_engine.adapters.sources.local.fetch import fetched
+from context_engine.adapters.sources.local.first_numbers import shortened
 from context_engine.adapters.sources.local.merge import kind_of
 from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.partitions import readable
@@ -65,7 +66,7 @@ class LocalBase(AdapterKeeping):
         path: folder of the base.
         now: the time, aware; stands in what is written.
         embedder: gives texts and questions their vectors; None: text search alone.
-        options: how it is searched.
+        options: how it is searched, and how it keeps vectors.
         place: where the documents of each source belong; None: nothing is known of any.
 
     Raises:
@@ -83,6 +84,7 @@ class LocalBase(AdapterKeeping):
     ) -> None:
         self.path = Path(path)
         self.options = options or SearchOptions()
+        embedder = None if embedder is None else shortened(embedder, self.options.vector_dimensions)
         self._now, self._embedder, self._place = now, embedder, place
         self._placement = PlacementCheck()
         self._vectors = None if embedder is None else QueryVectors(embedder, _CLOCK)
@@ -148,6 +150,7 @@ class LocalBase(AdapterKeeping):
             now=self._now,
             embedder=self._embedder,
             approximate_from=self.options.approximate_from,
+            vector_form=self.options.vector_form,
             rebuild=rebuild,
             place=self._place,
         )
@@ -155,7 +158,8 @@ class LocalBase(AdapterKeeping):
     def rebuild(self) -> int:
         """Build the index anew from the rows; readers use the old one until it is done.
 
-        With an embedder, rows without vectors, with damaged ones or with those of another model are embedded too.
+        With an embedder, rows without vectors, with damaged ones or with those of another model are embedded too. From
+        32-bit floats, bytes and vectors of fewer numbers are made without embedding anything.
 
         Rows that are not as they were written are left out, and the content hashes of their documents are forgotten.
 

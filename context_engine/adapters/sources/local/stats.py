@@ -63,6 +63,7 @@ class BaseStats:
         lag: commits the index is behind; None where that is not known.
         model_id: of the embedder that made the vectors, None where there are none.
         dimension: length of a vector, 0 where there are none.
+        vector_form: how vectors are kept, float32 or int8; None where there are none.
         embedded: chunks that have vectors.
         calibrations: the scope thresholds that it was calibrated to, by domain, embedder and partition.
         adapters: those that are kept, by domain, the oldest first.
@@ -84,6 +85,7 @@ class BaseStats:
     analyser_version: str
     model_id: str | None
     dimension: int
+    vector_form: str | None
     embedded: int
     cells: int
     calibrations: tuple[PartCalibration, ...] = ()
@@ -124,6 +126,7 @@ def read_stats(connection: sqlite3.Connection, root: Path, held: int | None) -> 
         analyser_version=state.analyser,
         model_id=model.model_id if model else None,
         dimension=model.dimension if model else 0,
+        vector_form=model.form if model else None,
         embedded=embedded,
         cells=cells // (4 * model.dimension) if model else 0,
         calibrations=tuple(PartCalibration(*one[:3]) for one in read_all(connection)),
