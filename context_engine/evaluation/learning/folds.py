@@ -20,8 +20,8 @@ MOST_EPOCHS: Final = 6
 _DEPTH: Final = 10
 _BLOCK: Final = 256
 
-Values = Mapping[int, float]
-"""The place of a question to the value of the measure."""
+Values = Mapping[int, Mapping[str, float]]
+"""The place of a question to its measures."""
 
 
 class Fold(NamedTuple):
@@ -57,7 +57,7 @@ def learn_by_folds(
     lessons: Lessons,
     parts: Sequence[Sequence[int]],
     *,
-    measure: str,
+    measures: Sequence[str],
     seed: int,
     apart: bool = False,
     how: Contrast = DEFAULTS,
@@ -71,13 +71,13 @@ def learn_by_folds(
 
     Args:
         parts: places of questions, disjoint; what stands in none of them is learnt by every fold.
-        measure: as ir_measures names it; epochs are chosen by it, on the ranking by cosine.
+        measures: as ir_measures names them; epochs are chosen by the first, on the ranking by cosine.
         seed, how, first: see `trained`.
         apart: keep passages that answer a question of the fold from the training altogether: what is left is learnt of
             the language, not of the passage.
         progress: told when a fold is done.
     """
-    values: list[dict[int, float]] = [{} for _ in range(MOST_EPOCHS + 1)]
+    values: list[dict[int, Mapping[str, float]]] = [{} for _ in range(MOST_EPOCHS + 1)]
     maps: list[list[Maps | None]] = []
     for part in parts:
         held_out = np.zeros(len(lessons.texts), bool)
@@ -86,15 +86,15 @@ def learn_by_folds(
         learnt = islice(trained(lessons.examples, pairs, how, seed=seed, first=first), MOST_EPOCHS)
         maps.append([first, *(learnt if len(pairs) else ())])
         for epochs, one in enumerate(maps[-1]):
-            values[epochs] |= _values(lessons, part, one, measure)
+            values[epochs] |= _values(lessons, part, one, measures)
         progress()
     folds = []
     for part, found in zip(parts, maps, strict=True):
         others = [place for other in parts if other is not part for place in other]
-        epochs = best_epochs(values[: len(found)], others)
+        epochs = best_epochs(values[: len(found)], others, measures[0])
         folds.append(Fold(tuple(part), epochs, found[epochs]))
     everywhere = [place for part in parts for place in part]
-    return Folds(folds, best_epochs(values, everywhere), list(values))
+    return Folds(folds, best_epochs(values, everywhere, measures[0]), list(values))
 
 
 def learn_all(lessons: Lessons, epochs: int, *, seed: int, how: Contrast = DEFAULTS, first: Maps | None = None) -> Maps:
@@ -108,16 +108,18 @@ def learn_all(lessons: Lessons, epochs: int, *, seed: int, how: Contrast = DEFAU
     return next(islice(found, epochs - 1, None))
 
 
-def best_epochs(values: Sequence[Values], questions: Sequence[int]) -> int:
-    """Return the number of epochs with the best mean over some questions, the least of equals."""
-    means = [sum(one[place] for place in questions) for one in values]
+def best_epochs(values: Sequence[Values], questions: Sequence[int], measure: str) -> int:
+    """Return the number of epochs with the best mean of a measure over some questions, the least of equals."""
+    means = [sum(one[place][measure] for place in questions if place in one) for one in values]
     return means.index(max(means))
 
 
-def _values(lessons: Lessons, part: Sequence[int], maps: Maps | None, measure: str) -> dict[int, float]:
+def _values(
+    lessons: Lessons, part: Sequence[int], maps: Maps | None, measures: Sequence[str]
+) -> dict[int, Mapping[str, float]]:
     rankings = {str(place): list(map(str, rows)) for place, rows in dense_rankings(lessons, part, maps).items()}
     qrels = {str(place): dict.fromkeys(map(str, lessons.chunks[place]), 1) for place in part}
-    return {int(place): held[measure] for place, held in measured(rankings, qrels, (measure,)).items()}
+    return {int(place): held for place, held in measured(rankings, qrels, measures).items()}
 
 
 def dense_rankings(lessons: Lessons, questions: Sequence[int], maps: Maps | None) -> dict[int, list[int]]:
