@@ -14,7 +14,7 @@ from context_engine.core.concurrency.forking import Lock
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
 
-__all__ = ["AUTO", "OFF", "AdapterReader", "ChosenAdapter"]
+__all__ = ["AUTO", "OFF", "AdapterReader", "ChosenAdapter", "scorer_of"]
 
 AUTO: Final = "auto"
 """The adapter in force."""
@@ -57,20 +57,16 @@ class AdapterReader:
             choice: AUTO, OFF, or the id of an adapter.
             partitions: the keys of those that the caller may read.
         """
-        model = None if choice == OFF else model_of(connection)
-        if model is None:
+        model = model_of(connection)
+        if model is None or choice == OFF:
             return ChosenAdapter()
-        name = (
-            in_force(connection, domain, partitions, model)
-            if choice == AUTO
-            else named(connection, domain, choice, partitions, model)
-        )
+        name = _id_of(connection, domain, choice, partitions, model)
         if name is None:
             return ChosenAdapter() if choice == AUTO else ChosenAdapter(unusable=choice)
-        adapter = self.read(connection, domain, name, model)
+        adapter = self._read(connection, domain, name, model)
         return ChosenAdapter(unusable=name) if adapter is None else ChosenAdapter(adapter)
 
-    def read(self, connection: sqlite3.Connection, domain: str, adapter_id: str, model: Model) -> DomainAdapter | None:
+    def _read(self, connection: sqlite3.Connection, domain: str, adapter_id: str, model: Model) -> DomainAdapter | None:
         """Return a stored adapter of the base's model, None where it is damaged."""
         key = (domain, adapter_id, model.model_id)
         with self._lock:
@@ -89,3 +85,24 @@ class AdapterReader:
             while len(self._held) > _MOST_HELD:
                 self._held.popitem(last=False)
         return held
+
+
+def scorer_of(connection: sqlite3.Connection, domain: str, choice: str, partitions: Collection[int]) -> str:
+    """Return what the cosines of a search are known by: the model, the model and an adapter, or "" without vectors.
+
+    Needs no numpy. The arguments are those of `AdapterReader.chosen`.
+    """
+    model = model_of(connection)
+    if model is None:
+        return ""
+    name = None if choice == OFF else _id_of(connection, domain, choice, partitions, model)
+    sound = name is not None and maps_of(connection, domain, name) is not None
+    return f"{model.model_id}+{name}" if sound else model.model_id
+
+
+def _id_of(
+    connection: sqlite3.Connection, domain: str, choice: str, partitions: Collection[int], model: Model
+) -> str | None:
+    if choice == AUTO:
+        return in_force(connection, domain, partitions, model)
+    return named(connection, domain, choice, partitions, model)

@@ -33,7 +33,6 @@ __all__ = [
     "maps_of",
     "named",
     "read_all",
-    "slots_in_force",
     "switch",
     "switchable",
     "undo",
@@ -79,6 +78,7 @@ class StoredAdapter(NamedTuple):
         evidence: what was measured before it was kept.
         made_at: when it was kept, ISO 8601.
         in_force: whether the last switch of its partitions names it.
+        problem: why it cannot be used, whatever the switches say: "damaged" or "for other vectors"; "" if it can.
     """
 
     domain: str
@@ -88,6 +88,7 @@ class StoredAdapter(NamedTuple):
     evidence: Mapping[str, Any]
     made_at: str
     in_force: bool
+    problem: str = ""
 
 
 def read_all(
@@ -109,10 +110,8 @@ def read_all(
         " ORDER BY domain, made_at, adapter_id",
         {"domain": domain, "partitions": json.dumps(sorted(partitions))},
     )
-    return [
-        StoredAdapter(domain, name, model_id, tuple(json.loads(learnt)), json.loads(evidence), made_at, bool(last))
-        for domain, name, model_id, learnt, evidence, made_at, last in rows
-    ]
+    model = schema.model_of(connection)
+    return [_stored(connection, model, *row) for row in rows.fetchall()]
 
 
 def in_force(connection: sqlite3.Connection, domain: str, partitions: Collection[int], model: Model) -> str | None:
@@ -197,14 +196,10 @@ def switchable(
         raise StoreError(
             f"{root} keeps no adapter {adapter_id} for {domain}: 'context-engine kb adapter list' shows what it keeps"
         )
-    model = schema.model_of(connection)
-    if model is None or named(connection, domain, adapter_id, partitions, model) is None:
-        held = f"{model.dimension} numbers of {model.model_id!r}" if model else "no vectors"
-        raise StoreError(
-            f"the adapter {adapter_id} was learnt for other vectors of {one.model_id!r}, {root} has {held}: {_LEARN}"
-        )
-    if maps_of(connection, domain, adapter_id) is None:
-        raise StoreError(f"the adapter {adapter_id} in {root} is damaged: {_LEARN}")
+    if one.problem:
+        model = schema.model_of(connection)
+        held = f"its vectors: {model.dimension} numbers of {model.model_id!r}" if model else "it has no vectors"
+        raise StoreError(f"the adapter {adapter_id} in {root} is {one.problem} ({held}): {_LEARN}")
     return [one]
 
 
@@ -260,18 +255,6 @@ def undo(root: Path, domain: str, *, at: str) -> bool:
     return bool(last)
 
 
-def slots_in_force(connection: sqlite3.Connection, domain: str, model: Model) -> list[str]:
-    """Return the ids of all adapters that are in force for somebody, the one of the fewest partitions first.
-
-    Args:
-        connection: a reader's, in a transaction.
-        model: of the base's vectors; adapters of another are passed over.
-    """
-    every = [key for (key,) in connection.execute("SELECT partition_key FROM partitions")]
-    found = connection.execute(_IN_FORCE.replace("DESC LIMIT 1", ""), _asked(domain, every, model))
-    return [name for (name,) in found][::-1]
-
-
 def forget_learnt_from(connection: sqlite3.Connection, partitions: Iterable[int]) -> None:
     """Forget the adapters that were learnt from one of some partitions, inside the caller's transaction.
 
@@ -293,6 +276,28 @@ def changed_adapters(connection: sqlite3.Connection) -> Iterator[tuple[str, str]
     for domain, adapter_id in connection.execute("SELECT domain, adapter_id FROM adapters").fetchall():
         if maps_of(connection, domain, adapter_id) is None:
             yield domain, adapter_id
+
+
+def _stored(
+    connection: sqlite3.Connection,
+    model: Model | None,
+    domain: str,
+    name: str,
+    model_id: str,
+    learnt_from: str,
+    evidence: str,
+    made_at: str,
+    last: int,
+) -> StoredAdapter:
+    learnt = tuple(json.loads(learnt_from))
+    fits = model is not None and named(connection, domain, name, learnt, model) is not None
+    sound = maps_of(connection, domain, name) is not None
+    problem = "damaged" if not sound else "" if fits else "for other vectors"
+    try:
+        said = json.loads(evidence)
+    except ValueError:
+        said = {}
+    return StoredAdapter(domain, name, model_id, learnt, said, made_at, bool(last), problem)
 
 
 def _asked(domain: str, partitions: Collection[int], model: Model) -> dict[str, str | int]:

@@ -9,22 +9,23 @@ from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from context_engine.adapters.sources.local import adapter_store, schema
-from context_engine.adapters.sources.local.adapter_reader import AUTO, AdapterReader
-from context_engine.adapters.sources.local.adapter_store import Origin, StoredAdapter
+from context_engine.adapters.sources.local import schema
+from context_engine.adapters.sources.local.adapter_keeping import AdapterKeeping
+from context_engine.adapters.sources.local.adapter_reader import AUTO, AdapterReader, scorer_of
 from context_engine.adapters.sources.local.calibrations import in_force
 from context_engine.adapters.sources.local.candidates import LocalQuery
 from context_engine.adapters.sources.local.fetch import fetched
+from context_engine.adapters.sources.local.first_numbers import shortened
 from context_engine.adapters.sources.local.merge import kind_of
 from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.partitions import readable
 from context_engine.adapters.sources.local.placement import Place, PlacementCheck, SourcePlace
 from context_engine.adapters.sources.local.queries import text_query
 from context_engine.adapters.sources.local.query_vectors import QueryVectors
-from context_engine.adapters.sources.local.reader import Pool, View, Viewer
-from context_engine.adapters.sources.local.records import canonical, decode
+from context_engine.adapters.sources.local.reader import Pool, Viewer
+from context_engine.adapters.sources.local.records import decode
 from context_engine.adapters.sources.local.search import Scope, answer, best_of
 from context_engine.adapters.sources.local.stats import BaseStats, SourceStats, read_held, read_stats
 from context_engine.adapters.sources.local.verify import VerifyReport, verify
@@ -47,7 +48,6 @@ from context_engine.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
-    from context_engine.adapters.sources.local.held_vectors import HeldVectors
     from context_engine.adapters.sources.local.loading import VectorCache
 
 __all__ = ["LocalBase"]
@@ -59,14 +59,14 @@ _CHUNKS_OF: Final = (
 _CLOCK: Final = SystemClock()
 
 
-class LocalBase:
+class LocalBase(AdapterKeeping):
     """A knowledge base in a folder. Opened when first used, safe for many threads, readable while it is written.
 
     Args:
         path: folder of the base.
         now: the time, aware; stands in what is written.
         embedder: gives texts and questions their vectors; None: text search alone.
-        options: how it is searched.
+        options: how it is searched, and how it keeps vectors.
         place: where the documents of each source belong; None: nothing is known of any.
 
     Raises:
@@ -84,6 +84,7 @@ class LocalBase:
     ) -> None:
         self.path = Path(path)
         self.options = options or SearchOptions()
+        embedder = None if embedder is None else shortened(embedder, self.options.vector_dimensions)
         self._now, self._embedder, self._place = now, embedder, place
         self._placement = PlacementCheck()
         self._vectors = None if embedder is None else QueryVectors(embedder, _CLOCK)
@@ -149,6 +150,7 @@ class LocalBase:
             now=self._now,
             embedder=self._embedder,
             approximate_from=self.options.approximate_from,
+            vector_form=self.options.vector_form,
             rebuild=rebuild,
             place=self._place,
         )
@@ -156,7 +158,8 @@ class LocalBase:
     def rebuild(self) -> int:
         """Build the index anew from the rows; readers use the old one until it is done.
 
-        With an embedder, rows without vectors, with damaged ones or with those of another model are embedded too.
+        With an embedder, rows without vectors, with damaged ones or with those of another model are embedded too. From
+        32-bit floats, bytes and vectors of fewer numbers are made without embedding anything.
 
         Rows that are not as they were written are left out, and the content hashes of their documents are forgotten.
 
@@ -353,102 +356,9 @@ class LocalBase:
             StoreError: there is no base, or it cannot be read.
         """
         with self._snapshot() as connection:
-            model = schema.model_of(connection) if by_vector else None
             keys = [one.key for one in readable(connection, access)]
-            return in_force(connection, domain, model.model_id if model else "", keys)
-
-    def adapters(self, domain: str | None = None, *, access: AccessScope | None = None) -> list[StoredAdapter]:
-        """Return the adapters of a domain that are kept, the oldest first.
-
-        Args:
-            domain: None: of all domains.
-            access: of who asks; None: everything. One is left out that was learnt from what may not be read.
-
-        Raises:
-            StoreError: there is no base, or it cannot be read.
-        """
-        with self._snapshot() as connection:
-            keys = [one.key for one in readable(connection, access)]
-            return adapter_store.read_all(connection, keys, domain)
-
-    def keep_adapter(
-        self, domain: str, adapter: DomainAdapter, evidence: Mapping[str, Any], origin: Origin
-    ) -> StoredAdapter:
-        """Keep an adapter for searches of a domain; which one is in force stays as it is.
-
-        Args:
-            domain: the domain.
-            adapter: for the base's model.
-            evidence: what was measured before; kept beside it, as JSON.
-            origin: of the vectors that it was learnt from (`HeldVectors.origin`).
-
-        Raises:
-            StoreError: documents may have moved since they were read, or the base cannot be written.
-            TypeError, ValueError: JSON cannot hold the evidence.
-        """
-        made_at = self._now().isoformat(timespec="seconds")
-        adapter_store.keep(self.path, adapter, origin, domain=domain, evidence=canonical(evidence), made_at=made_at)
-        return next(one for one in self.adapters(domain) if one.adapter_id == adapter.adapter_id)
-
-    def use_adapter(self, domain: str, adapter_id: str | None, *, access: AccessScope | None = None) -> None:
-        """Put an adapter in force for all who may read what it was learnt from; searches see it from the next one on.
-
-        Args:
-            domain: the domain.
-            adapter_id: names it; None: put all of the domain out of force.
-            access: of who asks: what may not be read is not switched; None: everything.
-
-        Raises:
-            StoreError: there is no such adapter for the base's vectors, it is damaged, or the base cannot be written.
-        """
-        with self._snapshot() as connection:
-            keys = [one.key for one in readable(connection, access)]
-            chosen = adapter_store.switchable(connection, self.path, domain, adapter_id, keys)
-        at = self._now().isoformat(timespec="microseconds")
-        adapter_store.switch(self.path, domain, chosen, on=adapter_id is not None, at=at)
-
-    def undo_adapter(self, domain: str) -> bool:
-        """Take back the last switch of a domain's adapters; undone again, it holds again.
-
-        Returns:
-            Whether there was one.
-
-        Raises:
-            StoreError: there is no base, or it cannot be written.
-        """
-        with self._snapshot():
-            pass
-        return adapter_store.undo(self.path, domain, at=self._now().isoformat(timespec="microseconds"))
-
-    def held_vectors(self, source_ids: Sequence[str], *, access: AccessScope | None = None) -> HeldVectors:
-        """Return the vectors of some sources with their chunks, as they stand at one moment.
-
-        Args:
-            source_ids: the sources.
-            access: of who learns from them; None: everything.
-
-        Raises:
-            ConfigError: no embedder is configured.
-            StoreVersionMismatch: the base's vectors are of another model.
-            StoreError: the base cannot be read.
-        """
-        if self._embedder is None:
-            raise ConfigError("an adapter is learnt from vectors: configure an embedder and ingest with it")
-        from context_engine.adapters.sources.local.held_vectors import held_vectors  # only here: it needs numpy
-
-        with self._viewer.view(access) as view:
-            return held_vectors(view, source_ids)
-
-    def _adapted(
-        self, view: View, question: LocalQuery, domain: str, choice: DomainAdapter | str | None
-    ) -> tuple[View, str]:
-        """Return a view whose vectors are compared under an adapter, and the id of one that could not be used."""
-        if view.vectors is None or question.vector is None or choice is None:
-            return view, ""
-        unusable = ""
-        if isinstance(choice, str):
-            choice, unusable = self._adapters.chosen(view.connection, domain, choice, view.partitions)
-        return view if choice is None else view._replace(vectors=view.vectors.adapted(choice)), unusable
+            scorer = scorer_of(connection, domain, self.options.adapter, keys) if by_vector else ""
+            return in_force(connection, domain, scorer, keys)
 
     def stats(self) -> BaseStats:
         """Return what the base holds, also where its index cannot be read.

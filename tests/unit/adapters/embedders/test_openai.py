@@ -295,6 +295,16 @@ def test_what_changes_vectors_changes_the_model_id(make: Any) -> None:
     assert len({make(**change)[0].model_id for change in changes}) == len(changes)
 
 
+def test_the_prefixes_of_a_known_model_are_in_its_id(make: Any) -> None:
+    """So that vectors made before its prefixes were known are not searched with questions that have one."""
+    plain, known = (
+        make(model="qwen3-embedding:0.6b", dimensions=None, query_prefix=given)[0].model_id for given in ("", None)
+    )
+
+    assert plain == "qwen3-embedding:0.6b"
+    assert known.startswith("qwen3-embedding:0.6b+")
+
+
 def test_it_opens_with_its_caches_and_asks_nothing(api: respx.MockRouter, context: ModelContext) -> None:
     route = api.post(URL).mock(side_effect=of_length)
     embedder = open_openai({**OPTIONS, "cache": True}, context)
