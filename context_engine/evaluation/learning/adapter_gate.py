@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
 from context_engine.core.models import AccessScope
+from context_engine.core.models.chunk import NOTHING
 from context_engine.errors import InvalidRequest
-from context_engine.evaluation.gold import GoldHit, identity_of
+from context_engine.evaluation.gold import GoldHit, Identity, identity_of
 from context_engine.evaluation.learning.folds import Fold, Folds, learn_all, learn_by_folds
 from context_engine.evaluation.learning.judged_pairs import JudgedPairs
 from context_engine.evaluation.learning.lessons import Lessons
 from context_engine.evaluation.metrics import Scores
+from context_engine.evaluation.qrels import Qrels, Rejected
 from context_engine.evaluation.score import score_rankings
-from context_engine.evaluation.session import Session
 from context_engine.evaluation.statistics import Paired, paired_bootstrap
 from context_engine.evaluation.tune import folds_of
 
@@ -28,7 +29,16 @@ if TYPE_CHECKING:
     from context_engine.adapters.sources.local import LocalBase
     from context_engine.evaluation.learning.contrast import Maps
 
-__all__ = ["FEWEST_JUDGED", "USUALLY_NEEDED", "AdapterTrial", "Asked", "learn_adapter", "measures_with"]
+__all__ = [
+    "FEWEST_JUDGED",
+    "USUALLY_NEEDED",
+    "AdapterTrial",
+    "Asked",
+    "Searches",
+    "check_enough",
+    "learn_adapter",
+    "measures_with",
+]
 
 FEWEST_JUDGED: Final = 50
 """Of fewer judged questions nothing is learnt."""
@@ -43,18 +53,23 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What is searched.
+    """What is searched, and what is to be found.
 
     Attributes:
         base: with the embedder whose vectors it holds.
         domain: the adapter is for searches of it.
         source_ids: its sources in the base.
+        qrels, rejected: what is relevant, and what was judged not to be.
+        known: what each chunk can be called by, by its id.
         access: what may be read; None: everything.
     """
 
     base: LocalBase
     domain: str
     source_ids: Sequence[str]
+    qrels: Qrels
+    known: Mapping[str, Identity]
+    rejected: Rejected = NOTHING
     access: AccessScope | None = None
 
 
@@ -116,7 +131,6 @@ def measures_with(measure: str) -> tuple[str, ...]:
 
 
 def learn_adapter(
-    session: Session,
     asked: Asked,
     judged: JudgedPairs,
     lessons: Lessons,
@@ -129,7 +143,6 @@ def learn_adapter(
     """Learn an adapter from judged questions, and measure it on each of them while it was held out.
 
     Args:
-        session: with the judgements.
         judged, lessons: of its questions (`judged_pairs`, `lessons_of`).
         measure: as ir_measures names it; decides, and chooses how long to learn.
         folds: parts for cross-validation; questions of one text are in one part.
@@ -148,7 +161,7 @@ def learn_adapter(
         learn_by_folds(lessons, parts, measures=measures, seed=seed, apart=apart, first=first)
         for apart in (False, True)
     )
-    search = _Search(session, asked, judged, 3 * len(judged.ids), progress)
+    search = Searches(asked, judged, 3 * len(judged.ids), progress)
     maps = learn_all(lessons, seen.epochs, seed=seed, first=first) if seen.epochs else first
     return AdapterTrial(
         adapter=None if maps is None else DomainAdapter(model_id, *maps),
@@ -186,14 +199,11 @@ def parts_of(texts: Sequence[str], count: int) -> list[list[int]]:
     return [[place for text in part for place in places[text]] for part in folds_of(list(places), count)]
 
 
-class _Search:
+class Searches:
     """Asks the base, and measures what it returns."""
 
-    def __init__(
-        self, session: Session, asked: Asked, judged: JudgedPairs, total: int, progress: Progress | None
-    ) -> None:
-        self._session, self._asked, self._judged = session, asked, judged
-        self._known = session.corpus.by_chunk_id()
+    def __init__(self, asked: Asked, judged: JudgedPairs, total: int = 0, progress: Progress | None = None) -> None:
+        self._asked, self._judged = asked, judged
         self._done, self._total, self._progress = 0, total, progress
 
     def scores(self, folds: Sequence[Fold], measures: Sequence[str]) -> Scores:
@@ -207,8 +217,8 @@ class _Search:
                 self._done += 1
                 if self._progress is not None:
                     self._progress(self._done, self._total, name)
-        qrels = {name: self._session.qrels[name] for name in hits}
-        return score_rankings("", hits, qrels, measures, rejected=self._session.rejected).scores
+        qrels = {name: self._asked.qrels[name] for name in hits}
+        return score_rankings("", hits, qrels, measures, rejected=self._asked.rejected).scores
 
     def _hits(self, text: str, adapter: DomainAdapter | None) -> list[GoldHit]:
         asked = self._asked
@@ -216,6 +226,6 @@ class _Search:
             text, asked.source_ids, top_k=_DEPTH, access=asked.access, domain=asked.domain, adapter=adapter
         )
         return [
-            GoldHit(self._known.get(chunk.chunk_id) or identity_of("", chunk.chunk_id, chunk), 1.0 / rank)
+            GoldHit(asked.known.get(chunk.chunk_id) or identity_of("", chunk.chunk_id, chunk), 1.0 / rank)
             for rank, chunk in enumerate(found.chunks, start=1)
         ]
