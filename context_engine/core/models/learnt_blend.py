@@ -20,6 +20,7 @@ BlendFeature = Literal[
     "reranker",
     "reranker_rank",
     "length",
+    "length_squared",
 ]
 """What a term may weigh; `ranking.learnt_blend.features` says what each is."""
 

@@ -53,23 +53,25 @@ class BlendPool(NamedTuple):
 def features(pool: BlendPool) -> Columns:
     """Return the features of each candidate; those of a score that some candidate lacks are left out.
 
-    stage1, coverage, cosine, reranker: as in the pool. text: the lexical score over the best. length: ln(1 + words).
-    *_rank: 1 / rank by that score, (0, 1], equal scores having one rank, so that what comes out does not depend on the
-    order of the candidates.
+    stage1, coverage, cosine, reranker: as in the pool. text: the lexical score over the best. length: ln(1 + words),
+    and its square, as neither the shortest texts nor the longest need be those that answer. *_rank: 1 / rank by that
+    score, (0, 1], equal scores having one rank, so that the order of the candidates does not matter.
 
     >>> pool = BlendPool([("s", "a"), ("s", "b")], "bm25", [1.0, 0.5], [0.8, 1.0], [1.0, 0.5], [9, 9], [None] * 2, "",
     ...     [None] * 2)
     >>> found = features(pool)
     >>> found["stage1_rank"], found["text_rank"], sorted(found)
-    ([1.0, 0.5], [0.5, 1.0], ['coverage', 'length', 'stage1', 'stage1_rank', 'text', 'text_rank'])
+    ([1.0, 0.5], [0.5, 1.0], ['coverage', 'length', 'length_squared', 'stage1', 'stage1_rank', 'text', 'text_rank'])
     """
+    lengths = [log(1 + count) for count in pool.words]
     found: Columns = {
         "stage1": list(pool.relevance),
         "stage1_rank": _reciprocal_ranks(pool.relevance),
         "text": list(pool.text),
         "text_rank": _reciprocal_ranks(pool.text),
         "coverage": list(pool.coverage),
-        "length": [log(1 + count) for count in pool.words],
+        "length": lengths,
+        "length_squared": [length * length for length in lengths],
     }
     cosines = [one.value for one in pool.cosines if one is not None]
     if len(cosines) == len(pool.keys):
