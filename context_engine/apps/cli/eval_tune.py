@@ -45,6 +45,7 @@ Examples:
   context-engine eval tune --grid authority_weight=0,0.2,0.4 --grid dedup_threshold=0.8,0.85,0.9
   context-engine eval tune --queries q.jsonl --qrels r.tsv -d NPA --grid rerank_weight=0.3,0.5,0.7 \\
       --write config/rag-pipeline.json
+  context-engine eval tune --blend --queries q.jsonl --qrels r.tsv -d NPA --write manifests/npa.yaml
 """
 SCOPE: Final = """\b
 Examples:
@@ -55,11 +56,12 @@ Examples:
 
 @click.command(epilog=TUNE)
 @judged
-@click.option("--grid", multiple=True, required=True, metavar="KEY=V1,V2", help="Values of a setting to try.")
+@click.option("--grid", multiple=True, metavar="KEY=V1,V2", help="Values of a setting to try.")
+@click.option("--blend", is_flag=True, help="Learn the weights of a candidate's scores, for one domain.")
 @click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Parts for cross-validation.")
 @click.option("--measure", "-m", default="nDCG@10", show_default=True, metavar="NAME", help="What is to be best.")
 @click.option("--top-k", "-k", type=click.IntRange(1, 1000), metavar="N", help="Chunks read [default: stage2_top_k].")
-@click.option("--write", type=PATH, metavar="FILE", help="Write the best settings into this rag-pipeline.json.")
+@click.option("--write", type=PATH, metavar="FILE", help="Write it into this rag-pipeline.json, or manifest.")
 @click.option("--force", is_flag=True, help="Write them even if they are not better beyond noise.")
 @reported
 @with_acting
@@ -69,7 +71,14 @@ def tune(location: ConfigLocation, **options: Any) -> None:
 
     Every combination of the grid is measured; where settings concern stage 2 alone the sources are asked only once. A
     configuration is written only if what was chosen on some questions is better, beyond noise, on the others.
+
+    --blend learns the setting learnt_blend for the domain of the questions, and writes it into its manifest.
     """
+    if options["blend"]:
+        from context_engine.apps.cli.eval_tune_blend import tune_blend
+
+        tune_blend(location, options)
+        return
     from context_engine.evaluation.metrics import read_measures
     from context_engine.evaluation.tune import candidates
     from context_engine.evaluation.tune import tune as search

@@ -69,6 +69,7 @@ def blend_pool(table: CandidateTable, rows: Sequence[int], settings: Settings) -
         relevance=[table.recalled[row] for row in rows],
         text=[table.text[row] for row in rows],
         coverage=[table.coverage[row] for row in rows],
+        documents=[(key[0], chunk.document_id) if chunk.document_id else None for key, chunk in zip(keys, chunks)],
         words=[table.candidates[row].text.reading.length for row in rows],
         cosines=[next((one for one in chunk.scores if one.kind is ScoreKind.COSINE), None) for chunk in chunks],
         reranker=reranker_id(settings),

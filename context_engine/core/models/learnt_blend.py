@@ -19,6 +19,8 @@ BlendFeature = Literal[
     "cosine_rank",
     "reranker",
     "reranker_rank",
+    "document",
+    "document_best",
     "length",
     "length_squared",
 ]

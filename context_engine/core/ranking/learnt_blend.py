@@ -28,6 +28,7 @@ class BlendPool(NamedTuple):
         relevance: of stage 1, [0, 1].
         text: the engine's own lexical score over the best in the pool, [0, 1].
         coverage: how much of the question's information the text holds, [0, 1].
+        documents: the document each is of; None where it is not known.
         words: how many there are in the text.
         cosines: None where a candidate has none.
         reranker: what names the model reranker.
@@ -39,6 +40,7 @@ class BlendPool(NamedTuple):
     relevance: Sequence[float]
     text: Sequence[float]
     coverage: Sequence[float]
+    documents: Sequence[Key | None]
     words: Sequence[int]
     cosines: Sequence[Score | None]
     reranker: str
@@ -53,16 +55,19 @@ class BlendPool(NamedTuple):
 def features(pool: BlendPool) -> Columns:
     """Return the features of each candidate; those of a score that some candidate lacks are left out.
 
-    stage1, coverage, cosine, reranker: as in the pool. text: the lexical score over the best. length: ln(1 + words),
-    and its square, as neither the shortest texts nor the longest need be those that answer. *_rank: 1 / rank by that
-    score, (0, 1], equal scores having one rank, so that the order of the candidates does not matter.
+    stage1, coverage, cosine, reranker: as in the pool. text: the lexical score over the best. *_rank: 1 / rank by that
+    score, (0, 1], equal scores having one rank, so that the order of the candidates does not matter. document: the
+    share that the other candidates of its document have in all stage 1's relevance, document_best: the best of theirs;
+    0 where there are none. length: ln(1 + words), and its square, as neither the shortest texts nor the longest need
+    be those that answer.
 
-    >>> pool = BlendPool([("s", "a"), ("s", "b")], "bm25", [1.0, 0.5], [0.8, 1.0], [1.0, 0.5], [9, 9], [None] * 2, "",
-    ...     [None] * 2)
+    >>> pool = BlendPool([("s", "a"), ("s", "b")], "bm25", [1.0, 0.5], [0.8, 1.0], [1.0, 0.5], [None] * 2,
+    ...     [9, 9], [None] * 2, "", [None] * 2)
     >>> found = features(pool)
-    >>> found["stage1_rank"], found["text_rank"], sorted(found)
-    ([1.0, 0.5], [0.5, 1.0], ['coverage', 'length', 'length_squared', 'stage1', 'stage1_rank', 'text', 'text_rank'])
+    >>> found["stage1_rank"], found["text_rank"], "cosine" in found
+    ([1.0, 0.5], [0.5, 1.0], False)
     """
+    share, best = _of_same_document(pool)
     lengths = [log(1 + count) for count in pool.words]
     found: Columns = {
         "stage1": list(pool.relevance),
@@ -70,6 +75,8 @@ def features(pool: BlendPool) -> Columns:
         "text": list(pool.text),
         "text_rank": _reciprocal_ranks(pool.text),
         "coverage": list(pool.coverage),
+        "document": share,
+        "document_best": best,
         "length": lengths,
         "length_squared": [length * length for length in lengths],
     }
@@ -80,6 +87,22 @@ def features(pool: BlendPool) -> Columns:
     if len(reranked) == len(pool.keys):
         found |= {"reranker": reranked, "reranker_rank": _reciprocal_ranks(reranked)}
     return found
+
+
+def _of_same_document(pool: BlendPool) -> tuple[list[float], list[float]]:
+    """Return the share of the others of each candidate's document in all relevance, and the best relevance of them."""
+    whole = fsum(pool.relevance) or 1.0
+    of: dict[Key, list[float]] = {}
+    for document, relevance in zip(pool.documents, pool.relevance, strict=True):
+        if document is not None:
+            of.setdefault(document, []).append(relevance)
+    two_best = {document: (fsum(held), sorted([0.0, *held])[-2:]) for document, held in of.items()}
+    shares, best = [], []
+    for document, own in zip(pool.documents, pool.relevance):
+        total, (second, first) = two_best[document] if document is not None else (own, [0.0, own])
+        shares.append(max(total - own, 0.0) / whole)
+        best.append(second if own == first else first)
+    return shares, best
 
 
 def _reciprocal_ranks(values: Sequence[float]) -> list[float]:
