@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import fsum, log
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from context_engine.core.models import BlendFeature, Key, LearntBlend, Score
-from context_engine.core.ranking.logistic import logistic
 
 __all__ = ["BlendPool", "Columns", "blend_scores", "contributions", "features", "relevance_of", "why_not"]
+
+_CERTAIN: Final = 6.0
+"""A logit at which the odds are 400 to 1."""
 
 Columns = dict[BlendFeature, list[float]]
 """By feature, one value a candidate."""
@@ -140,13 +142,15 @@ def blend_scores(blend: LearntBlend, columns: Columns) -> list[float]:
 
 
 def relevance_of(scores: Sequence[float]) -> list[float]:
-    """Return scores of a blend as relevance, (0, 1]: twice the probability of being better than the best.
+    """Return scores of a blend as relevance, [0, 1]: 1 - (best - s) / max(best - least, 6).
 
-    A difference of two scores is the logit of the one answering the question rather than the other (Bradley and Terry
-    1952), which is what the weights are learnt for. The best has 1, and near-equal scores stay near-equal.
+    A difference of two scores is the logit of the one answering rather than the other (Bradley and Terry 1952), so 6
+    is as good as certain: near-equal scores stay near-equal, and where all are close none falls far. Probabilities in
+    place of the straight line put nearly all candidates at 0, where the authority boost alone orders them.
 
-    >>> [round(value, 3) for value in relevance_of([2.0, 1.0, -3.0])]
-    [1.0, 0.538, 0.013]
+    >>> relevance_of([2.0, 0.5, -7.0]), relevance_of([0.3, 0.0])
+    ([1.0, 0.8333333333333334, 0.0], [1.0, 0.95])
     """
-    best = max(scores, default=0.0)
-    return [2.0 * logistic(score - best) for score in scores]
+    best, least = max(scores, default=0.0), min(scores, default=0.0)
+    span = max(best - least, _CERTAIN)
+    return [1.0 - (best - score) / span for score in scores]

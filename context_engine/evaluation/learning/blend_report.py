@@ -11,8 +11,8 @@ __all__ = ["blend_report"]
 
 _HELD_OUT = "Each part of the questions is held out once: it is ranked by the blend that was learnt on the others."
 _TERMS = (
-    "A candidate's score is the sum of weight x (value - mean) / deviation over the terms; its relevance is twice the "
-    "probability of being better than the best of them."
+    "A candidate's score is the sum of weight x (value - mean) / deviation over the terms; its relevance falls with "
+    "the distance to the best of them."
 )
 
 
