@@ -16,18 +16,20 @@ A base is searched with the model it was built with: another model means embeddi
 from context_engine.adapters.embedders.cache import CachedEmbedder, CacheOptions, CacheStats, VectorFile, cached
 from context_engine.adapters.embedders.local import Encoder, LocalEmbedder
 from context_engine.adapters.embedders.openai import OpenAIEmbedder, Usage
-from context_engine.adapters.embedders.prefixes import Prefixes, known_prefixes
+from context_engine.adapters.embedders.prefixes import KnownModel, Prefixes, known_model, known_prefixes
 
 __all__ = [
     "CacheOptions",
     "CacheStats",
     "CachedEmbedder",
     "Encoder",
+    "KnownModel",
     "LocalEmbedder",
     "OpenAIEmbedder",
     "Prefixes",
     "Usage",
     "VectorFile",
     "cached",
+    "known_model",
     "known_prefixes",
 ]

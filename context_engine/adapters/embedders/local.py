@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from hashlib import sha256
 from typing import Final, Protocol, TypeVar
 
 from context_engine.adapters.embedders.prefixes import Prefixes
@@ -75,9 +74,7 @@ class LocalEmbedder:
         """The model's name; with a mark where prefixes change its vectors."""
         with self._lock:
             if self._model_id is None:
-                marks = "\0".join(self._prefixes)
-                mark = "+" + sha256(marks.encode()).hexdigest()[:8] if any(self._prefixes) else ""
-                self._model_id = self._name() + mark
+                self._model_id = self._name() + self._prefixes.mark
             return self._model_id
 
     @property
@@ -89,6 +86,10 @@ class LocalEmbedder:
     def embed_query(self, text: str) -> Sequence[float]:
         """Return the vector of a query."""
         return self._each([self._prefixes.query + text], lambda encoder: encoder.encode)[0]
+
+    def embed_queries(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """Return the vector of each query."""
+        return self._each([self._prefixes.query + text for text in texts], lambda encoder: encoder.encode)
 
     def embed_documents(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """Return one vector per text; long and short texts are fed apart, so that little is padding."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from context_engine.adapters.embedders.cache import CacheOptions, cached
-from context_engine.adapters.embedders.prefixes import Prefixes, known_prefixes
+from context_engine.adapters.embedders.prefixes import chosen_prefixes
 from context_engine.adapters.model_access import ModelContext, read_options
 from context_engine.adapters.model_access.server import ModelServer, model_api, open_server
 from context_engine.core.concurrency.forking import Lock
@@ -78,22 +78,16 @@ class OpenAIEmbedder:
 
     def __init__(self, server: ModelServer, options: OpenAIOptions) -> None:
         self._server, self._options = server, options
-        known = known_prefixes(options.model)
-        self._prefixes = Prefixes(
-            known.query if options.query_prefix is None else options.query_prefix,
-            known.document if options.document_prefix is None else options.document_prefix,
-        )
+        self._prefixes = chosen_prefixes(options.model, options.query_prefix, options.document_prefix)
         self._lock = Lock()
         self._dimension = options.dimensions or _DIMENSIONS.get(options.model)
         self._calls = self._tokens = 0
 
     @property
     def model_id(self) -> str:
-        """The model's name, with the number of dimensions and the prefixes where they are not its own."""
+        """The model's name, with the number of dimensions asked for, and a mark where prefixes change its vectors."""
         asked = f"/{self._options.dimensions}" if self._options.dimensions else ""
-        given = (self._options.query_prefix, self._options.document_prefix)
-        mark = "" if given == (None, None) else f"+{'|'.join(self._prefixes)}"
-        return f"{self._options.model}{asked}{mark}"
+        return f"{self._options.model}{asked}{self._prefixes.mark}"
 
     @property
     def dimension(self) -> int:
@@ -114,6 +108,10 @@ class OpenAIEmbedder:
     def embed_query(self, text: str) -> Sequence[float]:
         """Return the vector of a query."""
         return self._all([text], self._prefixes.query)[0]
+
+    def embed_queries(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """Return the vector of each query, asked for in batches."""
+        return self._all(texts, self._prefixes.query)
 
     def embed_documents(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """Return one vector per text, asked for in batches."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from hashlib import sha256
 from typing import Final, NamedTuple
 
-__all__ = ["Prefixes", "chosen_prefixes", "known_prefixes"]
+__all__ = ["KnownModel", "Prefixes", "chosen_prefixes", "known_model", "known_prefixes"]
 
 
 class Prefixes(NamedTuple):
@@ -13,34 +15,101 @@ class Prefixes(NamedTuple):
     query: str = ""
     document: str = ""
 
+    @property
+    def mark(self) -> str:
+        """What a model's id ends in where prefixes change its vectors: a plus and eight hex digits, else nothing."""
+        return "+" + sha256("\0".join(self).encode()).hexdigest()[:8] if any(self) else ""
 
-_BGE: Final = Prefixes(query="Represent this sentence for searching relevant passages: ")
-_E5: Final = Prefixes(query="query: ", document="passage: ")
+
+class KnownModel(NamedTuple):
+    """What the maker of a model says of it.
+
+    Attributes:
+        prefixes: what it was trained to read in front of texts.
+        shortest: its vectors may be cut to this many leading numbers, or to more, and made unit again (Kusupati et al.
+            2022, "Matryoshka Representation Learning"); 0: it was not trained for that.
+    """
+
+    prefixes: Prefixes = Prefixes()
+    shortest: int = 0
+
+
+_WEB: Final = "Instruct: Given a web search query, retrieve relevant passages that answer the query"
+_SENTENCE: Final = Prefixes(query="Represent this sentence for searching relevant passages: ")
+_INSTRUCT: Final = Prefixes(query=f"{_WEB}\nQuery: ")
+_E5: Final = KnownModel(Prefixes(query="query: ", document="passage: "))
+_BGE_ZH: Final = KnownModel(Prefixes(query="为这个句子生成表示以用于检索相关文章："))
+_NOMIC: Final = Prefixes(query="search_query: ", document="search_document: ")
+_GEMMA: Final = KnownModel(Prefixes(query="task: search result | query: ", document="title: none | text: "), 128)
+_QWEN3: Final = KnownModel(Prefixes(query=f"{_WEB}\nQuery:"), 32)
+_ARCTIC_2: Final = KnownModel(Prefixes(query="query: "), 256)
+_STELLA: Final = KnownModel(Prefixes(query=f"{_WEB}.\nQuery: "))
+
+_SIZES: Final = ("small", "base", "large")
 _KNOWN: Final = {
-    **{f"bge-{size}-en{version}": _BGE for size in ("small", "base", "large") for version in ("", "-v1.5")},
-    **{f"multilingual-e5-{size}": _E5 for size in ("small", "base", "large")},
-    **{f"e5-{size}{version}": _E5 for size in ("small", "base", "large") for version in ("", "-v2")},
+    **{f"bge-{size}-en{version}": KnownModel(_SENTENCE) for size in _SIZES for version in ("", "-v1.5")},
+    **{f"bge-{size}-zh{version}": _BGE_ZH for size in _SIZES for version in ("", "-v1.5")},
+    **{f"multilingual-e5-{size}": _E5 for size in _SIZES},
+    **{f"e5-{size}{version}": _E5 for size in _SIZES for version in ("", "-v2")},
+    **dict.fromkeys(("multilingual-e5-large-instruct", "e5-mistral-7b-instruct"), KnownModel(_INSTRUCT)),
+    **{f"gte-{name}-instruct": KnownModel(_INSTRUCT) for name in ("qwen1.5-7b", "qwen2-1.5b", "qwen2-7b")},
+    "gte-multilingual-base": KnownModel(shortest=128),
+    **dict.fromkeys(("qwen3-embedding", *(f"qwen3-embedding-{size}" for size in ("0.6b", "4b", "8b"))), _QWEN3),
+    **dict.fromkeys(("embeddinggemma", "embeddinggemma-300m"), _GEMMA),
+    **dict.fromkeys(("nomic-embed-text-v1", "nomic-embed-text-v1-unsupervised"), KnownModel(_NOMIC)),
+    **dict.fromkeys(("nomic-embed-text", "nomic-embed-text-v1.5"), KnownModel(_NOMIC, 64)),
+    "nomic-embed-text-v2-moe": KnownModel(_NOMIC, 256),
+    **{f"snowflake-arctic-embed-{size}": KnownModel(_SENTENCE) for size in ("xs", "s", "m", "m-long", "l")},
+    "snowflake-arctic-embed": KnownModel(_SENTENCE),
+    "snowflake-arctic-embed-m-v1.5": KnownModel(_SENTENCE, 256),
+    **dict.fromkeys((*(f"snowflake-arctic-embed-{size}-v2.0" for size in "ml"), "snowflake-arctic-embed2"), _ARCTIC_2),
+    **dict.fromkeys(("mxbai-embed-large", "mxbai-embed-large-v1"), KnownModel(_SENTENCE, 512)),
+    "mxbai-embed-2d-large-v1": KnownModel(_SENTENCE, 64),
+    "jina-embeddings-v3": KnownModel(shortest=32),
+    **dict.fromkeys(("stella_en_400m_v5", "stella_en_1.5b_v5"), _STELLA),
+    "text-embedding-3-small": KnownModel(shortest=512),
+    "text-embedding-3-large": KnownModel(shortest=256),
 }
-"""By the model's name without its owner, as the model cards give them."""
+"""By the model's name in small letters, without its owner, as its card on the hub (or Ollama's library) calls it.
+
+Prefixes and lengths are those of each maker's own card: BAAI/bge-*, intfloat/*e5*, Alibaba-NLP/gte-*, Qwen/Qwen3-*,
+google/embeddinggemma-300m, nomic-ai/nomic-embed-text-*, Snowflake/snowflake-arctic-embed-*,
+mixedbread-ai/mxbai-embed-*, NovaSearch/stella_en_*, and OpenAI's guide to embeddings. bge-m3, gte v1.5 and jina v2 want
+none and are not here. Qwen3's ends without a blank, Stella's instruction with a full stop. Of jina v3 a task chooses
+weights, not a text: its server must be told the task. Stella's shorter vectors come of weights of their own, so none of
+its vectors may be cut.
+"""
+
+_PACKED: Final = re.compile(r"([-_](onnx|gguf))?(:[^:]*)?$")
+"""What copies of a model add to its name: the form of its weights, and Ollama's tag."""
+
+
+def known_model(model: str) -> KnownModel:
+    """Return what is known of a model by its name or the path of its folder; nothing where it is not known.
+
+    Of a path the last part that names a known model counts, so that a hub's cache (`models--owner--model/snapshots/…`)
+    and a folder within the model's (`model/onnx`) are known too, and so is a copy named `model-onnx` or `model:tag`.
+
+    >>> known_model("Snowflake/snowflake-arctic-embed-m-v1.5").shortest
+    256
+    """
+    parts = reversed(model.replace("\\", "/").casefold().split("/"))
+    return next((_KNOWN[name] for name in map(_model_of, parts) if name in _KNOWN), KnownModel())
 
 
 def known_prefixes(model: str) -> Prefixes:
     """Return the prefixes of a model by its name or the path of its folder; none where it is not known.
 
-    Of a path the last part that names a known model counts, so that a hub's cache (`models--owner--model/snapshots/…`)
-    and a folder within the model's (`model/onnx`) are known too, and so is a copy named `model-onnx`.
-
     >>> known_prefixes("intfloat/multilingual-e5-large")
     Prefixes(query='query: ', document='passage: ')
     """
-    parts = reversed(model.replace("\\", "/").casefold().split("/"))
-    return next((_KNOWN[name] for name in map(_model_of, parts) if name in _KNOWN), Prefixes())
+    return known_model(model).prefixes
 
 
 def _model_of(part: str) -> str:
     """Return the model's name in one part of a path, in small letters."""
     name = part.rpartition("--")[2] if part.startswith("models--") else part
-    return name.removesuffix("-onnx").removesuffix("_onnx")
+    return _PACKED.sub("", name, count=1)
 
 
 def chosen_prefixes(model: str, query: str | None, document: str | None) -> Prefixes:

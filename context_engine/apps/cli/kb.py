@@ -261,7 +261,7 @@ def _vectors(found: BaseStats) -> str:
         return "none: no embedder is configured, or nothing was ingested with it"
     how = f"searched in {found.cells} cells" if found.cells else "searched exactly"
     missing = f", {found.chunks - found.embedded} chunks without" if found.embedded < found.chunks else ""
-    return f"{found.embedded} of {found.model_id}, {found.dimension} dimensions, {how}{missing}"
+    return f"{found.embedded} of {found.model_id}, {found.dimension} dimensions in {found.vector_form}, {how}{missing}"
 
 
 def _size(count: int) -> str:

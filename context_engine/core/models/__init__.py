@@ -95,6 +95,7 @@ from context_engine.core.models.settings import (
     SearchSettings,
     Settings,
     SettingsGroup,
+    VectorSettings,
     group_of,
     lifetime,
 )
@@ -194,6 +195,7 @@ __all__ = [
     "TermStatistics",
     "TrustClass",
     "UnknownWord",
+    "VectorSettings",
     "WithheldChunk",
     "about",
     "advice_on_dicts",

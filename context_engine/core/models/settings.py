@@ -9,6 +9,7 @@ A key stands in one group. `Settings` is all of them, so a function may ask for 
     LimitSettings     the process         a domain, the deployment
     ModelSettings     one engine          the deployment; a change: build a new engine
       ScoringSettings   of these, how the embedded base scores
+      VectorSettings    of these, how it keeps vectors
     PrivacySettings   one engine          the deployment
       MaskedOutputs     of these, what is masked: a domain too
     AuditSettings     one engine          the deployment
@@ -43,6 +44,7 @@ __all__ = [
     "SearchSettings",
     "Settings",
     "SettingsGroup",
+    "VectorSettings",
     "group_of",
     "lifetime",
 ]
@@ -220,6 +222,19 @@ class LimitSettings(SettingsGroup):
     )
 
 
+class VectorSettings(SettingsGroup):
+    """How the embedded base keeps vectors; a change takes effect with `kb rebuild`."""
+
+    vector_form: Literal["float32", "int8"] = Field(
+        "float32",
+        description="How vectors are kept, on disk and in memory: 32-bit floats, or a byte for each number.",
+    )
+    vector_dimensions: Annotated[int, Field(strict=True, ge=8, le=65_536)] | None = Field(
+        None,
+        description="Keep only so many of a vector's first numbers, for models trained for it (matryoshka); null: all.",
+    )
+
+
 class ScoringSettings(SettingsGroup):
     """How the embedded base scores: the weights of its parts, and how text and vectors become one ranking."""
 
@@ -242,9 +257,14 @@ class ScoringSettings(SettingsGroup):
         "boosts.",
     )
     definition_boost: Weight = Field(0.0, description="Added where a chunk defines a term of the query.")
+    adapter: Annotated[str, Field(strict=True, min_length=1)] = Field(
+        "auto",
+        description="What the model's vectors are compared under: auto: the adapter of the domain that is in force "
+        "('kb adapter use'), off: none, or the id of one that is kept.",
+    )
 
 
-class ModelSettings(ScoringSettings):
+class ModelSettings(VectorSettings, ScoringSettings):
     """The models of an engine and the scoring of its embedded base: one for all searches, so that scores compare."""
 
     embedder: str | None = Field(None, description="Name of the embedder; null: the embedded base searches text alone.")

@@ -16,6 +16,7 @@ import numpy as np
 from context_engine.adapters.sources.local.derived import forget_cells
 from context_engine.adapters.sources.local.matrix import Array
 from context_engine.adapters.sources.local.schema import Model, model_of
+from context_engine.adapters.sources.local.vector_parts import VectorParts
 
 __all__ = ["assigned", "partition", "trained"]
 
@@ -52,7 +53,7 @@ def partition(connection: sqlite3.Connection, key: int, least: int) -> None:
         connection.execute("INSERT INTO centroids VALUES (?, ?, ?)", (key, count, centroids.tobytes()))
         _log.info("%d vectors parted into %d cells", count, len(centroids))
     else:
-        centroids = _vectors(found[1], model)
+        centroids = np.frombuffer(found[1], np.float32).reshape(-1, model.dimension)
     _assign_missing(connection, model, key, centroids)
 
 
@@ -97,7 +98,7 @@ def _assign_missing(connection: sqlite3.Connection, model: Model, key: int, cent
         if not rows:
             return
         cells = assigned(_vectors(b"".join(blob for _, blob in rows), model), centroids)
-        ends = np.cumsum([len(blob) // (4 * model.dimension) for _, blob in rows])
+        ends = np.cumsum([len(blob) // model.size for _, blob in rows])
         parts = zip((rid for rid, _ in rows), np.split(cells, ends[:-1]))
         connection.executemany(
             "INSERT INTO cells(rid, cells) VALUES (?, ?)", ((rid, some.tobytes()) for rid, some in parts)
@@ -111,8 +112,8 @@ def _sample(connection: sqlite3.Connection, model: Model, key: int, size: int) -
     rids = [rid for (rid,) in connection.execute(rows, (key,))]
     wanted = rids[:: max(1, len(rids) // size)]
     found = (connection.execute("SELECT vector FROM vectors WHERE rid = ?", (rid,)).fetchone() for rid in wanted)
-    return _vectors(b"".join(row[0][: 4 * model.dimension] for row in found if row), model)
+    return _vectors(b"".join(row[0][: model.size] for row in found if row), model)
 
 
 def _vectors(blob: bytes, model: Model) -> Array:
-    return np.frombuffer(blob, np.float32).reshape(-1, model.dimension)
+    return VectorParts.read(blob, model).as_floats()

@@ -5,20 +5,21 @@ from __future__ import annotations
 import logging
 import re
 import sqlite3
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 from context_engine.adapters.sources.local.derived import forget_cells, part
+from context_engine.adapters.sources.local.first_numbers import numbers_kept
 from context_engine.adapters.sources.local.records import decode
-from context_engine.adapters.sources.local.schema import model_of
+from context_engine.adapters.sources.local.schema import Model, model_of
+from context_engine.adapters.sources.local.vector_form import VectorForm, encoded, reformed
 from context_engine.core.models import Chunk
 from context_engine.core.protocols import Embedder
 from context_engine.errors import StoreVersionMismatch
 
-__all__ = ["EmbeddingWriter", "changed_vectors", "encoded", "passages"]
+__all__ = ["EmbeddingWriter", "changed_vectors", "other_model", "passages"]
 
 _log = logging.getLogger(__name__)
 
@@ -31,6 +32,7 @@ SELECT rid, indexed_at, chunk_id, content, fields, partition_key FROM chunks JOI
 WHERE rid > ? AND removed IS NULL AND NOT EXISTS (SELECT 1 FROM vectors WHERE vectors.rid = chunks.rid)
 ORDER BY rid LIMIT ?
 """
+_AFTER: Final = "SELECT rid, vector FROM vectors WHERE rid > ? ORDER BY rid LIMIT ?"
 _PARTITION_OF: Final = "SELECT partition_key FROM chunks JOIN documents USING (doc_key) WHERE rid = ?"
 
 
@@ -42,13 +44,15 @@ class EmbeddingWriter:
         embedder: the model; None: rows stay without vectors until there is one.
         root: folder of the base, for messages.
         approximate_from: vectors from which they are parted into cells.
-        anew: embed anew what another model made, or what is damaged; else another model is an error.
+        form: how they are kept.
+        anew: make anew what another model made, what is kept in another form, and what is damaged; else another model
+            or form is an error.
 
     Attributes:
         partitions: keys of those of which rows were embedded since the last commit.
 
     Raises:
-        StoreVersionMismatch: the base's vectors are of another model.
+        StoreVersionMismatch: the base's vectors are of another model, or kept in another form.
     """
 
     def __init__(
@@ -58,16 +62,21 @@ class EmbeddingWriter:
         root: Path,
         *,
         approximate_from: int,
+        form: VectorForm,
         anew: bool,
     ) -> None:
         self._connection, self._embedder, self._approximate_from = connection, embedder, approximate_from
+        self._form: VectorForm = form
         self._waiting = 0
         self._done = self._kept = 0
         self.partitions: set[int] = set()
         self._renew = anew and embedder is not None
         model = model_of(connection)
-        if embedder is not None and not anew and model is not None and model.model_id != embedder.model_id:
-            raise other_model(root, model.model_id, embedder.model_id)
+        if embedder is not None and not anew and model is not None:
+            if model.model_id != embedder.model_id:
+                raise other_model(root, model.model_id, embedder.model_id)
+            if model.form != form:
+                raise other_form(root, model.form, form)
 
     def missing(self) -> bool:
         """Return whether there are rows without vectors that an embedder is here for."""
@@ -90,7 +99,7 @@ class EmbeddingWriter:
         if self._embedder is None:
             return
         if self._renew:
-            self._forget(self._embedder)
+            self._put_in_order(self._embedder)
         while True:
             rows = self._connection.execute(_MISSING, (self._done, _AT_ONCE)).fetchall()
             if not rows:
@@ -102,16 +111,34 @@ class EmbeddingWriter:
             self.partitions.update(row[5] for row in rows)
         self._waiting = 0
 
-    def _forget(self, embedder: Embedder) -> None:
-        """Forget vectors of another model, and those that are not as they were written."""
-        model = model_of(self._connection)
-        if model is not None and model.model_id != embedder.model_id:
-            for table in ("cells", "centroids", "vectors", "embedding"):
-                self._connection.execute(f"DELETE FROM {table}")
+    def _put_in_order(self, embedder: Embedder) -> None:
+        """Forget vectors that are not as they were written, and make those that are held the wanted ones."""
         changed = [(rid,) for rid in changed_vectors(self._connection)]
         for key in {key for rid in changed for (key,) in self._connection.execute(_PARTITION_OF, rid)}:
             forget_cells(self._connection, key)
         self._connection.executemany("DELETE FROM vectors WHERE rid = ?", changed)
+        held = model_of(self._connection)
+        if held is None or (held.model_id, held.form) == (embedder.model_id, self._form):
+            return
+        for table in ("cells", "centroids"):
+            self._connection.execute(f"DELETE FROM {table}")
+        count = numbers_kept(held.model_id, embedder.model_id, held.dimension) if held.form == "float32" else None
+        if count is None:
+            for table in ("vectors", "embedding"):
+                self._connection.execute(f"DELETE FROM {table}")
+        else:
+            self._reform(held, Model(embedder.model_id, count, self._form))
+
+    def _reform(self, held: Model, wanted: Model) -> None:
+        """Make vectors of another form or of fewer numbers from those that are held; nothing is embedded."""
+        last = 0
+        while rows := self._connection.execute(_AFTER, (last, _AT_ONCE)).fetchall():
+            blobs = [reformed(blob, held.dimension, wanted.dimension, wanted.form) for _, blob in rows]
+            renewed = ((blob, sha256(blob).digest(), rid) for blob, (rid, _) in zip(blobs, rows))
+            self._connection.executemany("UPDATE vectors SET vector = ?, digest = ? WHERE rid = ?", renewed)
+            last = rows[-1][0]
+        self._connection.execute("UPDATE embedding SET model_id = ?, dimension = ?, form = ?", wanted)
+        self.partitions.update(key for (key,) in self._connection.execute("SELECT partition_key FROM partitions"))
 
     def part(self, partitions: Iterable[int]) -> None:
         """Keep what a search of very many vectors needs, of partitions that have changed and have that many."""
@@ -134,11 +161,12 @@ class EmbeddingWriter:
         for rid, some in zip(rids, texts):
             own = [next(vectors) for _ in some]
             dimension = len(own[0])
-            blob = b"".join(map(encoded, own))
+            blob = b"".join(encoded(one, self._form) for one in own)
             row = (rid, blob, sha256(blob).digest())
             self._connection.execute("INSERT INTO vectors(rid, vector, digest) VALUES (?, ?, ?)", row)
         self._connection.execute(
-            "INSERT OR IGNORE INTO embedding(one, model_id, dimension) VALUES (1, ?, ?)", (embedder.model_id, dimension)
+            "INSERT OR IGNORE INTO embedding(one, model_id, dimension, form) VALUES (1, ?, ?, ?)",
+            (embedder.model_id, dimension, self._form),
         )
 
 
@@ -146,7 +174,15 @@ def other_model(root: Path, held: str, given: str) -> StoreVersionMismatch:
     """Return the error for a base whose vectors another model made."""
     return StoreVersionMismatch(
         f"the vectors in {root} were made by {held!r}, the configured embedder is {given!r}: run 'context-engine kb "
-        "rebuild' to embed everything again, or configure the previous embedder"
+        "rebuild' to make them anew, or configure the previous embedder and vector_dimensions"
+    )
+
+
+def other_form(root: Path, held: VectorForm, given: VectorForm) -> StoreVersionMismatch:
+    """Return the error for a base that keeps its vectors otherwise than the settings say."""
+    return StoreVersionMismatch(
+        f"the vectors in {root} are kept as {held}, vector_form says {given}: run 'context-engine kb rebuild' to keep "
+        f"them so, or set vector_form to {held}"
     )
 
 
@@ -163,15 +199,10 @@ def passages(chunk: Chunk) -> list[str]:
     return [chunk.content[window[0][0] : window[-1][1]] for window in windows]
 
 
-def encoded(vector: Sequence[float]) -> bytes:
-    """Return a vector as little-endian 32-bit floats."""
-    return array("f", vector).tobytes()
-
-
 def changed_vectors(connection: sqlite3.Connection) -> Iterator[int]:
     """Yield the `rid` of every row whose vectors are not as they were written."""
     model = model_of(connection)
-    size = 4 * model.dimension if model else 0
+    size = model.size if model else 0
     for rid, blob, kept in connection.execute("SELECT rid, vector, digest FROM vectors"):
         if not blob or not size or len(blob) % size or sha256(blob).digest() != kept:
             yield rid

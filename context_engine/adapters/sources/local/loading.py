@@ -130,15 +130,13 @@ def _only_newer(former: Matrix, rids: Array) -> bool:
 def _read(connection: sqlite3.Connection, model: Model, rids: Array) -> tuple[Array, VectorParts]:
     """Return how many vectors each of some rows has, and the vectors."""
     lengths = np.zeros(len(rids), np.int64)
-    size = 4 * model.dimension
-    blobs: list[Array] = []
+    parts = [VectorParts.read(b"", model)]
     for start in range(0, len(rids), _BATCH):
         batch = rids[start : start + _BATCH]
         some = list(_blobs(connection, "SELECT rid, vector FROM vectors", batch))
-        lengths[start : start + len(some)] = [len(blob) // size for blob in some]
-        blobs.append(np.frombuffer(b"".join(some), np.float32).reshape(-1, model.dimension))
-    empty = np.empty((0, model.dimension), np.float32)
-    return lengths, VectorParts(np.concatenate(blobs) if blobs else empty)
+        lengths[start : start + len(some)] = [len(blob) // model.size for blob in some]
+        parts.append(VectorParts.read(b"".join(some), model))
+    return lengths, VectorParts.joined(parts)
 
 
 def _cells(connection: sqlite3.Connection, model: Model, partition: int, rids: Array, lengths: Array) -> Cells | None:

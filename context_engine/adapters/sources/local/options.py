@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from context_engine.core.models import ScoringSettings, Settings
+from context_engine.core.models import ScoringSettings, Settings, VectorSettings
 from context_engine.errors import ConfigError
 
 __all__ = ["SearchOptions"]
 
 
-class SearchOptions(ScoringSettings):
-    """How one base searches; the same for all its sources, so that their scores are comparable.
+class SearchOptions(VectorSettings, ScoringSettings):
+    """How one base searches and keeps vectors; the same for all its sources, so that their scores are comparable.
 
     Attributes:
         depth: candidates taken from each of text and vectors before they are merged, at least.
@@ -37,4 +37,5 @@ class SearchOptions(ScoringSettings):
     @classmethod
     def of(cls, settings: Settings) -> SearchOptions:
         """Return what the settings say."""
-        return cls(**settings.group(ScoringSettings).model_dump())
+        groups = (settings.group(ScoringSettings), settings.group(VectorSettings))
+        return cls(**{key: value for group in groups for key, value in group.model_dump().items()})

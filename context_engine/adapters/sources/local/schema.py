@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
+from context_engine.adapters.sources.local.vector_form import VectorForm, bytes_of
 from context_engine.errors import StoreCorrupt, StoreError, StoreVersionMismatch
 
 __all__ = [
@@ -161,10 +162,16 @@ class BaseState(NamedTuple):
 
 
 class Model(NamedTuple):
-    """The model of the base's vectors, and their length."""
+    """The model of the base's vectors, how many numbers each has, and how they are kept."""
 
     model_id: str
     dimension: int
+    form: VectorForm = "float32"
+
+    @property
+    def size(self) -> int:
+        """Bytes of a vector."""
+        return bytes_of(self.dimension, self.form)
 
 
 def exists(root: Path) -> bool:
@@ -265,7 +272,7 @@ def read_state(connection: sqlite3.Connection, root: Path) -> BaseState:
 
 def model_of(connection: sqlite3.Connection) -> Model | None:
     """Return the model that made the base's vectors, None where there are none."""
-    row = connection.execute("SELECT model_id, dimension FROM embedding").fetchone()
+    row = connection.execute("SELECT model_id, dimension, form FROM embedding").fetchone()
     return None if row is None else Model(*row)
 
 

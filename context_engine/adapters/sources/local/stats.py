@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from context_engine.adapters.sources.local import schema
+from context_engine.adapters.sources.local.adapter_store import StoredAdapter
+from context_engine.adapters.sources.local.adapter_store import read_all as read_adapters
 from context_engine.adapters.sources.local.calibrations import read_all
 from context_engine.adapters.sources.local.partitions import Partition, partitions, readable
 from context_engine.core.models import AccessScope, Classification, ScopeCalibration
@@ -61,8 +63,10 @@ class BaseStats:
         lag: commits the index is behind; None where that is not known.
         model_id: of the embedder that made the vectors, None where there are none.
         dimension: length of a vector, 0 where there are none.
+        vector_form: how vectors are kept, float32 or int8; None where there are none.
         embedded: chunks that have vectors.
         calibrations: the scope thresholds that it was calibrated to, by domain, embedder and partition.
+        adapters: those that are kept, by domain, the oldest first.
         partitions: what is held for the same callers each; that of all first.
         cells: the vectors of large partitions are parted into that many for an approximate search; 0: all searches are
             exact.
@@ -81,9 +85,11 @@ class BaseStats:
     analyser_version: str
     model_id: str | None
     dimension: int
+    vector_form: str | None
     embedded: int
     cells: int
     calibrations: tuple[PartCalibration, ...] = ()
+    adapters: tuple[StoredAdapter, ...] = ()
     partitions: tuple[PartitionStats, ...] = ()
 
 
@@ -96,6 +102,7 @@ def read_stats(connection: sqlite3.Connection, root: Path, held: int | None) -> 
         held: the generation the index holds, None where it cannot be read.
     """
     state, model = schema.read_state(connection, root), schema.model_of(connection)
+    parts = partitions(connection)
     rows = connection.execute(
         "SELECT source_id, count(doc_key), coalesce(sum(chunk_count), 0) FROM sources"
         " LEFT JOIN documents USING (source_key) WHERE removed IS NULL GROUP BY source_id ORDER BY source_id"
@@ -119,10 +126,12 @@ def read_stats(connection: sqlite3.Connection, root: Path, held: int | None) -> 
         analyser_version=state.analyser,
         model_id=model.model_id if model else None,
         dimension=model.dimension if model else 0,
+        vector_form=model.form if model else None,
         embedded=embedded,
         cells=cells // (4 * model.dimension) if model else 0,
         calibrations=tuple(PartCalibration(*one[:3]) for one in read_all(connection)),
-        partitions=tuple(_partition(connection, one) for one in partitions(connection)),
+        adapters=tuple(read_adapters(connection, [one.key for one in parts])),
+        partitions=tuple(_partition(connection, one) for one in parts),
     )
 
 

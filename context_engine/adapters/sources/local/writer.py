@@ -23,6 +23,7 @@ from context_engine.adapters.sources.local.lock import WriterLock
 from context_engine.adapters.sources.local.partitions import partition_key, touch
 from context_engine.adapters.sources.local.placement import Place, SourcePlace, claimed_by
 from context_engine.adapters.sources.local.records import encode
+from context_engine.adapters.sources.local.vector_form import VectorForm
 from context_engine.core.models import Chunk
 from context_engine.core.protocols import Embedder, SinkReport
 from context_engine.core.text import content_sha256
@@ -44,8 +45,9 @@ class BaseWriter:
         root: folder of the base.
         now: the time, aware.
         embedder: gives new rows their vectors, and rows of old that have none; None: rows get none.
-        approximate_from: see `SearchOptions`.
-        rebuild: build the index anew from the rows, and the vectors too where another model made them.
+        approximate_from, vector_form: see `SearchOptions`.
+        rebuild: build the index anew from the rows, and the vectors too where another model made them or they are kept
+            in another form.
         place: where the documents of each source belong: what stands elsewhere is moved at the opening. Where nothing
             is known of a source, what is written to it may be read by everybody.
 
@@ -55,7 +57,7 @@ class BaseWriter:
 
     Raises:
         StoreLocked: another writer is at work.
-        StoreVersionMismatch: the tables are of another version.
+        StoreVersionMismatch: the tables are of another version, or the vectors of another model or form.
         StoreError: the base cannot be opened or written.
     """
 
@@ -66,6 +68,7 @@ class BaseWriter:
         now: Callable[[], datetime],
         embedder: Embedder | None = None,
         approximate_from: int = 200_000,
+        vector_form: VectorForm = "float32",
         rebuild: bool = False,
         place: Place | None = None,
     ) -> None:
@@ -83,7 +86,12 @@ class BaseWriter:
                     )
                     self.given_up, self.moved = self._index.given_up, self._index.moved
                     self._vectors = EmbeddingWriter(
-                        self._connection, embedder, root, approximate_from=approximate_from, anew=rebuild
+                        self._connection,
+                        embedder,
+                        root,
+                        approximate_from=approximate_from,
+                        form=vector_form,
+                        anew=rebuild,
                     )
                 if rebuild:
                     self.commit()

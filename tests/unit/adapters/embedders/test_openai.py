@@ -101,6 +101,14 @@ def test_texts_are_sent_a_hundred_at_a_time_and_tokens_are_paid_for(api: respx.M
     assert embedder.usage == Usage(calls=3, tokens=21, cost=21 * 0.13 / 1_000_000)
 
 
+def test_many_questions_are_sent_at_once_with_their_prefix(api: respx.MockRouter, make: Any) -> None:
+    route = api.post(URL).respond(json=answer([[0.0, 2.0], [3.0, 4.0]]))
+    embedder, _ = make(query_prefix="ask: ", document_prefix="read: ")
+
+    assert embedder.embed_queries(["limit", "risk"]) == [[0.0, 1.0], [3 / 5, 4 / 5]]
+    assert [json.loads(call.request.content)["input"] for call in route.calls] == [["ask: limit", "ask: risk"]]
+
+
 def test_an_empty_text_is_not_sent_and_has_no_direction(api: respx.MockRouter, make: Any) -> None:
     route = api.post(URL).mock(side_effect=of_length)
     embedder, _ = make()
@@ -285,6 +293,16 @@ def test_what_changes_vectors_changes_the_model_id(make: Any) -> None:
     changes = ({}, {"dimensions": 3}, {"dimensions": None}, {"query_prefix": "q: "}, {"model": "other"})
 
     assert len({make(**change)[0].model_id for change in changes}) == len(changes)
+
+
+def test_the_prefixes_of_a_known_model_are_in_its_id(make: Any) -> None:
+    """So that vectors made before its prefixes were known are not searched with questions that have one."""
+    plain, known = (
+        make(model="qwen3-embedding:0.6b", dimensions=None, query_prefix=given)[0].model_id for given in ("", None)
+    )
+
+    assert plain == "qwen3-embedding:0.6b"
+    assert known.startswith("qwen3-embedding:0.6b+")
 
 
 def test_it_opens_with_its_caches_and_asks_nothing(api: respx.MockRouter, context: ModelContext) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from context_engine.adapters.embedders.prefixes import Prefixes, chosen_prefixes, known_prefixes
+from context_engine.adapters.embedders.prefixes import Prefixes, chosen_prefixes, known_model, known_prefixes
 
 BGE = Prefixes("Represent this sentence for searching relevant passages: ", "")
 E5 = Prefixes("query: ", "passage: ")
@@ -43,3 +43,90 @@ def test_what_is_given_goes_before_what_is_known_also_where_it_is_empty() -> Non
     assert chosen_prefixes(folder, None, None) == E5
     assert chosen_prefixes(folder, "", None) == Prefixes("", "passage: ")
     assert chosen_prefixes(folder, None, "text: ") == Prefixes("query: ", "text: ")
+
+
+@pytest.mark.parametrize(
+    ("model", "query", "document", "shortest"),
+    [
+        ("BAAI/bge-large-en", "Represent this sentence for searching relevant passages: ", "", 0),
+        ("BAAI/bge-base-zh-v1.5", "为这个句子生成表示以用于检索相关文章：", "", 0),
+        ("BAAI/bge-m3", "", "", 0),
+        ("intfloat/e5-small-v2", "query: ", "passage: ", 0),
+        (
+            "intfloat/multilingual-e5-large-instruct",
+            "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: ",
+            "",
+            0,
+        ),
+        ("Alibaba-NLP/gte-large-en-v1.5", "", "", 0),
+        ("Alibaba-NLP/gte-multilingual-base", "", "", 128),
+        (
+            "Alibaba-NLP/gte-Qwen2-1.5B-instruct",
+            "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: ",
+            "",
+            0,
+        ),
+        (
+            "Qwen/Qwen3-Embedding-0.6B",
+            "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:",
+            "",
+            32,
+        ),
+        ("google/embeddinggemma-300m", "task: search result | query: ", "title: none | text: ", 128),
+        ("nomic-ai/nomic-embed-text-v1", "search_query: ", "search_document: ", 0),
+        ("nomic-ai/nomic-embed-text-v1.5", "search_query: ", "search_document: ", 64),
+        ("nomic-ai/nomic-embed-text-v2-moe", "search_query: ", "search_document: ", 256),
+        ("Snowflake/snowflake-arctic-embed-s", "Represent this sentence for searching relevant passages: ", "", 0),
+        (
+            "Snowflake/snowflake-arctic-embed-m-v1.5",
+            "Represent this sentence for searching relevant passages: ",
+            "",
+            256,
+        ),
+        ("Snowflake/snowflake-arctic-embed-l-v2.0", "query: ", "", 256),
+        (
+            "mixedbread-ai/mxbai-embed-large-v1",
+            "Represent this sentence for searching relevant passages: ",
+            "",
+            512,
+        ),
+        ("jinaai/jina-embeddings-v2-base-en", "", "", 0),
+        ("jinaai/jina-embeddings-v3", "", "", 32),
+        (
+            "NovaSearch/stella_en_400M_v5",
+            "Instruct: Given a web search query, retrieve relevant passages that answer the query.\nQuery: ",
+            "",
+            0,
+        ),
+        ("text-embedding-3-large", "", "", 256),
+        ("sentence-transformers/all-MiniLM-L6-v2", "", "", 0),
+    ],
+)
+def test_what_each_maker_says_of_its_model(model: str, query: str, document: str, shortest: int) -> None:
+    assert known_model(model) == (Prefixes(query, document), shortest)
+
+
+@pytest.mark.parametrize(
+    ("copy", "model"),
+    [
+        (f"/hub/models--Qwen--Qwen3-Embedding-0.6B/snapshots/{SHA}", "Qwen/Qwen3-Embedding-0.6B"),
+        ("onnx-community/embeddinggemma-300m-ONNX", "google/embeddinggemma-300m"),
+        ("embeddinggemma:300m", "google/embeddinggemma-300m"),
+        ("Qwen/Qwen3-Embedding-8B-GGUF", "Qwen/Qwen3-Embedding-8B"),
+        ("qwen3-embedding:4b", "Qwen/Qwen3-Embedding-4B"),
+        ("nomic-embed-text", "nomic-ai/nomic-embed-text-v1.5"),
+        ("nomic-embed-text:latest", "nomic-ai/nomic-embed-text-v1.5"),
+        ("snowflake-arctic-embed2:568m", "Snowflake/snowflake-arctic-embed-l-v2.0"),
+        ("C:\\models\\mxbai-embed-large-v1-onnx\\onnx", "mixedbread-ai/mxbai-embed-large-v1"),
+    ],
+)
+def test_a_copy_is_known_as_its_model(copy: str, model: str) -> None:
+    assert known_model(copy) == known_model(model) != known_model("")
+
+
+def test_prefixes_mark_the_id_of_a_model_each_in_its_own_way() -> None:
+    marks = [one.mark for one in (Prefixes(), E5, BGE, Prefixes("query: ", ""), Prefixes("", "query: "))]
+
+    assert marks[0] == ""
+    assert len(set(marks)) == 5
+    assert E5.mark == "+f1529947"

@@ -1,0 +1,178 @@
+"""Two linear maps that bring questions to the passages that answer them, trained by contrast; numpy alone.
+
+For a question q with an answer p and other passages n,
+
+    loss = -ln( exp(cos(qA, pB) / t) / (exp(cos(qA, pB) / t) + sum over n of exp(cos(qA, nB) / t)) )
+
+(InfoNCE: van den Oord, Li and Vinyals 2018), whose others are the answers of the other questions of its batch and hard
+ones, which the model itself holds for near. Both maps begin as the identity and are pulled back to it, for a bank has
+hundreds of questions and a map has a hundred thousand numbers. The gradient is written out; the steps are Adam's
+(Kingma and Ba 2015).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+__all__ = ["Contrast", "Examples", "Maps", "hard_negatives", "loss_and_gradient", "trained"]
+
+Array = np.ndarray[Any, Any]
+
+_FIRST: Final = 0.9
+_SECOND: Final = 0.999
+_TINY: Final = 1e-8
+_NEVER: Final = -1e9
+_BLOCK: Final = 256
+
+
+class Contrast(NamedTuple):
+    """How the maps are trained.
+
+    Attributes:
+        temperature: what cosines are divided by, > 0; the smaller, the more the nearest of the others count.
+        hard: hard negatives of an answer and step, drawn from the `pool` passages nearest to its question.
+        batch: answers a step.
+        rate: Adam's step.
+        pull: weight of half the squared distance of both maps from the identity.
+    """
+
+    temperature: float = 0.05
+    hard: int = 8
+    pool: int = 40
+    batch: int = 128
+    rate: float = 5e-4
+    pull: float = 0.1
+
+
+class Examples(NamedTuple):
+    """What is learnt from.
+
+    Attributes:
+        questions: float32 (questions, dimension), unit length.
+        passages: float32 (passages, dimension), unit length.
+        texts: int64 (passages), a number for what each is of: of one number is none a negative where another answers.
+        answers: of each question the rows of `passages` that answer it; one without any is not learnt from.
+        negatives: int64 (questions, pool), rows near each question that do not answer it; -1 where there are no more.
+    """
+
+    questions: Array
+    passages: Array
+    texts: Array
+    answers: Sequence[Sequence[int]]
+    negatives: Array
+
+
+class Maps(NamedTuple):
+    """float32 (dimension, dimension), each applied from the right: to questions, to passages."""
+
+    query: Array
+    passage: Array
+
+
+def hard_negatives(
+    questions: Array, passages: Array, texts: Array, answers: Sequence[Sequence[int]], pool: int = Contrast().pool
+) -> Array:
+    """Return of each question the rows of the `pool` nearest passages, nearest first, without its answers.
+
+    Args:
+        questions, passages, texts, answers: see `Examples`.
+        pool: nearest passages looked at; -1 stands for each that answers.
+    """
+    found = np.full((len(questions), pool), -1, np.int64)
+    pool = min(pool, len(passages))
+    for start in range(0, len(questions), _BLOCK):
+        cosines = questions[start : start + _BLOCK] @ passages.T
+        nearest = np.argpartition(-cosines, pool - 1, axis=1)[:, :pool]
+        order = np.argsort(-np.take_along_axis(cosines, nearest, axis=1), axis=1, kind="stable")
+        for place, near in enumerate(np.take_along_axis(nearest, order, axis=1), start):
+            kept = near[~np.isin(texts[near], texts[list(answers[place])])]
+            found[place, : len(kept)] = kept
+    return found
+
+
+def trained(examples: Examples, how: Contrast, *, seed: int) -> Iterator[Maps]:
+    """Yield the maps after each epoch, in which every answer is shown once; without end.
+
+    The same examples in the same order and the same seed give the same maps on one machine.
+
+    Args:
+        seed: of the order of the answers and the draws of hard negatives.
+    """
+    start = np.eye(examples.questions.shape[1], dtype=np.float32)
+    maps = np.stack([start, start])
+    first, second, steps = np.zeros_like(maps), np.zeros_like(maps), 0
+    random = np.random.default_rng(seed)
+    pairs = np.array([(number, row) for number, rows in enumerate(examples.answers) for row in rows], np.int64)
+    while True:
+        shuffled = pairs[random.permutation(len(pairs))]
+        for some in range(0, len(pairs), how.batch):
+            batch = _batch(examples, shuffled[some : some + how.batch], how.hard, random)
+            _, gradient = loss_and_gradient(maps, *batch, how.temperature)
+            gradient += how.pull * (maps - start)
+            steps += 1
+            first = _FIRST * first + (1.0 - _FIRST) * gradient
+            second = _SECOND * second + (1.0 - _SECOND) * gradient * gradient
+            rate = np.float32(how.rate * np.sqrt(1.0 - _SECOND**steps) / (1.0 - _FIRST**steps))
+            maps = maps - rate * first / (np.sqrt(second) + np.float32(_TINY))
+        yield Maps(*maps)
+
+
+def _batch(examples: Examples, pairs: Array, hard: int, random: np.random.Generator) -> tuple[Array, Array, Array]:
+    """Return the questions of some answers, these answers with the hard negatives, and which others do not count."""
+    asked, answers = pairs.T
+    drawn = random.random((len(pairs), examples.negatives.shape[1]), np.float32)
+    drawn[examples.negatives[asked] < 0] = 2.0
+    places = np.argsort(drawn, axis=1)[:, :hard]
+    chosen = np.unique(np.take_along_axis(examples.negatives[asked], places, axis=1))
+    rows = np.concatenate([answers, chosen[chosen >= 0]])
+    texts = examples.texts[rows]
+    left_out = np.zeros((len(asked), len(rows)), bool)
+    for place, question in enumerate(asked):
+        for answer in examples.answers[question]:
+            left_out[place] |= texts == examples.texts[answer]
+    np.fill_diagonal(left_out, False)
+    return examples.questions[asked], examples.passages[rows], left_out
+
+
+def loss_and_gradient(
+    maps: Array, questions: Array, passages: Array, left_out: Array, temperature: float
+) -> tuple[float, Array]:
+    """Return the mean loss of a batch and its gradient by both maps, (2, dimension, dimension).
+
+    Args:
+        maps: (2, dimension, dimension), the questions' first.
+        questions: (questions, dimension); the answer of each stands at its place in `passages`.
+        passages: (passages, dimension), at least as many.
+        left_out: bool (questions, passages), passages that are no negatives of a question.
+        temperature: see `Contrast`.
+    """
+    asked, asked_lengths = _unit(questions @ maps[0])
+    found, found_lengths = _unit(passages @ maps[1])
+    logits = asked @ found.T / temperature
+    logits[left_out] = _NEVER
+    logits -= logits.max(axis=1, keepdims=True)
+    shares = np.exp(logits)
+    sums = shares.sum(axis=1)
+    places = np.arange(len(questions))
+    loss = float((np.log(sums) - logits[places, places]).mean())
+    shares /= sums[:, None]
+    shares[places, places] -= 1.0
+    shares /= len(questions) * temperature
+    by_query = questions.T @ _through_unit(shares @ found, asked, asked_lengths)
+    by_passage = passages.T @ _through_unit(shares.T @ asked, found, found_lengths)
+    return loss, np.stack([by_query, by_passage])
+
+
+def _unit(vectors: Array) -> tuple[Array, Array]:
+    """Return vectors at unit length, and their lengths."""
+    lengths = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _TINY)
+    return vectors / lengths, lengths
+
+
+def _through_unit(gradient: Array, unit: Array, lengths: Array) -> Array:
+    """Return the gradient by a vector from that by the vector at unit length."""
+    across: Array = gradient - (gradient * unit).sum(axis=1, keepdims=True) * unit
+    return across / lengths
