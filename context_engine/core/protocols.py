@@ -38,6 +38,7 @@ __all__ = [
     "Mask",
     "Masker",
     "PersonalData",
+    "QueryBatchEmbedder",
     "QueryRefiner",
     "Recorder",
     "ReportingSink",
@@ -264,6 +265,19 @@ class Embedder(Protocol):
 
     def embed_documents(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """Return one vector per text, in the order given.
+
+        Raises:
+            EmbedderError: the model cannot be loaded, or gave nothing.
+        """
+        ...
+
+
+@runtime_checkable
+class QueryBatchEmbedder(Protocol):
+    """An embedder that also takes many questions at once, where a base is taught rather than searched."""
+
+    def embed_queries(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """Return the vector of each query, in the order given: what `embed_query` gives it.
 
         Raises:
             EmbedderError: the model cannot be loaded, or gave nothing.

@@ -50,6 +50,11 @@ class Compared:
         return found
 
     @property
+    def degraded(self) -> bool:
+        """Whether a source, the embedder or the reranker did not do its part in some search."""
+        return any(answer.troubles for one in self.both if one.run is not None for answer in one.run.answers)
+
+    @property
     def texts(self) -> Mapping[str, str]:
         """The questions by id."""
         return {question.id: question.text for question, _ in self.session.questions}

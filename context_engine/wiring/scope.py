@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from context_engine.adapters.sources.factory import base_path, in_embedded_base
-from context_engine.core.models import NOTHING, AccessScope, DomainSpec, ScopeCalibration, ScopeThreshold
+from context_engine.core.models import NOTHING, AccessScope, DomainSpec, ScopeCalibration, ScopeThreshold, Settings
 from context_engine.core.ranking.scope import scope_threshold
 from context_engine.errors import ContextEngineError
 from context_engine.wiring.build import Setup
@@ -85,16 +85,17 @@ def scope_in_force(
     values = setup.resolver.base(domain, persona).values
     names = [spec.id for spec in domain.sources if values.sources is None or spec.id in values.sources]
     local = [spec.id for spec in domain.sources if spec.id in names and in_embedded_base(spec)]
-    by_vector = values.embedder is not None
-    found = _stored(data_dir, domain.domain, by_vector, access) if local and data_dir else None
+    base = base_path(data_dir) if local and data_dir else None
+    found = _stored(base, values, domain.domain, access) if base else None
     return scope_threshold(values, [found if name in local else None for name in names])
 
 
-def _stored(data_dir: Path, domain: str, by_vector: bool, access: AccessScope | None) -> ScopeCalibration | None:
-    from context_engine.adapters.sources.local import LocalBase
+def _stored(path: Path, settings: Settings, domain: str, access: AccessScope | None) -> ScopeCalibration | None:
+    from context_engine.adapters.sources.local import LocalBase, SearchOptions
 
+    by_vector = settings.embedder is not None
     try:
-        with LocalBase(base_path(data_dir)) as base:
+        with LocalBase(path, options=SearchOptions.of(settings)) as base:
             return base.calibration(domain, by_vector=by_vector, access=access) if base.exists() else None
     except ContextEngineError:
         return None

@@ -7,16 +7,18 @@ import sqlite3
 import threading
 from array import array
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Final
 
 from pydantic import Field
 
+from context_engine.adapters.embedders.queries import embedded_queries
 from context_engine.adapters.model_access import ModelContext, Options
 from context_engine.core.concurrency.forking import abandon, forget_in_child
 from context_engine.core.protocols import Embedder, TokenEmbedder, TokenVectors
@@ -206,22 +208,31 @@ class CachedEmbedder:
         made.set_result(vector)
         return vector
 
+    def embed_queries(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """Return one vector per query, kept in the file like those of passages: who teaches a base asks often."""
+        return self._kept(texts, f"{self._embedder.model_id}\0query", partial(embedded_queries, self._embedder))[0]
+
     def embed_documents(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """Return one vector per text; the same text twice is embedded once."""
-        model = self._embedder.model_id
-        keys = [sha256(f"{model}\0{text}".encode("utf-8", "surrogatepass")).digest() for text in texts]
+        found, new = self._kept(texts, self._embedder.model_id, self._embedder.embed_documents)
+        with self._lock:
+            self._counts[2] += len(texts) - new
+            self._counts[3] += new
+        return found
+
+    def _kept(
+        self, texts: Sequence[str], apart: str, embed: Callable[[Sequence[str]], Sequence[Sequence[float]]]
+    ) -> tuple[list[list[float]], int]:
+        """Return one vector per text, of the file where it has it, and how many texts it did not have."""
+        keys = [sha256(f"{apart}\0{text}".encode("utf-8", "surrogatepass")).digest() for text in texts]
         known = self._file.get(list(dict.fromkeys(keys))) if self._file is not None else {}
         new = {key: text for key, text in zip(keys, texts) if key not in known}
         if new:
-            made = self._embedder.embed_documents(list(new.values()))
-            fresh = {key: array("f", vector) for key, vector in zip(new, made, strict=True)}
+            fresh = {key: array("f", vector) for key, vector in zip(new, embed(list(new.values())), strict=True)}
             if self._file is not None:
                 self._file.put(fresh)
             known |= fresh
-        with self._lock:
-            self._counts[2] += len(texts) - len(new)
-            self._counts[3] += len(new)
-        return [known[key].tolist() for key in keys]
+        return [known[key].tolist() for key in keys], len(new)
 
 
 class _CachedTokenEmbedder(CachedEmbedder):

@@ -87,6 +87,10 @@ class LocalEmbedder:
         """Return the vector of a query."""
         return self._each([self._prefixes.query + text], lambda encoder: encoder.encode)[0]
 
+    def embed_queries(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """Return the vector of each query."""
+        return self._each([self._prefixes.query + text for text in texts], lambda encoder: encoder.encode)
+
     def embed_documents(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """Return one vector per text; long and short texts are fed apart, so that little is padding."""
         return self._each([self._prefixes.document + text for text in texts], lambda encoder: encoder.encode)

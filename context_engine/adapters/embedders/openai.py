@@ -109,6 +109,10 @@ class OpenAIEmbedder:
         """Return the vector of a query."""
         return self._all([text], self._prefixes.query)[0]
 
+    def embed_queries(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """Return the vector of each query, asked for in batches."""
+        return self._all(texts, self._prefixes.query)
+
     def embed_documents(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """Return one vector per text, asked for in batches."""
         return self._all(texts, self._prefixes.document)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +15,13 @@ from context_engine.apps.cli.acting import with_acting
 from context_engine.apps.cli.app import DEGRADED
 from context_engine.apps.cli.console import clean, note, out, show
 from context_engine.apps.cli.context import ConfigLocation, with_location
+from context_engine.apps.cli.eval_collections import (
+    collected,
+    finish_collections,
+    given_collections,
+    opened_collections,
+    save_runs,
+)
 from context_engine.apps.cli.eval_judge import judge
 from context_engine.apps.cli.eval_options import (
     PATH,
@@ -30,11 +38,14 @@ from context_engine.apps.cli.words import ms
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
+    from context_engine.evaluation.collections import Collection
     from context_engine.evaluation.compared import Compared
-    from context_engine.evaluation.session import Session
     from context_engine.evaluation.variant import Variant
+    from context_engine.wiring import Setup
 
 __all__ = ["eval_"]
+
+RUN_PATH: Final = click.Path(path_type=Path)
 
 RUN: Final = """\b
 Examples:
@@ -42,6 +53,7 @@ Examples:
   context-engine eval run --queries q.jsonl --qrels qrels.tsv -d NPA --html report.html
   context-engine eval run --set authority_weight=0 --baseline default --report ab.md
   context-engine eval run --save-run today.run && context-engine eval run --baseline today.run
+  context-engine eval run --collections collections.yaml --set keyword_weight=0.4 --baseline default
 """
 SET: Final = "Any setting but those under index, or ADAPTER.KEY of sources."
 COMPARE: Final = """\b
@@ -57,11 +69,12 @@ def eval_() -> None:
 
 @eval_.command(epilog=RUN)
 @judged
+@collected
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=SET)
 @click.option("--baseline", multiple=True, metavar="RUN|KEY=VALUE", help="A run file, settings, or 'default'.")
 @click.option("--top-k", "-k", type=click.IntRange(1, 1000), metavar="N", help="Chunks read [default: stage2_top_k].")
 @measured_by
-@click.option("--save-run", type=PATH, metavar="FILE", help="Write the rankings as a TREC run file.")
+@click.option("--save-run", type=RUN_PATH, metavar="FILE", help="Write the rankings as a TREC run file.")
 @reported
 @with_acting
 @with_location
@@ -71,21 +84,28 @@ def run(location: ConfigLocation, **options: Any) -> None:
     Without files the demo bank's forty questions are asked. Beside the measures: where gold answers are lost, tiers and
     the authority boost, context tokens, latency, the worst questions. Needs the extra 'eval'.
 
+    Several collections are measured in one run, each with its own paired difference to the baseline; the runs to save,
+    and a baseline of runs, are a folder then.
+
     Exit code 3: a source, the embedder or the reranker did not do its part in some search.
     """
     from context_engine.evaluation.evaluate import evaluate
     from context_engine.evaluation.metrics import DEFAULT_MEASURES, read_measures
     from context_engine.evaluation.variant import read_variant
 
-    measures = read_measures(options["measures"] or DEFAULT_MEASURES)
+    options["measures"] = read_measures(options["measures"] or DEFAULT_MEASURES)
+    collections = given_collections(options)
+    if collections:
+        _run_each(location, options, collections)
+        return
     context, session = opened(location, options)
     variant = read_variant(options["settings"], session.setup)
     with asking() as progress:
         compared = evaluate(
             session,
             variant,
-            baseline=_baseline(options["baseline"], session),
-            measures=measures,
+            baseline=_baseline(options["baseline"], session.setup),
+            measures=options["measures"],
             top_k=options["top_k"],
             by=options["by"],
             progress=progress,
@@ -96,6 +116,27 @@ def run(location: ConfigLocation, **options: Any) -> None:
         write_run(options["save_run"], compared.ours.places, compared.ours.name)
         note(f"written: {options['save_run']}")
     _finish(compared, options, demo=context.demo)
+
+
+def _run_each(location: ConfigLocation, options: dict[str, Any], collections: Mapping[str, Collection]) -> None:
+    """Measure several collections."""
+    from context_engine.evaluation.collected import evaluate_each
+    from context_engine.evaluation.variant import read_variant
+
+    context, sessions = opened_collections(location, options, collections)
+    with asking() as progress:
+        found = evaluate_each(
+            sessions,
+            read_variant(options["settings"], context.known),
+            baseline=_baseline(options["baseline"], context.known, runs=True),
+            measures=options["measures"],
+            top_k=options["top_k"],
+            by=options["by"],
+            progress=progress,
+        )
+    if options["save_run"] is not None:
+        save_runs(options["save_run"], found)
+    finish_collections(found, options, demo=context.demo)
 
 
 @eval_.command(epilog=COMPARE)
@@ -117,7 +158,8 @@ def compare(ours: Path, theirs: Path, location: ConfigLocation, **options: Any) 
     _finish(compared, options, demo=context.demo)
 
 
-def _baseline(given: tuple[str, ...], session: Session) -> Variant | Path | None:
+def _baseline(given: tuple[str, ...], setup: Setup, *, runs: bool = False) -> Variant | Path | None:
+    """Return what is compared with: a set-up, a run file, or of several collections (`runs`) a folder of them."""
     from context_engine.evaluation.variant import Variant, read_variant
 
     if not given:
@@ -125,10 +167,11 @@ def _baseline(given: tuple[str, ...], session: Session) -> Variant | Path | None
     if given == ("default",):
         return Variant()
     if all("=" in one for one in given):
-        return read_variant(given, session.setup)
-    if len(given) == 1 and Path(given[0]).is_file():
+        return read_variant(given, setup)
+    if len(given) == 1 and (Path(given[0]).is_dir() if runs else Path(given[0]).is_file()):
         return Path(given[0])
-    raise InvalidRequest(f"--baseline takes a run file, KEY=VALUE or 'default', got {' '.join(given)!r}")
+    what = "folder of runs" if runs else "run file"
+    raise InvalidRequest(f"--baseline takes a {what}, KEY=VALUE or 'default', got {' '.join(given)!r}")
 
 
 def _finish(compared: Compared, options: dict[str, Any], *, demo: bool) -> None:
@@ -141,7 +184,7 @@ def _finish(compared: Compared, options: dict[str, Any], *, demo: bool) -> None:
         write_json(summary(compared), demo=demo)
     else:
         _print(compared)
-    if any(answer.troubles for one in compared.both if one.run is not None for answer in one.run.answers):
+    if compared.degraded:
         click.get_current_context().exit(DEGRADED)
 
 

@@ -32,6 +32,7 @@ __all__ = [
     "measured_by",
     "opened",
     "reported",
+    "together",
     "write_json",
     "write_reports",
     "written",
@@ -45,7 +46,9 @@ PATH: Final = click.Path(dir_okay=False, path_type=Path)
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _with(*options: Callable[[F], F]) -> Callable[[F], F]:
+def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Return one decorator that gives a command several options."""
+
     def decorate(command: F) -> F:
         for option in reversed(options):
             command = option(command)
@@ -54,17 +57,17 @@ def _with(*options: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
-judged = _with(
+judged = together(
     click.option("--qrels", type=PATH, metavar="FILE", help="Judgements: JSON Lines, tab-separated or TREC."),
     click.option("--queries", type=PATH, metavar="FILE", help="Questions: JSON Lines, or id, tab, text."),
     click.option("--domain", "-d", metavar="NAME", help="Domain of questions that name none."),
     click.option("--as-of", type=Day(), metavar="DAY", help="Day of questions that name none [default: today]."),
 )
-measured_by = _with(
+measured_by = together(
     click.option("--measure", "-m", "measures", multiple=True, metavar="NAME", help="e.g. R@10, MAP@10, Success@5."),
     click.option("--by", multiple=True, metavar="FIELD", help="Group by a field of the questions."),
 )
-reported = _with(
+reported = together(
     click.option("--report", type=PATH, metavar="FILE", help="Write a report as Markdown."),
     click.option("--html", type=PATH, metavar="FILE", help="Write it as one page with drawings."),
     click.option("--title", metavar="TEXT", help="Title of the report."),
@@ -98,7 +101,7 @@ def check_outputs(options: dict[str, Any], *inputs: Path) -> None:
         InvalidRequest: a file is named twice.
         ConfigError: a file cannot be written.
     """
-    read = [*inputs, *(options.get(name) for name in ("queries", "qrels", "inside", "outside"))]
+    read = [*inputs, *(options.get(name) for name in ("queries", "qrels", "collections", "inside", "outside"))]
     taken = {path.resolve() for path in read if path is not None}
     for name in ("report", "html", "save_run", "write"):
         path = options.get(name)

@@ -81,6 +81,11 @@ class NoticeCode(StrEnum):
     SOURCE_UNKNOWN = "source_unknown", "Nothing was ever ingested for the source into its embedded base."
     NO_SEARCH_TERMS = "no_search_terms", "The query holds no word that the embedded base can search for."
     NO_VECTORS = "no_vectors", "The embedded base holds no vectors of its embedder: it was searched by text alone."
+    ADAPTER_UNUSABLE = (
+        "adapter_unusable",
+        "The adapter of the search is damaged, or there is none of its name: vectors were compared without.",
+        "adapter",
+    )
     INDEX_LAG = "index_lag", "The index of the embedded base is behind what was written last."
     CHUNK_WITHOUT_TEXT = (
         "chunk_without_text",

@@ -257,6 +257,11 @@ class ScoringSettings(SettingsGroup):
         "boosts.",
     )
     definition_boost: Weight = Field(0.0, description="Added where a chunk defines a term of the query.")
+    adapter: Annotated[str, Field(strict=True, min_length=1)] = Field(
+        "auto",
+        description="What the model's vectors are compared under: auto: the adapter of the domain that is in force "
+        "('kb adapter use'), off: none, or the id of one that is kept.",
+    )
 
 
 class ModelSettings(VectorSettings, ScoringSettings):

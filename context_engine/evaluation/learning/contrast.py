@@ -12,12 +12,12 @@ hundreds of questions and a map has a hundred thousand numbers. The gradient is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-__all__ = ["Contrast", "Examples", "Maps", "hard_negatives", "loss_and_gradient", "train"]
+__all__ = ["Contrast", "Examples", "Maps", "hard_negatives", "loss_and_gradient", "trained"]
 
 Array = np.ndarray[Any, Any]
 
@@ -33,11 +33,10 @@ class Contrast(NamedTuple):
 
     Attributes:
         temperature: what cosines are divided by, > 0; the smaller, the more the nearest of the others count.
-        hard: hard negatives of a question and step; `pool` of so many that the model finds nearest they are drawn.
+        hard: hard negatives of an answer and step, drawn from the `pool` passages nearest to its question.
         batch: answers a step.
         rate: Adam's step.
         pull: weight of half the squared distance of both maps from the identity.
-        epochs: times each answer is shown, at most.
     """
 
     temperature: float = 0.05
@@ -45,8 +44,7 @@ class Contrast(NamedTuple):
     pool: int = 40
     batch: int = 128
     rate: float = 5e-4
-    pull: float = 0.01
-    epochs: int = 8
+    pull: float = 0.1
 
 
 class Examples(NamedTuple):
@@ -55,12 +53,14 @@ class Examples(NamedTuple):
     Attributes:
         questions: float32 (questions, dimension), unit length.
         passages: float32 (passages, dimension), unit length.
-        answers: of each question the rows of `passages` that answer it, at least one.
-        negatives: int64 (questions, pool), rows near each question that do not answer it; -1 fills a short row.
+        texts: int64 (passages), a number for what each is of: of one number is none a negative where another answers.
+        answers: of each question the rows of `passages` that answer it; one without any is not learnt from.
+        negatives: int64 (questions, pool), rows near each question that do not answer it; -1 where there are no more.
     """
 
     questions: Array
     passages: Array
+    texts: Array
     answers: Sequence[Sequence[int]]
     negatives: Array
 
@@ -72,79 +72,67 @@ class Maps(NamedTuple):
     passage: Array
 
 
-def hard_negatives(questions: Array, passages: Array, answers: Sequence[Sequence[int]], pool: int) -> Array:
-    """Return of each question the rows of the `pool` nearest passages that neither are nor equal one of its answers.
+def hard_negatives(
+    questions: Array, passages: Array, texts: Array, answers: Sequence[Sequence[int]], pool: int = Contrast().pool
+) -> Array:
+    """Return of each question the rows of the `pool` nearest passages, nearest first, without its answers.
 
     Args:
-        questions, passages, answers: see `Examples`.
-        pool: nearest passages looked at; those left are the row, -1 behind them.
+        questions, passages, texts, answers: see `Examples`.
+        pool: nearest passages looked at; -1 stands for each that answers.
     """
     found = np.full((len(questions), pool), -1, np.int64)
-    pool, texts = min(pool, len(passages)), same_text(passages)
+    pool = min(pool, len(passages))
     for start in range(0, len(questions), _BLOCK):
         cosines = questions[start : start + _BLOCK] @ passages.T
         nearest = np.argpartition(-cosines, pool - 1, axis=1)[:, :pool]
-        nearest = np.take_along_axis(nearest, np.argsort(-np.take_along_axis(cosines, nearest, 1), axis=1), 1)
-        for place, near in enumerate(nearest, start):
+        order = np.argsort(-np.take_along_axis(cosines, nearest, axis=1), axis=1, kind="stable")
+        for place, near in enumerate(np.take_along_axis(nearest, order, axis=1), start):
             kept = near[~np.isin(texts[near], texts[list(answers[place])])]
             found[place, : len(kept)] = kept
     return found
 
 
-def same_text(passages: Array) -> Array:
-    """Return a number for each passage, int64; those of exactly the same vector have the same."""
-    _, numbers = np.unique(
-        np.ascontiguousarray(passages).view(f"V{passages.itemsize * passages.shape[1]}"), return_inverse=True
-    )
-    return np.asarray(numbers, np.int64).ravel()
+def trained(examples: Examples, how: Contrast, *, seed: int) -> Iterator[Maps]:
+    """Yield the maps after each epoch, in which every answer is shown once; without end.
 
-
-def train(
-    examples: Examples,
-    how: Contrast,
-    *,
-    seed: int,
-    each: Callable[[int, Maps], bool] | None = None,
-) -> Maps:
-    """Return the maps after the last epoch, the same for the same examples in the same order and the same seed.
+    The same examples in the same order and the same seed give the same maps on one machine.
 
     Args:
         seed: of the order of the answers and the draws of hard negatives.
-        each: told of every epoch, from 1, and the maps after it; returns whether to go on.
     """
-    dimension = examples.questions.shape[1]
-    maps = np.stack([np.eye(dimension, dtype=np.float32)] * 2)
-    steps, first, second = 0, np.zeros_like(maps), np.zeros_like(maps)
+    start = np.eye(examples.questions.shape[1], dtype=np.float32)
+    maps = np.stack([start, start])
+    first, second, steps = np.zeros_like(maps), np.zeros_like(maps), 0
     random = np.random.default_rng(seed)
-    texts = same_text(examples.passages)
     pairs = np.array([(number, row) for number, rows in enumerate(examples.answers) for row in rows], np.int64)
-    for epoch in range(1, how.epochs + 1):
+    while True:
         shuffled = pairs[random.permutation(len(pairs))]
-        for start in range(0, len(pairs), how.batch):
-            batch = _batch(examples, texts, shuffled[start : start + how.batch], how, random)
+        for some in range(0, len(pairs), how.batch):
+            batch = _batch(examples, shuffled[some : some + how.batch], how.hard, random)
             _, gradient = loss_and_gradient(maps, *batch, how.temperature)
-            gradient += how.pull * (maps - np.eye(dimension, dtype=np.float32))
+            gradient += how.pull * (maps - start)
             steps += 1
             first = _FIRST * first + (1.0 - _FIRST) * gradient
             second = _SECOND * second + (1.0 - _SECOND) * gradient * gradient
-            rate = how.rate * np.sqrt(1.0 - _SECOND**steps) / (1.0 - _FIRST**steps)
-            maps = (maps - rate * first / (np.sqrt(second) + _TINY)).astype(np.float32)
-        if each is not None and not each(epoch, Maps(*maps)):
-            break
-    return Maps(*maps)
+            rate = np.float32(how.rate * np.sqrt(1.0 - _SECOND**steps) / (1.0 - _FIRST**steps))
+            maps = maps - rate * first / (np.sqrt(second) + np.float32(_TINY))
+        yield Maps(*maps)
 
 
-def _batch(
-    examples: Examples, texts: Array, pairs: Array, how: Contrast, random: np.random.Generator
-) -> tuple[Array, Array, Array]:
-    """Return the questions of some answers, these answers and the hard negatives, and which others do not count."""
+def _batch(examples: Examples, pairs: Array, hard: int, random: np.random.Generator) -> tuple[Array, Array, Array]:
+    """Return the questions of some answers, these answers with the hard negatives, and which others do not count."""
     asked, answers = pairs.T
     drawn = random.random((len(pairs), examples.negatives.shape[1]), np.float32)
     drawn[examples.negatives[asked] < 0] = 2.0
-    places = np.argsort(drawn, axis=1)[:, : how.hard]
+    places = np.argsort(drawn, axis=1)[:, :hard]
     chosen = np.unique(np.take_along_axis(examples.negatives[asked], places, axis=1))
     rows = np.concatenate([answers, chosen[chosen >= 0]])
-    left_out = np.stack([np.isin(texts[rows], texts[list(examples.answers[one])]) for one in asked])
+    texts = examples.texts[rows]
+    left_out = np.zeros((len(asked), len(rows)), bool)
+    for place, question in enumerate(asked):
+        for answer in examples.answers[question]:
+            left_out[place] |= texts == examples.texts[answer]
     np.fill_diagonal(left_out, False)
     return examples.questions[asked], examples.passages[rows], left_out
 
@@ -159,22 +147,22 @@ def loss_and_gradient(
         questions: (questions, dimension); the answer of each stands at its place in `passages`.
         passages: (passages, dimension), at least as many.
         left_out: bool (questions, passages), passages that are no negatives of a question.
+        temperature: see `Contrast`.
     """
-    count = len(questions)
-    asked, asked_length = _unit(questions @ maps[0])
-    found, found_length = _unit(passages @ maps[1])
+    asked, asked_lengths = _unit(questions @ maps[0])
+    found, found_lengths = _unit(passages @ maps[1])
     logits = asked @ found.T / temperature
     logits[left_out] = _NEVER
     logits -= logits.max(axis=1, keepdims=True)
     shares = np.exp(logits)
-    sums = shares.sum(axis=1, keepdims=True)
-    places = np.arange(count)
-    loss = float((np.log(sums[:, 0]) - logits[places, places]).mean())
-    shares /= sums
+    sums = shares.sum(axis=1)
+    places = np.arange(len(questions))
+    loss = float((np.log(sums) - logits[places, places]).mean())
+    shares /= sums[:, None]
     shares[places, places] -= 1.0
-    shares /= count * temperature
-    by_query = questions.T @ _through_unit(shares @ found, asked, asked_length)
-    by_passage = passages.T @ _through_unit(shares.T @ asked, found, found_length)
+    shares /= len(questions) * temperature
+    by_query = questions.T @ _through_unit(shares @ found, asked, asked_lengths)
+    by_passage = passages.T @ _through_unit(shares.T @ asked, found, found_lengths)
     return loss, np.stack([by_query, by_passage])
 
 

@@ -73,6 +73,7 @@ OTHER: dict[str, Any] = {
     "neighbour_weight": 0.05,
     "title_boost": 0.3,
     "definition_boost": 0.4,
+    "adapter": "off",
     "vector_form": "int8",
     "vector_dimensions": 256,
     "embedder": "onnx",

@@ -12,6 +12,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from context_engine.adapters.sources.local import schema
+from context_engine.adapters.sources.local.adapter_keeping import AdapterKeeping
+from context_engine.adapters.sources.local.adapter_reader import AUTO, AdapterReader, scorer_of
 from context_engine.adapters.sources.local.calibrations import in_force
 from context_engine.adapters.sources.local.candidates import LocalQuery
 from context_engine.adapters.sources.local.fetch import fetched
@@ -34,6 +36,7 @@ from context_engine.core.models import (
     Chunk,
     Expansion,
     Filter,
+    Notice,
     NoticeCode,
     ScopeCalibration,
     ScoreKind,
@@ -44,6 +47,7 @@ from context_engine.core.query.spelling import words_to_check
 from context_engine.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
+    from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
     from context_engine.adapters.sources.local.loading import VectorCache
 
 __all__ = ["LocalBase"]
@@ -55,7 +59,7 @@ _CHUNKS_OF: Final = (
 _CLOCK: Final = SystemClock()
 
 
-class LocalBase:
+class LocalBase(AdapterKeeping):
     """A knowledge base in a folder. Opened when first used, safe for many threads, readable while it is written.
 
     Args:
@@ -84,6 +88,7 @@ class LocalBase:
         self._now, self._embedder, self._place = now, embedder, place
         self._placement = PlacementCheck()
         self._vectors = None if embedder is None else QueryVectors(embedder, _CLOCK)
+        self._adapters = AdapterReader()
         self._pool = Pool(self.path)
         self._viewer = Viewer(self.path, self._pool, None if embedder is None else _cache(embedder))
 
@@ -245,7 +250,14 @@ class LocalBase:
         with self._viewer.view(scope.access) as view:
             if scope.place is not None:
                 self._placement.require(view.connection, view.state, scope.source_id, scope.place)
+            domain = str(scope.constants.get("domain", ""))
+            view, unusable = self._adapted(view, question, domain, self.options.adapter)
             found = answer(view, question, top_k, scope)
+            if embedding is not None and view.vectors is not None:
+                embedding = embedding._replace(model=view.vectors.scorer_id)
+        if unusable:
+            note = Notice(NoticeCode.ADAPTER_UNUSABLE, scope.source_id, unusable, {"adapter": unusable})
+            found = replace(found, notes=(*found.notes, note))
         without = embedding is None or any(note.code is NoticeCode.NO_VECTORS for note in found.notices)
         return found if without else replace(found, embedding=embedding)
 
@@ -258,18 +270,28 @@ class LocalBase:
         words: str | None = None,
         expansions: Sequence[Expansion] = (),
         partition: int | None = None,
+        access: AccessScope | None = None,
+        domain: str = "",
+        adapter: DomainAdapter | str | None = AUTO,
     ) -> SourceAnswer:
         """Return the best chunks of several sources together; the other arguments are those of `answer`.
 
         Args:
-            partition: the only one that is read; None: all.
+            partition: the only one that is read; None: all that the caller may read.
+            access: of the caller; None: everything.
+            domain: whose adapter is used.
+            adapter: one on trial, which need not be kept in the base; None: the model's own vectors; AUTO: as the
+                options say.
 
         Raises:
             EmbedderError, StoreError: as in `answer`.
+            StoreVersionMismatch: the adapter is for other vectors.
         """
         vector = self._vectors.ask(query_text, 60.0) if self._vectors is not None else None
         question = LocalQuery(text_query(words or query_text, self.options, expansions), vector, self.options)
-        with self._viewer.view(only=partition) as view:
+        with self._viewer.view(access, only=partition) as view:
+            choice = self.options.adapter if adapter == AUTO else adapter
+            view, _ = self._adapted(view, question, domain, choice)
             return best_of(view, question, source_ids, top_k)
 
     def get(self, source_id: str, chunk_id: str) -> Chunk | None:
@@ -334,9 +356,9 @@ class LocalBase:
             StoreError: there is no base, or it cannot be read.
         """
         with self._snapshot() as connection:
-            model = schema.model_of(connection) if by_vector else None
             keys = [one.key for one in readable(connection, access)]
-            return in_force(connection, domain, model.model_id if model else "", keys)
+            scorer = scorer_of(connection, domain, self.options.adapter, keys) if by_vector else ""
+            return in_force(connection, domain, scorer, keys)
 
     def stats(self) -> BaseStats:
         """Return what the base holds, also where its index cannot be read.

@@ -13,12 +13,12 @@ import hashlib
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from context_engine.adapters.sources.local import calibrations, schema
 from context_engine.adapters.sources.local.base import LocalBase
@@ -35,6 +35,9 @@ from context_engine.core.models import (
 from context_engine.core.ranking.calibration import CalibrationSignals, calibrated
 from context_engine.core.ranking.scope import SIGNAL_VERSION
 from context_engine.core.text import terms
+
+if TYPE_CHECKING:
+    from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
 
 __all__ = ["OUT_OF_SCOPE", "JudgedQuestion", "calibrate", "outside_questions"]
 
@@ -91,12 +94,14 @@ def calibrate(
     judged: Sequence[JudgedQuestion] = (),
     outside: Sequence[str] | None = None,
     anew: bool = False,
+    adapter_id: str | None = None,
 ) -> tuple[ScopeCalibration, ...]:
     """Calibrate the scope threshold of a domain to what a base holds, and keep the result in the base.
 
-    Each partition is calibrated by itself, for words alone, and with the base's embedder for both together, for a
-    search whose embedder fails goes on without it. What is calibrated already is left alone until a fifth of its
-    partition has changed. Where documents are moved to other partitions meanwhile, nothing is kept.
+    Each partition is calibrated by itself: for words alone, for a search whose embedder fails goes on without it; with
+    the base's embedder for both together; and under each adapter in force, whose cosines are others. What is calibrated
+    already is left alone until a fifth of its partition has changed. Where documents are moved to other partitions
+    meanwhile, nothing is kept.
 
     Args:
         base: the base, written and committed.
@@ -105,6 +110,7 @@ def calibrate(
         judged: questions that the base is known to answer.
         outside: questions that it cannot answer, at least one; None: those that come with the package.
         anew: calibrate whatever has changed.
+        adapter_id: of an adapter that is about to be put in force: calibrate under it too.
 
     Returns:
         Those in force for who may read all: words alone first; empty where the base holds too little of the domain.
@@ -117,22 +123,50 @@ def calibrate(
     specs = tuple(spec for spec in domain.sources if spec.id in held.sources)
     domain = domain.model_copy(update={"sources": specs})
     with LocalBase(base.path, options=_QUICK) as by_words:
-        legs = [by_words, base] if base.model_id and base.model_id == held.model_id else [by_words]
+        legs = list(_legs(by_words, base, domain.domain, adapter_id))
         with closing(schema.connect(base.path, write=False)) as connection:
             connection.execute("BEGIN")
             state = schema.read_state(connection, base.path)
-            due, gone = _due(connection, domain, [leg.model_id for leg in legs], anew=anew)
+            due, gone = _due(connection, domain, [leg.scorer_id for leg in legs], anew=anew)
             asked = {
                 partition: _asked(connection, domain, partition, judged, outside or outside_questions())
                 for partition in {partition for _, partition in due}
             }
-        tried = [(leg, partition) for leg in legs for model_id, partition in due if model_id == leg.model_id]
+        tried = [(leg, partition) for leg in legs for scorer_id, partition in due if scorer_id == leg.scorer_id]
         found = (_calibrated(leg, domain, resolve, partition, *asked[partition]) for leg, partition in tried)
         stored = [one for one in found if one is not None]
-        keys = [(domain.domain, model_id, partition) for model_id, partition in (*due, *gone)]
+        keys = [(domain.domain, scorer_id, partition) for scorer_id, partition in (*due, *gone)]
         calibrations.replace(base.path, state.index_number, keys, stored)
-    in_force = (base.calibration(domain.domain, by_vector=bool(leg.model_id)) for leg in legs)
+    by = [False, True] if len(legs) > 1 else [False]
+    in_force = (base.calibration(domain.domain, by_vector=by_vector) for by_vector in by)
     return tuple(one for one in in_force if one is not None)
+
+
+class _Leg(NamedTuple):
+    """One way of searching, whose signal is calibrated by itself.
+
+    Attributes:
+        base: opened for it.
+        scorer_id: what its cosines are known by; "" without any.
+        adapter: what they are taken under, where there is one.
+    """
+
+    base: LocalBase
+    scorer_id: str = ""
+    adapter: DomainAdapter | None = None
+
+
+def _legs(by_words: LocalBase, base: LocalBase, domain: str, adapter_id: str | None) -> Iterator[_Leg]:
+    """Yield words alone, the vectors as they are, and these under each adapter that is or will be in force."""
+    yield _Leg(by_words)
+    if not base.model_id or base.model_id != base.stats().model_id:
+        return
+    yield _Leg(base, base.model_id)
+    wanted = {one.adapter_id for one in base.adapters(domain) if one.in_force} | ({adapter_id} - {None})
+    for name in sorted(wanted):
+        adapter = base.read_adapter(domain, name)
+        if adapter is not None:
+            yield _Leg(base, adapter.scorer_id, adapter)
 
 
 @cache
@@ -142,11 +176,11 @@ def outside_questions() -> tuple[str, ...]:
 
 
 def _due(
-    connection: sqlite3.Connection, domain: DomainSpec, model_ids: Sequence[str], *, anew: bool
+    connection: sqlite3.Connection, domain: DomainSpec, scorer_ids: Sequence[str], *, anew: bool
 ) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
-    """Return the embedders and partitions to be calibrated, and those that hold nothing of the domain any more."""
+    """Return the scorers and partitions to be calibrated, and those that hold nothing of the domain any more."""
     names = [spec.id for spec in domain.sources]
-    wanted = [(one, key) for one in model_ids for key in calibrations.partitions_of(connection, names)]
+    wanted = [(one, key) for one in scorer_ids for key in calibrations.partitions_of(connection, names)]
     stored = [one for one in calibrations.read_all(connection) if one.domain == domain.domain]
     kept = {
         (one.calibration.model_id, one.partition)
@@ -212,15 +246,15 @@ def _sentence(text: str) -> str:
 
 
 def _calibrated(
-    base: LocalBase, domain: DomainSpec, resolve: Resolve, partition: int, questions: _Questions, extent: Extent
+    leg: _Leg, domain: DomainSpec, resolve: Resolve, partition: int, questions: _Questions, extent: Extent
 ) -> StoredCalibration | None:
     """Return the calibration of a partition, None where it says too little."""
     if len(questions.own) < _LEAST_SENTENCES:
         return None
     settings = resolve(domain, SearchRequest(query=questions.outside[0], domain=domain.domain)).values
-    reader = SignalReader(base, domain, settings, partition=partition)
+    reader = SignalReader(leg.base, domain, settings, partition=partition, adapter=leg.adapter)
 
-    with ThreadPoolExecutor(max_workers=_AT_ONCE if base.model_id else 1) as threads:
+    with ThreadPoolExecutor(max_workers=_AT_ONCE if leg.scorer_id else 1) as threads:
         signals = CalibrationSignals(
             own=[signal for signal in threads.map(reader.best_beside, questions.own) if signal is not None],
             answered=list(threads.map(reader.best, (*questions.headings, *questions.judged))),
@@ -228,12 +262,12 @@ def _calibrated(
         )
     if len(signals.own) < _LEAST_SENTENCES:
         return None
-    threshold, strong = calibrated(signals, by_vectors=bool(base.model_id))
+    threshold, strong = calibrated(signals, by_vectors=bool(leg.scorer_id))
     calibration = ScopeCalibration(
         threshold=threshold,
         strong=strong,
         signal=SIGNAL_VERSION,
-        model_id=base.model_id,
+        model_id=leg.scorer_id,
         own=len(signals.own) + len(questions.headings),
         judged=len(questions.judged),
         outside=len(signals.outside),

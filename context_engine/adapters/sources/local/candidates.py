@@ -149,7 +149,7 @@ def _merged(
     if query is not None:
         fused = _boosted(view, query, fused, options) if _boosts(options) else fused
         fused = _cited_first(view, query, text, best, fused, kind)
-    base, model = f"local:{view.state.base_id}", view.vectors.model_id
+    base, model = f"local:{view.state.base_id}", view.vectors.scorer_id
     # Ranks in one source's list say nothing beside those in another's: they have a scorer of their own.
     scorer = f"{base}:{model}" if kind is ScoreKind.WEIGHTED else f"{base}:{model}:{scope.source_id}"
 

@@ -1,6 +1,6 @@
-"""What is made from all rows of a partition together: its cells and its calibrations.
+"""What is made from all rows of a partition together: its cells, its calibrations, and adapters learnt from it.
 
-Where rows leave a partition or come into it otherwise than by an ingestion, both are forgotten, and cells are made
+Where rows leave a partition or come into it otherwise than by an ingestion, all are forgotten, and cells are made
 anew: what they say of the rows that stay was learned from others too.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 
+from context_engine.adapters.sources.local.adapter_store import forget_learnt_from
 from context_engine.adapters.sources.local.schema import model_of
 
 __all__ = ["forget_cells", "forget_derived", "part"]
@@ -50,6 +51,8 @@ def forget_derived(connection: sqlite3.Connection, partitions: Iterable[int]) ->
     Args:
         partitions: the keys of those that rows have left, and of those that they have come into.
     """
-    for key in partitions:
+    left = set(partitions)
+    forget_learnt_from(connection, left)
+    for key in left:
         forget_cells(connection, key)
         connection.execute("DELETE FROM calibrations WHERE partition_key = ?", (key,))

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
+import numpy as np
+
+from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
 from context_engine.adapters.sources.local.matrix import Matrix, RowsOfScope
 from context_engine.adapters.sources.local.merge import ranked
 from context_engine.adapters.sources.local.options import SearchOptions
+from context_engine.adapters.sources.local.vector_parts import Array
+from context_engine.errors import StoreVersionMismatch
 
 __all__ = ["Matrices"]
 
@@ -16,10 +21,40 @@ class Matrices:
 
     Args:
         matrices: of one model, at least one; no two hold the same row.
+        adapter: what maps questions and vectors before they are compared; None: they are compared as they are.
+
+    Attributes:
+        model_id: the model that made the vectors.
+        scorer_id: what the cosines are known by: the model, or the model and the adapter.
     """
 
-    def __init__(self, matrices: Sequence[Matrix]) -> None:
-        self._matrices, self.model_id = tuple(matrices), matrices[0].model_id
+    def __init__(self, matrices: Sequence[Matrix], adapter: DomainAdapter | None = None) -> None:
+        self._own, self._adapter, self.model_id = tuple(matrices), adapter, matrices[0].model_id
+        self.scorer_id = self.model_id if adapter is None else adapter.scorer_id
+        self._matrices = self._own if adapter is None else tuple(one.adapted(adapter) for one in matrices)
+
+    def adapted(self, adapter: DomainAdapter) -> Matrices:
+        """Return the same vectors under an adapter, in place of the one they have.
+
+        Raises:
+            StoreVersionMismatch: it was learnt for the vectors of another model, or of another length.
+        """
+        if adapter.model_id != self.model_id or adapter.dimension != self.dimension:
+            raise StoreVersionMismatch(
+                f"the adapter {adapter.adapter_id} is for {adapter.dimension} numbers of {adapter.model_id!r}, the "
+                f"vectors are {self.dimension} of {self.model_id!r}: learn one for them with 'context-engine eval tune "
+                "--adapter'"
+            )
+        return Matrices(self._own, adapter)
+
+    @property
+    def dimension(self) -> int:
+        """The length of the vectors."""
+        return self._own[0].parts.as_floats(slice(0, 1)).shape[1]
+
+    def each(self) -> Iterator[Matrix]:
+        """Yield the matrix of each partition that has vectors, as they are stored."""
+        return iter(self._own)
 
     def __len__(self) -> int:
         """Return the number of vectors."""
@@ -27,7 +62,8 @@ class Matrices:
 
     def cosines(self, vector: Sequence[float], rids: Collection[int]) -> dict[int, float]:
         """Return the cosine of each of these rows that has a vector."""
-        return {rid: cosine for one in self._matrices for rid, cosine in one.cosines(vector, rids).items()}
+        asked = self._asked(vector)
+        return {rid: cosine for one in self._matrices for rid, cosine in one.cosines(asked, rids).items()}
 
     def nearest(self, vector: Sequence[float], limit: int, scope: RowsOfScope, options: SearchOptions) -> list[int]:
         """Return the `limit` rows of the scope with the highest cosine, best first, of equal ones the older first.
@@ -35,10 +71,15 @@ class Matrices:
         Partitions that hold nothing of the scope's source are not looked at.
         """
         holding = [one for one in self._matrices if scope.source_key is None or scope.source_key in one.source_keys]
-        found = [one.nearest(vector, limit, scope, options) for one in holding]
+        asked = self._asked(vector)
+        found = [one.nearest(asked, limit, scope, options) for one in holding]
         if len(found) == 1:
             return found[0]
         cosine: dict[int, float] = {}
         for one, rids in zip(holding, found, strict=True):
-            cosine |= one.cosines(vector, rids)
+            cosine |= one.cosines(asked, rids)
         return ranked(cosine)[:limit]
+
+    def _asked(self, vector: Sequence[float]) -> Array:
+        query = np.asarray(vector, np.float32)
+        return query if self._adapter is None else self._adapter.asked(query)

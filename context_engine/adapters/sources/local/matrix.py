@@ -6,11 +6,14 @@ unit length, so a cosine is a dot product. Needs numpy: imported only where an e
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Container, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
+from context_engine.adapters.sources.local.adapted import AdaptedParts, mapped_lengths
+from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
 from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.vector_parts import Array, VectorParts
 
@@ -19,6 +22,8 @@ __all__ = ["Array", "Cells", "Matrix", "RowsOfScope"]
 _FEW: Final = 20_000
 _SPARE: Final = 20
 _LEAST_PROBED: Final = 20
+_MOST_ADAPTED: Final = 4
+"""Adapters whose lengths are kept beside a matrix: one is in force, more only while some are tried."""
 
 
 class RowsOfScope(Protocol):
@@ -90,6 +95,7 @@ class Matrix:
         self._owner = owner if order is None else owner[order]
         self._place = None if order is None else np.argsort(order, kind="stable")
         self._held: dict[int | None, Array] = {}
+        self._adapted: dict[str, Matrix] = {}
         self.source_keys = frozenset(np.unique(sources).tolist())
         if cells is not None:
             self._bounds = np.concatenate(([0], np.cumsum(np.bincount(cells.of_part, minlength=len(cells.centroids)))))
@@ -102,13 +108,32 @@ class Matrix:
         """Return the vectors row by row."""
         return self.parts if self._place is None else self.parts.take(self._place)
 
-    def cosines(self, vector: Sequence[float], rids: Iterable[int]) -> dict[int, float]:
+    def adapted(self, adapter: DomainAdapter) -> Matrix:
+        """Return the same rows under an adapter of their model: it is asked with `DomainAdapter.asked` of a question.
+
+        The lengths that it needs are computed once and kept for the next call.
+        """
+        found = self._adapted.get(adapter.adapter_id)
+        if found is None:
+            found = copy.copy(self)
+            found.parts = AdaptedParts(self.parts, mapped_lengths(adapter, self.parts))
+            if self.cells is not None:
+                centroids = self.cells.centroids
+                lengths = np.maximum(adapter.lengths(centroids), np.finfo(np.float32).tiny)
+                found.cells = self.cells._replace(centroids=centroids / lengths[:, None])
+            latest = list(self._adapted.items())[-(_MOST_ADAPTED - 1) :]
+            self._adapted = {**dict(latest), adapter.adapter_id: found}
+        return found
+
+    def cosines(self, vector: Sequence[float] | Array, rids: Iterable[int]) -> dict[int, float]:
         """Return the cosine of each of these rows that has a vector."""
         wanted = np.unique(np.fromiter(rids, np.int64))
         rows = self._rows(wanted)
         return dict(zip(self.rids[rows].tolist(), self._of_rows(np.asarray(vector, np.float32), rows).tolist()))
 
-    def nearest(self, vector: Sequence[float], limit: int, scope: RowsOfScope, options: SearchOptions) -> list[int]:
+    def nearest(
+        self, vector: Sequence[float] | Array, limit: int, scope: RowsOfScope, options: SearchOptions
+    ) -> list[int]:
         """Return the `limit` rows of the scope with the highest cosine, best first.
 
         A filter that leaves few rows is answered exactly over them. Else rows are ranked without it and asked for in

@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from context_engine.adapters.sources.local.adapter_store import forget_learnt_from
 from context_engine.core.models import AccessClass, AccessScope, Classification
 
 __all__ = [
@@ -117,11 +118,13 @@ def forget_empty(connection: sqlite3.Connection) -> None:
 
     That of all is kept.
     """
-    connection.execute(
-        "DELETE FROM partitions WHERE partition_key <> ?"
+    empty = connection.execute(
+        "SELECT partition_key FROM partitions WHERE partition_key <> ?"
         " AND NOT EXISTS (SELECT 1 FROM documents WHERE documents.partition_key = partitions.partition_key)",
         (OPEN,),
-    )
+    ).fetchall()
+    connection.executemany("DELETE FROM partitions WHERE partition_key = ?", empty)
+    forget_learnt_from(connection, [key for (key,) in empty])
     for table in ("centroids", "calibrations"):
         connection.execute(f"DELETE FROM {table} WHERE partition_key NOT IN (SELECT partition_key FROM partitions)")
 

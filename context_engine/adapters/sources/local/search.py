@@ -112,9 +112,9 @@ def best_of(view: View, question: LocalQuery, source_ids: Sequence[str], top_k: 
 def _calibration(view: View, question: LocalQuery, scope: Scope) -> ScopeCalibration | None:
     """Return the calibration of the domain that is asked for, under the embedder that the search uses, of what the view
     may read."""
-    model_id = view.vectors.model_id if question.vector is not None and view.vectors is not None else ""
+    scorer_id = view.vectors.scorer_id if question.vector is not None and view.vectors is not None else ""
     domain = str(scope.constants.get("domain", ""))
-    return calibration_in_force(view.connection, domain, model_id, view.partitions)
+    return calibration_in_force(view.connection, domain, scorer_id, view.partitions)
 
 
 def _statistics(view: View, question: LocalQuery) -> TermStatistics:

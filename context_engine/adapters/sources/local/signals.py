@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from context_engine.adapters.sources.local.base import LocalBase
 from context_engine.core.engine.refining import prepared_query
@@ -17,6 +17,9 @@ from context_engine.core.query import variants
 from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.candidates import pool
 from context_engine.core.ranking.relevance import measure
+
+if TYPE_CHECKING:
+    from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
 
 __all__ = ["SignalReader"]
 
@@ -34,12 +37,20 @@ class SignalReader:
         domain: its sources are those that the base holds, at least one.
         settings: of its searches.
         partition: the only one that is asked; None: all.
+        adapter: what cosines are taken under; None: the model's own vectors.
     """
 
     def __init__(
-        self, base: LocalBase, domain: DomainSpec, settings: Settings, *, partition: int | None = None
+        self,
+        base: LocalBase,
+        domain: DomainSpec,
+        settings: Settings,
+        *,
+        partition: int | None = None,
+        adapter: DomainAdapter | None = None,
     ) -> None:
-        self._base, self._domain, self._settings, self._partition = base, domain, settings, partition
+        self._base, self._domain, self._settings = base, domain, settings
+        self._partition, self._adapter = partition, adapter
         self._analysed = lru_cache(maxsize=_MOST_TEXTS)(AnalysedText)
 
     def best(self, question: str) -> float:
@@ -71,6 +82,7 @@ class SignalReader:
             words=prepared.words,
             expansions=prepared.expansions,
             partition=self._partition,
+            adapter=self._adapter,
         )
         spec = self._domain.sources[0]
         answer = RawAnswer(source_id=spec.id, chunks=tuple(found.chunks), retrieved_at=_MOMENT)

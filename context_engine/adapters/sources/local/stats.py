@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from context_engine.adapters.sources.local import schema
+from context_engine.adapters.sources.local.adapter_store import StoredAdapter
+from context_engine.adapters.sources.local.adapter_store import read_all as read_adapters
 from context_engine.adapters.sources.local.calibrations import read_all
 from context_engine.adapters.sources.local.partitions import Partition, partitions, readable
 from context_engine.core.models import AccessScope, Classification, ScopeCalibration
@@ -64,6 +66,7 @@ class BaseStats:
         vector_form: how vectors are kept, float32 or int8; None where there are none.
         embedded: chunks that have vectors.
         calibrations: the scope thresholds that it was calibrated to, by domain, embedder and partition.
+        adapters: those that are kept, by domain, the oldest first.
         partitions: what is held for the same callers each; that of all first.
         cells: the vectors of large partitions are parted into that many for an approximate search; 0: all searches are
             exact.
@@ -86,6 +89,7 @@ class BaseStats:
     embedded: int
     cells: int
     calibrations: tuple[PartCalibration, ...] = ()
+    adapters: tuple[StoredAdapter, ...] = ()
     partitions: tuple[PartitionStats, ...] = ()
 
 
@@ -98,6 +102,7 @@ def read_stats(connection: sqlite3.Connection, root: Path, held: int | None) -> 
         held: the generation the index holds, None where it cannot be read.
     """
     state, model = schema.read_state(connection, root), schema.model_of(connection)
+    parts = partitions(connection)
     rows = connection.execute(
         "SELECT source_id, count(doc_key), coalesce(sum(chunk_count), 0) FROM sources"
         " LEFT JOIN documents USING (source_key) WHERE removed IS NULL GROUP BY source_id ORDER BY source_id"
@@ -125,7 +130,8 @@ def read_stats(connection: sqlite3.Connection, root: Path, held: int | None) -> 
         embedded=embedded,
         cells=cells // (4 * model.dimension) if model else 0,
         calibrations=tuple(PartCalibration(*one[:3]) for one in read_all(connection)),
-        partitions=tuple(_partition(connection, one) for one in partitions(connection)),
+        adapters=tuple(read_adapters(connection, [one.key for one in parts])),
+        partitions=tuple(_partition(connection, one) for one in parts),
     )
 
 

@@ -15,6 +15,7 @@ from tantivy import FieldType, Query
 
 from context_engine.adapters.sources.local import index as indexing
 from context_engine.adapters.sources.local import schema
+from context_engine.adapters.sources.local.adapter_store import changed_adapters
 from context_engine.adapters.sources.local.damage import changed_rows
 from context_engine.adapters.sources.local.embedding import changed_vectors
 from context_engine.adapters.sources.local.partitions import partitions
@@ -64,6 +65,7 @@ def verify(root: Path, pool: Pool, viewer: Viewer) -> VerifyReport:
             changed = frozenset(changed_rows(connection))
             problems += _database(connection, root, changed)
             problems += _vectors(connection)
+            problems += _adapters(connection)
             documents, chunks = _counts(connection)
             parts = partitions(connection)
         except sqlite3.DatabaseError as error:
@@ -108,6 +110,14 @@ def _vectors(connection: sqlite3.Connection) -> Iterator[str]:
             " AND NOT EXISTS (SELECT 1 FROM vectors WHERE vectors.rid = chunks.rid)"
         )
         yield from _named("has no vectors: run 'context-engine ingest' with the embedder", (rid for (rid,) in missing))
+
+
+def _adapters(connection: sqlite3.Connection) -> Iterator[str]:
+    for domain, adapter_id in changed_adapters(connection):
+        yield (
+            f"the adapter {adapter_id} of {domain} is not as it was written, and is not used: learn one with "
+            "'context-engine eval tune --adapter'"
+        )
 
 
 def _counts(connection: sqlite3.Connection) -> tuple[int, int]:

@@ -176,6 +176,32 @@ def test_vectors_lie_in_the_data_folder_unless_the_options_say_otherwise(tmp_pat
         assert database.execute("SELECT count(*), length(key), length(vector) FROM vectors").fetchone() == (1, 32, 32)
 
 
+def test_many_questions_are_kept_in_the_file_apart_from_passages_of_the_same_text(tmp_path: Path) -> None:
+    inner = _Both()
+    embedder = CachedEmbedder(inner, file=VectorFile(tmp_path / "vectors.sqlite"))
+
+    assert embedder.embed_documents(["limit"]) == [[0.0, 1.0]]
+    assert embedder.embed_queries(["limit", "risk", "limit"]) == [[1.0, 0.0]] * 3
+    assert CachedEmbedder(inner, file=VectorFile(tmp_path / "vectors.sqlite")).embed_queries(["risk"]) == [[1.0, 0.0]]
+    assert inner.batches == [["limit", "risk"]]
+    assert embedder.stats == CacheStats(document_misses=1)
+
+
+class _Both(Counting):
+    """Embeds a question otherwise than a passage, and many at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batches: list[list[str]] = []
+
+    def embed_documents(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        return [[0.0, 1.0] for _ in texts]
+
+    def embed_queries(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        self.batches.append(list(texts))
+        return [[1.0, 0.0] for _ in texts]
+
+
 class _Plain:
     """An embedder without token vectors."""
 
@@ -196,6 +222,7 @@ def test_token_vectors_are_there_where_the_model_has_them(context: ModelContext)
     plain = cached(_Plain(), CacheOptions(), context)
     assert isinstance(plain, Embedder)
     assert not isinstance(plain, TokenEmbedder)
+    assert plain.embed_queries(["one", "two"]) == [[1.0], [1.0]]
 
 
 @settings(max_examples=30)

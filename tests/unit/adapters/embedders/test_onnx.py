@@ -9,7 +9,7 @@ import pytest
 
 from context_engine.adapters.embedders.onnx import open_onnx
 from context_engine.adapters.model_access import ModelContext
-from context_engine.core.protocols import Embedder, TokenEmbedder
+from context_engine.core.protocols import Embedder, QueryBatchEmbedder, TokenEmbedder
 from context_engine.errors import ConfigError, EmbedderError
 
 ROWS = {"limit": [3.0, 0.0], "risk": [0.0, 4.0], "loan": [5.0, 0.0], "query": [0.0, 1.0], ":": [0.0, 0.0]}
@@ -75,6 +75,16 @@ def test_the_prefixes_of_a_known_model_stand_before_its_texts(make_model: Any, c
     # "query: limit" is (0, 1) + (3, 0)
     assert opened(folder, context).embed_query("limit") == pytest.approx([3 / 10**0.5, 1 / 10**0.5])
     assert opened(folder, context, query_prefix="").embed_query("limit") == pytest.approx([1.0, 0.0])
+
+
+def test_many_questions_have_the_vectors_they_have_alone(make_model: Any, context: ModelContext) -> None:
+    embedder = opened(make_model(ROWS, name="multilingual-e5-large"), context, cache=False)
+
+    assert isinstance(embedder, QueryBatchEmbedder)
+    found = embedder.embed_queries(["limit", "risk"])
+    assert list(found[0]) == pytest.approx(embedder.embed_query("limit"))
+    assert list(found[1]) == pytest.approx(embedder.embed_query("risk"))
+    assert list(found[0]) != pytest.approx(list(embedder.embed_documents(["limit"])[0]))
 
 
 def test_a_text_is_cut_at_max_tokens(make_model: Any, context: ModelContext) -> None:

@@ -101,6 +101,14 @@ def test_texts_are_sent_a_hundred_at_a_time_and_tokens_are_paid_for(api: respx.M
     assert embedder.usage == Usage(calls=3, tokens=21, cost=21 * 0.13 / 1_000_000)
 
 
+def test_many_questions_are_sent_at_once_with_their_prefix(api: respx.MockRouter, make: Any) -> None:
+    route = api.post(URL).respond(json=answer([[0.0, 2.0], [3.0, 4.0]]))
+    embedder, _ = make(query_prefix="ask: ", document_prefix="read: ")
+
+    assert embedder.embed_queries(["limit", "risk"]) == [[0.0, 1.0], [3 / 5, 4 / 5]]
+    assert [json.loads(call.request.content)["input"] for call in route.calls] == [["ask: limit", "ask: risk"]]
+
+
 def test_an_empty_text_is_not_sent_and_has_no_direction(api: respx.MockRouter, make: Any) -> None:
     route = api.post(URL).mock(side_effect=of_length)
     embedder, _ = make()

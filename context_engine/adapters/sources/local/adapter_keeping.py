@@ -1,0 +1,148 @@
+"""The adapters of a base, as its users see them: kept, switched, and used by its searches."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from context_engine.adapters.sources.local import adapter_store
+from context_engine.adapters.sources.local.adapter_reader import AdapterReader
+from context_engine.adapters.sources.local.adapter_store import Origin, StoredAdapter
+from context_engine.adapters.sources.local.candidates import LocalQuery
+from context_engine.adapters.sources.local.partitions import readable
+from context_engine.adapters.sources.local.reader import View, Viewer
+from context_engine.adapters.sources.local.records import canonical
+from context_engine.core.models import AccessScope
+from context_engine.core.protocols import Embedder
+from context_engine.errors import ConfigError
+
+if TYPE_CHECKING:
+    from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
+    from context_engine.adapters.sources.local.held_vectors import HeldVectors
+
+__all__ = ["AdapterKeeping"]
+
+
+class AdapterKeeping:
+    """What a `LocalBase` does with adapters.
+
+    Attributes:
+        path: folder of the base.
+    """
+
+    path: Path
+    _now: Callable[[], datetime]
+    _embedder: Embedder | None
+    _viewer: Viewer
+    _adapters: AdapterReader
+
+    if TYPE_CHECKING:
+
+        def _snapshot(self) -> AbstractContextManager[sqlite3.Connection]: ...
+
+    def adapters(self, domain: str | None = None, *, access: AccessScope | None = None) -> list[StoredAdapter]:
+        """Return the adapters of a domain that are kept, the oldest first.
+
+        Args:
+            domain: None: of all domains.
+            access: of who asks; None: everything. One is left out that was learnt from what may not be read.
+
+        Raises:
+            StoreError: there is no base, or it cannot be read.
+        """
+        with self._snapshot() as connection:
+            keys = [one.key for one in readable(connection, access)]
+            return adapter_store.read_all(connection, keys, domain)
+
+    def read_adapter(self, domain: str, adapter_id: str, *, access: AccessScope | None = None) -> DomainAdapter | None:
+        """Return an adapter that is kept; None where it is damaged, for other vectors, or not there for the caller.
+
+        Raises:
+            StoreError: there is no base, or it cannot be read.
+        """
+        with self._snapshot() as connection:
+            keys = [one.key for one in readable(connection, access)]
+            return self._adapters.chosen(connection, domain, adapter_id, keys).adapter
+
+    def keep_adapter(
+        self, domain: str, adapter: DomainAdapter, evidence: Mapping[str, Any], origin: Origin
+    ) -> StoredAdapter:
+        """Keep an adapter for searches of a domain; which one is in force stays as it is.
+
+        Args:
+            domain: the domain.
+            adapter: for the base's model.
+            evidence: what was measured before; kept beside it, as JSON.
+            origin: of the vectors that it was learnt from (`HeldVectors.origin`).
+
+        Raises:
+            StoreError: documents may have moved since they were read, or the base cannot be written.
+            TypeError, ValueError: JSON cannot hold the evidence.
+        """
+        made_at = self._now().isoformat(timespec="seconds")
+        adapter_store.keep(self.path, adapter, origin, domain=domain, evidence=canonical(evidence), made_at=made_at)
+        return next(one for one in self.adapters(domain) if one.adapter_id == adapter.adapter_id)
+
+    def use_adapter(self, domain: str, adapter_id: str | None, *, access: AccessScope | None = None) -> None:
+        """Put an adapter in force for all who may read what it was learnt from; searches see it from the next one on.
+
+        Args:
+            domain: the domain.
+            adapter_id: names it; None: put all of the domain out of force.
+            access: of who asks: what may not be read is not switched; None: everything.
+
+        Raises:
+            StoreError: there is no such adapter for the base's vectors, it is damaged, or the base cannot be written.
+        """
+        with self._snapshot() as connection:
+            keys = [one.key for one in readable(connection, access)]
+            chosen = adapter_store.switchable(connection, self.path, domain, adapter_id, keys)
+        at = self._now().isoformat(timespec="microseconds")
+        adapter_store.switch(self.path, domain, chosen, on=adapter_id is not None, at=at)
+
+    def undo_adapter(self, domain: str) -> bool:
+        """Take back the last switch of a domain's adapters; undone again, it holds again.
+
+        Returns:
+            Whether there was one.
+
+        Raises:
+            StoreError: there is no base, or it cannot be written.
+        """
+        with self._snapshot():
+            pass
+        return adapter_store.undo(self.path, domain, at=self._now().isoformat(timespec="microseconds"))
+
+    def held_vectors(self, source_ids: Sequence[str], *, access: AccessScope | None = None) -> HeldVectors:
+        """Return the vectors of some sources with their chunks, as they stand at one moment.
+
+        Args:
+            source_ids: the sources.
+            access: of who learns from them; None: everything.
+
+        Raises:
+            ConfigError: no embedder is configured.
+            StoreVersionMismatch: the base's vectors are of another model.
+            StoreError: the base cannot be read.
+        """
+        if self._embedder is None:
+            raise ConfigError("an adapter is learnt from vectors: configure an embedder and ingest with it")
+        from context_engine.adapters.sources.local.held_vectors import held_vectors  # only here: it needs numpy
+
+        with self._viewer.view(access) as view:
+            return held_vectors(view, source_ids)
+
+    def _adapted(
+        self, view: View, question: LocalQuery, domain: str, choice: DomainAdapter | str | None
+    ) -> tuple[View, str]:
+        """Return a view whose vectors are compared under an adapter, and the id of one that could not be used."""
+        if view.vectors is None or question.vector is None or choice is None:
+            return view, ""
+        unusable = ""
+        if isinstance(choice, str):
+            choice, unusable = self._adapters.chosen(view.connection, domain, choice, view.partitions)
+        return view if choice is None else view._replace(vectors=view.vectors.adapted(choice)), unusable

@@ -1,0 +1,335 @@
+"""The adapters that a base keeps beside its vectors, and the switches that say which are in force.
+
+An adapter says something of every document that was read for its training. So it is in force for who may read all of
+the partitions that these stand in, and for nobody else. Each set of partitions that adapters were learnt from has a row
+of switches of its own: the last one names the adapter in force, or none. A switch is one row, so a reader sees the one
+before it or the one after it, and undoing it is another row.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from context_engine.adapters.sources.local import schema
+from context_engine.adapters.sources.local.schema import Model
+from context_engine.errors import StoreError
+
+if TYPE_CHECKING:
+    from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
+
+__all__ = [
+    "Origin",
+    "StoredAdapter",
+    "changed_adapters",
+    "forget_learnt_from",
+    "in_force",
+    "keep",
+    "maps_of",
+    "named",
+    "read_all",
+    "switch",
+    "switchable",
+    "undo",
+]
+
+_LEARN: Final = "learn one with 'context-engine eval tune --adapter'"
+_LAST_SWITCHES: Final = "SELECT max(number) FROM adapter_switches WHERE domain = ? GROUP BY learnt_from"
+_READABLE: Final = (
+    "NOT EXISTS (SELECT 1 FROM json_each(adapters.learnt_from)"
+    " WHERE value NOT IN (SELECT value FROM json_each(:partitions)))"
+)
+_FITTING: Final = "model_id = :model_id AND length(maps) = :size"
+_IN_FORCE: Final = f"""
+SELECT adapters.adapter_id FROM adapter_switches JOIN adapters USING (domain, adapter_id, learnt_from)
+WHERE number IN ({_LAST_SWITCHES.replace("?", ":domain")}) AND {_FITTING} AND {_READABLE}
+ORDER BY json_array_length(adapters.learnt_from) DESC, number DESC LIMIT 1
+"""
+_NAMED: Final = f"""
+SELECT adapter_id FROM adapters WHERE domain = :domain AND adapter_id = :adapter_id AND {_FITTING} AND {_READABLE}
+"""
+
+
+class Origin(NamedTuple):
+    """Where the documents stood that an adapter was learnt from.
+
+    Attributes:
+        index_number: of the base's state when they were read: documents may have moved where it is another now.
+        partitions: the keys of the partitions that hold them, ascending.
+    """
+
+    index_number: int
+    partitions: tuple[int, ...]
+
+
+class StoredAdapter(NamedTuple):
+    """An adapter that a base keeps, without its maps.
+
+    Attributes:
+        domain: it is for searches of this domain.
+        adapter_id: names it in its domain.
+        model_id: the model whose vectors it maps; where the base's is another, it is not used.
+        learnt_from: the keys of the partitions that were read for its training, ascending.
+        evidence: what was measured before it was kept.
+        made_at: when it was kept, ISO 8601.
+        in_force: whether the last switch of its partitions names it.
+        problem: why it cannot be used, whatever the switches say: "damaged" or "for other vectors"; "" if it can.
+    """
+
+    domain: str
+    adapter_id: str
+    model_id: str
+    learnt_from: tuple[int, ...]
+    evidence: Mapping[str, Any]
+    made_at: str
+    in_force: bool
+    problem: str = ""
+
+
+def read_all(
+    connection: sqlite3.Connection, partitions: Collection[int], domain: str | None = None
+) -> list[StoredAdapter]:
+    """Return the adapters of a domain, or of all, that who may read some partitions may know of, the oldest first.
+
+    Args:
+        connection: a reader's, in a transaction.
+        partitions: the keys of those that the caller may read.
+        domain: None: of all.
+    """
+    rows = connection.execute(
+        "SELECT domain, adapter_id, model_id, adapters.learnt_from, evidence, made_at, EXISTS (SELECT 1"
+        " FROM adapter_switches AS last WHERE (last.domain, last.learnt_from, last.adapter_id)"
+        " = (adapters.domain, adapters.learnt_from, adapters.adapter_id) AND number = (SELECT max(number)"
+        " FROM adapter_switches AS any WHERE (any.domain, any.learnt_from) = (last.domain, last.learnt_from)))"
+        f" FROM adapters WHERE (:domain IS NULL OR domain = :domain) AND {_READABLE}"
+        " ORDER BY domain, made_at, adapter_id",
+        {"domain": domain, "partitions": json.dumps(sorted(partitions))},
+    )
+    model = schema.model_of(connection)
+    return [_stored(connection, model, *row) for row in rows.fetchall()]
+
+
+def in_force(connection: sqlite3.Connection, domain: str, partitions: Collection[int], model: Model) -> str | None:
+    """Return the id of the adapter that searches of a domain use, None where they use none.
+
+    Of several that were learnt from what may be read, the one learnt from the most partitions, then the one that was
+    switched on last.
+
+    Args:
+        connection: a reader's, in a transaction.
+        partitions: the keys of all partitions that the caller may read.
+        model: of the base's vectors; adapters of another are passed over.
+    """
+    found = connection.execute(_IN_FORCE, _asked(domain, partitions, model)).fetchone()
+    return None if found is None else str(found[0])
+
+
+def named(
+    connection: sqlite3.Connection, domain: str, adapter_id: str, partitions: Collection[int], model: Model
+) -> str | None:
+    """Return the id of an adapter if it is there for who may read some partitions, None if not; see `in_force`."""
+    asked = _asked(domain, partitions, model) | {"adapter_id": adapter_id}
+    found = connection.execute(_NAMED, asked).fetchone()
+    return None if found is None else str(found[0])
+
+
+def maps_of(connection: sqlite3.Connection, domain: str, adapter_id: str) -> bytes | None:
+    """Return the maps of a stored adapter (`DomainAdapter.as_bytes`), None where they are not as they were written."""
+    row = connection.execute(
+        "SELECT domain, adapter_id, model_id, learnt_from, evidence, made_at, maps, digest FROM adapters"
+        " WHERE domain = ? AND adapter_id = ?",
+        (domain, adapter_id),
+    ).fetchone()
+    return row[-2] if row is not None and _digest(*row[:-1]) == row[-1] else None
+
+
+def keep(root: Path, adapter: DomainAdapter, origin: Origin, *, domain: str, evidence: str, made_at: str) -> None:
+    """Keep an adapter; which one is in force stays as it is. One that is kept already is kept with this evidence.
+
+    Args:
+        root: folder of the base.
+        origin: where the documents stood that it was learnt from.
+        evidence: a JSON object.
+        made_at: ISO 8601.
+
+    Raises:
+        StoreError: documents may have moved since they were read, or the base cannot be written.
+    """
+    row = (domain, adapter.adapter_id, adapter.model_id, _listed(origin.partitions), evidence, made_at)
+    maps = adapter.as_bytes()
+    with _writing(root) as connection:
+        if schema.read_state(connection, root).index_number != origin.index_number:
+            raise StoreError(
+                f"{root} was rebuilt while the adapter was being learnt, and documents may have moved: learn it again"
+            )
+        connection.execute(
+            "INSERT OR REPLACE INTO adapters(domain, adapter_id, model_id, learnt_from, evidence, made_at, maps,"
+            " digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (*row, maps, _digest(*row, maps)),
+        )
+
+
+def switchable(
+    connection: sqlite3.Connection, root: Path, domain: str, adapter_id: str | None, partitions: Collection[int]
+) -> list[StoredAdapter]:
+    """Return what is to be switched: an adapter that is to be in force, or all that are.
+
+    Args:
+        connection: a reader's, in a transaction.
+        root: folder of the base, for messages.
+        adapter_id: None: all that are in force.
+        partitions: the keys of those that the caller may read.
+
+    Raises:
+        StoreError: there is no such adapter, it is for other vectors than the base's, or damaged.
+    """
+    found = read_all(connection, partitions, domain)
+    if adapter_id is None:
+        return [one for one in found if one.in_force]
+    one = next((one for one in found if one.adapter_id == adapter_id), None)
+    if one is None:
+        raise StoreError(
+            f"{root} keeps no adapter {adapter_id} for {domain}: 'context-engine kb adapter list' shows what it keeps"
+        )
+    if one.problem:
+        model = schema.model_of(connection)
+        held = f"its vectors: {model.dimension} numbers of {model.model_id!r}" if model else "it has no vectors"
+        raise StoreError(f"the adapter {adapter_id} in {root} is {one.problem} ({held}): {_LEARN}")
+    return [one]
+
+
+def switch(root: Path, domain: str, found: Iterable[StoredAdapter], *, on: bool, at: str) -> None:
+    """Put adapters in force, each for its own set of partitions; or have none in force there.
+
+    Args:
+        root: folder of the base.
+        found: as `read_all` gave them.
+        on: whether they, or none, are in force from then.
+        at: ISO 8601, of one call.
+
+    Raises:
+        StoreError: one is gone, or the base cannot be written.
+    """
+    with _writing(root) as connection:
+        for one in found:
+            learnt_from = _listed(one.learnt_from)
+            there = connection.execute(
+                "SELECT 1 FROM adapters WHERE (domain, adapter_id, learnt_from) = (?, ?, ?)",
+                (domain, one.adapter_id, learnt_from),
+            ).fetchone()
+            if there is None:
+                raise StoreError(f"the adapter {one.adapter_id} is gone: its documents were moved meanwhile")
+            connection.execute(
+                "INSERT INTO adapter_switches(domain, learnt_from, adapter_id, switched_at) VALUES (?, ?, ?, ?)",
+                (domain, learnt_from, one.adapter_id if on else None, at),
+            )
+
+
+def undo(root: Path, domain: str, *, at: str) -> bool:
+    """Take back the last switch of a domain; to undo that takes it back again. Return whether there was one.
+
+    What one call switched is undone together, for each set of partitions to what was in force there before.
+
+    Raises:
+        StoreError: the base cannot be written.
+    """
+    with _writing(root) as connection:
+        last = connection.execute(
+            "SELECT learnt_from, number FROM adapter_switches WHERE domain = ?1 AND switched_at = (SELECT switched_at"
+            f" FROM adapter_switches WHERE domain = ?1 ORDER BY number DESC LIMIT 1) AND number IN"
+            f" ({_LAST_SWITCHES.replace('?', '?1')}) ORDER BY number",
+            (domain,),
+        ).fetchall()
+        for learnt_from, number in last:
+            connection.execute(
+                "INSERT INTO adapter_switches(domain, learnt_from, adapter_id, switched_at) VALUES (?1, ?2, (SELECT"
+                " adapter_id FROM adapter_switches WHERE domain = ?1 AND learnt_from = ?2 AND number < ?3"
+                " ORDER BY number DESC LIMIT 1), ?4)",
+                (domain, learnt_from, number, at),
+            )
+    return bool(last)
+
+
+def forget_learnt_from(connection: sqlite3.Connection, partitions: Iterable[int]) -> None:
+    """Forget the adapters that were learnt from one of some partitions, inside the caller's transaction.
+
+    With them go their switches, and the calibrations under them.
+    """
+    among = "EXISTS (SELECT 1 FROM json_each({0}.learnt_from) WHERE value IN (SELECT value FROM json_each(:keys)))"
+    keys = {"keys": json.dumps(sorted(partitions))}
+    connection.execute(
+        "DELETE FROM calibrations WHERE (domain, model_id) IN (SELECT domain, model_id || '+' || adapter_id"
+        f" FROM adapters WHERE {among.format('adapters')})",
+        keys,
+    )
+    for table in ("adapters", "adapter_switches"):
+        connection.execute(f"DELETE FROM {table} WHERE {among.format(table)}", keys)
+
+
+def changed_adapters(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
+    """Yield the domain and the id of every adapter that is not as it was written."""
+    for domain, adapter_id in connection.execute("SELECT domain, adapter_id FROM adapters").fetchall():
+        if maps_of(connection, domain, adapter_id) is None:
+            yield domain, adapter_id
+
+
+def _stored(
+    connection: sqlite3.Connection,
+    model: Model | None,
+    domain: str,
+    name: str,
+    model_id: str,
+    learnt_from: str,
+    evidence: str,
+    made_at: str,
+    last: int,
+) -> StoredAdapter:
+    learnt = tuple(json.loads(learnt_from))
+    fits = model is not None and named(connection, domain, name, learnt, model) is not None
+    sound = maps_of(connection, domain, name) is not None
+    problem = "damaged" if not sound else "" if fits else "for other vectors"
+    try:
+        said = json.loads(evidence)
+    except ValueError:
+        said = {}
+    return StoredAdapter(domain, name, model_id, learnt, said, made_at, bool(last), problem)
+
+
+def _asked(domain: str, partitions: Collection[int], model: Model) -> dict[str, str | int]:
+    size = 2 * 4 * model.dimension * model.dimension
+    return {
+        "domain": domain,
+        "partitions": json.dumps(list(partitions)),
+        "model_id": model.model_id,
+        "size": size,
+    }
+
+
+def _listed(partitions: Iterable[int]) -> str:
+    return json.dumps(sorted(partitions))
+
+
+def _digest(
+    domain: str, adapter_id: str, model_id: str, learnt_from: str, evidence: str, made_at: str, maps: bytes
+) -> bytes:
+    said = "\0".join((domain, adapter_id, model_id, learnt_from, evidence, made_at))
+    return sha256(said.encode("utf-8", "surrogatepass") + b"\0" + maps).digest()
+
+
+@contextmanager
+def _writing(root: Path) -> Iterator[sqlite3.Connection]:
+    """Lend a connection in a transaction of its own, committed at the end."""
+    connection = schema.connect(root, write=True)
+    try:
+        schema.read_state(connection, root)
+        with schema.transaction(connection):
+            yield connection
+    except sqlite3.DatabaseError as error:
+        raise schema.unusable(root, error) from error
+    finally:
+        schema.close_shared(root, connection)
