@@ -144,7 +144,7 @@ def _print(trial: AdapterTrial) -> None:
         table.add_row(*row, Text(f"{dense[0][measure]:.4f} to {dense[1][measure]:.4f}", "dim"))
     show(console, table)
     console.print()
-    learnt = f"{trial.questions} judged questions, {trial.pairs} pairs, {counted(trial.folds.epochs, 'epoch')}"
+    learnt = f"{trial.questions} judged questions, {trial.pairs} pairs, {counted(trial.folds.rounds, 'round')}"
     untaught = f"; {trial.untaught} name no passage of the base, or too many" if trial.untaught else ""
     show(console, Text(learnt + untaught))
     verdict = trial.refusal
