@@ -12,7 +12,16 @@ from context_engine.evaluation.learning.contrast import DEFAULTS, Contrast, Maps
 from context_engine.evaluation.learning.lessons import Lessons, unit
 from context_engine.evaluation.metrics import measured
 
-__all__ = ["MOST_EPOCHS", "Fold", "Folds", "best_epochs", "dense_rankings", "learn_all", "learn_by_folds"]
+__all__ = [
+    "MOST_EPOCHS",
+    "Fold",
+    "Folds",
+    "best_epochs",
+    "dense_rankings",
+    "dense_values",
+    "learn_all",
+    "learn_by_folds",
+]
 
 MOST_EPOCHS: Final = 6
 """After so many the questions held out are answered no better."""
@@ -86,7 +95,7 @@ def learn_by_folds(
         learnt = islice(trained(lessons.examples, pairs, how, seed=seed, first=first), MOST_EPOCHS)
         maps.append([first, *(learnt if len(pairs) else ())])
         for epochs, one in enumerate(maps[-1]):
-            values[epochs] |= _values(lessons, part, one, measures)
+            values[epochs] |= dense_values(lessons, part, one, measures)
         progress()
     folds = []
     for part, found in zip(parts, maps, strict=True):
@@ -114,9 +123,10 @@ def best_epochs(values: Sequence[Values], questions: Sequence[int], measure: str
     return means.index(max(means))
 
 
-def _values(
+def dense_values(
     lessons: Lessons, part: Sequence[int], maps: Maps | None, measures: Sequence[str]
 ) -> dict[int, Mapping[str, float]]:
+    """Return the measures of some questions ranked by cosine alone; see `dense_rankings`."""
     rankings = {str(place): list(map(str, rows)) for place, rows in dense_rankings(lessons, part, maps).items()}
     qrels = {str(place): dict.fromkeys(map(str, lessons.chunks[place]), 1) for place in part}
     return {int(place): held for place, held in measured(rankings, qrels, measures).items()}
