@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from context_engine.adapters.rerankers import CallableReranker
-from context_engine.audit.record.saved import load_result, saved_result
+from context_engine.audit.record.saved import load_result, save_result
 from context_engine.audit.review.case import Case
 from context_engine.audit.review.smallest import smallest_changes
 from context_engine.core.engine import blend_terms, recompute, recorded_pool, stage_two_bytes
@@ -72,7 +72,7 @@ def test_it_is_computed_again_and_recorded_to_the_same_bytes(
     given = [(1, [chunk("a"), chunk("b")]), (3, [chunk("c"), chunk("a")])]
     result = ask(given, engine={"reranker": reranker}, learnt_blend=blend, **OPEN, **settings)
     assert stage_two_bytes(recompute(result)) == stage_two_bytes(result)
-    assert stage_two_bytes(recompute(load_result(saved_result(result)))) == stage_two_bytes(result)
+    assert stage_two_bytes(recompute(load_result(save_result(result, code_version="1")))) == stage_two_bytes(result)
 
 
 def test_what_each_term_adds_is_told_from_the_result_alone(ask: Any) -> None:
