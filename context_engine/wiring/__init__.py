@@ -24,7 +24,13 @@ from context_engine.wiring.functions import SPEAKS_FOR_ITSELF, FunctionEngines
 from context_engine.wiring.listing import listed_chunks
 from context_engine.wiring.report import Shown, StageDifference, changed, diff_stages, show
 from context_engine.wiring.reranker_choice import RerankerChoice
-from context_engine.wiring.scope import DomainCalibration, calibrate_domains, scope_in_force
+from context_engine.wiring.scope import (
+    DomainCalibration,
+    calibrate_domain,
+    calibrate_domains,
+    scope_in_force,
+    use_adapter,
+)
 from context_engine.wiring.sinks import embedded_places, open_sink, sink_names
 
 __all__ = [
@@ -44,6 +50,7 @@ __all__ = [
     "access_policy",
     "adapter_advice",
     "build_engine",
+    "calibrate_domain",
     "calibrate_domains",
     "changed",
     "check",
@@ -62,4 +69,5 @@ __all__ = [
     "sink_names",
     "source_opener",
     "usable_setup",
+    "use_adapter",
 ]

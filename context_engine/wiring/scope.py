@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from context_engine.adapters.sources.local import LocalBase
     from context_engine.adapters.sources.local.calibrate import JudgedQuestion
 
-__all__ = ["DomainCalibration", "calibrate_domains", "scope_in_force"]
+__all__ = ["DomainCalibration", "calibrate_domain", "calibrate_domains", "scope_in_force", "use_adapter"]
 
 
 class DomainCalibration(NamedTuple):
@@ -43,25 +43,60 @@ def calibrate_domains(
 ) -> Iterator[DomainCalibration]:
     """Calibrate every domain that has sources in the embedded base; what has hardly changed is left as it is.
 
-    A domain that cannot be calibrated says why, and is searched with the measured default.
-
     Args:
         base: the base, with the embedder of its searches.
         judged: questions that each domain is known to answer.
         anew: calibrate whatever has changed.
     """
+    for _, domain in sorted(setup.registry.domains.items()):
+        if any(map(in_embedded_base, domain.sources)):
+            yield calibrate_domain(setup, base, domain, judged=judged.get(domain.domain, ()), anew=anew)
+
+
+def calibrate_domain(
+    setup: Setup,
+    base: LocalBase,
+    domain: DomainSpec,
+    *,
+    judged: Sequence[JudgedQuestion] = (),
+    anew: bool = False,
+    adapter_id: str | None = None,
+) -> DomainCalibration:
+    """Calibrate the sources of a domain that the embedded base holds, for every way in which they are searched.
+
+    A domain that cannot be calibrated says why, and is searched with the measured default.
+
+    Args:
+        base, judged, anew: as in `calibrate_domains`, of this domain.
+        adapter_id: of an adapter that is about to be put in force; None: those that are count alone.
+    """
     from context_engine.adapters.sources.local.calibrate import calibrate
 
-    for _, domain in sorted(setup.registry.domains.items()):
-        sources = tuple(filter(in_embedded_base, domain.sources))
-        if sources:
-            try:
-                asked, of_base = judged.get(domain.domain, ()), domain.model_copy(update={"sources": sources})
-                found = calibrate(base, of_base, resolve=setup.resolver.resolve, judged=asked, anew=anew)
-            except (ContextEngineError, sqlite3.Error) as error:
-                yield DomainCalibration(domain.domain, (), str(error))
-            else:
-                yield DomainCalibration(domain.domain, found)
+    of_base = domain.model_copy(update={"sources": tuple(filter(in_embedded_base, domain.sources))})
+    try:
+        resolve = setup.resolver.resolve
+        found = calibrate(base, of_base, resolve=resolve, judged=judged, anew=anew, adapter_id=adapter_id)
+    except (ContextEngineError, sqlite3.Error) as error:
+        return DomainCalibration(domain.domain, (), str(error))
+    return DomainCalibration(domain.domain, found)
+
+
+def use_adapter(
+    setup: Setup, base: LocalBase, domain: DomainSpec, adapter_id: str, *, judged: Sequence[JudgedQuestion] = ()
+) -> DomainCalibration:
+    """Put an adapter of a domain in force, once the scope threshold is calibrated under it: no search goes without.
+
+    Args:
+        base, judged: as in `calibrate_domains`, of this domain.
+        adapter_id: names it.
+
+    Raises:
+        StoreError: it cannot be put in force (`LocalBase.use_adapter`).
+    """
+    calibration = calibrate_domain(setup, base, domain, judged=judged, adapter_id=adapter_id)
+    base.use_adapter(domain.domain, adapter_id)
+    in_force = (base.calibration(domain.domain, by_vector=by_vector) for by_vector in (False, True))
+    return calibration._replace(found=tuple(one for one in in_force if one is not None))
 
 
 def scope_in_force(

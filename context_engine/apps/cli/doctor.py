@@ -13,6 +13,7 @@ from rich.text import Text
 from context_engine.apps.cli.app import FAILURE
 from context_engine.apps.cli.console import clean, out, print_json, show
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
+from context_engine.apps.cli.doctor_adapters import adapter_report, adapter_text
 from context_engine.apps.cli.doctor_audit import audit_lines
 from context_engine.apps.cli.doctor_external import external_is_good
 from context_engine.apps.cli.doctor_models import ModelReport, model_reports
@@ -88,7 +89,7 @@ def doctor(
     reports = list(_reports(context, domain, None if no_query else query))
     setup = context.setup
     models = [] if no_query else list(model_reports(setup, setup.models(context.data_dir)))
-    scope = _scope(context, domain)
+    scope, adapters = _scope(context, domain), adapter_report(context, domain)
     notes, access, privacy = _notes(reports), _access(context), privacy_report(setup)
     audit, service = audit_report(setup, context.data_dir), service_report(context)
     ok = all(one.ok for one in reports) and all(one.ok for one in models)
@@ -100,6 +101,7 @@ def doctor(
             "models": [one.to_dict() for one in models],
             "notes": notes,
             "scope": {name: one._asdict() for name, one in scope.items()},
+            "adapters": [one._asdict() for one in adapters],
             "access": [{"code": one.code, "subject": one.subject, "message": one.message} for one in access],
             "privacy": privacy.to_dict(),
             "audit": audit.to_dict(),
@@ -112,7 +114,12 @@ def doctor(
         _show_scope(scope)
         for one in access:
             show(out(), Text(f"! {clean(one.message)}", "yellow"))
-        for line in (*privacy_lines(privacy), *audit_lines(audit), *service_lines(service)):
+        for line in (
+            *adapter_text(context, adapters),
+            *privacy_lines(privacy),
+            *audit_lines(audit),
+            *service_lines(service),
+        ):
             show(out(), line)
     click.get_current_context().exit(0 if ok else FAILURE)
 

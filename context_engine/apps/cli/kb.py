@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -15,9 +13,11 @@ from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
 from context_engine.apps.cli.calibration import calibration_text, judged_questions, print_calibrations
-from context_engine.apps.cli.console import clean, note, out, print_json, progress_console, show
+from context_engine.apps.cli.console import clean, note, out, print_json, show
 from context_engine.apps.cli.context import ConfigLocation, open_context, with_location
 from context_engine.apps.cli.glossary import glossary
+from context_engine.apps.cli.kb_adapter import adapter, adapter_lines
+from context_engine.apps.cli.kb_base import busy, opened_base
 from context_engine.apps.cli.words import counted
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def kb() -> None:
     """Look after the embedded knowledge base."""
 
 
+kb.add_command(adapter)
 kb.add_command(glossary)
 
 
@@ -39,12 +40,14 @@ kb.add_command(glossary)
 @with_location
 def stats(location: ConfigLocation, as_json: bool) -> None:
     """Show what the base holds."""
-    with _base(location) as base:
+    with opened_base(location) as base:
         found = base.stats()
     if as_json:
         sources = {name: one._asdict() for name, one in found.sources.items()}
         scope = [{"domain": domain, "partition": key, **asdict(one)} for domain, key, one in found.calibrations]
-        print_json(json.dumps({**asdict(found), "sources": sources, "calibrations": scope}, ensure_ascii=False))
+        adapters = [one._asdict() for one in found.adapters]
+        parts = {"sources": sources, "calibrations": scope, "adapters": adapters}
+        print_json(json.dumps({**asdict(found), **parts}, ensure_ascii=False))
         return
     console = out()
     show(console, _facts(found))
@@ -66,7 +69,7 @@ def stats(location: ConfigLocation, as_json: bool) -> None:
 @with_location
 def verify(location: ConfigLocation, as_json: bool) -> None:
     """Check that rows are as they were written and each is indexed once; exit code 1 if not."""
-    with _base(location) as base, _busy("Verifying …"):
+    with opened_base(location) as base, busy("Verifying …"):
         report = base.verify()
     if as_json:
         print_json(json.dumps({"ok": report.ok, **asdict(report)}, ensure_ascii=False))
@@ -91,7 +94,7 @@ def calibrate(location: ConfigLocation) -> None:
     are asked; below the threshold that tells them apart a question is out of scope. Questions that 'eval judge' wrote
     into judgements.jsonl, in the configuration folder, stay above it. Each access class is calibrated by itself.
     """
-    with _base(location, embedder=True) as base:
+    with opened_base(location, embedder=True) as base:
         good = _calibrate(location, base)
     click.get_current_context().exit(0 if good else FAILURE)
 
@@ -103,8 +106,8 @@ def rebuild(location: ConfigLocation) -> None:
 
     The scope threshold of each domain is calibrated anew.
     """
-    with _base(location, embedder=True) as base:
-        with _busy("Rebuilding the index …"):
+    with opened_base(location, embedder=True) as base:
+        with busy("Rebuilding the index …"):
             damaged = base.rebuild()
         found = base.stats()
         _calibrate(location, base)
@@ -122,8 +125,8 @@ def repartition(location: ConfigLocation) -> None:
     sources concerned fail until this command, or the next 'ingest' into them, has moved their documents. Nothing is
     embedded again.
     """
-    with _base(location, embedder=True) as base:
-        with _busy("Moving documents …"):
+    with opened_base(location, embedder=True) as base:
+        with busy("Moving documents …"):
             moved = base.repartition()
         if moved:
             _calibrate(location, base, anew=False)
@@ -136,7 +139,7 @@ def _calibrate(location: ConfigLocation, base: LocalBase, *, anew: bool = True) 
     from context_engine.wiring import calibrate_domains
 
     setup = open_context(location, build_demo=False, operator=True).setup
-    with _busy("Calibrating …"):
+    with busy("Calibrating …"):
         found = list(calibrate_domains(setup, base, judged=judged_questions(setup), anew=anew))
     return print_calibrations(found)
 
@@ -158,54 +161,6 @@ def adopt(location: ConfigLocation, name: str) -> None:
     show(out(), Text("adopted", "green").append(f": {path}", ""))
 
 
-@contextmanager
-def _base(location: ConfigLocation, *, embedder: bool = False) -> Iterator[LocalBase]:
-    """Yield the base of the data folder; the demo's where there is neither a base nor a domain."""
-    from context_engine.adapters.sources.local.base import LocalBase
-    from context_engine.adapters.sources.local.schema import missing
-
-    path = _path(location)
-    with _configured(path, location) if embedder else LocalBase(path) as base:
-        if not base.exists():
-            raise missing(base.path)
-        yield base
-
-
-def _configured(path: Path, location: ConfigLocation) -> LocalBase:
-    """Return the base with the embedder that the settings name, and the places of all sources."""
-    from context_engine.adapters.sources.factory import open_base
-    from context_engine.core.engine import SystemClock
-    from context_engine.wiring import embedded_places, load_setup
-
-    setup = load_setup(config_dir=location.config_dir, stage=location.stage)
-    settings, embedder = setup.resolver.base().values, setup.models(location.data_dir).embedder()
-    return open_base(path, settings, embedder, SystemClock(), embedded_places(setup))
-
-
-def _path(location: ConfigLocation) -> Path:
-    import os
-
-    from context_engine.adapters.sources.factory import base_path
-    from context_engine.adapters.sources.local.base import LocalBase
-    from context_engine.settings import find_config, find_data_dir
-
-    env, cwd = os.environ, Path.cwd()
-    paths = find_config(location.config_dir, env=env, cwd=cwd)
-    own = base_path(find_data_dir(location.data_dir, env=env, cwd=cwd, paths=paths))
-    return own if LocalBase(own).exists() else open_context(location, operator=True).base
-
-
-@contextmanager
-def _busy(title: str) -> Iterator[None]:
-    console = progress_console()
-    if not console.is_terminal:
-        note(title)
-        yield
-        return
-    with console.status(title):
-        yield
-
-
 def _facts(found: BaseStats) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     behind = (
@@ -224,6 +179,7 @@ def _facts(found: BaseStats) -> Table:
         ("index", behind),
         ("vectors", _vectors(found)),
         ("schema, analyser", f"{found.schema_version}, {found.analyser_version}"),
+        *adapter_lines(found.adapters),
         *_calibrations(found),
     )
     for name, value in rows:

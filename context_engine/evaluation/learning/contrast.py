@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-__all__ = ["Contrast", "Examples", "Maps", "hard_negatives", "loss_and_gradient", "trained"]
+__all__ = ["DEFAULTS", "Contrast", "Examples", "Maps", "hard_negatives", "loss_and_gradient", "trained"]
 
 Array = np.ndarray[Any, Any]
 
@@ -47,6 +47,9 @@ class Contrast(NamedTuple):
     pull: float = 0.1
 
 
+DEFAULTS: Final = Contrast()
+
+
 class Examples(NamedTuple):
     """What is learnt from.
 
@@ -54,7 +57,7 @@ class Examples(NamedTuple):
         questions: float32 (questions, dimension), unit length.
         passages: float32 (passages, dimension), unit length.
         texts: int64 (passages), a number for what each is of: of one number is none a negative where another answers.
-        answers: of each question the rows of `passages` that answer it; one without any is not learnt from.
+        answers: of each question the rows of `passages` that answer it.
         negatives: int64 (questions, pool), rows near each question that do not answer it; -1 where there are no more.
     """
 
@@ -73,7 +76,7 @@ class Maps(NamedTuple):
 
 
 def hard_negatives(
-    questions: Array, passages: Array, texts: Array, answers: Sequence[Sequence[int]], pool: int = Contrast().pool
+    questions: Array, passages: Array, texts: Array, answers: Sequence[Sequence[int]], pool: int = DEFAULTS.pool
 ) -> Array:
     """Return of each question the rows of the `pool` nearest passages, nearest first, without its answers.
 
@@ -93,30 +96,33 @@ def hard_negatives(
     return found
 
 
-def trained(examples: Examples, how: Contrast, *, seed: int) -> Iterator[Maps]:
-    """Yield the maps after each epoch, in which every answer is shown once; without end.
+def trained(
+    examples: Examples, pairs: Array, how: Contrast = DEFAULTS, *, seed: int, first: Maps | None = None
+) -> Iterator[Maps]:
+    """Yield the maps after each epoch, in which every pair is shown once; without end.
 
-    The same examples in the same order and the same seed give the same maps on one machine.
+    The same examples and pairs in the same order and the same seed give the same maps on one machine.
 
     Args:
-        seed: of the order of the answers and the draws of hard negatives.
+        pairs: int64 (pairs, 2), questions with the rows of their answers that are learnt, at least one.
+        seed: of the order of the pairs and the draws of hard negatives.
+        first: where the maps begin, and what they are pulled back to; None: the identity.
     """
-    start = np.eye(examples.questions.shape[1], dtype=np.float32)
-    maps = np.stack([start, start])
-    first, second, steps = np.zeros_like(maps), np.zeros_like(maps), 0
+    identity = np.eye(examples.questions.shape[1], dtype=np.float32)
+    begun = np.stack([identity, identity] if first is None else first)
+    maps, mean, square, steps = begun, np.zeros_like(begun), np.zeros_like(begun), 0
     random = np.random.default_rng(seed)
-    pairs = np.array([(number, row) for number, rows in enumerate(examples.answers) for row in rows], np.int64)
     while True:
         shuffled = pairs[random.permutation(len(pairs))]
         for some in range(0, len(pairs), how.batch):
             batch = _batch(examples, shuffled[some : some + how.batch], how.hard, random)
             _, gradient = loss_and_gradient(maps, *batch, how.temperature)
-            gradient += how.pull * (maps - start)
+            gradient += how.pull * (maps - begun)
             steps += 1
-            first = _FIRST * first + (1.0 - _FIRST) * gradient
-            second = _SECOND * second + (1.0 - _SECOND) * gradient * gradient
+            mean = _FIRST * mean + (1.0 - _FIRST) * gradient
+            square = _SECOND * square + (1.0 - _SECOND) * gradient * gradient
             rate = np.float32(how.rate * np.sqrt(1.0 - _SECOND**steps) / (1.0 - _FIRST**steps))
-            maps = maps - rate * first / (np.sqrt(second) + np.float32(_TINY))
+            maps = maps - rate * mean / (np.sqrt(square) + np.float32(_TINY))
         yield Maps(*maps)
 
 

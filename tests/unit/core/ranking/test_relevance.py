@@ -77,7 +77,7 @@ def test_declared_relevance_is_taken_at_its_word_in_both(candidates):
     given = candidates(
         ("a", TEXTS[3], Score(ScoreKind.RELEVANCE, 0.83), cosine(0.1)), ("b", TEXTS[0], Score(ScoreKind.RELEVANCE, 0.0))
     )
-    assert measure(QUERY, given) == ([0.83, 0.0], [0.83, 0.0], "declared", [])
+    assert measure(QUERY, given) == ([0.83, 0.0], [0.83, 0.0], "declared", [], [])
 
 
 def test_beside_declared_ones_the_others_are_measured_among_themselves(candidates):

@@ -1,0 +1,151 @@
+"""`context-engine eval tune --adapter`: learn a domain's language from its judged questions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from context_engine.apps.cli.app import FAILURE
+from context_engine.apps.cli.calibration import judged_questions, print_calibrations
+from context_engine.apps.cli.console import error_line, note, out, outcome, show
+from context_engine.apps.cli.context import CliContext, ConfigLocation
+from context_engine.apps.cli.eval_options import asking, opened, write_json
+from context_engine.apps.cli.kb_base import busy
+from context_engine.apps.cli.words import counted
+from context_engine.errors import ConfigError, InvalidRequest, MissingExtra
+
+if TYPE_CHECKING:
+    from context_engine.adapters.sources.local.held_vectors import HeldVectors
+    from context_engine.core.protocols import Embedder
+    from context_engine.evaluation.learning.adapter_gate import AdapterTrial, Asked
+    from context_engine.evaluation.session import Session
+
+__all__ = ["tune_adapter"]
+
+
+def tune_adapter(location: ConfigLocation, options: dict[str, Any]) -> None:
+    """Learn an adapter from the judged questions of a domain; put it in force where it is better beyond noise.
+
+    Raises:
+        ConfigError: no embedder is configured, or the base holds no vectors of the domain.
+        InvalidRequest: the questions are of several domains, or too few.
+        MissingExtra: numpy is not installed.
+    """
+    try:
+        from context_engine.evaluation.learning.adapter_evidence import evidence
+        from context_engine.evaluation.learning.adapter_gate import Asked
+    except ImportError as error:
+        raise MissingExtra("learning an adapter", "vectors") from error
+    from context_engine.adapters.sources.factory import in_embedded_base
+
+    context, session = opened(location, options)
+    domain = _domain(session, options["domain"])
+    models = context.setup.models(context.data_dir)
+    embedder = models.embedder()
+    if embedder is None:
+        raise ConfigError(
+            "an adapter maps the vectors of an embedding model, and none is configured: install an extra that brings "
+            "one ('onnx' or 'embed'), name it as 'embedder' and run 'context-engine kb rebuild'",
+            key="embedder",
+        )
+    sources = [spec.id for spec in context.registry.domain(domain).sources if in_embedded_base(spec)]
+    with context.open_base(models) as base:
+        held = base.held_vectors(sources, access=context.scope)
+        if not held.chunks:
+            raise ConfigError(f"the base holds no vectors of {domain}: run 'context-engine kb rebuild'")
+        asked = Asked(
+            base=base,
+            domain=domain,
+            source_ids=sources,
+            qrels=session.qrels,
+            known=session.corpus.by_chunk_id(),
+            rejected=session.rejected,
+            access=context.scope,
+        )
+        trial = _trial(session, asked, held, embedder, options)
+        if options["as_json"]:
+            write_json(evidence(trial) | {"adapter": _name(trial)}, demo=context.demo)
+        else:
+            _print(trial)
+        if not options["dry_run"]:
+            _apply(context, asked, held, trial, force=options["force"])
+
+
+def _domain(session: Session, chosen: str | None) -> str:
+    names = sorted({name for _, name in session.questions})
+    if chosen is None and len(names) > 1:
+        raise InvalidRequest(f"the questions are of {', '.join(names)}, and an adapter is of one domain: give --domain")
+    return chosen or names[0]
+
+
+def _trial(
+    session: Session, asked: Asked, held: HeldVectors, embedder: Embedder, options: dict[str, Any]
+) -> AdapterTrial:
+    from context_engine.evaluation.learning.adapter_gate import check_enough, learn_adapter
+    from context_engine.evaluation.learning.judged_pairs import judged_pairs
+    from context_engine.evaluation.learning.lessons import lessons_of
+    from context_engine.evaluation.metrics import read_measures
+
+    measure = read_measures([options["measure"]])[0]
+    questions = [question for question, domain in session.questions if domain == asked.domain]
+    judged = judged_pairs(questions, session.qrels, held)
+    check_enough(len(judged.ids))
+    with busy(f"Learning from {counted(len(judged.ids), 'judged question')} …"):
+        lessons = lessons_of(judged.pairs, held, embedder)
+    with asking("Searching …") as progress:
+        return learn_adapter(asked, judged, lessons, measure=measure, folds=options["folds"], progress=progress)
+
+
+def _apply(context: CliContext, asked: Asked, held: HeldVectors, trial: AdapterTrial, *, force: bool) -> None:
+    """Keep the adapter and put it in force, once the scope threshold is calibrated under it; or say why not."""
+    from context_engine.evaluation.learning.adapter_evidence import evidence
+    from context_engine.evaluation.learning.adapter_gate import USUALLY_NEEDED
+    from context_engine.wiring import use_adapter
+
+    if trial.adapter is None or (trial.refusal is not None and not force):
+        forced = " (--force puts it in force all the same)" if trial.adapter is not None else ""
+        error_line(f"no adapter is put in force: {trial.refusal}{forced}")
+        if trial.questions < USUALLY_NEEDED:
+            note(f"It was learnt from {trial.questions} questions; where one helped it took about {USUALLY_NEEDED}.")
+        click.get_current_context().exit(FAILURE)
+    domain = context.setup.registry.domain(asked.domain)
+    judged = judged_questions(context.setup).get(asked.domain, ())
+    kept = asked.base.keep_adapter(asked.domain, trial.adapter, evidence(trial), held.origin)
+    with busy("Calibrating …"):
+        calibration = use_adapter(context.setup, asked.base, domain, kept.adapter_id, judged=judged)
+    print_calibrations([calibration])
+    outcome("in force", f"{asked.domain} is searched with {kept.adapter_id}; 'kb adapter undo' takes it back")
+
+
+def _name(trial: AdapterTrial) -> str | None:
+    return None if trial.adapter is None else trial.adapter.adapter_id
+
+
+def _print(trial: AdapterTrial) -> None:
+    from context_engine.evaluation.learning.adapter_evidence import dense_means
+    from context_engine.evaluation.metrics import mean
+
+    console = out()
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("measure")
+    for name in ("model alone", "held out", "gain", "95 %", "answer unseen", "gain", "95 %", "cosine alone"):
+        table.add_column(name, justify="right", no_wrap=True)
+    dense = dense_means(trial.folds, trial.measures)
+    for measure in trial.measures:
+        row = [Text(measure, "bold"), Text(f"{mean(trial.before, measure):.4f}")]
+        for scores, unseen in ((trial.after, False), (trial.unseen, True)):
+            gain = trial.difference(measure, unseen=unseen)
+            style = ("green" if gain.mean > 0 else "red") if gain.beyond_noise else "dim"
+            row += [Text(f"{mean(scores, measure):.4f}"), Text(f"{gain.mean:+.4f}", style)]
+            row.append(Text(f"{gain.low:+.3f} to {gain.high:+.3f}", "dim"))
+        table.add_row(*row, Text(f"{dense[0][measure]:.4f} to {dense[1][measure]:.4f}", "dim"))
+    show(console, table)
+    console.print()
+    learnt = f"{trial.questions} judged questions, {trial.pairs} pairs, {counted(trial.folds.epochs, 'epoch')}"
+    untaught = f"; {trial.untaught} name no passage of the base, or too many" if trial.untaught else ""
+    show(console, Text(learnt + untaught))
+    verdict = trial.refusal
+    show(console, Text(verdict, "yellow") if verdict else Text("better beyond noise on questions held out", "green"))

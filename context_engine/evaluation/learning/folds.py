@@ -1,0 +1,146 @@
+"""Maps that are tried on questions they were not trained on: as often as there are folds, on all the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from context_engine.evaluation.learning.contrast import DEFAULTS, Contrast, Maps, trained
+from context_engine.evaluation.learning.lessons import Lessons, unit
+from context_engine.evaluation.metrics import measured
+
+__all__ = ["MOST_EPOCHS", "Fold", "Folds", "best_epochs", "dense_rankings", "learn_all", "learn_by_folds"]
+
+MOST_EPOCHS: Final = 6
+"""After so many the questions held out are answered no better."""
+
+_DEPTH: Final = 10
+_BLOCK: Final = 256
+
+Values = Mapping[int, Mapping[str, float]]
+"""The place of a question to its measures."""
+
+
+class Fold(NamedTuple):
+    """Questions held out, and what was learnt on the others.
+
+    Attributes:
+        questions: their places among the lessons.
+        epochs: how many were best on the other folds.
+        maps: after so many; after none those that it began with, None for the model as it is.
+    """
+
+    questions: tuple[int, ...]
+    epochs: int
+    maps: Maps | None
+
+
+class Folds(NamedTuple):
+    """What came of all folds.
+
+    Attributes:
+        folds: one for each part of the questions.
+        epochs: how many were best over all of them.
+        dense: the values of the questions while they were held out, ranked by their cosines alone: after 0 epochs,
+            which is where they began, to the most.
+    """
+
+    folds: list[Fold]
+    epochs: int
+    dense: list[Values]
+
+
+def learn_by_folds(
+    lessons: Lessons,
+    parts: Sequence[Sequence[int]],
+    *,
+    measures: Sequence[str],
+    seed: int,
+    apart: bool = False,
+    how: Contrast = DEFAULTS,
+    first: Maps | None = None,
+    progress: Callable[[], None] = lambda: None,
+) -> Folds:
+    """Hold out each part of the questions once and learn from the others.
+
+    How many epochs a fold is tried with is chosen on the other folds: none of its questions has a say in what it is
+    answered with.
+
+    Args:
+        parts: places of questions, disjoint; what stands in none of them is learnt by every fold.
+        measures: as ir_measures names them; epochs are chosen by the first, on the ranking by cosine.
+        seed, how, first: see `trained`.
+        apart: keep passages that answer a question of the fold from the training altogether: what is left is learnt of
+            the language, not of the passage.
+        progress: told when a fold is done.
+    """
+    values: list[dict[int, Mapping[str, float]]] = [{} for _ in range(MOST_EPOCHS + 1)]
+    maps: list[list[Maps | None]] = []
+    for part in parts:
+        held_out = np.zeros(len(lessons.texts), bool)
+        held_out[list(part)] = True
+        pairs = lessons.of(~held_out, apart_from=held_out if apart else None)
+        learnt = islice(trained(lessons.examples, pairs, how, seed=seed, first=first), MOST_EPOCHS)
+        maps.append([first, *(learnt if len(pairs) else ())])
+        for epochs, one in enumerate(maps[-1]):
+            values[epochs] |= _values(lessons, part, one, measures)
+        progress()
+    folds = []
+    for part, found in zip(parts, maps, strict=True):
+        others = [place for other in parts if other is not part for place in other]
+        epochs = best_epochs(values[: len(found)], others, measures[0])
+        folds.append(Fold(tuple(part), epochs, found[epochs]))
+    everywhere = [place for part in parts for place in part]
+    return Folds(folds, best_epochs(values, everywhere, measures[0]), list(values))
+
+
+def learn_all(lessons: Lessons, epochs: int, *, seed: int, how: Contrast = DEFAULTS, first: Maps | None = None) -> Maps:
+    """Return the maps after some epochs over all pairs.
+
+    Args:
+        epochs: >= 1.
+        seed, how, first: see `trained`.
+    """
+    found = trained(lessons.examples, lessons.pairs, how, seed=seed, first=first)
+    return next(islice(found, epochs - 1, None))
+
+
+def best_epochs(values: Sequence[Values], questions: Sequence[int], measure: str) -> int:
+    """Return the number of epochs with the best mean of a measure over some questions, the least of equals."""
+    means = [sum(one[place][measure] for place in questions if place in one) for one in values]
+    return means.index(max(means))
+
+
+def _values(
+    lessons: Lessons, part: Sequence[int], maps: Maps | None, measures: Sequence[str]
+) -> dict[int, Mapping[str, float]]:
+    rankings = {str(place): list(map(str, rows)) for place, rows in dense_rankings(lessons, part, maps).items()}
+    qrels = {str(place): dict.fromkeys(map(str, lessons.chunks[place]), 1) for place in part}
+    return {int(place): held for place, held in measured(rankings, qrels, measures).items()}
+
+
+def dense_rankings(lessons: Lessons, questions: Sequence[int], maps: Maps | None) -> dict[int, list[int]]:
+    """Return the ten chunks nearest to each question, best first; a chunk is as near as its nearest vector.
+
+    Args:
+        questions: their places among the lessons.
+        maps: None: the model as it is.
+    """
+    asked, passages = lessons.examples.questions[list(questions)], lessons.examples.passages
+    if maps is not None:
+        asked, passages = unit(asked @ maps.query), unit(passages @ maps.passage)
+    starts = np.flatnonzero(np.diff(lessons.owners, prepend=-1))
+    out: dict[int, list[int]] = {}
+    for start in range(0, len(asked), _BLOCK):
+        cosines = asked[start : start + _BLOCK] @ passages.T
+        if len(starts) < cosines.shape[1]:
+            cosines = np.maximum.reduceat(cosines, starts, axis=1)
+        depth = min(_DEPTH, cosines.shape[1])
+        nearest = np.argpartition(-cosines, depth - 1, axis=1)[:, :depth]
+        order = np.argsort(-np.take_along_axis(cosines, nearest, axis=1), axis=1, kind="stable")
+        rows = lessons.owners[starts][np.take_along_axis(nearest, order, axis=1)]
+        out |= dict(zip(questions[start : start + _BLOCK], rows.tolist()))
+    return out
