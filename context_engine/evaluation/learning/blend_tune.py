@@ -53,7 +53,8 @@ class BlendTrial:
 
     def difference(self, measure: str) -> Paired:
         """Return what the blend changes on questions it was not learnt on, paired."""
-        ours, theirs = ([scores[name][measure] for name in self.before] for scores in (self.after, self.before))
+        names = sorted(self.before)
+        ours, theirs = ([scores[name][measure] for name in names] for scores in (self.after, self.before))
         return paired_bootstrap(ours, theirs)
 
     @property
@@ -134,9 +135,8 @@ def trial_of(
     before: dict[str, Sequence[GoldHit]] = {}
     after: dict[str, Sequence[GoldHit]] = {}
     for part in folds_of(sorted(session.qrels), folds):
-        held_out = set(part)
-        blend = lessons.learn([name for name in taught if name not in held_out])
-        for name in held_out & lessons.of.keys():
+        blend = lessons.learn(set(taught) - set(part))
+        for name in filter(lessons.of.__contains__, part):
             before[name], after[name] = (blended_hits(lessons, name, one, depth) for one in (None, blend))
     trial = BlendTrial(
         domain=lessons.domain,
