@@ -21,7 +21,7 @@ from context_engine.evaluation.tune import folds_of
 from context_engine.evaluation.variant import Variant
 from context_engine.settings import Setting
 
-__all__ = ["FEWEST_TAUGHT", "BlendTrial", "blended_hits", "learn_blend", "scores_of", "trial_of"]
+__all__ = ["FEWEST_TAUGHT", "BlendTrial", "blended_hits", "learn_blend", "one_domain", "scores_of", "trial_of"]
 
 FEWEST_TAUGHT: Final = 50
 """Of fewer questions nothing is learnt: there are a dozen weights."""
@@ -98,7 +98,7 @@ def learn_blend(
         InvalidRequest: questions of several domains, or too few that teach anything.
         MissingExtra: numpy is not installed.
     """
-    domain = _one_domain(session)
+    domain = one_domain(session)
     measures = tuple(dict.fromkeys((measure, *_ALWAYS)))
     depth = session.depth(Variant(), measures, top_k)
     folds_of(sorted(session.qrels), folds)
@@ -106,7 +106,12 @@ def learn_blend(
     return trial_of(session, lessons, measures=measures, folds=folds, depth=depth)
 
 
-def _one_domain(session: Session) -> str:
+def one_domain(session: Session) -> str:
+    """Return the domain that the judged questions are of.
+
+    Raises:
+        InvalidRequest: they are of several.
+    """
     names = sorted({domain for question, domain in session.questions if question.id in session.qrels})
     if len(names) != 1:
         raise InvalidRequest(
