@@ -31,8 +31,9 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / MANIFEST).write_text(
         "version: 1  # Harbour Bank\ndomain: DESK\nsources:\n  - id: sops\n    type: bank_sop\n", "utf-8"
     )
+    (folder / "texts").mkdir()
     for name, text in TEXTS.items():
-        (folder / name).write_text(text, "utf-8")
+        (folder / "texts" / name).write_text(text, "utf-8")
     (folder / "q.tsv").write_text("a\tdesk limit\nb\tlimit\n", "utf-8")
     (folder / "r.tsv").write_text("a\tL-1\t1\nb\tL-1\t1\n", "utf-8")
     return folder
@@ -45,7 +46,7 @@ def there(bank: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("HOME", str(bank))
     monkeypatch.chdir(bank)
     if not Path("d").exists():
-        result = CliRunner().invoke(main, ["ingest", *TEXTS, "-d", "DESK", "--source", "sops", "--data-dir", "d"])
+        result = CliRunner().invoke(main, ["ingest", "texts", "-d", "DESK", "--source", "sops", "--data-dir", "d"])
         assert result.exit_code == 0, result.output
     yield
     MANIFEST.write_text(MANIFEST.read_text("utf-8").partition("settings:")[0], "utf-8")
