@@ -5,7 +5,7 @@
 
 BENCH is a folder as bench_quality.py reads it, FOLDER as embed_corpus.py writes it. The first table is what
 `context-engine eval tune --adapter` measures: the base's own search, five folds, with what it says. With --curve an
-adapter is learnt from so many questions drawn at random, and measured on all others.
+adapter is learnt from so many questions drawn at random, and measured on others, the same for each point of a draw.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from context_engine.adapters.sources.local import LocalBase
 from context_engine.evaluation.gold import identity_of
 from context_engine.evaluation.learning.adapter_evidence import evidence
 from context_engine.evaluation.learning.adapter_gate import Asked, Searches, learn_adapter, measures_with
-from context_engine.evaluation.learning.folds import MOST_EPOCHS, Fold, learn_all
+from context_engine.evaluation.learning.contrast import Maps
+from context_engine.evaluation.learning.folds import MOST_ROUNDS, Fold, dense_values, learn_all
 from context_engine.evaluation.learning.judged_pairs import JudgedPairs, judged_pairs
 from context_engine.evaluation.learning.lessons import Lessons, lessons_of
 from context_engine.evaluation.metrics import Scores, mean
@@ -45,6 +46,7 @@ def main() -> None:
     options.add_argument("--vectors", type=Path, required=True)
     options.add_argument("--curve", type=lambda text: [int(one) for one in text.split(",")], default=[])
     options.add_argument("--draws", type=int, default=3)
+    options.add_argument("--asked", type=int, default=800, help="questions that each point of the curve is measured on")
     options.add_argument("--only-curve", action="store_true")
     given = options.parse_args()
     _, queries, gold = read(given.bench)
@@ -65,14 +67,14 @@ def main() -> None:
         lessons = lessons_of(judged.pairs, held, embedder)
         negatives_took = time.process_time() - started
         started = time.process_time()
-        learn_all(lessons, MOST_EPOCHS, seed=1)
+        learn_all(lessons, MOST_ROUNDS, seed=1)
         print(
             f"{len(judged.ids)} questions, {len(lessons.pairs)} pairs, {len(lessons.owners)} vectors; CPU of the hard "
-            f"negatives {negatives_took:.1f} s, of {MOST_EPOCHS} epochs {time.process_time() - started:.1f} s\n"
+            f"negatives {negatives_took:.1f} s, of {MOST_ROUNDS} rounds {time.process_time() - started:.1f} s\n"
         )
         if not given.only_curve:
             folds(asked, judged, lessons)
-        curve(asked, judged, lessons, given.curve, given.draws)
+        curve(asked, judged, lessons, given)
 
 
 def folds(asked: Asked, judged: JudgedPairs, lessons: Lessons) -> None:
@@ -88,26 +90,34 @@ def folds(asked: Asked, judged: JudgedPairs, lessons: Lessons) -> None:
                 f"{one['mean']:+.4f} [{one['low']:+.4f}, {one['high']:+.4f}]"
             )
         print(f"cosine  {name:8} {held['dense'][name]['before']:.4f} -> {held['dense'][name]['after']:.4f}")
-    print(f"epochs of each fold {[fold.epochs for fold in trial.folds.folds]}, in the end {trial.folds.epochs}")
+    print(f"rounds of each fold {[fold.rounds for fold in trial.folds.folds]}, in the end {trial.folds.rounds}")
     print(
         f"the gate: {trial.refusal or 'better beyond noise'}; CPU {time.process_time() - started:.0f} s\n", flush=True
     )
 
 
-def curve(asked: Asked, judged: JudgedPairs, lessons: Lessons, sizes: list[int], draws: int) -> None:
-    """Print, by the number of questions learnt from, what is gained on all others."""
-    everyone = tuple(range(len(judged.ids)))
+def curve(asked: Asked, judged: JudgedPairs, lessons: Lessons, given: argparse.Namespace) -> None:
+    """Print, by the number of questions learnt from, what is gained on some that no point of a draw learns from."""
     searches = Searches(asked, judged)
-    before = searches.scores([Fold(everyone, 0, None)], MEASURES) if sizes else {}
-    for size in sizes:
-        for draw in range(draws):
-            order = np.random.default_rng(draw).permutation(len(everyone))
-            learnt = np.zeros(len(everyone), bool)
+    for draw in range(given.draws if given.curve else 0):
+        order = np.random.default_rng(draw).permutation(len(judged.ids))
+        most = min(given.asked, len(order) - max(given.curve))
+        rest = tuple(order[len(order) - most :].tolist())
+        before = searches.scores([Fold(rest, 0, None)], MEASURES)
+        flat = dense(lessons, rest, None)
+        print(f"draw {draw}, {most} questions: cosine {flat}, search {gains(before, before)}", flush=True)
+        for size in given.curve:
+            learnt = np.zeros(len(order), bool)
             learnt[order[:size]] = True
-            pairs = lessons.of(learnt)
-            maps = learn_all(lessons._replace(pairs=pairs), MOST_EPOCHS, seed=draw)
-            after = searches.scores([Fold(tuple(np.flatnonzero(~learnt).tolist()), 0, maps)], MEASURES)
-            print(f"{size:5} questions, draw {draw}: {gains(before, after)}", flush=True)
+            maps = learn_all(lessons._replace(pairs=lessons.of(learnt)), MOST_ROUNDS, seed=draw)
+            after = searches.scores([Fold(rest, 0, maps)], MEASURES)
+            print(f"{size:5} questions: cosine {dense(lessons, rest, maps)}, search {gains(before, after)}", flush=True)
+
+
+def dense(lessons: Lessons, questions: tuple[int, ...], maps: Maps | None) -> str:
+    """The means of some questions ranked by cosine alone."""
+    found = dense_values(lessons, questions, maps, MEASURES).values()
+    return " ".join(f"{name} {sum(one[name] for one in found) / len(found):.4f}" for name in MEASURES)
 
 
 def gains(before: Scores, after: Scores) -> str:

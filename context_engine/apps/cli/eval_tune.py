@@ -62,6 +62,7 @@ Examples:
 @click.option("--grid", multiple=True, metavar="KEY=V1,V2", help="Values of a setting to try.")
 @click.option("--adapter", is_flag=True, help="Learn the domain's language instead: an adapter of its vectors.")
 @click.option("--blend", is_flag=True, help="Learn the weights of a candidate's scores instead, for one domain.")
+@click.option("--own-pairs", is_flag=True, help="With --adapter: begin with pairs that the base makes itself.")
 @click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Parts for cross-validation.")
 @click.option("--measure", "-m", default="nDCG@10", show_default=True, metavar="NAME", help="What is to be best.")
 @click.option("--top-k", "-k", type=click.IntRange(1, 1000), metavar="N", help="Chunks read [default: stage2_top_k].")
@@ -87,6 +88,8 @@ def tune(location: ConfigLocation, **options: Any) -> None:
     if options["adapter"]:
         tune_adapter(location, _adapter_only(options))
         return
+    if options["own_pairs"]:
+        raise InvalidRequest("--own-pairs teaches an adapter: give --adapter with it")
     if options["blend"]:
         tune_blend(location, options)
         return

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
 from context_engine.core.models import AccessScope
-from context_engine.core.models.chunk import NOTHING
 from context_engine.errors import InvalidRequest
 from context_engine.evaluation.gold import GoldHit, Identity, identity_of
 from context_engine.evaluation.learning.folds import Fold, Folds, learn_all, learn_by_folds
@@ -69,7 +68,7 @@ class Asked:
     source_ids: Sequence[str]
     qrels: Qrels
     known: Mapping[str, Identity]
-    rejected: Rejected = NOTHING
+    rejected: Rejected = field(default_factory=dict)
     access: AccessScope | None = None
 
 
@@ -162,7 +161,7 @@ def learn_adapter(
         for apart in (False, True)
     )
     search = Searches(asked, judged, 3 * len(judged.ids), progress)
-    maps = learn_all(lessons, seen.epochs, seed=seed, first=first) if seen.epochs else first
+    maps = learn_all(lessons, seen.rounds, seed=seed, first=first) if seen.rounds else first
     return AdapterTrial(
         adapter=None if maps is None else DomainAdapter(model_id, *maps),
         measures=measures,

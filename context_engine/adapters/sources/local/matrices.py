@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
@@ -46,6 +47,12 @@ class Matrices:
                 "--adapter'"
             )
         return Matrices(self._own, adapter)
+
+    def for_one_question(self) -> Matrices:
+        """Return the same vectors, to be asked one question for several sources by one thread."""
+        found = copy.copy(self)
+        found._matrices = tuple(one.for_one_question() for one in self._matrices)
+        return found
 
     @property
     def dimension(self) -> int:
