@@ -25,8 +25,9 @@ __all__ = ["tune_blend"]
 
 def tune_blend(location: ConfigLocation, options: dict[str, Any]) -> None:
     """Learn a domain's blend, print what it gains, and write it into the manifest where that is beyond noise."""
+    from context_engine.evaluation.learning.blend_file import check_manifest
     from context_engine.evaluation.learning.blend_report import blend_report
-    from context_engine.evaluation.learning.blend_tune import learn_blend
+    from context_engine.evaluation.learning.blend_tune import learn_blend, one_domain
     from context_engine.evaluation.metrics import read_measures
     from context_engine.evaluation.variant import Variant, open_with_models
 
@@ -34,6 +35,8 @@ def tune_blend(location: ConfigLocation, options: dict[str, Any]) -> None:
         raise InvalidRequest("--blend learns weights and --grid tries settings: give one of them")
     measure = read_measures([options["measure"]])[0]
     context, session = opened(location, options)
+    if options["write"] is not None:
+        check_manifest(options["write"], one_domain(session))
     engine, _ = open_with_models(session.setup, Variant(), session.data_dir)
     with engine, asking("Asking …") as progress:
         found = learn_blend(
