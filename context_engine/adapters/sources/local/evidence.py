@@ -42,7 +42,7 @@ class Evidence(NamedTuple):
 
     def weight(self, rid: int) -> float:
         """Return what the text score of a row is multiplied by, [0, 1]."""
-        return self.coverage.get(rid, 0.0) ** COVERAGE_EXPONENT
+        return float(self.coverage.get(rid, 0.0) ** COVERAGE_EXPONENT)
 
 
 def best_hit(searcher: Searcher, query: TextQuery) -> tuple[float, int] | None:
