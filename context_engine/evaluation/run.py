@@ -44,6 +44,7 @@ __all__ = [
     "answer_of",
     "ask",
     "hits_of",
+    "identities_in",
     "run_questions",
     "troubles_in",
     "with_settings",
@@ -212,7 +213,7 @@ def answer_of(
 
     The sources were asked for what a reader is given; what is ranked below is computed from their answers.
     """
-    pool, ranking = _pool(result), _with_rest(result.chunks, result, depth)
+    pool, ranking = identities_in(result), _with_rest(result.chunks, result, depth)
     tokens, plain = 0, tuple[GoldHit, ...]()
     if counter is not None:
         read = replace(result, chunks=ranking[: depth.read(result.domain)])
@@ -260,7 +261,7 @@ def hits_of(result: SearchResult, depth: Depth) -> tuple[GoldHit, ...]:
     read: tuple[RankedChunk, ...] = ()
     if result.settings.values.mmr_lambda is not None:  # what is read is not the head of a longer list
         read = _computed(result, depth.read(result.domain))
-    return _hits(_with_rest(read, result, depth), _pool(result))
+    return _hits(_with_rest(read, result, depth), identities_in(result))
 
 
 def _with_rest(read: tuple[RankedChunk, ...], result: SearchResult, depth: Depth) -> tuple[RankedChunk, ...]:
@@ -276,7 +277,7 @@ def _computed(result: SearchResult, top_k: int) -> tuple[RankedChunk, ...]:
     return recompute(with_settings(result, {"stage2_top_k": Setting(top_k, "evaluation")})).chunks
 
 
-def _pool(result: SearchResult) -> dict[Key, Identity]:
+def identities_in(result: SearchResult) -> dict[Key, Identity]:
     """Return the identity of every candidate; its tier is known where it was returned."""
     pool: dict[Key, Identity] = {}
     for answer in result.raw:

@@ -1,4 +1,4 @@
-"""`context-engine eval`: measure retrieval, compare set-ups, judge, tune."""
+"""`context-engine eval`: measure retrieval, compare set-ups, hold a gate, judge, tune."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from context_engine.apps.cli.eval_collections import (
     opened_collections,
     save_runs,
 )
+from context_engine.apps.cli.eval_gate import gate
 from context_engine.apps.cli.eval_judge import judge
 from context_engine.apps.cli.eval_options import (
     PATH,
@@ -64,7 +65,7 @@ Example:
 
 @click.group(name="eval")
 def eval_() -> None:
-    """Measure retrieval on judged questions: run, compare, judge, tune, scope."""
+    """Measure retrieval on judged questions: run, compare, gate, judge, tune, scope."""
 
 
 @eval_.command(epilog=RUN)
@@ -231,5 +232,5 @@ def _lines(compared: Compared) -> list[Text]:
     return lines
 
 
-for command in (judge, tune, scope):
+for command in (gate, judge, tune, scope):
     eval_.add_command(command)

@@ -28,6 +28,7 @@ from context_engine.apps.cli.eval_options import (
     written,
 )
 from context_engine.apps.cli.eval_tune_adapter import tune_adapter
+from context_engine.apps.cli.eval_tune_blend import tune_blend
 from context_engine.apps.cli.search import Day
 from context_engine.core.models import Notice, NoticeCode, messages
 from context_engine.errors import InvalidRequest
@@ -47,6 +48,7 @@ Examples:
   context-engine eval tune --queries q.jsonl --qrels r.tsv -d NPA --grid rerank_weight=0.3,0.5,0.7 \\
       --write config/rag-pipeline.json
   context-engine eval tune --adapter --queries q.jsonl --qrels r.tsv -d NPA
+  context-engine eval tune --blend --queries q.jsonl --qrels r.tsv -d NPA --write manifests/npa.yaml
 """
 SCOPE: Final = """\b
 Examples:
@@ -59,11 +61,13 @@ Examples:
 @judged
 @click.option("--grid", multiple=True, metavar="KEY=V1,V2", help="Values of a setting to try.")
 @click.option("--adapter", is_flag=True, help="Learn the domain's language instead: an adapter of its vectors.")
+@click.option("--blend", is_flag=True, help="Learn the weights of a candidate's scores instead, for one domain.")
+@click.option("--own-pairs", is_flag=True, help="With --adapter: begin with pairs that the base makes itself.")
 @click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Parts for cross-validation.")
 @click.option("--measure", "-m", default="nDCG@10", show_default=True, metavar="NAME", help="What is to be best.")
 @click.option("--top-k", "-k", type=click.IntRange(1, 1000), metavar="N", help="Chunks read [default: stage2_top_k].")
-@click.option("--write", type=PATH, metavar="FILE", help="Write the best settings into this rag-pipeline.json.")
-@click.option("--force", is_flag=True, help="Write them, or use the adapter, even if it is not better beyond noise.")
+@click.option("--write", type=PATH, metavar="FILE", help="Write it into this rag-pipeline.json, or manifest.")
+@click.option("--force", is_flag=True, help="Write or use what was found even if it is not better beyond noise.")
 @click.option("--dry-run", is_flag=True, help="With --adapter: measure, and keep nothing.")
 @reported
 @with_acting
@@ -76,9 +80,18 @@ def tune(location: ConfigLocation, **options: Any) -> None:
 
     With --adapter two linear maps of the embedding model's vectors are learnt from the judged questions, and put in
     force only if they are better, beyond noise, on questions that they were not learnt from ('kb adapter undo').
+
+    With --blend the setting learnt_blend is learnt for the domain of the questions, and written into its manifest.
     """
+    if options["adapter"] and options["blend"]:
+        raise InvalidRequest("--adapter and --blend are learnt one after the other: give one of them")
     if options["adapter"]:
         tune_adapter(location, _adapter_only(options))
+        return
+    if options["own_pairs"]:
+        raise InvalidRequest("--own-pairs teaches an adapter: give --adapter with it")
+    if options["blend"]:
+        tune_blend(location, options)
         return
     from context_engine.evaluation.metrics import read_measures
     from context_engine.evaluation.tune import candidates

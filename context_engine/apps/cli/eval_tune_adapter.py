@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,13 +14,14 @@ from context_engine.apps.cli.calibration import judged_questions, print_calibrat
 from context_engine.apps.cli.console import error_line, note, out, outcome, show
 from context_engine.apps.cli.context import CliContext, ConfigLocation
 from context_engine.apps.cli.eval_options import asking, opened, write_json
+from context_engine.apps.cli.eval_tune_own import own_start, tune_unjudged
 from context_engine.apps.cli.kb_base import busy
+from context_engine.apps.cli.taught_base import TaughtBase, taught_base
 from context_engine.apps.cli.words import counted
-from context_engine.errors import ConfigError, InvalidRequest, MissingExtra
+from context_engine.errors import InvalidRequest, MissingExtra
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local.held_vectors import HeldVectors
-    from context_engine.core.protocols import Embedder
     from context_engine.evaluation.learning.adapter_gate import AdapterTrial, Asked
     from context_engine.evaluation.session import Session
 
@@ -39,39 +41,27 @@ def tune_adapter(location: ConfigLocation, options: dict[str, Any]) -> None:
         from context_engine.evaluation.learning.adapter_gate import Asked
     except ImportError as error:
         raise MissingExtra("learning an adapter", "vectors") from error
-    from context_engine.adapters.sources.factory import in_embedded_base
-
+    if options["own_pairs"] and options["queries"] is None and options["qrels"] is None:
+        tune_unjudged(location, options)
+        return
     context, session = opened(location, options)
-    domain = _domain(session, options["domain"])
-    models = context.setup.models(context.data_dir)
-    embedder = models.embedder()
-    if embedder is None:
-        raise ConfigError(
-            "an adapter maps the vectors of an embedding model, and none is configured: install an extra that brings "
-            "one ('onnx' or 'embed'), name it as 'embedder' and run 'context-engine kb rebuild'",
-            key="embedder",
-        )
-    sources = [spec.id for spec in context.registry.domain(domain).sources if in_embedded_base(spec)]
-    with context.open_base(models) as base:
-        held = base.held_vectors(sources, access=context.scope)
-        if not held.chunks:
-            raise ConfigError(f"the base holds no vectors of {domain}: run 'context-engine kb rebuild'")
+    with taught_base(context, _domain(session, options["domain"])) as taught:
         asked = Asked(
-            base=base,
-            domain=domain,
-            source_ids=sources,
+            base=taught.base,
+            domain=taught.domain.domain,
+            source_ids=taught.sources,
             qrels=session.qrels,
             known=session.corpus.by_chunk_id(),
             rejected=session.rejected,
             access=context.scope,
         )
-        trial = _trial(session, asked, held, embedder, options)
+        trial = _trial(session, asked, taught, options)
         if options["as_json"]:
             write_json(evidence(trial) | {"adapter": _name(trial)}, demo=context.demo)
         else:
             _print(trial)
         if not options["dry_run"]:
-            _apply(context, asked, held, trial, options)
+            _apply(context, asked, taught.held, trial, options)
 
 
 def _domain(session: Session, chosen: str | None) -> str:
@@ -81,9 +71,7 @@ def _domain(session: Session, chosen: str | None) -> str:
     return chosen or names[0]
 
 
-def _trial(
-    session: Session, asked: Asked, held: HeldVectors, embedder: Embedder, options: dict[str, Any]
-) -> AdapterTrial:
+def _trial(session: Session, asked: Asked, taught: TaughtBase, options: dict[str, Any]) -> AdapterTrial:
     from context_engine.evaluation.learning.adapter_gate import check_enough, learn_adapter
     from context_engine.evaluation.learning.judged_pairs import judged_pairs
     from context_engine.evaluation.learning.lessons import lessons_of
@@ -91,12 +79,22 @@ def _trial(
 
     measure = read_measures([options["measure"]])[0]
     questions = [question for question, domain in session.questions if domain == asked.domain]
-    judged = judged_pairs(questions, session.qrels, held)
+    judged = judged_pairs(questions, session.qrels, taught.held)
     check_enough(len(judged.ids))
+    own = own_start(taught) if options["own_pairs"] else None
     with busy(f"Learning from {counted(len(judged.ids), 'judged question')} …"):
-        lessons = lessons_of(judged.pairs, held, embedder)
+        lessons = lessons_of(judged.pairs, taught.held, taught.embedder)
     with asking("Searching …") as progress:
-        return learn_adapter(asked, judged, lessons, measure=measure, folds=options["folds"], progress=progress)
+        trial = learn_adapter(
+            asked,
+            judged,
+            lessons,
+            measure=measure,
+            folds=options["folds"],
+            first=None if own is None else own.maps,
+            progress=progress,
+        )
+    return trial if own is None else replace(trial, more={"own_pairs": own.evidence()})
 
 
 def _apply(context: CliContext, asked: Asked, held: HeldVectors, trial: AdapterTrial, options: dict[str, Any]) -> None:

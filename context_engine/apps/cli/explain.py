@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from math import fsum
 from typing import Final
 
 from rich.console import Console
@@ -13,8 +14,9 @@ from rich.text import Text
 from context_engine.apps.cli.console import clean, show
 from context_engine.apps.cli.question import question_table
 from context_engine.apps.cli.words import candidate_names, chunk_name, ms, tier_text
+from context_engine.core.engine import blend_terms
 from context_engine.core.models import Fate, Key, Outcome, SearchResult, Settings, SourceStatus
-from context_engine.service.explaining.words import reason_words
+from context_engine.service.explaining.words import blend_words, reason_words
 
 __all__ = ["print_explanation"]
 
@@ -32,6 +34,7 @@ def print_explanation(console: Console, result: SearchResult) -> None:
     _section(console, "Sources", _sources(result))
     if result.chunks:
         _section(console, "Scores", _scores(result))
+        _blend(console, result)
     _fates(console, result, names)
     _swaps(console, result, names)
     changed = _changed_settings(result)
@@ -89,6 +92,7 @@ def _outcome(source: SourceStatus, asked_first: int) -> str:
         return f"{source.error.get('code')}: {source.problem}"
     parts = [f"{source.chunks} chunks"]
     parts += [f"asked again, for {source.asked}"] if source.asked > asked_first else []
+    parts += [f"by words and {source.embedding.model}"] if source.embedding is not None else []
     parts += [f"{source.cut} cut"] if source.cut else []
     parts += [f"{source.rejected} refused"] if source.rejected else []
     return ", ".join([*parts, *source.notes])
@@ -107,6 +111,21 @@ def _scores(result: SearchResult) -> Table:
         signal = Text(f"absolute {chunk.absolute:.2f}{rerank}", "dim")
         table.add_row(Text(str(chunk.rank)), chunk_name(chunk.chunk, chunk.chunk_id), Text(formula), signal)
     return table
+
+
+def _blend(console: Console, result: SearchResult) -> None:
+    """What each term of the domain's learnt blend adds to each chunk."""
+    terms = blend_terms(result)
+    if not terms:
+        return
+    table = _grid()
+    for chunk in result.chunks:
+        added = terms[chunk.source_id, chunk.chunk_id]
+        name = chunk_name(chunk.chunk, chunk.chunk_id)
+        table.add_row(
+            Text(str(chunk.rank)), name, Text(f"{fsum(added.values()):+.2f}"), Text(blend_words(added), "dim")
+        )
+    _section(console, "Learnt blend", table)
 
 
 def _fates(console: Console, result: SearchResult, names: Mapping[Key, str]) -> None:

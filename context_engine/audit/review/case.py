@@ -15,11 +15,11 @@ from context_engine.core.ranking.candidates import Candidate, pool
 from context_engine.core.text import content_sha256
 from context_engine.errors import InvalidRequest
 
-__all__ = ["NO_LIMIT", "CandidateIdentity", "Case", "candidates_of", "identity_of"]
+__all__ = ["NO_CUT", "NO_LIMIT", "CandidateIdentity", "Case", "candidates_of", "identity_of"]
 
-_NO_CUT: Final = {"stage2_top_k": 10**9, "max_per_document": None, "mmr_lambda": None}
+NO_CUT: Final = {"stage2_top_k": 10**9, "max_per_document": None, "mmr_lambda": None}
 
-NO_LIMIT: Final = {**_NO_CUT, "min_relevance_score": 0.0, "scope_threshold": 0.0, "similarity_threshold": None}
+NO_LIMIT: Final = {**NO_CUT, "min_relevance_score": 0.0, "scope_threshold": 0.0, "similarity_threshold": None}
 """Settings under which everything is returned that is in force and no copy."""
 
 
@@ -84,6 +84,11 @@ class Case:
         except InvalidRequest:
             return None
 
+    def again_shows(self, changed: SearchResult) -> bool:
+        """Return whether a changed search, computed again, shows the chunk."""
+        result = self.again(changed)
+        return result is not None and self.shown_in(result) is not None
+
     def shown_in(self, result: SearchResult) -> RankedChunk | None:
         """Return the chunk as another result shows it, None where that does not."""
         shown = (one for one in result.chunks if identity_of(one.source_id, one.chunk) == self.identity)
@@ -104,7 +109,7 @@ class Case:
     @cached_property
     def uncut(self) -> SearchResult:
         """The search with all returned that was ranked."""
-        return recompute(with_settings(self.result, **_NO_CUT), self.analyse)
+        return recompute(with_settings(self.result, **NO_CUT), self.analyse)
 
     @cached_property
     def unlimited(self) -> SearchResult:

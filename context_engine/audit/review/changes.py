@@ -38,7 +38,7 @@ _DIGITS: Final = 6
 _SETTINGS: Final = (
     *("stage2_top_k", "min_relevance_score", "scope_threshold", "similarity_threshold", "max_per_document"),
     *("min_chunks", "dedup_threshold", "dedup_method", "expired", "exact_first", "mmr_lambda", "rerank_weight"),
-    *("reranking_enabled", "relevance_weight", "authority_weight"),
+    *("learnt_blend", "reranking_enabled", "relevance_weight", "authority_weight"),
 )
 """Those that let more through come before those that change what counts."""
 

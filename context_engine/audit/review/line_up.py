@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from context_engine.audit.review.case import NO_LIMIT, Case, identity_of
+from context_engine.audit.review.case import NO_CUT, NO_LIMIT, Case, identity_of
 from context_engine.core.engine import recompute, with_settings
 from context_engine.core.engine.exact_match import exact_matches_first
 from context_engine.core.engine.limits import decide_limits
@@ -35,7 +35,9 @@ class LineUp:
     """
 
     def __init__(self, case: Case) -> None:
-        plain = replace(with_settings(case.result, **NO_LIMIT, exact_first=False), rerank_scores={})
+        self._case = case
+        without = {**NO_LIMIT, "exact_first": False, "learnt_blend": None}
+        plain = replace(with_settings(case.result, **without), rerank_scores={})
         self._rows = sorted(recompute(plain, case.analyse).chunks, key=lambda one: (one.source_id, one.chunk_id))
         settings = case.result.settings.values
         self._keys = [(one.source_id, one.chunk_id) for one in self._rows]
@@ -54,6 +56,8 @@ class LineUp:
             uncut: however many are returned.
         """
         settings = changed.settings.values
+        if settings.learnt_blend is not None:  # it weighs each against all that are left: nothing less than a search
+            return self._case.again_shows(with_settings(changed, **NO_CUT) if uncut else changed)
         rows = self._within_limits(settings)
         if self._wanted not in rows:
             return False

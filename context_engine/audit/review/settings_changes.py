@@ -121,7 +121,9 @@ def _of_weights(case: Case, settings: Settings) -> Iterator[Change]:
     relevance, authority = settings.relevance_weight, settings.authority_weight
     yield from _on_grid("relevance_weight", relevance, 0.0, 1.0 - authority, "select")
     yield from _on_grid("authority_weight", authority, 0.0, 1.0 - relevance, "select")
-    if case.result.rerank_scores:
+    if settings.learnt_blend is not None:
+        yield _change("learnt_blend", "learnt", None, SWITCH, "rerank")
+    elif case.result.rerank_scores:
         yield from _on_grid("rerank_weight", settings.rerank_weight, 0.0, 1.0, "rerank")
     if settings.mmr_lambda is not None:
         yield from _on_grid("mmr_lambda", settings.mmr_lambda, 0.0, 1.0, "select")

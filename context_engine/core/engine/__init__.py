@@ -3,6 +3,16 @@
 from context_engine.core.engine.clock import SystemClock, TimeSortedIds
 from context_engine.core.engine.engine import Engine
 from context_engine.core.engine.rank_only import rank_chunks
-from context_engine.core.engine.recompute import recompute, stage_two_bytes, with_settings
+from context_engine.core.engine.recompute import blend_terms, recompute, recorded_pool, stage_two_bytes, with_settings
 
-__all__ = ["Engine", "SystemClock", "TimeSortedIds", "rank_chunks", "recompute", "stage_two_bytes", "with_settings"]
+__all__ = [
+    "Engine",
+    "SystemClock",
+    "TimeSortedIds",
+    "blend_terms",
+    "rank_chunks",
+    "recompute",
+    "recorded_pool",
+    "stage_two_bytes",
+    "with_settings",
+]

@@ -10,6 +10,7 @@ from context_engine.core.policy.trust import ranking_tier
 from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.candidates import Candidate, pool
 from context_engine.core.ranking.dedup import Match
+from context_engine.core.ranking.relevance import Measured
 
 __all__ = ["CandidateTable", "SelectedCandidate"]
 
@@ -45,7 +46,10 @@ class CandidateTable:
         analyse: as given.
         tiers: the tier each row ranks by: its source's, 5 where it is not trusted or was demoted.
         relevance, absolute: of each row; 0 until they are measured, a cluster's best once texts are merged.
-        recalled: the relevance as it was before the reranker.
+        recalled: the relevance as it was before the reranker and the learnt blend.
+        measured_by: the kind of score that measured it.
+        text, coverage: the engine's own lexical score over the best of it, and how much of the question's information a
+            text holds, [0, 1]; 0 where a source declared relevance.
         flags: what the steps noted, by row.
         notices: what a reader should know of the ranking.
         members: the rows merged into a row, each with its similarity to it.
@@ -62,6 +66,9 @@ class CandidateTable:
         self.relevance = [0.0] * len(self.candidates)
         self.absolute = self.relevance.copy()
         self.recalled = self.relevance
+        self.measured_by = ""
+        self.text = self.relevance.copy()
+        self.coverage = self.relevance.copy()
         self.flags: dict[int, tuple[str, ...]] = {}
         self.members: dict[int, list[tuple[int, float]]] = {}
         self.rerank_scores: dict[Key, float] = {}
@@ -72,6 +79,14 @@ class CandidateTable:
     ) -> None:
         """Record why a row goes no further."""
         self.fates[row] = Fate(*self.keys[row], Outcome.DROPPED, stage, reason, value, limit)
+
+    def take_words(self, rows: Sequence[int], measured: Measured) -> None:
+        """Keep by what relevance is measured, and the lexical scores of the wording that suits each row best."""
+        self.measured_by = measured.by
+        best = max(measured.lexical, default=0.0) or 1.0
+        for row, score, coverage in zip(rows, measured.lexical, measured.coverage):
+            self.text[row] = max(self.text[row], score / best)
+            self.coverage[row] = max(self.coverage[row], coverage)
 
     def trusted(self, row: int) -> bool:
         """Return whether a row's text is trusted; one that is not gets no boost."""

@@ -9,12 +9,15 @@ from typing import Any, Final
 from context_engine.core.engine.pipeline import SearchPipeline
 from context_engine.core.engine.retriever import FixedAnswers, SourceOutcome
 from context_engine.core.engine.search_plan import ClockReading, SearchPlan
-from context_engine.core.models import Chunk, Key, NoticeCode, SearchResult, canonical_json
+from context_engine.core.engine.stage2 import pool_of
+from context_engine.core.engine.stage_two_input import StageTwoInput
+from context_engine.core.models import BlendFeature, Chunk, Key, NoticeCode, SearchResult, canonical_json
 from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.dedup import Deduplicate, deduplicate
+from context_engine.core.ranking.learnt_blend import BlendPool, contributions, features, why_not
 from context_engine.errors import InvalidRequest, RerankerError
 
-__all__ = ["recompute", "stage_two_bytes", "with_settings"]
+__all__ = ["blend_terms", "recompute", "recorded_pool", "stage_two_bytes", "with_settings"]
 
 _OF_THE_PLAN: Final = (NoticeCode.MANIFEST_UNUSABLE, NoticeCode.SOURCES_NOT_SEARCHED)
 
@@ -38,10 +41,29 @@ def recompute(
     Raises:
         InvalidRequest: the result does not hold its request.
     """
-    failures = [notice.detail["problem"] for notice in result.notices if notice.code is NoticeCode.RERANK_FAILED]
-    reranking = _RecordedReranking(result.rerank_scores, next(iter(failures), None))
     answers = FixedAnswers(_recorded_outcomes(result))
+    reranking = _recorded_reranking(result)
     return SearchPipeline(answers, reranking, analyse=analyse, match=match).run(_recorded_plan(result))
+
+
+def recorded_pool(result: SearchResult, analyse: Callable[[str], AnalysedText] = AnalysedText) -> BlendPool:
+    """Return what a learnt blend reads of a result's candidates, or could learn from.
+
+    Args: as `recompute`.
+    """
+    inputs = StageTwoInput(_recorded_plan(result), result.raw)
+    return pool_of(inputs, _recorded_reranking(result), analyse)
+
+
+def blend_terms(result: SearchResult) -> Mapping[Key, Mapping[BlendFeature, float]]:
+    """Return what each term of the learnt blend adds to each candidate; empty where none was used."""
+    blend = result.settings.values.learnt_blend
+    if blend is None or result.request is None:
+        return {}
+    pool = recorded_pool(result)
+    if len(pool.keys) < 2 or why_not(blend, pool) is not None:
+        return {}
+    return dict(zip(pool.keys, contributions(blend, features(pool)), strict=True))
 
 
 def stage_two_bytes(result: SearchResult) -> bytes:
@@ -69,6 +91,11 @@ class _RecordedReranking:
         if self.failure is not None:
             raise RerankerError(self.failure)
         return self.scores
+
+
+def _recorded_reranking(result: SearchResult) -> _RecordedReranking:
+    failures = [notice.detail["problem"] for notice in result.notices if notice.code is NoticeCode.RERANK_FAILED]
+    return _RecordedReranking(result.rerank_scores, next(iter(failures), None))
 
 
 def _recorded_plan(result: SearchResult) -> SearchPlan:

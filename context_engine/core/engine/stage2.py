@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sized
 
+from context_engine.core.engine.blending import blend_pool, blend_relevance
 from context_engine.core.engine.candidate_table import CandidateTable
 from context_engine.core.engine.limits import Limits, decide_limits, how_to_get
 from context_engine.core.engine.selection import select
@@ -21,12 +22,13 @@ from context_engine.core.query import variants
 from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.copies import best_of_lower_copies
 from context_engine.core.ranking.dedup import Deduplicate, deduplicate
+from context_engine.core.ranking.learnt_blend import BlendPool
 from context_engine.core.ranking.relevance import measure
-from context_engine.core.ranking.rerank import below_reranked, best_of, blended
+from context_engine.core.ranking.rerank import best_of
 from context_engine.core.ranking.scope import scope_threshold
 from context_engine.errors import InvalidRequest, RerankerError
 
-__all__ = ["rank"]
+__all__ = ["pool_of", "rank"]
 
 
 def rank(
@@ -46,6 +48,22 @@ def rank(
         match: finds the near-duplicates.
     """
     return _StageTwo(inputs, rerank, timer, analyse, match).run()
+
+
+def pool_of(
+    inputs: StageTwoInput,
+    rerank: RerankStep | None = None,
+    analyse: Callable[[str], AnalysedText] = AnalysedText,
+    match: Deduplicate = deduplicate,
+) -> BlendPool:
+    """Return what a learnt blend reads, or could learn from: the candidates that are left when relevance is blended.
+
+    Args: as `rank`.
+    """
+    stage_two = _StageTwo(inputs, rerank, float, analyse, match)
+    rows = stage_two.measured_rows()
+    best = [row for row in rows if stage_two.table.keys[row] in stage_two.table.rerank_scores] or rows
+    return blend_pool(stage_two.table, best, stage_two.settings)
 
 
 class _StageTwo:
@@ -71,6 +89,26 @@ class _StageTwo:
 
     def run(self) -> StageTwoOutput:
         """Run all steps."""
+        rows = self.measured_rows()
+        started = self.timer()
+        selection = select(self.table, rows, self.plan, self.scope)
+        self._trace("select", rows, selection.chunks, started)
+        return StageTwoOutput(
+            chunks=selection.chunks,
+            fates=tuple(self.table.fates[row] for row in range(len(self.table.keys))),
+            swaps=selection.swaps,
+            swap_count=selection.swap_count,
+            stages=tuple(self.stages),
+            notices=distinct(self.table.notices),
+            scope_tested=self.scope_tested,
+            in_scope=self.limits.in_scope,
+            scope=self.scope,
+            rerank_scores=self.table.rerank_scores,
+            rerank_failed=self.rerank_failed,
+        )
+
+    def measured_rows(self) -> list[int]:
+        """Run the steps until every candidate that is left has its relevance; return these."""
         rows = list(range(len(self.table.keys)))
         steps = (
             ("filter", self.matching_filters),
@@ -88,22 +126,7 @@ class _StageTwo:
             left = step(rows)
             self._trace(name, rows, left, started)
             rows = left
-        started = self.timer()
-        selection = select(self.table, rows, self.plan, self.scope)
-        self._trace("select", rows, selection.chunks, started)
-        return StageTwoOutput(
-            chunks=selection.chunks,
-            fates=tuple(self.table.fates[row] for row in range(len(self.table.keys))),
-            swaps=selection.swaps,
-            swap_count=selection.swap_count,
-            stages=tuple(self.stages),
-            notices=distinct(self.table.notices),
-            scope_tested=self.scope_tested,
-            in_scope=self.limits.in_scope,
-            scope=self.scope,
-            rerank_scores=self.table.rerank_scores,
-            rerank_failed=self.rerank_failed,
-        )
+        return rows
 
     def _trace(self, name: str, rows: Sized, left: Sized, started: float) -> None:
         self.stages.append(StageTrace(name, len(rows), len(left), round((self.timer() - started) * 1000.0, 3)))
@@ -173,6 +196,7 @@ class _StageTwo:
         query = prepared.words if prepared and prepared.words else self.plan.query
         for wording in (query, *(variants(prepared) if prepared else ())):
             measured = measure(wording, candidates, self.statistics)
+            table.take_words(rows, measured)
             for row, relevance, absolute in zip(rows, measured.relevance, measured.absolute):
                 table.relevance[row] = max(table.relevance[row], relevance)
                 table.absolute[row] = max(table.absolute[row], absolute)
@@ -263,41 +287,31 @@ class _StageTwo:
         return self.settings.min_relevance_score if declared else self.scope.value
 
     def reranked(self, rows: list[int]) -> list[int]:
-        """Blend: relevance = w * stage 1 + (1 - w) * reranker. A failure leaves stage 1's relevance, with a warning.
+        """Blend stage 1's relevance with the reranker's scores. A failure leaves them out, with a warning.
 
         With `rerank_top_n` the reranker sees the best alone, and the others stay below them. Each chunk it sees carries
         stage 1's relevance as its score of that kind.
         """
+        self.table.recalled = self.table.relevance.copy()
+        best = rows
+        if self.rerank is not None and rows:
+            best = best_of(rows, self.table.relevance, self.table.tiers, self.settings.rerank_top_n)
+            self._score(best, self.rerank)
+        blend_relevance(self.table, rows, best, self.settings)
+        return rows
+
+    def _score(self, best: list[int], rerank: RerankStep) -> None:
+        """Take the reranker's scores."""
         table = self.table
-        table.recalled = table.relevance.copy()
-        if self.rerank is None or not rows:
-            return rows
-        best = best_of(rows, table.relevance, table.tiers, self.settings.rerank_top_n)
         candidates = [(table.keys[row], _with_relevance(table.chunks[row], table.relevance[row])) for row in best]
         try:
-            scores = self.rerank(self.plan.query, candidates)
+            scores = rerank(self.plan.query, candidates)
         except RerankerError as error:
             self.rerank_failed = str(error)
             message, detail = f"degraded: rerank: {error}", {"problem": str(error)}
             table.notices.append(Notice(NoticeCode.RERANK_FAILED, "rerank", message, detail))
-            return rows
+            return
         table.rerank_scores.update({key: scores[key] for key, _ in candidates if scores and key in scores})
-        if table.rerank_scores:
-            self._blend(rows, best)
-        return rows
-
-    def _blend(self, rows: list[int], best: list[int]) -> None:
-        """Blend the reranker's scores into the best; the rest stays below them."""
-        table = self.table
-        before = [table.relevance[row] for row in best]
-        for row in best:
-            score = table.rerank_scores.get(table.keys[row])
-            if score is not None:
-                table.relevance[row] = blended(table.relevance[row], score, self.settings.rerank_weight)
-        rest = sorted(set(rows) - set(best))
-        after = [table.relevance[row] for row in best]
-        for row, value in zip(rest, below_reranked([table.relevance[row] for row in rest], before, after)):
-            table.relevance[row] = value
 
 
 def _with_relevance(chunk: Chunk, relevance: float) -> Chunk:

@@ -48,6 +48,7 @@ from context_engine.core.models.enums import (
 from context_engine.core.models.examination import Examination, ExaminationRequest, notices_about
 from context_engine.core.models.filters import And, Condition, Filter, FilterOp, Not, Or, filter_to_dict
 from context_engine.core.models.ingest_settings import IngestSettings
+from context_engine.core.models.learnt_blend import BLEND_FEATURES, BlendFeature, BlendTerm, LearntBlend
 from context_engine.core.models.links import LINK_FIELDS, checked_link_template, link_of, web_link
 from context_engine.core.models.notice import BESIDE_THE_ANSWER, Notice, NoticeCode, about, distinct, messages
 from context_engine.core.models.principal_dict import principal_from_dict
@@ -105,6 +106,7 @@ __all__ = [
     "ANYBODY",
     "API_PRINCIPAL",
     "BESIDE_THE_ANSWER",
+    "BLEND_FEATURES",
     "CHUNK_KEYS",
     "GROUPS",
     "LINK_FIELDS",
@@ -127,6 +129,8 @@ __all__ = [
     "AuditSettings",
     "Authenticated",
     "AuthorityBoosts",
+    "BlendFeature",
+    "BlendTerm",
     "Caller",
     "Chunk",
     "Citation",
@@ -152,6 +156,7 @@ __all__ = [
     "IngestSettings",
     "KeptRecords",
     "Key",
+    "LearntBlend",
     "LimitSettings",
     "MaskedOutputs",
     "Member",

@@ -160,6 +160,11 @@ class NoticeCode(StrEnum):
         "count tested kind origin",
     )
     RERANK_FAILED = "rerank_failed", "The model reranker failed: the order is that without it.", "problem"
+    LEARNT_BLEND_NOT_USED = (
+        "learnt_blend_not_used",
+        "The domain's learnt blend was learnt with other scorers: the order is that without it.",
+        "problem",
+    )
     REQUIRED_TIER_MISSING = "required_tier_missing", "A required tier gave nothing that is returned.", "tier"
     REQUIRED_SOURCE_MISSING = "required_source_missing", "A required source gave nothing that is returned."
     FILTER_LEFT_NOTHING = "filter_left_nothing", "No candidate passed the filter of the request."
@@ -188,6 +193,11 @@ class NoticeCode(StrEnum):
     CONNECTION_UNUSED = (
         "connection_unused",
         "A connection is used by nothing: no source, model, witness or identity provider.",
+    )
+    VECTORS_CUT = (
+        "vectors_cut",
+        "Fewer numbers are kept of a vector than the model is known to be trained for.",
+        "dimensions shortest",
     )
     NO_DOMAIN = "no_domain", "No domain is registered."
     SOURCE_SHARED = "source_shared", "Domains have a source of one id, and share its documents.", "domains"

@@ -28,6 +28,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, Field
 
 from context_engine.core.models.audit_settings import AuditSettings, KeptRecords
+from context_engine.core.models.learnt_blend import LearntBlend
 from context_engine.core.models.privacy_settings import MaskedOutputs, PrivacySettings
 from context_engine.core.models.server_settings import ServerSettings
 from context_engine.core.models.settings_group import Flag, SettingsGroup
@@ -118,6 +119,11 @@ class RankingSettings(SettingsGroup):
     )
     reranking_enabled: Flag = Field(True, description="Run the model reranker, where one is configured.")
     rerank_weight: Unit = Field(0.5, description="Share of stage-1 relevance in the blend with the reranker.")
+    learnt_blend: LearntBlend | None = Field(
+        None,
+        description="Weights of a candidate's scores, learnt on the domain's own judged questions by "
+        "'context-engine eval tune --blend'; they take the place of rerank_weight. null: none.",
+    )
     max_per_document: Annotated[int, Field(strict=True, ge=1, le=1000)] | None = Field(
         None, description="Most chunks returned of one document; null: no limit."
     )

@@ -40,13 +40,14 @@ class Measured(NamedTuple):
         relevance: [0, 1], what ranks; relative to the pool unless the source declared it.
         absolute: [0, 1], comparable across pools; thresholds are tested on it.
         by: what measured the undeclared ones: a score kind, "declared" where there were none.
-        lexical: the engine's own scores, empty where none were needed.
+        lexical, coverage: the engine's own scores of the undeclared ones; empty where there are none.
     """
 
     relevance: list[float]
     absolute: list[float]
     by: str
     lexical: list[float]
+    coverage: list[float]
 
 
 def measure(
@@ -73,7 +74,7 @@ def measure(
     relevance = [value or 0.0 for value in declared]
     absolute = relevance.copy()
     if not open_:
-        return Measured(relevance, absolute, "declared", [])
+        return Measured(relevance, absolute, "declared", [], [])
     pool = [candidates[index] for index in open_]
     known = [statistics.get(one.spec.id) for one in pool]
     lexical = lexical_scores(query, [one.text for one in pool], [one.label for one in pool], known)
@@ -86,7 +87,7 @@ def measure(
     for index, share, signal in zip(open_, normalise_pool(values), signals):
         relevance[index] = signal if len(open_) == 1 else share
         absolute[index] = signal
-    return Measured(relevance, absolute, str(kind or ScoreKind.LEXICAL), lexical.score)
+    return Measured(relevance, absolute, str(kind or ScoreKind.LEXICAL), lexical.score, lexical.coverage)
 
 
 def normalise_pool(scores: Sequence[float]) -> list[float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from context_engine.evaluation.learning.contrast import Array, Examples, hard_ne
 from context_engine.evaluation.learning.training_pairs import TrainingPairs
 
 __all__ = ["Lessons", "lessons_of"]
+
+_AT_ONCE: Final = 1024
 
 
 class Lessons(NamedTuple):
@@ -67,7 +69,7 @@ def lessons_of(pairs: TrainingPairs, held: HeldVectors, embedder: Embedder) -> L
     Raises:
         EmbedderError: it failed.
     """
-    questions = unit(np.asarray(embedded_queries(embedder, pairs.questions), np.float32))
+    questions = unit(_embedded(pairs.questions, embedder))
     owners = np.repeat(np.arange(len(held.lengths)), held.lengths)
     starts = np.concatenate(([0], np.cumsum(held.lengths)))
     texts = text_numbers(held.contents)[owners]
@@ -79,6 +81,15 @@ def lessons_of(pairs: TrainingPairs, held: HeldVectors, embedder: Embedder) -> L
     examples = Examples(questions, held.parts, texts, rows, negatives)
     learnt = np.array([(place, row) for place, own in enumerate(rows) for row in own], np.int64).reshape(-1, 2)
     return Lessons(pairs.questions, pairs.passages, examples, learnt, owners)
+
+
+def _embedded(texts: Sequence[str], embedder: Embedder) -> Array:
+    """Return the vector of each question, float32; as Python's floats a part of them is held at a time."""
+    parts = [
+        np.asarray(embedded_queries(embedder, texts[start : start + _AT_ONCE]), np.float32)
+        for start in range(0, len(texts), _AT_ONCE)
+    ]
+    return np.concatenate(parts) if parts else np.empty((0, embedder.dimension), np.float32)
 
 
 def _nearest(question: Array, parts: Array, starts: Array, chunk: int) -> int:

@@ -17,6 +17,7 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 from context_engine.core.models import Chunk
@@ -33,6 +34,7 @@ _LEAST_TERMS: Final = 4
 _MOST_WORDS: Final = 24
 _WINDOW: Final = 12
 """Words; questions have 10 to 30."""
+_MOST_A_PASSAGE: Final = 4
 _MOST_ANSWERS: Final = 3
 """What stands in more passages than these asks for none of them."""
 _MOST_TERMS: Final = 20
@@ -54,8 +56,8 @@ class OwnPair(NamedTuple):
     answers: tuple[int, ...]
 
 
-Found = Iterator[tuple[str, int]]
-"""Questions, each with the place of a passage that answers it."""
+Found = Iterator[tuple[int, str, int]]
+"""The turn of a question among those of its passage, from 0; the question; the place of a passage that answers it."""
 
 
 def own_pairs(
@@ -109,26 +111,28 @@ def _sentences(text: str) -> list[str]:
 
 def _of_sentences(texts: _Texts) -> Found:
     for place, some in texts.sentences.items():
-        yield from ((_cut(one), place) for one in some[:1])
+        yield from ((turn, _cut(one), place) for turn, one in enumerate(some[:_MOST_A_PASSAGE]))
 
 
 def _of_windows(texts: _Texts) -> Found:
     for place in texts.places:
         words = texts.chunks[place].content.split()
         windows = (words[start : start + _WINDOW] for start in range(0, len(words) - _WINDOW + 1, _WINDOW // 2))
-        yield from ((one, place) for one in sorted((" ".join(some) for some in windows), key=_digest)[:1])
+        chosen = sorted(map(" ".join, windows), key=_digest)[:_MOST_A_PASSAGE]
+        yield from ((turn, one, place) for turn, one in enumerate(chosen))
 
 
 def _of_headings(texts: _Texts) -> Found:
     for place, some in texts.sentences.items():
         path = texts.chunks[place].heading_path
-        yield from ((f"{path[-1]}: {_cut(one)}", place) for one in some[-1:] if path)
+        chosen = some[::-1][:_MOST_A_PASSAGE] if path else ()
+        yield from ((turn, f"{path[-1]}: {_cut(one)}", place) for turn, one in enumerate(chosen))
 
 
 def _of_definitions(texts: _Texts) -> Found:
     for place in texts.places:
         defined = texts.chunks[place].metadata.get("defines") or ()
-        yield from ((str(term), place) for term in defined if len(defined) <= _MOST_TERMS)
+        yield from ((0, str(term), place) for term in defined if len(defined) <= _MOST_TERMS)
 
 
 def _of_citations(texts: _Texts) -> Found:
@@ -142,7 +146,7 @@ def _of_citations(texts: _Texts) -> Found:
         for one in some:
             for name in references(one):
                 cited = clauses.get((texts.chunks[place].document_id, _label(name)), ())
-                yield from ((_cut(one), answer) for answer in cited if answer != place)
+                yield from ((0, _cut(one), answer) for answer in cited if answer != place)
 
 
 def _of_names(texts: _Texts) -> Found:
@@ -153,7 +157,7 @@ def _of_names(texts: _Texts) -> Found:
     pattern = re.compile(rf"(?<![\w-])(?:{listed})(?![\w-])")
     for place, some in texts.sentences.items():
         changed = (pattern.sub(lambda met: texts.names[met[0]][0], one, count=1) for one in some if pattern.search(one))
-        yield from ((_cut(one), place) for one in list(changed)[:1])
+        yield from ((turn, _cut(one), place) for turn, one in enumerate(islice(changed, _MOST_A_PASSAGE)))
 
 
 _MAKERS: Final[Mapping[str, Callable[[_Texts], Found]]] = {
@@ -170,16 +174,19 @@ clause), name (a sentence with another name)."""
 
 
 def _pairs(kind: str, found: Found, texts: _Texts) -> list[OwnPair]:
+    """Return the pairs of one kind: the first of each passage before the second of any, then by their digests."""
     answers: dict[str, set[int]] = defaultdict(set)
-    for question, place in found:
+    turns: dict[str, int] = {}
+    for turn, question, place in found:
         answers[question].add(place)
+        turns[question] = min(turn, turns.get(question, turn))
     least = 1 if kind == "definition" else _LEAST_TERMS
     kept = (
         OwnPair(kind, question, tuple(sorted(places)))
         for question, places in answers.items()
         if len(places) <= _MOST_ANSWERS and _asks(question, places, texts, least)
     )
-    return sorted(kept, key=lambda one: _digest(one.question))
+    return sorted(kept, key=lambda one: (turns[one.question], _digest(one.question)))
 
 
 def _asks(question: str, places: set[int], texts: _Texts, least: int) -> bool:

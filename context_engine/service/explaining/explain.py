@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from context_engine.core.engine import blend_terms
 from context_engine.core.models import Fate, Key, Outcome, SearchResult, SearchSettings, Settings, utc_text
 from context_engine.core.ranking.candidates import pool
 from context_engine.errors import AuditError, CursorExpired, InvalidRequest, RecordNotFound
@@ -124,6 +125,7 @@ def _sources(result: SearchResult, plain: Callable[[str], str]) -> tuple[Explain
 
 
 def _shown(result: SearchResult, names: Mapping[Key, str | None]) -> tuple[ChunkShown, ...]:
+    terms = blend_terms(result)
     return tuple(
         ChunkShown(
             rank=one.rank,
@@ -139,7 +141,7 @@ def _shown(result: SearchResult, names: Mapping[Key, str | None]) -> tuple[Chunk
             rerank_score=one.rerank_score,
             final_score=round(one.final, 4),
             flags=one.flags,
-            why=why_shown(one, result.settings.values),
+            why=why_shown(one, result.settings.values, terms.get((one.source_id, one.chunk_id), {})),
         )
         for one in result.chunks
     )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from context_engine.core.context.inert import inert_line
-from context_engine.core.models import Fate, Outcome, RankedChunk, Settings
+from context_engine.core.models import NOTHING, BlendFeature, Fate, Outcome, RankedChunk, Settings
 from context_engine.service.contract.explanation import ChunkNotShown, ChunkShown, Explanation
 
-__all__ = ["explanation_text", "reason_words", "why_not_shown", "why_shown"]
+__all__ = ["blend_words", "explanation_text", "reason_words", "why_not_shown", "why_shown"]
 
 _REASONS: Final = {
     "below_min_relevance": "below the relevance limit",
@@ -29,12 +29,26 @@ def reason_words(reason: str) -> str:
     return _REASONS.get(reason, reason.replace("_", " "))
 
 
-def why_shown(chunk: RankedChunk, settings: Settings) -> str:
-    """Return the formula that ranked a chunk, with its numbers."""
+def blend_words(terms: Mapping[BlendFeature, float]) -> str:
+    """Return what each term of a learnt blend adds, the most first.
+
+    >>> blend_words({"stage1": 0.8, "cosine": -1.25})
+    'cosine -1.25, stage1 +0.80'
+    """
+    return ", ".join(f"{name} {value:+.2f}" for name, value in sorted(terms.items(), key=lambda one: -abs(one[1])))
+
+
+def why_shown(chunk: RankedChunk, settings: Settings, terms: Mapping[BlendFeature, float] = NOTHING) -> str:
+    """Return the formula that ranked a chunk, with its numbers.
+
+    Args:
+        terms: of the learnt blend that its relevance is of.
+    """
     formula = (
         f"{settings.relevance_weight:g} × relevance {chunk.relevance:.4f} + {settings.authority_weight:g} × boost "
         f"{chunk.boost:.2f} of tier {chunk.authority_tier} = {chunk.final:.4f}"
     )
+    formula += f"; relevance learnt from {blend_words(terms)}" if terms else ""
     return formula if chunk.rerank_score is None else f"{formula}; reranker {chunk.rerank_score:.2f}"
 
 

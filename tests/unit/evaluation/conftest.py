@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from context_engine import demo
+from context_engine.core.context import ApproxTokenCounter
 from context_engine.evaluation.compared import Compared
+from context_engine.evaluation.corpus import Corpus
 from context_engine.evaluation.evaluate import evaluate
 from context_engine.evaluation.gold import GoldHit, Identity
+from context_engine.evaluation.questions import EvalQuestion
+from context_engine.evaluation.score import Scored
 from context_engine.evaluation.session import Session, open_session
 from context_engine.evaluation.variant import Variant, read_variant
 from context_engine.wiring import load_setup
@@ -42,6 +46,33 @@ def demo_compared(demo_session: Session) -> Compared:
     """The demo as configured, beside the same without authority."""
     baseline = read_variant(["authority_weight=0"], demo_session.setup)
     return evaluate(demo_session, Variant(), baseline=baseline, measures=("R@8", "AP@10", "nDCG@10"))
+
+
+@pytest.fixture
+def compared() -> Callable[..., Compared]:
+    """Makes a comparison of scores: by question those of ours and of the baseline; None for no baseline."""
+
+    def make(scores: Mapping[str, tuple[float, float | None]], measure: str = "nDCG@10") -> Compared:
+        session = Session(
+            setup=cast(Any, None),
+            data_dir=Path(),
+            questions=tuple((EvalQuestion(id=name, text=f"text of {name}"), "NPA") for name in scores),
+            qrels={name: {"gold": 1} for name in scores},
+            corpus=Corpus(),
+            counter=ApproxTokenCounter(),
+        )
+
+        def scored(name: str, place: int) -> Scored:
+            held = {question: {measure: cast(float, pair[place])} for question, pair in scores.items()}
+            rankings = {question: ["gold"] for question in scores}
+            places = {question: [("gold", 1.0)] for question in scores}
+            return Scored(name=name, measures=(measure,), rankings=rankings, places=places, scores=held)
+
+        alone = any(pair[1] is None for pair in scores.values())
+        baseline = None if alone else scored("before", 1)
+        return Compared(session=session, ours=scored("ours", 0), baseline=baseline, groups={}, primary=measure)
+
+    return make
 
 
 @pytest.fixture

@@ -34,6 +34,10 @@ OTHER: dict[str, Any] = {
     "authority_boosts": {"tier_1": 0.5},
     "reranking_enabled": False,
     "rerank_weight": 0.25,
+    "learnt_blend": {
+        "measured_by": "weighted",
+        "terms": {"stage1": {"weight": 1.5, "mean": 0.5, "deviation": 0.25}},
+    },
     "max_per_document": 3,
     "mmr_lambda": 0.7,
     "expired": "refuse",

@@ -14,8 +14,10 @@ import numpy as np
 
 from context_engine.adapters.sources.local.adapted import AdaptedParts, mapped_lengths
 from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
+from context_engine.adapters.sources.local.one_product import OneProduct
 from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.vector_parts import Array, VectorParts
+from context_engine.core.concurrency.forking import Lock
 
 __all__ = ["Array", "Cells", "Matrix", "RowsOfScope"]
 
@@ -96,6 +98,7 @@ class Matrix:
         self._place = None if order is None else np.argsort(order, kind="stable")
         self._held: dict[int | None, Array] = {}
         self._adapted: dict[str, Matrix] = {}
+        self._lock = Lock()
         self.source_keys = frozenset(np.unique(sources).tolist())
         if cells is not None:
             self._bounds = np.concatenate(([0], np.cumsum(np.bincount(cells.of_part, minlength=len(cells.centroids)))))
@@ -113,16 +116,27 @@ class Matrix:
 
         The lengths that it needs are computed once and kept for the next call.
         """
-        found = self._adapted.get(adapter.adapter_id)
-        if found is None:
-            found = copy.copy(self)
-            found.parts = AdaptedParts(self.parts, mapped_lengths(adapter, self.parts))
-            if self.cells is not None:
-                centroids = self.cells.centroids
-                lengths = np.maximum(adapter.lengths(centroids), np.finfo(np.float32).tiny)
-                found.cells = self.cells._replace(centroids=centroids / lengths[:, None])
-            latest = list(self._adapted.items())[-(_MOST_ADAPTED - 1) :]
-            self._adapted = {**dict(latest), adapter.adapter_id: found}
+        with self._lock:
+            found = self._adapted.get(adapter.adapter_id)
+            if found is None:
+                found = self._adapted[adapter.adapter_id] = self._mapped(adapter)
+                while len(self._adapted) > _MOST_ADAPTED:
+                    del self._adapted[next(iter(self._adapted))]
+            return found
+
+    def _mapped(self, adapter: DomainAdapter) -> Matrix:
+        found = copy.copy(self)
+        found.parts = AdaptedParts(self.parts, mapped_lengths(adapter, self.parts))
+        if self.cells is not None:
+            centroids = self.cells.centroids
+            lengths = np.maximum(adapter.lengths(centroids), np.finfo(np.float32).tiny)
+            found.cells = self.cells._replace(centroids=centroids / lengths[:, None])
+        return found
+
+    def for_one_question(self) -> Matrix:
+        """Return the same rows, to be asked one question for several sources by one thread."""
+        found = copy.copy(self)
+        found.parts = OneProduct(self.parts)
         return found
 
     def cosines(self, vector: Sequence[float] | Array, rids: Iterable[int]) -> dict[int, float]:

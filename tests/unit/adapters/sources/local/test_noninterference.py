@@ -8,10 +8,19 @@ from typing import Any
 
 import pytest
 
-from context_engine.adapters.sources.local import LocalBase, LocalSource, SearchOptions, candidates, search
+from context_engine.adapters.sources.local import (
+    LocalBase,
+    LocalSource,
+    SearchOptions,
+    adapter_store,
+    adapter_switches,
+    candidates,
+    search,
+)
 from context_engine.adapters.sources.local.placement import places
 from context_engine.adapters.sources.local.reader import Viewer
 from context_engine.adapters.sources.local.writer import BaseWriter
+from context_engine.core.models import AccessScope
 from context_engine.testing import AccessContract, FakeEmbedder, FixedClock
 
 
@@ -41,6 +50,47 @@ class _LocalContract(AccessContract):
 
 class TestByText(_LocalContract):
     changes, questions = 12, 8
+
+
+class TestByAdapters(_LocalContract):
+    """With every change an adapter is learnt from what everybody may read, and another from all there is."""
+
+    changes, questions = 6, 6
+
+    @pytest.fixture(autouse=True)
+    def _embedder(self) -> None:
+        pytest.importorskip("numpy", reason="the extra 'vectors'")
+        self.embedder, self.learnt = FakeEmbedder(16), 0
+
+    @contextmanager
+    def open_sink(self, specs, rules_of):
+        with super().open_sink(specs, rules_of) as sink:
+            yield sink
+        with LocalBase(self.folder, now=FixedClock().now, embedder=self.embedder) as base:
+            self.learnt += 1
+            for seed, access in ((0, AccessScope()), (self.learnt, None)):
+                origin = base.held_vectors([spec.id for spec in specs], access=access).origin
+                kept = base.keep_adapter(self.access_domain.domain, self._adapter(seed), {}, origin)
+                base.use_adapter(self.access_domain.domain, kept.adapter_id)
+
+    def _adapter(self, seed):
+        import numpy as np
+
+        from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
+
+        maps = np.random.default_rng(seed).standard_normal((2, 16, 16))
+        return DomainAdapter(self.embedder.model_id, *maps)
+
+
+def test_a_choice_that_knows_what_may_not_be_read_is_found(monkeypatch, tmp_path):
+    """An adapter learnt from hidden documents too, used by everybody."""
+    pytest.importorskip("numpy", reason="the extra 'vectors'")
+    leaky = adapter_switches._IN_FORCE.replace(adapter_store.READABLE, "1")
+    monkeypatch.setattr(adapter_switches, "_IN_FORCE", leaky)
+    contract = TestByAdapters()
+    contract.folder, contract.embedder, contract.learnt = tmp_path / "base", FakeEmbedder(16), 0
+    with pytest.raises(AssertionError, match="hidden documents show in"):
+        contract.test_what_may_not_be_read_changes_no_answer()
 
 
 @pytest.mark.slow

@@ -1,0 +1,96 @@
+"""`context-engine eval tune --blend`: weights of a candidate's scores, learnt for one domain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from context_engine.apps.cli.app import DEGRADED, FAILURE
+from context_engine.apps.cli.console import clean, error_line, out, show
+from context_engine.apps.cli.context import ConfigLocation
+from context_engine.apps.cli.eval_options import asking, opened, write_json, write_reports, written
+from context_engine.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from context_engine.core.models import LearntBlend
+    from context_engine.evaluation.learning.blend_tune import BlendTrial
+
+__all__ = ["tune_blend"]
+
+
+def tune_blend(location: ConfigLocation, options: dict[str, Any]) -> None:
+    """Learn a domain's blend, print what it gains, and write it into the manifest where that is beyond noise."""
+    from context_engine.evaluation.learning.blend_report import blend_report
+    from context_engine.evaluation.learning.blend_tune import learn_blend
+    from context_engine.evaluation.metrics import read_measures
+    from context_engine.evaluation.variant import Variant, open_with_models
+
+    if options["grid"]:
+        raise InvalidRequest("--blend learns weights and --grid tries settings: give one of them")
+    measure = read_measures([options["measure"]])[0]
+    context, session = opened(location, options)
+    engine, _ = open_with_models(session.setup, Variant(), session.data_dir)
+    with engine, asking("Asking …") as progress:
+        found = learn_blend(
+            session,
+            engine,
+            measure=measure,
+            folds=options["folds"],
+            top_k=options["top_k"],
+            progress=progress,
+        )
+    write_reports(blend_report(found, title=options["title"] or f"A blend learnt for {found.domain}"), options)
+    if options["as_json"]:
+        value = {"domain": found.domain, "refusal": found.refusal, "learnt_blend": found.blend.model_dump(mode="json")}
+        write_json(value, demo=context.demo)
+    else:
+        _print(found)
+    if options["write"] is not None:
+        _write(options["write"], found, force=options["force"])
+    if found.troubles:
+        click.get_current_context().exit(DEGRADED)
+
+
+def _print(found: BlendTrial) -> None:
+    console = out()
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("measure", "without", "held out", "difference", "95 %"):
+        table.add_column(name, justify="left" if name == "measure" else "right", no_wrap=True)
+    for measure, row in found.blend.evidence["held_out"].items():
+        mean, low, high = row["difference"]
+        numbers = (f"{row['before']:.4f}", f"{row['after']:.4f}", f"{mean:+.4f}", f"{low:+.4f} to {high:+.4f}")
+        table.add_row(measure, *numbers)
+    show(console, table)
+    console.print()
+    show(console, _terms(found.blend))
+    console.print()
+    said = f"{found.taught} of {len(found.before)} judged questions of {found.domain} taught it: "
+    better = ("better beyond noise on questions it was not learnt on", "green")
+    show(console, Text(said).append(*(better if found.refusal is None else (found.refusal, "yellow"))))
+    for trouble in found.troubles:
+        show(console, Text(clean(str(trouble)), "yellow"))
+
+
+def _terms(blend: LearntBlend) -> Table:
+    """The terms, the weightiest first."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("term", no_wrap=True)
+    for name in ("weight", "mean", "deviation"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name, term in sorted(blend.terms.items(), key=lambda item: -abs(item[1].weight)):
+        table.add_row(name, f"{term.weight:+.3f}", f"{term.mean:.3f}", f"{term.deviation:.3f}")
+    return table
+
+
+def _write(path: Path, found: BlendTrial, *, force: bool) -> None:
+    from context_engine.evaluation.learning.blend_file import manifest_with_blend
+
+    if found.refusal is not None and not force:
+        error_line(f"nothing is written: {found.refusal} (--force writes it all the same)")
+        click.get_current_context().exit(FAILURE)
+    written(path, manifest_with_blend(path, found.domain, found.blend))

@@ -1,0 +1,161 @@
+"""The gate file: which questions an installation must go on answering, and how well."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from context_engine.errors import ConfigError, InvalidRequest
+from context_engine.evaluation.collections import Collection, Name, relative_to
+from context_engine.evaluation.metrics import read_measures
+from context_engine.settings.files import read_yaml
+from context_engine.settings.messages import config_error
+
+__all__ = ["GateCollection", "GateFile", "gate_text", "new_gate", "read_gate"]
+
+_HEAD: Final = """\
+# What this installation must go on answering: 'context-engine eval gate {name}' measures it, in CI too.
+# Edit floors and limits here; 'context-engine eval gate {name} --write' measures the baseline anew.
+"""
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+class GateCollection(Collection):
+    """A collection with what it must reach.
+
+    Attributes:
+        floors: the least mean by measure; also where there is no baseline.
+    """
+
+    floors: dict[str, Share] = Field(default_factory=dict)
+
+
+class GateFile(BaseModel):
+    """What must hold.
+
+    Attributes:
+        measures: compared with the baseline.
+        baseline: folder of runs; None compares with nothing, and floors alone are tested.
+        allowed_loss: how far a mean may be below the baseline's.
+        beyond_noise: a loss counts only where the 95 % interval of the paired difference lies below 0 as well.
+        same_corpus: refuse to compare where documents have changed since the baseline.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: Literal[1]
+    measures: Annotated[tuple[str, ...], Field(min_length=1)]
+    baseline: Path | None = None
+    allowed_loss: Share = 0.0
+    beyond_noise: bool = True
+    same_corpus: bool = True
+    collections: Annotated[dict[Name, GateCollection], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _tests_something(self) -> Self:
+        bare = [name for name, one in self.collections.items() if self.baseline is None and not one.floors]
+        if bare:
+            raise ValueError(f"tests nothing of collection {bare[0]!r}: give it floors, or the file a baseline")
+        return self
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The measures that are compared: none without a baseline."""
+        return () if self.baseline is None else self.measures
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """Every measure that is compared or has a floor."""
+        floors = (measure for one in self.collections.values() for measure in one.floors)
+        return tuple(dict.fromkeys((*self.compared, *floors)))
+
+
+def read_gate(path: Path) -> GateFile:
+    """Return a gate file, YAML or JSON; its paths start at its folder.
+
+    Raises:
+        ConfigError: the file cannot be read, or a key or value of it cannot be used.
+    """
+    data = read_yaml(path, str(path))
+    if isinstance(data.get("baseline"), str):
+        data["baseline"] = str(path.parent / data["baseline"])
+    held = data.get("collections")
+    if isinstance(held, dict):
+        data["collections"] = {name: relative_to(path.parent, value) for name, value in held.items()}
+    return _checked(data, path)
+
+
+def new_gate(
+    path: Path,
+    collections: Mapping[str, GateCollection],
+    *,
+    measures: Sequence[str],
+    allowed_loss: float = 0.0,
+    beyond_noise: bool = True,
+) -> GateFile:
+    """Return a gate that is to stand at a path, its baseline in a folder beside it.
+
+    Raises:
+        ConfigError: a measure or a value cannot be used.
+    """
+    data = {
+        "version": 1,
+        "measures": list(measures),
+        "baseline": str(path.with_name(f"{path.stem}.runs")),
+        "allowed_loss": allowed_loss,
+        "beyond_noise": beyond_noise,
+        "collections": {name: one.model_dump(exclude_none=True) for name, one in collections.items()},
+    }
+    return _checked(data, path)
+
+
+def _checked(data: dict[str, Any], path: Path) -> GateFile:
+    """Return a gate with its measures called as ir_measures calls them."""
+    try:
+        gate = GateFile.model_validate(data)
+    except ValidationError as error:
+        raise config_error(error, data, GateFile, file=str(path)) from None
+    return gate.model_copy(
+        update={
+            "measures": _measures(gate.measures, path),
+            "collections": {
+                name: one.model_copy(update={"floors": dict(zip(_measures(one.floors, path), one.floors.values()))})
+                for name, one in gate.collections.items()
+            },
+        }
+    )
+
+
+def _measures(names: Iterable[str], path: Path) -> tuple[str, ...]:
+    try:
+        found = read_measures(list(names))
+    except InvalidRequest as error:
+        raise ConfigError(str(error), file=str(path)) from None
+    of_sets = [name for name in found if name.startswith("Set")]
+    if of_sets:
+        problem = f"measure {of_sets[0]} is of what is read, which no run file says: take one with a depth, e.g. R@10"
+        raise ConfigError(problem, file=str(path))
+    return found
+
+
+def gate_text(path: Path, gate: GateFile) -> str:
+    """Return the text of a gate file that is to stand at a path: commented YAML, its paths from its folder."""
+    data = gate.model_dump(mode="json", exclude_none=True)
+    data["baseline"] = _from(path.parent, gate.baseline)
+    for name, one in gate.collections.items():
+        held = {"queries": _from(path.parent, one.queries), "qrels": _from(path.parent, one.qrels)}
+        data["collections"][name] |= {key: value for key, value in held.items() if value is not None}
+    for one in data["collections"].values():
+        if not one["floors"]:
+            del one["floors"]
+    return _HEAD.format(name=path.name) + yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
+
+
+def _from(folder: Path, path: Path | None) -> str | None:
+    return None if path is None else Path(os.path.relpath(path, folder)).as_posix()

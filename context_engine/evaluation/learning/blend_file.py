@@ -1,0 +1,59 @@
+"""A domain's manifest with a learnt blend in its settings; everything else in the file stays as it was written."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from textwrap import indent
+from typing import Any, Final
+
+import yaml
+
+from context_engine.core.models import LearntBlend
+from context_engine.errors import ConfigError
+
+__all__ = ["manifest_with_blend"]
+
+_SETTINGS: Final = re.compile(r"^settings:[ \t]*(#.*)?\n", re.MULTILINE)
+_BLEND: Final = re.compile(r"^([ \t]+)learnt_blend:.*\n((\1[ \t]+.*|[ \t]*)\n)*", re.MULTILINE)
+_INDENT: Final = re.compile(r"(?:[ \t]*(?:#.*)?\n)*([ \t]+)\S")
+
+
+def manifest_with_blend(path: Path, domain: str, blend: LearntBlend) -> str:
+    """Return the text of a manifest with a blend as `learnt_blend` of its settings, in place of one it had.
+
+    Args:
+        domain: whose manifest it must be.
+
+    Raises:
+        ConfigError: it cannot be read, is another domain's, or its settings are not written one to a line.
+    """
+    try:
+        text = path.read_text("utf-8-sig")
+        held = yaml.safe_load(text)
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise ConfigError(f"cannot be added to: {error}", file=str(path)) from None
+    if not isinstance(held, dict) or held.get("domain") != domain:
+        raise ConfigError(f"is not the manifest of {domain}: a blend is of one domain", file=str(path))
+    value = blend.model_dump(mode="json", exclude_none=True)
+    written = _inserted(text if text.endswith("\n") else f"{text}\n", value)
+    if yaml.safe_load(written) != {**held, "settings": {**(held.get("settings") or {}), "learnt_blend": value}}:
+        raise ConfigError(
+            "learnt_blend cannot be added to it: write 'settings:' on a line of its own, and each setting on one below",
+            file=str(path),
+        )
+    return written
+
+
+def _inserted(text: str, value: dict[str, Any]) -> str:
+    block = yaml.safe_dump({"learnt_blend": value}, sort_keys=False, allow_unicode=True, width=120)
+    settings = _SETTINGS.search(text)
+    if settings is None:
+        return f"{text}settings:\n{indent(block, '  ')}"
+    head, rest = text[: settings.end()], text[settings.end() :]
+    known = _INDENT.match(rest)
+    block = indent(block, known[1] if known else "  ")
+    before = _BLEND.search(rest)
+    if before is None:
+        return head + block + rest
+    return head + rest[: before.start()] + block + rest[before.end() :]

@@ -1,0 +1,183 @@
+"""A domain's blend, learnt from judged questions, and believed only on those that it was not learnt on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from context_engine.core.engine import Engine
+from context_engine.core.models import LearntBlend
+from context_engine.errors import InvalidRequest
+from context_engine.evaluation.account import Trouble
+from context_engine.evaluation.gold import GoldHit
+from context_engine.evaluation.learning.blend_lessons import BlendLessons, blend_lessons
+from context_engine.evaluation.metrics import Scores, mean
+from context_engine.evaluation.run import Depth, Progress, hits_of, with_settings
+from context_engine.evaluation.score import score_rankings
+from context_engine.evaluation.session import Session
+from context_engine.evaluation.statistics import Paired, paired_bootstrap
+from context_engine.evaluation.tune import folds_of
+from context_engine.evaluation.variant import Variant
+from context_engine.settings import Setting
+
+__all__ = ["FEWEST_TAUGHT", "BlendTrial", "blended_hits", "learn_blend", "scores_of", "trial_of"]
+
+FEWEST_TAUGHT: Final = 50
+"""Of fewer questions nothing is learnt: there are a dozen weights."""
+
+_ALWAYS: Final = ("nDCG@10", "R@10", "AP@10")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlendTrial:
+    """What was learnt, and what it does to questions that it was not learnt on.
+
+    Attributes:
+        domain: whose questions they are.
+        blend: learnt on all of them, with its evidence.
+        measures: the one that decides first.
+        before, after: of each judged question without a blend, and with the one that was learnt on other questions.
+        taught: how many questions the blend was learnt on.
+        troubles: who did not do its part while the questions were asked.
+    """
+
+    domain: str
+    blend: LearntBlend
+    measures: tuple[str, ...]
+    before: Scores
+    after: Scores
+    taught: int
+    folds: int
+    troubles: tuple[Trouble, ...] = ()
+
+    def difference(self, measure: str) -> Paired:
+        """Return what the blend changes on questions it was not learnt on, paired."""
+        ours, theirs = ([scores[name][measure] for name in self.before] for scores in (self.after, self.before))
+        return paired_bootstrap(ours, theirs)
+
+    @property
+    def refusal(self) -> str | None:
+        """Why it is not to be used; None where it is better beyond noise and recall is not worse beyond noise."""
+        measure = self.measures[0]
+        gain, recall = self.difference(measure), self.difference("R@10")
+        if not (gain.beyond_noise and gain.mean > 0.0):
+            return f"on questions it was not learnt on it is not better beyond noise ({_told(measure, gain)})"
+        if recall.beyond_noise and recall.mean < 0.0:
+            return f"on questions it was not learnt on it finds less ({_told('R@10', recall)})"
+        return f"{self.troubles[0]}" if self.troubles else None
+
+
+def _told(measure: str, one: Paired) -> str:
+    return f"{measure} {one.mean:+.4f}, 95 % {one.low:+.4f} to {one.high:+.4f}"
+
+
+def learn_blend(
+    session: Session,
+    engine: Engine,
+    *,
+    measure: str,
+    folds: int = 5,
+    top_k: int | None = None,
+    progress: Progress | None = None,
+) -> BlendTrial:
+    """Learn a blend from a session's judged questions, and measure it on each of them while it was held out.
+
+    Every question is searched for once; what a blend makes of it is computed again from the answers.
+
+    Args:
+        session: with judged questions of one domain.
+        engine: over its configuration.
+        measure: as ir_measures names it; decides.
+        folds: parts for cross-validation.
+        top_k: chunks a reader is given; None takes the domain's stage2_top_k.
+        progress: told of (questions done, all of them, question).
+
+    Raises:
+        InvalidRequest: questions of several domains, or too few that teach anything.
+        MissingExtra: numpy is not installed.
+    """
+    domain = _one_domain(session)
+    measures = tuple(dict.fromkeys((measure, *_ALWAYS)))
+    depth = session.depth(Variant(), measures, top_k)
+    folds_of(sorted(session.qrels), folds)
+    lessons = blend_lessons(session, engine, domain, depth, progress)
+    return trial_of(session, lessons, measures=measures, folds=folds, depth=depth)
+
+
+def _one_domain(session: Session) -> str:
+    names = sorted({domain for question, domain in session.questions if question.id in session.qrels})
+    if len(names) != 1:
+        raise InvalidRequest(
+            f"a blend is learnt for one domain, and there are judged questions of {', '.join(names)}: give files of one"
+        )
+    return names[0]
+
+
+def trial_of(
+    session: Session, lessons: BlendLessons, *, measures: tuple[str, ...], folds: int, depth: Depth
+) -> BlendTrial:
+    """Return the blend of all questions, and what blends of the other folds do to each fold.
+
+    Args:
+        measures: the one that decides first; R@10 is among them.
+
+    Raises:
+        InvalidRequest: too few questions teach anything.
+    """
+    taught = lessons.taught
+    if len(taught) < FEWEST_TAUGHT:
+        raise InvalidRequest(
+            f"{len(taught)} judged questions of {lessons.domain} have candidates that answer and others that do not, "
+            f"and of fewer than {FEWEST_TAUGHT} no blend is learnt: judge more with 'context-engine eval judge'"
+        )
+    before: dict[str, Sequence[GoldHit]] = {}
+    after: dict[str, Sequence[GoldHit]] = {}
+    for part in folds_of(sorted(session.qrels), folds):
+        held_out = set(part)
+        blend = lessons.learn([name for name in taught if name not in held_out])
+        for name in held_out & lessons.of.keys():
+            before[name], after[name] = (blended_hits(lessons, name, one, depth) for one in (None, blend))
+    trial = BlendTrial(
+        domain=lessons.domain,
+        blend=lessons.learn(taught),
+        measures=measures,
+        before=scores_of(session, before, depth, measures),
+        after=scores_of(session, after, depth, measures),
+        taught=len(taught),
+        folds=folds,
+        troubles=lessons.troubles,
+    )
+    return replace(trial, blend=trial.blend.model_copy(update={"evidence": _evidence(trial)}))
+
+
+def blended_hits(lessons: BlendLessons, name: str, blend: LearntBlend | None, depth: Depth) -> Sequence[GoldHit]:
+    """Return the ranking of a question by a blend; None: without one."""
+    layer = {"learnt_blend": Setting(blend, "evaluation")}
+    return hits_of(with_settings(lessons.of[name].result, layer), depth)
+
+
+def scores_of(session: Session, hits: Mapping[str, Sequence[GoldHit]], depth: Depth, measures: Sequence[str]) -> Scores:
+    """Return the measures of rankings, for each judged question."""
+    read = {question.id: depth.read(domain) for question, domain in session.questions}
+    return score_rankings("", hits, session.qrels, measures, read=read, rejected=session.rejected).scores
+
+
+def _evidence(trial: BlendTrial) -> dict[str, Any]:
+    """Return what the blend rests on, JSON-ready."""
+    held_out = {}
+    for measure in trial.measures:
+        gain = trial.difference(measure)
+        held_out[measure] = {
+            "before": round(mean(trial.before, measure), 4),
+            "after": round(mean(trial.after, measure), 4),
+            "difference": [round(value, 4) for value in (gain.mean, gain.low, gain.high)],
+        }
+    return {
+        "questions": len(trial.before),
+        "learnt_on": trial.taught,
+        "folds": trial.folds,
+        "decided_by": trial.measures[0],
+        "better_beyond_noise": trial.refusal is None,
+        "held_out": held_out,
+    }

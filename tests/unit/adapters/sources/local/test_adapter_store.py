@@ -1,0 +1,355 @@
+"""Adapters are kept with the base, switched by one row, undone, and in force for who may read what they were learnt
+from."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+np = pytest.importorskip("numpy", reason="the extra 'vectors'")
+
+from context_engine.adapters.sources.local import BaseWriter, LocalBase, SearchOptions, adapter_store  # noqa: E402
+from context_engine.adapters.sources.local.adapter_store import Origin  # noqa: E402
+from context_engine.adapters.sources.local.derived import forget_derived  # noqa: E402
+from context_engine.adapters.sources.local.domain_adapter import DomainAdapter  # noqa: E402
+from context_engine.adapters.sources.local.placement import SourcePlace  # noqa: E402
+from context_engine.adapters.sources.local.schema import DATABASE  # noqa: E402
+from context_engine.adapters.sources.local.search import Scope  # noqa: E402
+from context_engine.core.models import (  # noqa: E402
+    AccessScope,
+    Chunk,
+    Classification,
+    NoticeCode,
+    ScoreKind,
+    SourceAnswer,
+)
+from context_engine.errors import ConfigError, StoreError, StoreVersionMismatch  # noqa: E402
+from context_engine.testing.fakes import FakeEmbedder  # noqa: E402
+
+OPEN, SECRET = 1, 2
+NOBODY = AccessScope()
+BOARD = AccessScope(rules=frozenset({"board only"}), clearance=Classification.RESTRICTED)
+MODEL = FakeEmbedder(16).model_id
+PLAIN, QUESTION = MODEL, "the limit of the desk"
+
+
+def place(source_id: str) -> SourcePlace:
+    return SourcePlace(rules="board only" if source_id == "board" else "")
+
+
+class Clock:
+    """A second later each time it is looked at."""
+
+    def __init__(self) -> None:
+        self.moment = datetime(2026, 3, 2, 10, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        self.moment += timedelta(seconds=1)
+        return self.moment
+
+
+def adapter(seed: int, *, dimension: int = 16, model_id: str = MODEL) -> DomainAdapter:
+    random = np.random.default_rng(seed)
+    query, passage = (np.eye(dimension) + 0.3 * random.standard_normal((dimension, dimension)) for _ in range(2))
+    return DomainAdapter(model_id, query, passage)
+
+
+@pytest.fixture
+def house(folder: Path) -> Iterator[LocalBase]:
+    """A base of two partitions: ten open documents, five of the board."""
+    with BaseWriter(folder, now=Clock().now, embedder=FakeEmbedder(16), place=place) as writer:
+        for number in range(10):
+            writer.put("sop", f"open-{number}", "", "1", [Chunk(content=f"Rule {number}: the limit of desk {number}.")])
+        for number in range(5):
+            writer.put("board", f"secret-{number}", "", "1", [Chunk(content=f"Bid {number} for a rival of the desk.")])
+    with LocalBase(folder, now=Clock().now, embedder=FakeEmbedder(16), place=place) as base:
+        yield base
+
+
+def keep(base: LocalBase, seed: int, *partitions: int, use: bool = True, domain: str = "HOUSE") -> str:
+    """Keep an adapter learnt from some partitions; return its id."""
+    index_number = base.held_vectors([]).origin.index_number
+    evidence = {"questions": 200, "measure": "nDCG@10"}
+    kept = base.keep_adapter(domain, adapter(seed), evidence, Origin(index_number, partitions))
+    if use:
+        base.use_adapter(domain, kept.adapter_id)
+    return kept.adapter_id
+
+
+def asked(base: LocalBase, access: AccessScope | None = None, domain: str = "HOUSE") -> SourceAnswer:
+    return base.answer(QUESTION, top_k=5, scope=Scope(source_id="sop", constants={"domain": domain}, access=access))
+
+
+def scorer(base: LocalBase, access: AccessScope | None = None, domain: str = "HOUSE") -> str | None:
+    """Return what the cosines of a search are known by."""
+    found = asked(base, access, domain)
+    (name,) = {score.scorer for chunk in found.chunks for score in chunk.scores if score.kind is ScoreKind.COSINE}
+    assert found.embedding is not None and found.embedding.model == name
+    return name
+
+
+def written(base: LocalBase, statement: str, *values: object) -> None:
+    with closing(sqlite3.connect(base.path / DATABASE)) as connection, connection:
+        connection.execute(statement, values)
+
+
+class TestSwitching:
+    def test_what_is_kept_is_not_in_force_before_it_is_switched_on(self, house: LocalBase) -> None:
+        before = asked(house)
+        name = keep(house, 1, OPEN, use=False)
+        assert asked(house) == before and scorer(house) == PLAIN
+        (kept,) = house.adapters("HOUSE")
+        assert (kept.adapter_id, kept.model_id, kept.learnt_from, kept.in_force) == (name, MODEL, (OPEN,), False)
+        assert kept.evidence == {"questions": 200, "measure": "nDCG@10"} and kept.problem == ""
+        house.use_adapter("HOUSE", name)
+        assert scorer(house) == f"{MODEL}+{name}" and house.adapters("HOUSE")[0].in_force
+        assert asked(house).chunks != before.chunks
+
+    def test_it_is_of_one_domain(self, house: LocalBase) -> None:
+        keep(house, 1, OPEN)
+        assert scorer(house, domain="OTHER") == PLAIN and house.adapters("OTHER") == []
+
+    def test_the_last_switch_counts_and_is_undone_and_done_again(self, house: LocalBase) -> None:
+        assert not house.undo_adapter("HOUSE")
+        first, second = (f"{MODEL}+{keep(house, seed, OPEN)}" for seed in (1, 2))
+        assert scorer(house) == second
+        for expected in (first, second, first):
+            assert house.undo_adapter("HOUSE") and scorer(house) == expected
+        house.use_adapter("HOUSE", None)
+        assert scorer(house) == PLAIN
+        assert house.undo_adapter("HOUSE") and scorer(house) == first
+
+    def test_undoing_the_first_switch_leaves_none(self, house: LocalBase) -> None:
+        keep(house, 1, OPEN)
+        house.undo_adapter("HOUSE")
+        assert scorer(house) == PLAIN
+
+    def test_an_off_of_several_is_undone_together(self, house: LocalBase) -> None:
+        narrow, wide = keep(house, 1, OPEN), keep(house, 2, OPEN, SECRET)
+        house.use_adapter("HOUSE", None)
+        assert scorer(house) == scorer(house, NOBODY) == PLAIN
+        house.undo_adapter("HOUSE")
+        assert (scorer(house), scorer(house, NOBODY)) == (f"{MODEL}+{wide}", f"{MODEL}+{narrow}")
+
+    def test_the_same_maps_kept_again_have_the_later_evidence(self, house: LocalBase) -> None:
+        name = keep(house, 1, OPEN)
+        origin = house.held_vectors(["sop"]).origin
+        house.keep_adapter("HOUSE", adapter(1), {"questions": 300}, origin)
+        (kept,) = house.adapters("HOUSE")
+        assert (kept.adapter_id, kept.evidence, kept.in_force) == (name, {"questions": 300}, True)
+
+    def test_a_switch_by_another_is_seen_at_the_next_search(self, house: LocalBase) -> None:
+        name = keep(house, 1, OPEN, use=False)
+        assert scorer(house) == PLAIN
+        with LocalBase(house.path) as other:
+            other.use_adapter("HOUSE", name)
+        assert scorer(house) == f"{MODEL}+{name}"
+
+    def test_every_search_while_others_switch_is_wholly_under_one(self, house: LocalBase) -> None:
+        names = [keep(house, seed, OPEN) for seed in (1, 2)]
+        with LocalBase(house.path) as other, ThreadPoolExecutor(4) as threads:
+            found = [threads.submit(scorer, house) for _ in range(20)]
+            for turn in range(10):
+                other.use_adapter("HOUSE", names[turn % 2])
+            assert {one.result() for one in found} <= {f"{MODEL}+{name}" for name in names}
+
+    def test_a_search_under_way_keeps_what_was_in_force_when_it_began(self, house: LocalBase) -> None:
+        name = keep(house, 1, OPEN, use=False)
+        with house._viewer.view() as view:
+            house.use_adapter("HOUSE", name)
+            found = house._adapters.chosen(view.connection, "HOUSE", "auto", view.partitions)
+        assert found.adapter is None and scorer(house) == f"{MODEL}+{name}"
+
+    @pytest.mark.parametrize("name", ["0123456789ab", ""])
+    def test_what_is_not_there_cannot_be_switched_on(self, house: LocalBase, name: str) -> None:
+        with pytest.raises(StoreError, match="kb adapter list"):
+            house.use_adapter("HOUSE", name)
+
+
+class TestTheSetting:
+    @pytest.fixture
+    def opened(self, house: LocalBase) -> Iterator[Callable[[str], LocalBase]]:
+        bases: list[LocalBase] = []
+
+        def base(choice: str) -> LocalBase:
+            bases.append(LocalBase(house.path, embedder=FakeEmbedder(16), options=SearchOptions(adapter=choice)))
+            return bases[-1]
+
+        yield base
+        for one in bases:
+            one.close()
+
+    def test_off_searches_without_and_an_id_with_that_one(self, house, opened) -> None:
+        before = asked(house)
+        kept, used = keep(house, 1, OPEN, use=False), keep(house, 2, OPEN)
+        assert scorer(opened("auto")) == f"{MODEL}+{used}"
+        assert asked(opened("off")) == before
+        assert scorer(opened(kept)) == f"{MODEL}+{kept}"
+
+    def test_an_id_that_the_caller_may_not_know_is_as_one_that_is_not_there(self, house, opened) -> None:
+        wide = keep(house, 1, OPEN, SECRET, use=False)
+        assert scorer(opened(wide), BOARD) == f"{MODEL}+{wide}"
+        hidden, unknown = asked(opened(wide), NOBODY), asked(opened("0" * 12), NOBODY)
+        assert hidden.chunks == unknown.chunks
+        for found, name in ((hidden, wide), (unknown, "0" * 12)):
+            assert [(note.code, note.detail) for note in found.notices] == [
+                (NoticeCode.ADAPTER_UNUSABLE, {"adapter": name})
+            ]
+
+
+class TestTrial:
+    def test_one_that_is_kept_nowhere_is_tried(self, house: LocalBase) -> None:
+        before, used = asked(house), keep(house, 2, OPEN)
+        tried = house.best_of(QUESTION, ["sop"], top_k=5, adapter=adapter(1)).chunks
+        assert {score.scorer for score in tried[0].scores if score.kind is ScoreKind.COSINE} == {adapter(1).scorer_id}
+        assert list(house.best_of(QUESTION, ["sop"], top_k=5, adapter=None).chunks) == list(before.chunks)
+        auto = house.best_of(QUESTION, ["sop"], top_k=5, domain="HOUSE").chunks
+        assert used in str(auto[0].scores) and list(auto) == list(asked(house).chunks)
+        assert len(house.adapters()) == 1
+
+    def test_one_of_another_model_is_refused(self, house: LocalBase) -> None:
+        with pytest.raises(StoreVersionMismatch, match="eval tune --adapter"):
+            house.best_of(QUESTION, ["sop"], top_k=5, adapter=adapter(1, model_id="other"))
+
+
+class TestWhoMayRead:
+    def test_it_is_in_force_for_who_may_read_all_that_it_was_learnt_from(self, house: LocalBase) -> None:
+        wide = keep(house, 1, OPEN, SECRET)
+        assert (scorer(house, NOBODY), scorer(house, BOARD), scorer(house)) == (PLAIN, *[f"{MODEL}+{wide}"] * 2)
+        assert house.adapters("HOUSE", access=NOBODY) == []
+        assert [one.adapter_id for one in house.adapters("HOUSE", access=BOARD)] == [wide]
+
+    def test_of_several_the_one_learnt_from_most_is_used(self, house: LocalBase) -> None:
+        wide = keep(house, 1, OPEN, SECRET)
+        narrow = keep(house, 2, OPEN)
+        assert (scorer(house, NOBODY), scorer(house, BOARD)) == (f"{MODEL}+{narrow}", f"{MODEL}+{wide}")
+
+    def test_what_is_learnt_and_switched_where_one_may_not_read_changes_no_bit(self, house: LocalBase) -> None:
+        keep(house, 1, OPEN)
+        before = asked(house, NOBODY)
+        keep(house, 2, OPEN, SECRET)
+        keep(house, 3, SECRET)
+        assert asked(house, NOBODY) == before
+        house.use_adapter("HOUSE", None, access=NOBODY)
+        assert scorer(house, NOBODY) == PLAIN and scorer(house, BOARD) != PLAIN, "only what may be read is switched"
+
+    def test_what_may_not_be_read_cannot_be_switched_on(self, house: LocalBase) -> None:
+        wide = keep(house, 1, OPEN, SECRET, use=False)
+        with pytest.raises(StoreError, match="keeps no adapter"):
+            house.use_adapter("HOUSE", wide, access=NOBODY)
+        assert house.read_adapter("HOUSE", wide, access=NOBODY) is None
+        assert house.read_adapter("HOUSE", wide) is not None
+
+    def test_vectors_to_learn_from_are_those_that_may_be_read(self, house: LocalBase) -> None:
+        both = house.held_vectors(["sop", "board"])
+        assert (len(both.chunks), both.origin.partitions, both.parts.shape) == (15, (OPEN, SECRET), (15, 16))
+        assert both.source_ids == ["sop"] * 10 + ["board"] * 5
+        assert (both.document_ids[0], both.contents[0]) == ("open-0", "Rule 0: the limit of desk 0.")
+        assert both.lengths.tolist() == [1] * 15 and len(set(both.chunk_ids)) == 15
+        expected = FakeEmbedder(16).embed_documents([both.contents[12]])[0]
+        assert both.parts[12] == pytest.approx(expected, abs=1e-6)
+        mine = house.held_vectors(["sop", "board", "none"], access=NOBODY)
+        assert (mine.source_ids, mine.origin.partitions) == (["sop"] * 10, (OPEN,))
+        assert len(house.held_vectors(["none"]).parts) == 0
+
+    def test_without_an_embedder_there_is_nothing_to_learn_from(self, house: LocalBase) -> None:
+        with LocalBase(house.path) as base, pytest.raises(ConfigError, match="configure an embedder"):
+            base.held_vectors(["sop"])
+
+
+class TestWhatGoes:
+    def test_rows_that_leave_a_partition_take_what_was_learnt_from_it_along(self, house: LocalBase) -> None:
+        keep(house, 1, OPEN, SECRET)
+        narrow = keep(house, 2, OPEN)
+        with closing(sqlite3.connect(house.path / DATABASE)) as connection, connection:
+            forget_derived(connection, [SECRET])
+        assert [one.adapter_id for one in house.adapters()] == [narrow]
+        assert scorer(house) == f"{MODEL}+{narrow}"
+        with closing(sqlite3.connect(house.path / DATABASE)) as connection, connection:
+            forget_derived(connection, [OPEN])
+            assert connection.execute("SELECT count(*) FROM adapter_switches").fetchone() == (0,)
+        assert house.adapters() == [] and scorer(house) == PLAIN
+
+    def test_what_was_learnt_before_documents_moved_is_not_kept(self, house: LocalBase) -> None:
+        origin = house.held_vectors(["sop"]).origin
+        house.rebuild()
+        with pytest.raises(StoreError, match="learn it again"):
+            house.keep_adapter("HOUSE", adapter(1), {}, origin)
+        assert house.adapters() == []
+
+    def test_a_rebuild_keeps_adapters_and_switches(self, house: LocalBase) -> None:
+        name = keep(house, 1, OPEN)
+        house.rebuild()
+        assert scorer(house) == f"{MODEL}+{name}"
+
+    def test_those_of_another_model_are_listed_and_not_used(self, house: LocalBase) -> None:
+        name = keep(house, 1, OPEN)
+        with LocalBase(house.path, embedder=FakeEmbedder(8), place=place) as other:
+            other.rebuild()
+            (kept,) = other.adapters()
+            assert (kept.problem, kept.in_force) == ("for other vectors", True)
+            found = asked(other)
+            assert found.embedding is not None and found.embedding.model == FakeEmbedder(8).model_id
+            assert found.notices == ()
+            with pytest.raises(StoreError, match="for other vectors"):
+                other.use_adapter("HOUSE", name)
+        house.rebuild()
+        assert scorer(house) == f"{MODEL}+{name}", "with the former model it is used again"
+
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            "UPDATE adapters SET maps = zeroblob(length(maps))",
+            "UPDATE adapters SET learnt_from = '[1,1]'",
+            "UPDATE adapters SET evidence = '{'",
+        ],
+    )
+    def test_a_damaged_one_is_not_used_and_said(self, house: LocalBase, damage: str) -> None:
+        before = asked(house)
+        name = keep(house, 1, OPEN)
+        written(house, damage)
+        written(house, "UPDATE adapter_switches SET learnt_from = (SELECT learnt_from FROM adapters)")
+        found = asked(house)
+        assert found.chunks == before.chunks
+        assert [note.code for note in found.notices] == [NoticeCode.ADAPTER_UNUSABLE]
+        assert [one.problem for one in house.adapters()] == ["damaged"]
+        (problem,) = house.verify().problems
+        assert name in problem and "eval tune --adapter" in problem
+        with pytest.raises(StoreError, match="damaged"):
+            house.use_adapter("HOUSE", name)
+
+    def test_one_whose_partitions_cannot_be_read_hides_itself_alone(self, house: LocalBase) -> None:
+        first, second = keep(house, 1, OPEN), keep(house, 2, OPEN)
+        written(house, "UPDATE adapters SET learnt_from = '[' WHERE adapter_id = ?", second)
+        assert [one.adapter_id for one in house.adapters()] == [first]
+        assert scorer(house) == PLAIN
+        assert second in house.verify().problems[0]
+
+
+def test_the_base_says_what_it_keeps(house: LocalBase) -> None:
+    name = keep(house, 1, OPEN, use=False)
+    assert [(one.domain, one.adapter_id) for one in house.stats().adapters] == [("HOUSE", name)]
+    assert house.verify().ok
+
+
+def test_a_crash_between_keeping_and_switching_leaves_the_former_in_force(
+    house: LocalBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = keep(house, 1, OPEN), keep(house, 2, OPEN, use=False)
+
+    @contextmanager
+    def killed(connection: sqlite3.Connection) -> Iterator[None]:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(adapter_store.schema, "transaction", killed)
+    with pytest.raises(KeyboardInterrupt):
+        house.use_adapter("HOUSE", second)
+    assert scorer(house) == f"{MODEL}+{first}"

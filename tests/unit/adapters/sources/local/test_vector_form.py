@@ -1,0 +1,78 @@
+"""The forms of a vector: floats, bytes, and its first numbers alone."""
+
+from __future__ import annotations
+
+from array import array
+
+import pytest
+
+from context_engine.adapters.sources.local.first_numbers import FirstNumbers, numbers_kept
+from context_engine.adapters.sources.local.vector_form import bytes_of, encoded, first_numbers, reformed
+from context_engine.errors import EmbedderError
+from context_engine.testing.fakes import FakeEmbedder
+
+VECTOR = [0.5, -0.5, 0.1, 0.7]
+"""0.7 is the largest: 127 * 0.5 / 0.7 = 90.7, 127 * 0.1 / 0.7 = 18.1."""
+
+
+def test_bytes_are_the_numbers_over_the_largest() -> None:
+    assert list(array("b", encoded(VECTOR, "int8"))) == [91, -91, 18, 127]
+    assert list(array("b", encoded([-1.0, 0.0], "int8"))) == [-127, 0]
+    assert encoded([0.0, 0.0], "int8") == bytes(2)
+
+
+def test_floats_are_kept_as_they_are() -> None:
+    assert array("f", encoded(VECTOR, "float32")).tolist() == array("f", VECTOR).tolist()
+
+
+def test_what_a_vector_takes() -> None:
+    assert (bytes_of(384, "float32"), bytes_of(384, "int8")) == (1536, 384)
+    for form in ("float32", "int8"):
+        assert len(encoded(VECTOR, form)) == bytes_of(4, form)
+
+
+def test_the_first_numbers_have_unit_length_again() -> None:
+    assert first_numbers([3.0, 4.0, 12.0], 2) == [0.6, 0.8]
+    assert first_numbers([0.0, 0.0, 1.0], 2) == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("form", ["float32", "int8"])
+@pytest.mark.parametrize("count", [2, 4])
+def test_what_is_made_of_kept_vectors_is_what_would_have_been_kept(form: str, count: int) -> None:
+    rows = [VECTOR, [0.8, 0.6, 0.0, 0.0]]
+    kept = b"".join(encoded(one, "float32") for one in rows)
+    fresh = [first_numbers(one, count) if count < 4 else one for one in rows]
+    assert reformed(kept, 4, count, form) == b"".join(encoded(one, form) for one in fresh)  # type: ignore[arg-type]
+
+
+def test_an_embedder_of_the_first_numbers_has_a_name_of_its_own() -> None:
+    whole, short = FakeEmbedder(16), FirstNumbers(FakeEmbedder(16), 8)
+    assert (short.model_id, short.dimension) == ("fake-16[:8]", 8)
+    asked = whole.embed_query("limit of the desk haircut table buffer")
+    assert short.embed_query("limit of the desk haircut table buffer") == first_numbers(asked, 8)
+    assert short.embed_documents(["desk", "limit"]) == [
+        first_numbers(whole.embed_query(one), 8) for one in ("desk", "limit")
+    ]
+
+
+def test_vectors_that_are_too_short_are_refused() -> None:
+    with pytest.raises(
+        EmbedderError, match="fake-16 gives vectors of 16 numbers, vector_dimensions asks for the first 32"
+    ):
+        FirstNumbers(FakeEmbedder(16), 32).embed_query("limit")
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted", "kept"),
+    [
+        ("m", "m", 384),
+        ("m", "m[:256]", 256),
+        ("m", "m[:512]", None),
+        ("m[:256]", "m[:128]", 128),
+        ("m[:256]", "m", None),
+        ("m", "n[:256]", None),
+        ("m[:256]", "n[:128]", None),
+    ],
+)
+def test_which_vectors_another_models_are_made_of(held: str, wanted: str, kept: int | None) -> None:
+    assert numbers_kept(held, wanted, 256 if held.endswith("]") else 384) == kept
