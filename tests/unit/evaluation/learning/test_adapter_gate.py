@@ -36,7 +36,7 @@ TEXTS = {
 }
 QUESTIONS = [
     EvalQuestion(id="q1", text="When are margin calls met?"),
-    EvalQuestion(id="q2", text="Who approves loans?"),
+    EvalQuestion(id="q2", text="Loans above which limit need approval?"),
     EvalQuestion(id="q3", text="What is not here?"),
 ]
 
