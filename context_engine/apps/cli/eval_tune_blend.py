@@ -26,8 +26,8 @@ __all__ = ["tune_blend"]
 _ADAPTED: Final = re.compile(r"\+[0-9a-f]{12}$")
 """How a cosine's scorer ends where an adapter is in force."""
 _SAME_QUESTIONS: Final = (
-    "An adapter is in force. If it was learnt from these questions, their cosines are better than those of new ones will "
-    "be, and so are the numbers above: learn the two from different questions."
+    "An adapter is in force. If it was learnt from these questions, their cosines are better than those of new ones "
+    "will be, and so are the numbers above: learn the two from different questions."
 )
 
 
