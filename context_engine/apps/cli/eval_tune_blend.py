@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.table import Table
@@ -21,6 +22,13 @@ if TYPE_CHECKING:
     from context_engine.evaluation.learning.blend_tune import BlendTrial
 
 __all__ = ["tune_blend"]
+
+_ADAPTED: Final = re.compile(r"\+[0-9a-f]{12}$")
+"""How a cosine's scorer ends where an adapter is in force."""
+_SAME_QUESTIONS: Final = (
+    "An adapter is in force. If it was learnt from these questions, their cosines are better than those of new ones "
+    "will be, and so are the numbers above: learn the two from different questions."
+)
 
 
 def tune_blend(location: ConfigLocation, options: dict[str, Any]) -> None:
@@ -77,6 +85,8 @@ def _print(found: BlendTrial) -> None:
     show(console, Text(said).append(*(better if found.refusal is None else (found.refusal, "yellow"))))
     for trouble in found.troubles:
         show(console, Text(clean(str(trouble)), "yellow"))
+    if _ADAPTED.search(found.blend.cosine or ""):
+        show(console, Text(_SAME_QUESTIONS, "yellow"))
 
 
 def _terms(blend: LearntBlend) -> Table:
