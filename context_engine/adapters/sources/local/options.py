@@ -2,8 +2,8 @@
 
 The defaults were measured on 2 788 questions over 13 012 passages of financial regulation, R@10 / MAP@10 (see
 tests/benchmarks/bench_quality.py): the text alone .798 / .661, of which siblings are +.003 / +.003; merged by weight
-with the vectors of a small model .813 / .685. Neutral there: neighbours and windows of long texts. Headings put before
-a text that is embedded cost .004 (docs/guides/models.md), a boost of titles .005.
+with the vectors of a small model .813 / .685. Neutral there: neighbours, windows of long texts, headings put before a
+text that is embedded. A boost of titles costs .005.
 """
 
 from __future__ import annotations
