@@ -64,7 +64,6 @@ def learn_own(
     held: HeldVectors,
     embedder: Embedder,
     *,
-    glossary: Mapping[str, Sequence[str]] | None = None,
     most: int = MOST_PAIRS,
 ) -> OwnStart:
     """Learn from the pairs that a base makes itself; documents that hold a tenth of the pairs are held aside first.
@@ -72,13 +71,13 @@ def learn_own(
     Args:
         held: the chunks and vectors of the base.
         embedder: that of the base; embeds each question once.
-        glossary, most: see `own_pairs`.
+        most: see `own_pairs`.
 
     Raises:
         InvalidRequest: the base makes too few pairs.
         EmbedderError: the model failed.
     """
-    pairs = own_pairs(held.chunks, glossary=glossary, most=most)
+    pairs = own_pairs(held.chunks, most=most)
     if len(pairs) < FEWEST_PAIRS:
         raise InvalidRequest(
             f"the base makes {len(pairs)} pairs of its own, and of fewer than {FEWEST_PAIRS} nothing is learnt: leave "

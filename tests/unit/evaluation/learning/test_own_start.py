@@ -8,7 +8,8 @@ from random import Random
 
 import pytest
 
-np = pytest.importorskip("numpy", reason="the extra 'vectors'")
+pytest.importorskip("numpy", reason="the extra 'vectors'")
+import numpy as np
 
 from context_engine.adapters.sources.local.adapter_store import Origin
 from context_engine.adapters.sources.local.held_vectors import HeldVectors
