@@ -24,6 +24,7 @@ from context_engine.core.models import (
     SourceAnswer,
     SourceQuery,
 )
+from context_engine.errors import SourceError
 
 __all__ = [
     "AccessPolicy",
@@ -34,6 +35,7 @@ __all__ = [
     "Fetchable",
     "FileTrackingSink",
     "IdSource",
+    "JointlySearchable",
     "Listable",
     "Mask",
     "Masker",
@@ -74,6 +76,30 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Release connections and files; may be called twice."""
+        ...
+
+
+@runtime_checkable
+class JointlySearchable(Protocol):
+    """A source that can be searched with others for less than each by itself costs; optional.
+
+    Attributes:
+        store: what holds it: sources whose `store` is one object may be searched together.
+    """
+
+    @property
+    def store(self) -> object: ...
+
+    def search_together(self, sources: Sequence[Source], query: SourceQuery) -> Sequence[SourceAnswer | SourceError]:
+        """Return for each source, in order, what its own `search` returns or raises.
+
+        Args:
+            sources: of this one's `store`, this one among them.
+            query: the same for all of them.
+
+        Raises:
+            Exception: of any kind: each is then searched by itself.
+        """
         ...
 
 

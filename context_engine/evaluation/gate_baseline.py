@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from context_engine.errors import ConfigError
 from context_engine.evaluation.collected import Collected, run_file
@@ -19,30 +19,22 @@ from context_engine.evaluation.session import Session
 from context_engine.evaluation.trec import write_run
 from context_engine.settings.files import read_json
 
-__all__ = ["Fingerprint", "check_baseline", "check_comparable", "fingerprint", "keep_baseline"]
+__all__ = ["check_baseline", "check_comparable", "fingerprint", "keep_baseline"]
 
 _WHAT: Final = {"questions": "the questions", "judgements": "the judgements", "corpus": "the documents"}
 
 
-class Fingerprint(NamedTuple):
-    """Sixteen hex digits of what a collection is measured on; the same for files of other names or forms."""
+def fingerprint(session: Session) -> dict[str, str]:
+    """Return what tells a collection's questions, judgements and corpus from others: sixteen hex digits each.
 
-    questions: str
-    judgements: str
-    corpus: str
-
-
-def fingerprint(session: Session) -> Fingerprint:
-    """Return what tells a collection's questions, judgements and documents from others."""
-    asked = [[one.id, one.text, domain, one.as_of and str(one.as_of)] for one, domain in session.questions]
+    The same for files of other names, forms or order.
+    """
+    asked = [[one.id, one.text, domain, str(one.as_of or session.as_of)] for one, domain in session.questions]
     judged = {question: dict(gold) for question, gold in session.qrels.items()}
     rejected = {question: sorted(gold) for question, gold in session.rejected.items() if gold}
     held = [[*key, one.sha256] for key, one in session.corpus.identities.items()]
-    return Fingerprint(
-        questions=_digest(sorted(asked)),
-        judgements=_digest([judged, rejected]),
-        corpus=_digest([sorted(held), session.corpus.unlisted]),
-    )
+    values = (sorted(asked), [judged, rejected], [sorted(held), session.corpus.unlisted])
+    return dict(zip(_WHAT, map(_digest, values), strict=True))
 
 
 def _digest(value: Any) -> str:
@@ -60,7 +52,7 @@ def keep_baseline(folder: Path, found: Collected) -> None:
         write_run(run, one.ours.places, one.ours.name)
         kept = {
             "run": _run_digest(run),
-            **fingerprint(one.session)._asdict(),
+            **fingerprint(one.session),
             "means": {measure: round(one.ours.mean(measure), 6) for measure in found.measures},
         }
         try:
@@ -103,7 +95,7 @@ def _changed(gate: GateFile, folder: Path, name: str, session: Session) -> str:
     beside, run = _beside(folder, name), run_file(folder, name)
     if not (beside.is_file() and run.is_file()):
         return f"collection {name!r} has no baseline in {folder}"
-    kept, now = read_json(beside, str(beside)), fingerprint(session)._asdict()
+    kept, now = read_json(beside, str(beside)), fingerprint(session)
     if kept.get("run") != _run_digest(run):
         return f"{run} is not the run that {beside.name} was written with"
     compared = [key for key in now if key != "corpus" or gate.same_corpus]

@@ -26,6 +26,7 @@ from context_engine.wiring.models import Models
 from context_engine.wiring.openings import key_source
 from context_engine.wiring.privacy import ConfiguredMask, Masking, masking, masking_notices
 from context_engine.wiring.reranker_choice import unknown_reranker
+from context_engine.wiring.vector_notices import vector_notices
 
 __all__ = ["CheckReport", "check"]
 
@@ -103,6 +104,7 @@ def check(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = Non
             *_unused(config, registry),
             *_shared(registry),
             *masking_notices(masked),
+            *vector_notices(_values(config)),
             *(() if recording else audit_notices(setup)),
         ),
     )

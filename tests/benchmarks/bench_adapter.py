@@ -30,7 +30,7 @@ from context_engine.evaluation.gold import identity_of
 from context_engine.evaluation.learning.adapter_evidence import evidence
 from context_engine.evaluation.learning.adapter_gate import Asked, Searches, learn_adapter, measures_with
 from context_engine.evaluation.learning.contrast import Maps
-from context_engine.evaluation.learning.folds import MOST_EPOCHS, Fold, dense_values, learn_all
+from context_engine.evaluation.learning.folds import MOST_ROUNDS, Fold, dense_values, learn_all
 from context_engine.evaluation.learning.judged_pairs import JudgedPairs, judged_pairs
 from context_engine.evaluation.learning.lessons import Lessons, lessons_of
 from context_engine.evaluation.metrics import Scores, mean
@@ -67,10 +67,10 @@ def main() -> None:
         lessons = lessons_of(judged.pairs, held, embedder)
         negatives_took = time.process_time() - started
         started = time.process_time()
-        learn_all(lessons, MOST_EPOCHS, seed=1)
+        learn_all(lessons, MOST_ROUNDS, seed=1)
         print(
             f"{len(judged.ids)} questions, {len(lessons.pairs)} pairs, {len(lessons.owners)} vectors; CPU of the hard "
-            f"negatives {negatives_took:.1f} s, of {MOST_EPOCHS} epochs {time.process_time() - started:.1f} s\n"
+            f"negatives {negatives_took:.1f} s, of {MOST_ROUNDS} rounds {time.process_time() - started:.1f} s\n"
         )
         if not given.only_curve:
             folds(asked, judged, lessons)
@@ -90,7 +90,7 @@ def folds(asked: Asked, judged: JudgedPairs, lessons: Lessons) -> None:
                 f"{one['mean']:+.4f} [{one['low']:+.4f}, {one['high']:+.4f}]"
             )
         print(f"cosine  {name:8} {held['dense'][name]['before']:.4f} -> {held['dense'][name]['after']:.4f}")
-    print(f"epochs of each fold {[fold.epochs for fold in trial.folds.folds]}, in the end {trial.folds.epochs}")
+    print(f"rounds of each fold {[fold.rounds for fold in trial.folds.folds]}, in the end {trial.folds.rounds}")
     print(
         f"the gate: {trial.refusal or 'better beyond noise'}; CPU {time.process_time() - started:.0f} s\n", flush=True
     )
@@ -109,7 +109,7 @@ def curve(asked: Asked, judged: JudgedPairs, lessons: Lessons, given: argparse.N
         for size in given.curve:
             learnt = np.zeros(len(order), bool)
             learnt[order[:size]] = True
-            maps = learn_all(lessons._replace(pairs=lessons.of(learnt)), MOST_EPOCHS, seed=draw)
+            maps = learn_all(lessons._replace(pairs=lessons.of(learnt)), MOST_ROUNDS, seed=draw)
             after = searches.scores([Fold(rest, 0, maps)], MEASURES)
             print(f"{size:5} questions: cosine {dense(lessons, rest, maps)}, search {gains(before, after)}", flush=True)
 

@@ -36,8 +36,7 @@ from statistics import mean, median
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
-for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ.setdefault(threads, "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from search_pools import CHECKOUT, Ids, Moment, environment
 

@@ -1,6 +1,7 @@
 """The forms of vectors: disk, memory, time and recall at size, and what a real collection loses.
 
-    python tests/benchmarks/bench_vectors.py [--size 1000000] [--dimension 384] [--shorter 256,128] [--queries 100]
+    python tests/benchmarks/bench_vectors.py [--size 1000000] [--dimension 384] [--shorter 256,128] [--cells 4000]
+        [--queries 100]
     python tests/benchmarks/bench_vectors.py BENCH --vectors FOLDER [--shorter 256,192,128]
 
 Without BENCH vectors are made: clustered (1 000 centres in a space of 48 dimensions, turned into the whole), no two
@@ -51,11 +52,12 @@ def main() -> None:
     options.add_argument("--size", type=int, default=1_000_000)
     options.add_argument("--dimension", type=int, default=384)
     options.add_argument("--shorter", default="256,128", help="numbers kept of a vector, besides all")
+    options.add_argument("--cells", type=int, help="as many as the base finds, four times the root of the size")
     options.add_argument("--queries", type=int)
     given = options.parse_args()
     shorter = [int(one) for one in given.shorter.split(",") if one]
     if given.bench is None:
-        at_size(given.size, given.dimension, shorter, given.queries or 100)
+        at_size(given.size, given.dimension, shorter, given.cells or 4 * isqrt(given.size), given.queries or 100)
     elif given.vectors is None:
         options.error("BENCH needs --vectors")
     else:
@@ -80,10 +82,10 @@ class All:
         return rids
 
 
-def at_size(size: int, dimension: int, shorter: Sequence[int], queries: int) -> None:
+def at_size(size: int, dimension: int, shorter: Sequence[int], cells_wanted: int, queries: int) -> None:
     points, turn = made(size, dimension)
     asked = questions(points, turn, queries)
-    cells = Cells(*parted(points, turn))
+    cells = Cells(*parted(points, turn, cells_wanted))
     print(f"{size} vectors of {dimension} numbers, {len(cells.centroids)} cells, {queries} questions\n")
     print(f"{'':16} disk MB  memory MB  read s | exact p50 ms  recall@{TOP} | cells p50 ms  recall@{TOP}")
     wanted: list[list[int]] = []
@@ -135,9 +137,8 @@ def questions(points: Any, turn: Any, count: int) -> Any:
     return whole(near + np.float32(0.3) * random.standard_normal(near.shape, dtype=np.float32), turn)
 
 
-def parted(points: Any, turn: Any) -> tuple[Any, Any]:
-    """Return the cells that the base would find: four times the root of the number, from 32 vectors a cell."""
-    count = 4 * isqrt(len(points))
+def parted(points: Any, turn: Any, count: int) -> tuple[Any, Any]:
+    """Return cells as the base finds them, from 32 vectors a cell."""
     centroids = trained(whole(points[:: max(1, len(points) // (32 * count))], turn), count)
     return centroids, np.concatenate([assigned(block, centroids) for block in blocks(points, turn)])
 

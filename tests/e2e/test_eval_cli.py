@@ -282,9 +282,96 @@ def test_the_scope_threshold_and_its_trade_off() -> None:
 def test_every_command_of_the_tuning_guide_is_one() -> None:
     guide = (Path(__file__).resolve().parents[2] / "docs/guides/tuning.md").read_text("utf-8").replace("\\\n", " ")
     commands = re.findall(r"^ *context-engine (eval .*)$", guide, flags=re.M)
-    assert {line.split()[1] for line in commands} == {"run", "judge", "scope", "tune"}
+    assert {line.split()[1] for line in commands} == {"gate", "run", "judge", "scope", "tune"}
     for line in commands:
         command, args = main, shlex.split(line)
         while isinstance(command, click.Group):
             command = command.commands[args.pop(0)]
         command.make_context("eval", args)
+
+
+# -- several collections, the gate ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_collections(empty_folder: Path) -> Path:
+    """Three questions of NPA and three of ORM, as two collections."""
+    lines = demo.QUESTIONS.read_text("utf-8").splitlines(keepends=True)
+    for name, held in (("npa", lines[4:7]), ("orm", lines[10:13])):
+        (empty_folder / name).mkdir()
+        (empty_folder / name / "queries.jsonl").write_text("".join(held), "utf-8")
+    text = "collections:\n  npa: {queries: npa/queries.jsonl, as_of: 2026-03-02}\n"
+    Path("c.yaml").write_text(text + "  orm: {queries: orm/queries.jsonl, as_of: 2026-03-02}\n", "utf-8")
+    return Path("c.yaml")
+
+
+@pytest.mark.slow
+def test_several_collections_are_measured_in_one_run(two_collections: Path) -> None:
+    args = ("run", "--collection", "npa=npa", "--collection", "orm=orm", "--as-of", "2026-03-02")
+    shown = ok(*args, "--save-run", "runs", "-m", "nDCG@10", "--report", "two.md")
+    assert re.search(r"npa +3 +0\.\d{4}\norm +3 +0\.\d{4}\nmean +6 +0\.\d{4}\n", shown)
+    assert sorted(path.name for path in Path("runs").iterdir()) == ["npa.run", "orm.run"]
+    assert "## orm: Measures" in Path("two.md").read_text("utf-8")
+    out = found("run", "--collections", "c.yaml", "--baseline", "runs", "-m", "nDCG@10")
+    assert out["verdicts"] == {name: {"nDCG@10": "no difference"} for name in ("npa", "orm")}
+    assert out["mean_of_collections"]["nDCG@10"]["difference"] == 0.0
+    assert {name: one["judged"] for name, one in out["collections"].items()} == {"npa": 3, "orm": 3}
+
+
+def test_what_cannot_be_used_of_several_collections_is_one_line(two_collections: Path) -> None:
+    given = ("--collections", "c.yaml")
+    assert "collection 'npa' is named twice" in refused("run", *given, "--collection", "npa=orm")
+    assert "--queries and --qrels are of one collection" in refused("run", *given, "--queries", "six.jsonl")
+    assert "--baseline takes a folder of runs" in refused("run", *given, "--baseline", "six.jsonl")
+    assert "orm.run: is not there" in _without_orm()
+    Path("orm/queries.jsonl").write_text('{"id": "a", "query": "limit", "domain": "NOWHERE"}\n', "utf-8")
+    assert "collection 'orm': " in refused("run", *given)
+
+
+def _without_orm() -> str:
+    Path("runs").mkdir()
+    Path("runs/npa.run").write_text("q05 Q0 a 1 1.0 x\n", "utf-8")
+    return refused("run", "--collections", "c.yaml", "--baseline", "runs")
+
+
+@pytest.mark.slow
+def test_a_gate_passes_until_something_is_lost(two_collections: Path) -> None:
+    gate = ("gate", "evals/gate.yaml")
+    ok(*gate, "--write", "--collections", "c.yaml", "--floor", "R@10=0.5", "--strict")
+    assert "queries: ../npa/queries.jsonl" in Path("evals/gate.yaml").read_text("utf-8")
+    assert "✓ 4 checks hold on 6 judged questions" in ok(*gate, "--report", "gate.md")
+
+    result = run(*gate, "--set", "relevance_weight=0", "--set", "authority_weight=1")
+    assert result.exit_code == 1, result.output
+    assert "lost against the baseline" in result.stdout
+    assert "lost most by nDCG@10" in result.stdout
+    result = run(*gate, "--set", "stage1_top_k=1", "--json")
+    assert result.exit_code == 1, result.output
+    out = json.loads(result.stdout)
+    assert (out["holds"], out["demo"]) == (False, True)
+    assert {one["outcome"] for one in out["checks"]} <= {"holds", "lost", "below_floor"}
+
+    Path("evals").rename("tests")
+    ok("gate", "tests/gate.yaml")
+    lines = Path("npa/queries.jsonl").read_text("utf-8").splitlines(keepends=True)
+    Path("npa/queries.jsonl").write_text("".join(lines[:2]), "utf-8")
+    message = refused("gate", "tests/gate.yaml")
+    assert "since the baseline the questions and the judgements of collection 'npa' have changed" in message
+    ok("gate", "tests/gate.yaml", "--write")
+    assert "5 judged questions" in ok("gate", "tests/gate.yaml")
+
+
+def test_what_a_gate_cannot_do_is_one_line(two_collections: Path) -> None:
+    assert "gate.yaml: cannot be read" in refused("gate", "gate.yaml")
+    assert "name what is to be measured" in refused("gate", "gate.yaml", "--write")
+    make = ("gate", "gate.yaml", "--write", "--qrels", "six.jsonl")
+    assert "--floor is written MEASURE=VALUE" in refused(*make, "--floor", "R@10=2")
+    assert "--set tries a change" in refused(*make, "--set", "dedup_method=off")
+    assert "measure SetF is of what is read" in refused(*make, "-m", "SetF")
+    text = "version: 1\nmeasures: [R@10]\ncollections: {six: {queries: six.jsonl, floors: {R@10: 1}}}\n"
+    Path("gate.yaml").write_text(text, "utf-8")
+    assert "--strict is for making a gate file with --write: change it in gate.yaml itself" in refused(
+        "gate", "gate.yaml", "--strict"
+    )
+    assert "gate.yaml names no baseline" in refused("gate", "gate.yaml", "--write")
+    assert not Path("gate.runs").exists()

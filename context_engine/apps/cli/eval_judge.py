@@ -51,7 +51,7 @@ def judge(query: str, location: ConfigLocation, **options: Any) -> None:
     """Show what a search returns, chunk by chunk, and write down what you say of it.
 
     What the file holds a judgement of is not shown again. The file is one of questions and of judgements: 'eval run
-    --qrels FILE' needs no other.
+    --qrels FILE' needs no other, nor does 'eval tune --adapter --qrels FILE', which teaches the model from it.
     """
     from context_engine.evaluation.judge import judgement, question_id, to_judge
     from context_engine.evaluation.qrels import append_judgement, check_judgements

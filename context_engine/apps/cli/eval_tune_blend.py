@@ -28,13 +28,22 @@ def tune_blend(location: ConfigLocation, options: dict[str, Any]) -> None:
     from context_engine.evaluation.learning.blend_report import blend_report
     from context_engine.evaluation.learning.blend_tune import learn_blend
     from context_engine.evaluation.metrics import read_measures
+    from context_engine.evaluation.variant import Variant, open_with_models
 
     if options["grid"]:
         raise InvalidRequest("--blend learns weights and --grid tries settings: give one of them")
     measure = read_measures([options["measure"]])[0]
     context, session = opened(location, options)
-    with asking("Asking …") as progress:
-        found = learn_blend(session, measure=measure, folds=options["folds"], top_k=options["top_k"], progress=progress)
+    engine, _ = open_with_models(session.setup, Variant(), session.data_dir)
+    with engine, asking("Asking …") as progress:
+        found = learn_blend(
+            session,
+            engine,
+            measure=measure,
+            folds=options["folds"],
+            top_k=options["top_k"],
+            progress=progress,
+        )
     write_reports(blend_report(found, title=options["title"] or f"A blend learnt for {found.domain}"), options)
     if options["as_json"]:
         value = {"domain": found.domain, "refusal": found.refusal, "learnt_blend": found.blend.model_dump(mode="json")}

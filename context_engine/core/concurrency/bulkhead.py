@@ -51,6 +51,30 @@ class Bulkhead:
             Overdue: an earlier call is overdue.
             Busy: as many calls as allowed are under way, or no thread could be started.
         """
+        leave = self.enter(left, limit=limit)
+
+        def tracked() -> T:
+            try:
+                return call()
+            finally:
+                leave()
+
+        try:
+            return self._executor.submit(tracked, self._name)
+        except Busy:
+            leave()
+            raise
+
+    def enter(self, left: Callable[[], float], *, limit: int | None = None) -> Callable[[], None]:
+        """Count a call as under way that is made elsewhere, and return what is to be called when it has ended.
+
+        Args:
+            left, limit: as in `submit`.
+
+        Raises:
+            Overdue: an earlier call is overdue.
+            Busy: as many calls as allowed are under way.
+        """
         token = object()
         with self._lock:
             if any(left_of_one() <= 0 for left_of_one in self._under_way.values()):
@@ -58,18 +82,7 @@ class Bulkhead:
             if limit is not None and len(self._under_way) >= limit:
                 raise Busy(f"{limit} calls are under way")
             self._under_way[token] = left
-
-        def tracked() -> T:
-            try:
-                return call()
-            finally:
-                self._leave(token)
-
-        try:
-            return self._executor.submit(tracked, self._name)
-        except Busy:
-            self._leave(token)
-            raise
+        return lambda: self._leave(token)
 
     def _leave(self, token: object) -> None:
         with self._lock:

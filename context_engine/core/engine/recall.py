@@ -1,5 +1,6 @@
 """Stage 1: every source called at once, each with a time limit; what one does never holds up the others.
 
+Sources that one store holds are searched together where they can be, in one call; what comes of it is each one's own.
 Each source is behind a bulkhead that bounds its parallel calls; while a call of a source is overdue the source is
 busy at once, so one that never returns costs one search its time limit, and neither the next searches nor process exit
 wait for it.
@@ -7,23 +8,26 @@ wait for it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 from context_engine.core.concurrency.bulkhead import Bulkhead
 from context_engine.core.concurrency.deadline import countdown
-from context_engine.core.concurrency.executor import Busy
+from context_engine.core.concurrency.executor import EXECUTOR, Busy
 from context_engine.core.concurrency.fan_out import wait_all
 from context_engine.core.engine.admission import ValidatedAnswer, validate_answer
 from context_engine.core.engine.fetching import fetched_chunks
 from context_engine.core.engine.sanitize_chunk import sanitized_error
 from context_engine.core.engine.withholding import readable
-from context_engine.core.models import Chunk, Classification, FetchRequest, SourceQuery
-from context_engine.core.protocols import Clock, Source
+from context_engine.core.models import Chunk, Classification, FetchRequest, SourceAnswer, SourceQuery
+from context_engine.core.protocols import Clock, JointlySearchable, Source
 from context_engine.errors import SourceBusy, SourceError, SourceTimeout, source_error_from
 
 __all__ = ["SourceBulkhead", "SourceCall", "SourceReply", "as_source_error", "call_sources"]
+
+logger = logging.getLogger(__name__)
 
 
 class SourceReply(NamedTuple):
@@ -50,6 +54,14 @@ class SourceCall(NamedTuple):
     query: SourceQuery
 
 
+class _Entered(NamedTuple):
+    """A source that a call of several has begun to ask, and what is to be called when that has ended."""
+
+    source: SourceBulkhead
+    future: Future[SourceReply]
+    leave: Callable[[], None]
+
+
 class SourceBulkhead:
     """A source, and the calls to it that are under way.
 
@@ -64,6 +76,7 @@ class SourceBulkhead:
         self.source_id, self.source = source_id, source
         self._clock, self._declared = clock, declared
         self._keeps_classes = getattr(source, "access_classes", False) is True
+        self._joint = source if isinstance(source, JointlySearchable) else None
         self._bulkhead = Bulkhead(f"source-{source_id}")
 
     def submit(self, query: SourceQuery, left: Callable[[], float], limit: int) -> Future[SourceReply]:
@@ -75,12 +88,36 @@ class SourceBulkhead:
             limit: most parallel calls.
         """
         try:
-            return self._bulkhead.submit(lambda: self._search(query), left, limit=limit)
+            return self._bulkhead.submit(lambda: self.search(query), left, limit=limit)
         except Busy as busy:
-            error = SourceBusy(str(busy), source_id=self.source_id, retryable=True)
-        refused: Future[SourceReply] = Future()
-        refused.set_result(SourceReply(None, error, 0.0))
-        return refused
+            refused: Future[SourceReply] = Future()
+            refused.set_result(self.refused(busy))
+            return refused
+
+    @property
+    def store(self) -> object | None:
+        """What holds the source, where it can be searched together with others; else None."""
+        return None if self._joint is None else self._joint.store
+
+    def enter(self, left: Callable[[], float], limit: int) -> Callable[[], None]:
+        """Count a call of several sources as one of this; see `Bulkhead.enter`."""
+        return self._bulkhead.enter(left, limit=limit)
+
+    def search_together(self, others: Sequence[SourceBulkhead], query: SourceQuery) -> list[SourceReply]:
+        """Search this source and others of its store, in this thread; where that fails, each by itself."""
+        assert self._joint is not None
+        started = self._clock.monotonic()
+        try:
+            found = self._joint.search_together([one.source for one in others], query)
+            answers = list(zip(others, found, strict=True))
+        except BaseException as error:
+            logger.debug("sources of one store could not be searched together", exc_info=error)
+            return [one.search(query) for one in others]
+        return [one.reply(answer, query, started) for one, answer in answers]
+
+    def refused(self, busy: Busy) -> SourceReply:
+        """Return the reply of a source that was not called."""
+        return SourceReply(None, SourceBusy(str(busy), source_id=self.source_id, retryable=True), 0.0)
 
     def fetch(self, request: FetchRequest, limit: int) -> tuple[Chunk, ...]:
         """Return chunks by their ids, within `request.timeout_s`.
@@ -107,10 +144,24 @@ class SourceBulkhead:
         except BaseException as error:
             raise as_source_error(error, self.source_id) from error
 
-    def _search(self, query: SourceQuery) -> SourceReply:
+    def search(self, query: SourceQuery) -> SourceReply:
+        """Search the source in this thread; whatever it raises is the reply's error."""
         started = self._clock.monotonic()
         try:
-            found = self.source.search(query)
+            found: Any = self.source.search(query)
+        except BaseException as error:  # noqa: BLE001  whatever an adapter raises is its own failure
+            found = as_source_error(error, self.source_id)
+        return self.reply(found, query, started)
+
+    def reply(self, found: SourceAnswer | SourceError, query: SourceQuery, started: float) -> SourceReply:
+        """Return the reply for what the source answered or raised.
+
+        Args:
+            started: when it was called.
+        """
+        if isinstance(found, SourceError):
+            return SourceReply(None, as_source_error(found, self.source_id), self._ms(started))
+        try:
             answer, withheld = readable(
                 found,
                 source_id=self.source_id,
@@ -142,11 +193,64 @@ def call_sources(calls: Sequence[SourceCall], *, limit: int, clock: Clock) -> li
         clock: the time.
     """
     left = [countdown(call.query.timeout_s, clock.monotonic) for call in calls]
-    replies = [call.source.submit(call.query, of_call, limit) for call, of_call in zip(calls, left, strict=True)]
+    replies = [Future[SourceReply]() for _ in calls]
+    for places in _joint(calls):
+        some = [calls[place] for place in places]
+        begun = _submitted(some, [left[place] for place in places], limit)
+        for place, reply in zip(places, begun, strict=True):
+            replies[place] = reply
     in_time = wait_all(replies, [of_call() for of_call in left])
     return [
         reply.result() if done else _timed_out(call) for call, reply, done in zip(calls, replies, in_time, strict=True)
     ]
+
+
+def _joint(calls: Sequence[SourceCall]) -> list[list[int]]:
+    """Return the places of the calls that are made together: of sources of one store, with one query."""
+    groups: list[list[int]] = []
+    of_store: dict[int, list[list[int]]] = {}
+    for place, (source, query) in enumerate(calls):
+        store = source.store
+        same = of_store.setdefault(id(store), []) if store is not None else []
+        group = next((one for one in same if calls[one[0]].query == query), None)
+        if group is None:
+            groups.append([place])
+            same.append(groups[-1])
+        else:
+            group.append(place)
+    return groups
+
+
+def _submitted(
+    calls: Sequence[SourceCall], left: Sequence[Callable[[], float]], limit: int
+) -> list[Future[SourceReply]]:
+    """Begin some calls of one query that are made together; the futures never raise."""
+    if len(calls) == 1:
+        return [calls[0].source.submit(calls[0].query, left[0], limit)]
+    futures = [Future[SourceReply]() for _ in calls]
+    entered: list[_Entered] = []
+    for (source, _), of_call, future in zip(calls, left, futures, strict=True):
+        try:
+            entered.append(_Entered(source, future, source.enter(of_call, limit)))
+        except Busy as busy:
+            future.set_result(source.refused(busy))
+    try:
+        EXECUTOR.submit(lambda: _search_together(entered, calls[0].query), "sources")
+    except Busy as busy:
+        for source, future, leave in entered:
+            leave()
+            future.set_result(source.refused(busy))
+    return futures
+
+
+def _search_together(entered: Sequence[_Entered], query: SourceQuery) -> None:
+    """Make the calls whose replies are still waited for, and hand each its reply."""
+    wanted = [one for one in entered if one.future.set_running_or_notify_cancel()]
+    replies = wanted[0].source.search_together([one.source for one in wanted], query) if wanted else []
+    for one in entered:
+        one.leave()
+    for one, reply in zip(wanted, replies, strict=True):
+        one.future.set_result(reply)
 
 
 def _timed_out(call: SourceCall) -> SourceReply:

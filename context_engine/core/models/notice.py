@@ -194,6 +194,11 @@ class NoticeCode(StrEnum):
         "connection_unused",
         "A connection is used by nothing: no source, model, witness or identity provider.",
     )
+    VECTORS_CUT = (
+        "vectors_cut",
+        "Fewer numbers are kept of a vector than the model is known to be trained for.",
+        "dimensions shortest",
+    )
     NO_DOMAIN = "no_domain", "No domain is registered."
     SOURCE_SHARED = "source_shared", "Domains have a source of one id, and share its documents.", "domains"
     SOURCE_WITHOUT_RULE = (

@@ -38,8 +38,8 @@ def evidence(trial: AdapterTrial) -> dict[str, Any]:
             for name in trial.measures
         },
         "dense": {name: {"before": before[name], "after": after[name]} for name in trial.measures},
-        "folds": [{"questions": len(fold.questions), "epochs": fold.epochs} for fold in trial.folds.folds],
-        "epochs": trial.folds.epochs,
+        "folds": [{"questions": len(fold.questions), "rounds": fold.rounds} for fold in trial.folds.folds],
+        "rounds": trial.folds.rounds,
         "training": DEFAULTS._asdict(),
         "seed": trial.seed,
         "made_by": __version__,
@@ -53,8 +53,8 @@ def _pair(before: Scores, after: Scores, measure: str, change: Paired) -> dict[s
 
 def dense_means(folds: Folds, measures: Sequence[str]) -> tuple[dict[str, float], dict[str, float]]:
     """Return the means of the ranking by cosine: by the model alone, and while held out."""
-    places = [(place, fold.epochs) for fold in folds.folds for place in fold.questions]
+    places = [(place, fold.rounds) for fold in folds.folds for place in fold.questions]
     return (
         {name: sum(folds.dense[0][place][name] for place, _ in places) / len(places) for name in measures},
-        {name: sum(folds.dense[epochs][place][name] for place, epochs in places) / len(places) for name in measures},
+        {name: sum(folds.dense[rounds][place][name] for place, rounds in places) / len(places) for name in measures},
     )

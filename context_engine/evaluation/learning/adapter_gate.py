@@ -161,7 +161,7 @@ def learn_adapter(
         for apart in (False, True)
     )
     search = Searches(asked, judged, 3 * len(judged.ids), progress)
-    maps = learn_all(lessons, seen.epochs, seed=seed, first=first) if seen.epochs else first
+    maps = learn_all(lessons, seen.rounds, seed=seed, first=first) if seen.rounds else first
     return AdapterTrial(
         adapter=None if maps is None else DomainAdapter(model_id, *maps),
         measures=measures,

@@ -2,60 +2,31 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final
 
-from context_engine.core.engine import recorded_pool
-from context_engine.core.models import Key, LearntBlend, Notice, Outcome, SearchResult
-from context_engine.core.ranking.learnt_blend import BlendPool, features
+from context_engine.core.engine import Engine
+from context_engine.core.models import LearntBlend
 from context_engine.errors import InvalidRequest
-from context_engine.evaluation.account import Trouble, troubles_of
-from context_engine.evaluation.gold import GoldHit, Identity, gold_of
-from context_engine.evaluation.learning.pairwise import JudgedPool, learnt_terms
-from context_engine.evaluation.metrics import Scores
-from context_engine.evaluation.run import (
-    SILENT,
-    Depth,
-    Progress,
-    ask,
-    hits_of,
-    identities_in,
-    troubles_in,
-    with_settings,
-)
+from context_engine.evaluation.account import Trouble
+from context_engine.evaluation.gold import GoldHit
+from context_engine.evaluation.learning.blend_lessons import BlendLessons, blend_lessons
+from context_engine.evaluation.metrics import Scores, mean
+from context_engine.evaluation.run import Depth, Progress, hits_of, with_settings
 from context_engine.evaluation.score import score_rankings
 from context_engine.evaluation.session import Session
 from context_engine.evaluation.statistics import Paired, paired_bootstrap
 from context_engine.evaluation.tune import folds_of
-from context_engine.evaluation.variant import Variant, open_with_models
+from context_engine.evaluation.variant import Variant
 from context_engine.settings import Setting
 
-__all__ = ["FEWEST_TAUGHT", "BlendTrial", "learn_blend"]
+__all__ = ["FEWEST_TAUGHT", "BlendTrial", "blended_hits", "learn_blend", "scores_of", "trial_of"]
 
 FEWEST_TAUGHT: Final = 50
 """Of fewer questions nothing is learnt: there are a dozen weights."""
 
 _ALWAYS: Final = ("nDCG@10", "R@10", "AP@10")
-_WITHOUT: Final = {"learnt_blend": None}
-
-
-class _Scorers(NamedTuple):
-    """Who scored the candidates of a question; a blend is of one such set."""
-
-    measured_by: str
-    cosine: str | None
-    reranker: str | None
-
-
-class _Asked(NamedTuple):
-    """A question's answer without a blend, and what it teaches; None where nothing may be learnt of it."""
-
-    result: SearchResult
-    scorers: _Scorers
-    pool: JudgedPool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +38,7 @@ class BlendTrial:
         blend: learnt on all of them, with its evidence.
         measures: the one that decides first.
         before, after: of each judged question without a blend, and with the one that was learnt on other questions.
-        taught: questions that the blend was learnt on: some candidates of theirs answer, and some do not.
+        taught: how many questions the blend was learnt on.
         troubles: who did not do its part while the questions were asked.
     """
 
@@ -103,6 +74,7 @@ def _told(measure: str, one: Paired) -> str:
 
 def learn_blend(
     session: Session,
+    engine: Engine,
     *,
     measure: str,
     folds: int = 5,
@@ -111,11 +83,11 @@ def learn_blend(
 ) -> BlendTrial:
     """Learn a blend from a session's judged questions, and measure it on each of them while it was held out.
 
-    Every question is searched for once, as the domain is configured but without a blend; what a blend makes of it is
-    computed again from the answers.
+    Every question is searched for once; what a blend makes of it is computed again from the answers.
 
     Args:
-        session: of one domain.
+        session: with judged questions of one domain.
+        engine: over its configuration.
         measure: as ir_measures names it; decides.
         folds: parts for cross-validation.
         top_k: chunks a reader is given; None takes the domain's stage2_top_k.
@@ -128,148 +100,84 @@ def learn_blend(
     domain = _one_domain(session)
     measures = tuple(dict.fromkeys((measure, *_ALWAYS)))
     depth = session.depth(Variant(), measures, top_k)
-    parts = folds_of(sorted(session.qrels), folds)
-    troubles: list[Sequence[Notice]] = []
-    found = _asked(session, depth, troubles, progress)
-    scorers = _most_common(found)
-    taught = {name: one.pool for name, one in found.items() if one.scorers == scorers and one.pool.teaches}
-    if len(taught) < FEWEST_TAUGHT:
-        raise InvalidRequest(
-            f"{len(taught)} judged questions of {domain} have candidates that answer and others that do not, and of "
-            f"fewer than {FEWEST_TAUGHT} no blend is learnt: judge more with 'context-engine eval judge'"
-        )
-    score = partial(_scores, session, depth, measures)
-    before = score({name: hits_of(one.result, depth) for name, one in found.items()})
-    after = score(_held_out(found, taught, scorers, parts, depth))
-    trial = BlendTrial(
-        domain=domain,
-        blend=_learnt(taught.values(), scorers),
-        measures=measures,
-        before=before,
-        after=after,
-        taught=len(taught),
-        folds=folds,
-        troubles=tuple(troubles_of(troubles)),
-    )
-    return _with_evidence(trial)
+    folds_of(sorted(session.qrels), folds)
+    lessons = blend_lessons(session, engine, domain, depth, progress)
+    return trial_of(session, lessons, measures=measures, folds=folds, depth=depth)
 
 
 def _one_domain(session: Session) -> str:
     names = sorted({domain for question, domain in session.questions if question.id in session.qrels})
     if len(names) != 1:
         raise InvalidRequest(
-            f"a blend is learnt for one domain, and there are judged ones of {', '.join(names)}: give a file for each"
+            f"a blend is learnt for one domain, and there are judged questions of {', '.join(names)}: give files of one"
         )
     return names[0]
 
 
-def _asked(
-    session: Session, depth: Depth, troubles: list[Sequence[Notice]], progress: Progress | None
-) -> dict[str, _Asked]:
-    """Return what came of each judged question, by its id, in the order of the ids; and add to the troubles."""
-    judged = [(question, domain) for question, domain in session.questions if question.id in session.qrels]
-    found: dict[str, _Asked] = {}
-    opened, _ = open_with_models(session.setup, Variant(), session.data_dir)
-    with opened as engine:
-        for done, (question, domain) in enumerate(judged, start=1):
-            result, _ = ask(
-                engine,
-                question,
-                domain,
-                depth=depth,
-                as_of=session.as_of,
-                principal=session.principal,
-                overrides=_WITHOUT,
-            )
-            troubles.append(SILENT if result is None else tuple(troubles_in(result)))
-            if result is not None:
-                found[question.id] = _what_it_teaches(result, session.qrels[question.id])
-            if progress is not None:
-                progress(done, len(judged), question.id)
-    return dict(sorted(found.items()))
+def trial_of(
+    session: Session, lessons: BlendLessons, *, measures: tuple[str, ...], folds: int, depth: Depth
+) -> BlendTrial:
+    """Return the blend of all questions, and what blends of the other folds do to each fold.
 
+    Args:
+        measures: the one that decides first; R@10 is among them.
 
-def _what_it_teaches(result: SearchResult, gold: Mapping[str, int]) -> _Asked:
-    pool = recorded_pool(result)
-    answers = _answering(result, identities_in(result), gold)
-    return _Asked(result, _scorers_of(pool), JudgedPool(features(pool), [key in answers for key in pool.keys]))
-
-
-def _answering(result: SearchResult, identities: Mapping[Key, Identity], gold: Mapping[str, int]) -> set[Key]:
-    """Return the candidates that are gold, or that a gold one was merged into."""
-    found = {key for key, identity in identities.items() if gold_of(identity, gold)}
-    for fate in result.fates:
-        if fate.outcome is Outcome.MERGED and fate.into is not None and (fate.source_id, fate.chunk_id) in found:
-            found.add(fate.into)
-    return found
-
-
-def _scorers_of(pool: BlendPool) -> _Scorers:
-    """Return who scored every candidate of a pool; a score that some lack is none."""
-    cosines = pool.cosine_scorers
-    cosine = next(iter(cosines)) if len(cosines) == 1 else None
-    ran = bool(pool.keys) and None not in pool.reranked
-    return _Scorers(pool.measured_by, cosine, pool.reranker if ran else None)
-
-
-def _most_common(found: Mapping[str, _Asked]) -> _Scorers:
-    counts = Counter(one.scorers for one in found.values() if one.pool.teaches)
-    return max(counts, key=lambda one: (counts[one], repr(one)), default=_Scorers("", None, None))
-
-
-def _learnt(pools: Iterable[JudgedPool], scorers: _Scorers) -> LearntBlend:
-    """Return the blend of some pools, without evidence."""
-    names = {"cosine": scorers.cosine, "reranker": scorers.reranker}
-    without = {part for name, scorer in names.items() if scorer is None for part in (name, f"{name}_rank")}
-    known = [
-        one._replace(columns={name: values for name, values in one.columns.items() if name not in without})
-        for one in pools
-    ]
-    terms = learnt_terms(known)
-    return LearntBlend(
-        measured_by=scorers.measured_by,
-        cosine=scorers.cosine if "cosine" in terms else None,
-        reranker=scorers.reranker if "reranker" in terms else None,
-        terms=terms,
+    Raises:
+        InvalidRequest: too few questions teach anything.
+    """
+    taught = lessons.taught
+    if len(taught) < FEWEST_TAUGHT:
+        raise InvalidRequest(
+            f"{len(taught)} judged questions of {lessons.domain} have candidates that answer and others that do not, "
+            f"and of fewer than {FEWEST_TAUGHT} no blend is learnt: judge more with 'context-engine eval judge'"
+        )
+    before: dict[str, Sequence[GoldHit]] = {}
+    after: dict[str, Sequence[GoldHit]] = {}
+    for part in folds_of(sorted(session.qrels), folds):
+        held_out = set(part)
+        blend = lessons.learn([name for name in taught if name not in held_out])
+        for name in held_out & lessons.of.keys():
+            before[name], after[name] = (blended_hits(lessons, name, one, depth) for one in (None, blend))
+    trial = BlendTrial(
+        domain=lessons.domain,
+        blend=lessons.learn(taught),
+        measures=measures,
+        before=scores_of(session, before, depth, measures),
+        after=scores_of(session, after, depth, measures),
+        taught=len(taught),
+        folds=folds,
+        troubles=lessons.troubles,
     )
+    return replace(trial, blend=trial.blend.model_copy(update={"evidence": _evidence(trial)}))
 
 
-def _held_out(
-    found: Mapping[str, _Asked],
-    taught: Mapping[str, JudgedPool],
-    scorers: _Scorers,
-    parts: Sequence[Sequence[str]],
-    depth: Depth,
-) -> dict[str, Sequence[GoldHit]]:
-    """Return the rankings of all questions, each by the blend that was learnt without its part."""
-    hits: dict[str, Sequence[GoldHit]] = {}
-    for part in parts:
-        others = [pool for name, pool in taught.items() if name not in set(part)]
-        layer = {"learnt_blend": Setting(_learnt(others, scorers), "evaluation")}
-        hits |= {name: hits_of(with_settings(found[name].result, layer), depth) for name in part if name in found}
-    return hits
+def blended_hits(lessons: BlendLessons, name: str, blend: LearntBlend | None, depth: Depth) -> Sequence[GoldHit]:
+    """Return the ranking of a question by a blend; None: without one."""
+    layer = {"learnt_blend": Setting(blend, "evaluation")}
+    return hits_of(with_settings(lessons.of[name].result, layer), depth)
 
 
-def _scores(session: Session, depth: Depth, measures: Sequence[str], hits: Mapping[str, Sequence[GoldHit]]) -> Scores:
+def scores_of(session: Session, hits: Mapping[str, Sequence[GoldHit]], depth: Depth, measures: Sequence[str]) -> Scores:
+    """Return the measures of rankings, for each judged question."""
     read = {question.id: depth.read(domain) for question, domain in session.questions}
     return score_rankings("", hits, session.qrels, measures, read=read, rejected=session.rejected).scores
 
 
-def _with_evidence(trial: BlendTrial) -> BlendTrial:
-    told = {}
+def _evidence(trial: BlendTrial) -> dict[str, Any]:
+    """Return what the blend rests on, JSON-ready."""
+    held_out = {}
     for measure in trial.measures:
         gain = trial.difference(measure)
-        means = (sum(one[measure] for one in scores.values()) / len(scores) for scores in (trial.before, trial.after))
-        told[measure] = {
-            **dict(zip(("before", "after"), (round(value, 4) for value in means))),
+        held_out[measure] = {
+            "before": round(mean(trial.before, measure), 4),
+            "after": round(mean(trial.after, measure), 4),
             "difference": [round(value, 4) for value in (gain.mean, gain.low, gain.high)],
         }
-    evidence = {
+    return {
         "questions": len(trial.before),
         "learnt_on": trial.taught,
         "folds": trial.folds,
         "decided_by": trial.measures[0],
         "better_beyond_noise": trial.refusal is None,
-        "held_out": told,
+        "held_out": held_out,
     }
-    return replace(trial, blend=trial.blend.model_copy(update={"evidence": evidence}))

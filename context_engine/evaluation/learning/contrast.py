@@ -27,6 +27,7 @@ _SECOND: Final = 0.999
 _TINY: Final = 1e-8
 _NEVER: Final = -1e9
 _BLOCK: Final = 256
+_LEAST_STEPS: Final = 30
 
 
 class Contrast(NamedTuple):
@@ -36,7 +37,7 @@ class Contrast(NamedTuple):
         temperature: what cosines are divided by, > 0; the smaller, the more the nearest of the others count.
         hard: hard negatives of an answer and step, drawn from the `pool` passages nearest to its question.
         batch: answers a step.
-        rate: Adam's step.
+        rate: Adam's step times the root of the dimension: so far it moves a vector, whatever its length.
         pull: weight of half the squared distance of both maps from where they began.
         share: of the way from where they began that is gone in the end, (0, 1].
     """
@@ -45,7 +46,7 @@ class Contrast(NamedTuple):
     hard: int = 8
     pool: int = 40
     batch: int = 128
-    rate: float = 5e-4
+    rate: float = 0.01
     pull: float = 0.1
     share: float = 0.7
 
@@ -102,7 +103,9 @@ def hard_negatives(
 def trained(
     examples: Examples, pairs: Array, how: Contrast = DEFAULTS, *, seed: int, first: Maps | None = None
 ) -> Iterator[Maps]:
-    """Yield the maps after each epoch, in which every pair is shown once; without end.
+    """Yield the maps after each round, in which every pair is shown once, or more often: without end.
+
+    A round has at least 30 steps, so that a hundred pairs are learnt as well as a thousand.
 
     The same examples and pairs in the same order and the same seed give the same maps on one machine.
 
@@ -115,18 +118,27 @@ def trained(
     begun = np.stack([identity, identity] if first is None else first)
     maps, mean, square, steps = begun, np.zeros_like(begun), np.zeros_like(begun), 0
     random = np.random.default_rng(seed)
+    step = how.rate / np.sqrt(len(identity))
+    epochs = -(-_LEAST_STEPS // -(-len(pairs) // how.batch))
     while True:
-        shuffled = pairs[random.permutation(len(pairs))]
-        for some in range(0, len(pairs), how.batch):
-            batch = _batch(examples, shuffled[some : some + how.batch], how.hard, random)
+        for shown in _shuffled(pairs, epochs, how.batch, random):
+            batch = _batch(examples, shown, how.hard, random)
             _, gradient = loss_and_gradient(maps, *batch, how.temperature)
             gradient += how.pull * (maps - begun)
             steps += 1
             mean = _FIRST * mean + (1.0 - _FIRST) * gradient
             square = _SECOND * square + (1.0 - _SECOND) * gradient * gradient
-            rate = np.float32(how.rate * np.sqrt(1.0 - _SECOND**steps) / (1.0 - _FIRST**steps))
+            rate = np.float32(step * np.sqrt(1.0 - _SECOND**steps) / (1.0 - _FIRST**steps))
             maps = maps - rate * mean / (np.sqrt(square) + np.float32(_TINY))
         yield Maps(*(begun + np.float32(how.share) * (maps - begun)))
+
+
+def _shuffled(pairs: Array, epochs: int, batch: int, random: np.random.Generator) -> Iterator[Array]:
+    """Yield all pairs as many times, each time in another order, in batches."""
+    for _ in range(epochs):
+        order = random.permutation(len(pairs))
+        for start in range(0, len(pairs), batch):
+            yield pairs[order[start : start + batch]]
 
 
 def _batch(examples: Examples, pairs: Array, hard: int, random: np.random.Generator) -> tuple[Array, Array, Array]:

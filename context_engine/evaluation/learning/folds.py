@@ -13,17 +13,17 @@ from context_engine.evaluation.learning.lessons import Lessons, unit
 from context_engine.evaluation.metrics import measured
 
 __all__ = [
-    "MOST_EPOCHS",
+    "MOST_ROUNDS",
     "Fold",
     "Folds",
-    "best_epochs",
+    "best_rounds",
     "dense_rankings",
     "dense_values",
     "learn_all",
     "learn_by_folds",
 ]
 
-MOST_EPOCHS: Final = 6
+MOST_ROUNDS: Final = 6
 """After so many the questions held out are answered no better."""
 
 _DEPTH: Final = 10
@@ -38,12 +38,12 @@ class Fold(NamedTuple):
 
     Attributes:
         questions: their places among the lessons.
-        epochs: how many were best on the other folds.
+        rounds: how many were best on the other folds.
         maps: after so many; after none those that it began with, None for the model as it is.
     """
 
     questions: tuple[int, ...]
-    epochs: int
+    rounds: int
     maps: Maps | None
 
 
@@ -52,13 +52,13 @@ class Folds(NamedTuple):
 
     Attributes:
         folds: one for each part of the questions.
-        epochs: how many were best over all of them.
-        dense: the values of the questions while they were held out, ranked by their cosines alone: after 0 epochs,
+        rounds: how many were best over all of them.
+        dense: the values of the questions while they were held out, ranked by their cosines alone: after 0 rounds,
             which is where they began, to the most.
     """
 
     folds: list[Fold]
-    epochs: int
+    rounds: int
     dense: list[Values]
 
 
@@ -75,50 +75,50 @@ def learn_by_folds(
 ) -> Folds:
     """Hold out each part of the questions once and learn from the others.
 
-    How many epochs a fold is tried with is chosen on the other folds: none of its questions has a say in what it is
+    How many rounds a fold is tried with is chosen on the other folds: none of its questions has a say in what it is
     answered with.
 
     Args:
         parts: places of questions, disjoint; what stands in none of them is learnt by every fold.
-        measures: as ir_measures names them; epochs are chosen by the first, on the ranking by cosine.
+        measures: as ir_measures names them; rounds are chosen by the first, on the ranking by cosine.
         seed, how, first: see `trained`.
         apart: keep passages that answer a question of the fold from the training altogether: what is left is learnt of
             the language, not of the passage.
         progress: told when a fold is done.
     """
-    values: list[dict[int, Mapping[str, float]]] = [{} for _ in range(MOST_EPOCHS + 1)]
+    values: list[dict[int, Mapping[str, float]]] = [{} for _ in range(MOST_ROUNDS + 1)]
     maps: list[list[Maps | None]] = []
     for part in parts:
         held_out = np.zeros(len(lessons.texts), bool)
         held_out[list(part)] = True
         pairs = lessons.of(~held_out, apart_from=held_out if apart else None)
-        learnt = islice(trained(lessons.examples, pairs, how, seed=seed, first=first), MOST_EPOCHS)
+        learnt = islice(trained(lessons.examples, pairs, how, seed=seed, first=first), MOST_ROUNDS)
         maps.append([first, *(learnt if len(pairs) else ())])
-        for epochs, one in enumerate(maps[-1]):
-            values[epochs] |= dense_values(lessons, part, one, measures)
+        for rounds, one in enumerate(maps[-1]):
+            values[rounds] |= dense_values(lessons, part, one, measures)
         progress()
     folds = []
     for part, found in zip(parts, maps, strict=True):
         others = [place for other in parts if other is not part for place in other]
-        epochs = best_epochs(values[: len(found)], others, measures[0])
-        folds.append(Fold(tuple(part), epochs, found[epochs]))
+        rounds = best_rounds(values[: len(found)], others, measures[0])
+        folds.append(Fold(tuple(part), rounds, found[rounds]))
     everywhere = [place for part in parts for place in part]
-    return Folds(folds, best_epochs(values, everywhere, measures[0]), list(values))
+    return Folds(folds, best_rounds(values, everywhere, measures[0]), list(values))
 
 
-def learn_all(lessons: Lessons, epochs: int, *, seed: int, how: Contrast = DEFAULTS, first: Maps | None = None) -> Maps:
-    """Return the maps after some epochs over all pairs.
+def learn_all(lessons: Lessons, rounds: int, *, seed: int, how: Contrast = DEFAULTS, first: Maps | None = None) -> Maps:
+    """Return the maps after some rounds over all pairs.
 
     Args:
-        epochs: >= 1.
+        rounds: >= 1.
         seed, how, first: see `trained`.
     """
     found = trained(lessons.examples, lessons.pairs, how, seed=seed, first=first)
-    return next(islice(found, epochs - 1, None))
+    return next(islice(found, rounds - 1, None))
 
 
-def best_epochs(values: Sequence[Values], questions: Sequence[int], measure: str) -> int:
-    """Return the number of epochs with the best mean of a measure over some questions, the least of equals."""
+def best_rounds(values: Sequence[Values], questions: Sequence[int], measure: str) -> int:
+    """Return the number of rounds with the best mean of a measure over some questions, the least of equals."""
     means = [sum(one[place][measure] for place in questions if place in one) for one in values]
     return means.index(max(means))
 

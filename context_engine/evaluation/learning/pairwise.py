@@ -67,7 +67,7 @@ def learnt_terms(pools: Sequence[JudgedPool], *, pull: float = PULL) -> dict[Ble
     tables = [np.array([one.columns[name] for name in names]).T for one in taught]
     everything = np.vstack(tables)
     mean, deviation = everything.mean(axis=0), everything.std(axis=0)
-    kept = deviation > _SMALL
+    kept = everything.max(axis=0) > everything.min(axis=0)
     scaled = [table[:, kept] / deviation[kept] for table in tables]
     weights = _maximum(np, *_pairs(np, scaled, taught), pull)
     rows = zip(np.flatnonzero(kept).tolist(), weights.tolist())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -189,6 +190,7 @@ def test_what_has_changed_since_the_baseline_is_named(kept: tuple[GateFile, Comp
     corpus = replace(session.corpus, identities={("s", "c"): Identity("s", "c", frozenset(), "ab" * 32)})
 
     assert "since the baseline the questions of collection 'npa' have changed" in refused(gate, found, questions=other)
+    assert "the questions of" in refused(gate, found, as_of=date(2026, 3, 2))
     said = refused(gate, found, qrels={"a": {"gold": 1}, "b": {"gold": 2}}, corpus=corpus)
     assert "the judgements and the documents of collection 'npa' have changed" in said
     assert "'context-engine eval gate gate.yaml --write' measures the baseline anew" in said
@@ -207,7 +209,7 @@ def test_documents_may_change_where_the_gate_says_so(kept: tuple[GateFile, Compa
 
 def test_the_order_of_questions_and_judgements_changes_nothing(compared: Make) -> None:
     session = compared({"a": (0.5, None), "b": (1.0, None)}).session
-    turned = replace(session, questions=session.questions[::-1], qrels=dict(reversed(session.qrels.items())))
+    turned = replace(session, questions=session.questions[::-1], qrels=dict(reversed(list(session.qrels.items()))))
 
     assert fingerprint(turned) == fingerprint(session)
 

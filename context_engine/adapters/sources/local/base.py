@@ -38,6 +38,7 @@ from context_engine.core.models import (
     Filter,
     Notice,
     NoticeCode,
+    QueryEmbedding,
     ScopeCalibration,
     ScoreKind,
     SourceAnswer,
@@ -219,19 +220,43 @@ class LocalBase(AdapterKeeping):
         by_vector: bool = True,
         embed_within_s: float = 60.0,
     ) -> SourceAnswer:
-        """Return the best chunks of one source, and notices of the search: by BM25, with an embedder both legs merged.
+        """Return the best chunks of one source; see `answers`."""
+        return self.answers(
+            query_text,
+            top_k=top_k,
+            scopes=[scope],
+            words=words,
+            expansions=expansions,
+            by_vector=by_vector,
+            embed_within_s=embed_within_s,
+        )[0]
+
+    def answers(
+        self,
+        query_text: str,
+        *,
+        top_k: int,
+        scopes: Sequence[Scope],
+        words: str | None = None,
+        expansions: Sequence[Expansion] = (),
+        by_vector: bool = True,
+        embed_within_s: float = 60.0,
+    ) -> list[SourceAnswer]:
+        """Return the best chunks of each of some sources: by BM25, with an embedder both legs merged; and notices.
+
+        What does not depend on the source is done once: the question's vector, its product with all vectors, one view.
 
         Args:
             query_text: any text; its terms are searched for, nothing in it is syntax.
-            top_k: most chunks returned, >= 1.
-            scope: where to look.
+            top_k: most chunks returned of each source, >= 1.
+            scopes: where to look, one for each source, at least one; of one domain and one access.
             words: the text that search terms are taken from, where it is another.
             expansions: other words for the text, searched for with their weights.
             by_vector: whether to use the embedder, where one is configured.
             embed_within_s: seconds that the embedder has.
 
         Returns:
-            Chunks, best first, scores comparable over all sources of this base. Notes: no_search_terms (nothing to
+            For each its chunks, best first, scores comparable over all sources of this base. Notes: no_search_terms (nothing to
             search for), query_shortened (more than MOST_TERMS terms), index_lag (the latest commit is not searchable
             yet), no_vectors (an embedder is configured, the base was written without), source_unknown (the base has
             never held the source).
@@ -247,19 +272,18 @@ class LocalBase(AdapterKeeping):
         )
         text = text_query(words or query_text, self.options, expansions)
         question = LocalQuery(text, vector, self.options, words_to_check(query_text))
-        with self._viewer.view(scope.access) as view:
-            if scope.place is not None:
-                self._placement.require(view.connection, view.state, scope.source_id, scope.place)
-            domain = str(scope.constants.get("domain", ""))
+        with self._viewer.view(scopes[0].access) as view:
+            for scope in scopes:
+                if scope.place is not None:
+                    self._placement.require(view.connection, view.state, scope.source_id, scope.place)
+            domain = str(scopes[0].constants.get("domain", ""))
             view, unusable = self._adapted(view, question, domain, self.options.adapter)
-            found = answer(view, question, top_k, scope)
+            if len(scopes) > 1 and view.vectors is not None:
+                view = view._replace(vectors=view.vectors.for_one_question())
+            found = [answer(view, question, top_k, scope) for scope in scopes]
             if embedding is not None and view.vectors is not None:
                 embedding = embedding._replace(model=view.vectors.scorer_id)
-        if unusable:
-            note = Notice(NoticeCode.ADAPTER_UNUSABLE, scope.source_id, unusable, {"adapter": unusable})
-            found = replace(found, notes=(*found.notes, note))
-        without = embedding is None or any(note.code is NoticeCode.NO_VECTORS for note in found.notices)
-        return found if without else replace(found, embedding=embedding)
+        return [_completed(one, scope, embedding, unusable) for one, scope in zip(found, scopes, strict=True)]
 
     def best_of(
         self,
@@ -417,6 +441,15 @@ class LocalBase(AdapterKeeping):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _completed(found: SourceAnswer, scope: Scope, embedding: QueryEmbedding | None, unusable: str) -> SourceAnswer:
+    """Return an answer with the vector it was found by, and the id of an adapter that could not be used."""
+    if unusable:
+        note = Notice(NoticeCode.ADAPTER_UNUSABLE, scope.source_id, unusable, {"adapter": unusable})
+        found = replace(found, notes=(*found.notes, note))
+    without = embedding is None or any(note.code is NoticeCode.NO_VECTORS for note in found.notices)
+    return found if without else replace(found, embedding=embedding)
 
 
 def _cache(embedder: Embedder) -> VectorCache:

@@ -189,7 +189,7 @@ def _smoothed(view: View, query: TextQuery, found: Mapping[int, _TextHit], optio
 
 def _best(view: View, query: TextQuery, options: SearchOptions) -> float:
     """Return about the highest text score of the query in the whole base: the same whatever the scope."""
-    hits = view.searcher.search(query.text, limit=1, count=False).hits
+    hits = view.once(("best", query), lambda: view.searcher.search(query.text, limit=1, count=False).hits)
     whole = 1.0 + options.section_weight + options.sibling_weight + 2.0 * options.neighbour_weight
     return whole * hits[0][0] if hits else 0.0
 
@@ -212,7 +212,8 @@ def _cited_first(
     `MAS Notice 637` asks for that notice; by cosine any notice is about as close. Where nothing in the base holds the
     codes, whatever the source, all scores stay as they are.
     """
-    if query.codes is None or not view.searcher.search(query.codes, limit=1, count=False).hits:
+    codes = query.codes
+    if codes is None or not view.once(("codes", query), lambda: view.searcher.search(codes, limit=1, count=False).hits):
         return dict(fused)
-    holding = _scores(view, query.codes, [rid for rid, score in text.items() if score >= _CLEARLY * best])
+    holding = _scores(view, codes, [rid for rid, score in text.items() if score >= _CLEARLY * best])
     return lifted(fused, holding, kind)

@@ -6,6 +6,7 @@ import logging
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -70,7 +71,7 @@ class EmbeddingWriter:
         self._waiting = 0
         self._done = self._kept = 0
         self.partitions: set[int] = set()
-        self._renew = anew and embedder is not None
+        self._renew, self._reformed = anew and embedder is not None, False
         model = model_of(connection)
         if embedder is not None and not anew and model is not None:
             if model.model_id != embedder.model_id:
@@ -138,6 +139,7 @@ class EmbeddingWriter:
             self._connection.executemany("UPDATE vectors SET vector = ?, digest = ? WHERE rid = ?", renewed)
             last = rows[-1][0]
         self._connection.execute("UPDATE embedding SET model_id = ?, dimension = ?, form = ?", wanted)
+        self._reformed = True
         self.partitions.update(key for (key,) in self._connection.execute("SELECT partition_key FROM partitions"))
 
     def part(self, partitions: Iterable[int]) -> None:
@@ -149,6 +151,13 @@ class EmbeddingWriter:
         """What was embedded is durable."""
         self._kept, self._renew = self._done, False
         self.partitions.clear()
+
+    def shrink(self) -> None:
+        """Give the disk back what is free since vectors were made smaller; where it has no room, the file stays."""
+        if self._reformed:
+            self._reformed = False
+            with suppress(sqlite3.OperationalError):
+                self._connection.execute("VACUUM")
 
     def rolled_back(self) -> None:
         """What was embedded since the last commit is gone."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
@@ -47,10 +48,16 @@ class Matrices:
             )
         return Matrices(self._own, adapter)
 
+    def for_one_question(self) -> Matrices:
+        """Return the same vectors, to be asked one question for several sources by one thread."""
+        found = copy.copy(self)
+        found._matrices = tuple(one.for_one_question() for one in self._matrices)
+        return found
+
     @property
     def dimension(self) -> int:
         """The length of the vectors."""
-        return self._own[0].parts.as_floats(slice(0, 1)).shape[1]
+        return int(self._own[0].parts.as_floats(slice(0, 1)).shape[1])
 
     def each(self) -> Iterator[Matrix]:
         """Yield the matrix of each partition that has vectors, as they are stored."""

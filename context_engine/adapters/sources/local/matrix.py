@@ -14,6 +14,7 @@ import numpy as np
 
 from context_engine.adapters.sources.local.adapted import AdaptedParts, mapped_lengths
 from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
+from context_engine.adapters.sources.local.one_product import OneProduct
 from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.vector_parts import Array, VectorParts
 from context_engine.core.concurrency.forking import Lock
@@ -130,6 +131,12 @@ class Matrix:
             centroids = self.cells.centroids
             lengths = np.maximum(adapter.lengths(centroids), np.finfo(np.float32).tiny)
             found.cells = self.cells._replace(centroids=centroids / lengths[:, None])
+        return found
+
+    def for_one_question(self) -> Matrix:
+        """Return the same rows, to be asked one question for several sources by one thread."""
+        found = copy.copy(self)
+        found.parts = OneProduct(self.parts)
         return found
 
     def cosines(self, vector: Sequence[float] | Array, rids: Iterable[int]) -> dict[int, float]:

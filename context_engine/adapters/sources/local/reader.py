@@ -11,10 +11,10 @@ import sqlite3
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import tantivy
 
@@ -42,6 +42,7 @@ _SHARED_WITHIN_S = 0.5
 _MOST_OPEN = 16
 """Sets of partitions kept open: many callers share few."""
 
+T = TypeVar("T")
 _REBUILD = "run 'context-engine kb rebuild'"
 
 
@@ -58,6 +59,7 @@ class View(NamedTuple):
         vectors: of the rows the searcher holds; None without an embedder, or where the base has none.
         partitions: their keys, ascending.
         resolved: conditions that were turned into queries for this searcher before; shared by all its views.
+        known: what was found out of all that it holds (`once`).
     """
 
     connection: sqlite3.Connection
@@ -67,11 +69,24 @@ class View(NamedTuple):
     resolved: dict[str, tantivy.Query]
     vectors: Matrices | None
     partitions: tuple[int, ...]
+    known: dict[Hashable, Any]
 
     @property
     def held(self) -> int:
         """The generation that all of its indexes hold."""
         return min(self.behind.values(), default=self.state.generation)
+
+    def once(self, what: Hashable, find: Callable[[], T]) -> T:
+        """Return what does not depend on the source that is searched; found for the first of several, kept for the others.
+
+        Args:
+            what: names it.
+            find: finds it.
+        """
+        if what not in self.known:
+            self.known[what] = find()
+        found: T = self.known[what]
+        return found
 
     def holds(self, partition_key: int, generation: int, removed: int | None) -> bool:
         """Return whether a document is found: one that lives in the generation that the index of its partition holds.
@@ -236,7 +251,7 @@ class Viewer:
         behind = {key: held for key, held in marked if held is not None}
         cache = self._vectors
         vectors = None if cache is None else cache.matrices(connection, state, parts, behind, self._root)
-        return View(connection, state, opened.searcher, behind, opened.resolved if settled else {}, vectors, keys)
+        return View(connection, state, opened.searcher, behind, opened.resolved if settled else {}, vectors, keys, {})
 
     def _state(self, connection: sqlite3.Connection) -> BaseState:
         state = schema.read_state(connection, self._root)

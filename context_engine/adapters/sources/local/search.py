@@ -77,9 +77,9 @@ def answer(view: View, question: LocalQuery, top_k: int, scope: Scope) -> Source
     return SourceAnswer(
         chunks=chunks,
         notes=tuple(notices),
-        statistics=_statistics(view, question),
+        statistics=view.once(("statistics", question.query), lambda: _statistics(view, question)),
         calibration=_calibration(view, question, scope),
-        unknown_words=unknown_words(view.searcher, scoped.query, question.words, chunks),
+        unknown_words=unknown_words(view, scoped.query, question.words, chunks),
         filter_fields=None if scope.filters is None else tuple(_fields_of(view, clauses[0])),
     )
 
@@ -114,7 +114,10 @@ def _calibration(view: View, question: LocalQuery, scope: Scope) -> ScopeCalibra
     may read."""
     scorer_id = view.vectors.scorer_id if question.vector is not None and view.vectors is not None else ""
     domain = str(scope.constants.get("domain", ""))
-    return calibration_in_force(view.connection, domain, scorer_id, view.partitions)
+    return view.once(
+        ("calibration", domain, scorer_id),
+        lambda: calibration_in_force(view.connection, domain, scorer_id, view.partitions),
+    )
 
 
 def _statistics(view: View, question: LocalQuery) -> TermStatistics:

@@ -24,6 +24,7 @@ from context_engine.core.models import (
     notices_about,
 )
 from context_engine.core.policy.trust import effective_authority
+from context_engine.core.protocols import Source
 from context_engine.errors import EmbedderError, SourceError, SourceNotFound, SourceUnavailable, StoreError
 
 __all__ = ["LocalSource"]
@@ -72,15 +73,27 @@ class LocalSource:
             RepartitionRequired: its access rules have changed since its documents were written.
         """
         try:
-            answer = self._answer(query)
+            (answer,) = self.search_together([self], query)
         except StoreError as error:
             raise self._as_source_error(error) from error
-        if any(notice.code is NoticeCode.SOURCE_UNKNOWN for notice in answer.notices):
-            raise SourceNotFound(
-                f"nothing was ingested for it into {self._base.path}: run 'context-engine ingest PATH'",
-                source_id=self.source_id,
-            )
+        if isinstance(answer, SourceError):
+            raise answer
         return answer
+
+    @property
+    def store(self) -> LocalBase:
+        """The base: its sources are searched together (`JointlySearchable`)."""
+        return self._base
+
+    def search_together(self, sources: Sequence[Source], query: SourceQuery) -> list[SourceAnswer | SourceError]:
+        """Return the answer of each of some sources of this base, as in `search`; of one that it has never held, why.
+
+        Raises:
+            StoreError: as in `search`, of any of them.
+        """
+        own = [one for one in sources if isinstance(one, LocalSource)]
+        answers = self._answers(query, [one._scope(query) for one in own])
+        return [one._known(answer) for one, answer in zip(own, answers, strict=True)]
 
     def examine(self, request: ExaminationRequest) -> Examination:
         """Return whether it answers the sample query; without one nothing is asked.
@@ -123,12 +136,20 @@ class LocalSource:
         except StoreError as error:
             raise self._as_source_error(error) from error
 
-    def _answer(self, query: SourceQuery) -> SourceAnswer:
+    def _known(self, answer: SourceAnswer) -> SourceAnswer | SourceError:
+        if all(notice.code is not NoticeCode.SOURCE_UNKNOWN for notice in answer.notices):
+            return answer
+        return SourceNotFound(
+            f"nothing was ingested for it into {self._base.path}: run 'context-engine ingest PATH'",
+            source_id=self.source_id,
+        )
+
+    def _answers(self, query: SourceQuery, scopes: Sequence[Scope]) -> list[SourceAnswer]:
         ask = partial(
-            self._base.answer,
+            self._base.answers,
             query.text,
             top_k=query.top_k,
-            scope=self._scope(query),
+            scopes=scopes,
             words=query.words,
             expansions=query.expansions,
             embed_within_s=_EMBEDDING_SHARE * query.timeout_s,
@@ -136,8 +157,11 @@ class LocalSource:
         try:
             return ask()
         except EmbedderError as error:
-            failure = SourceUnavailable(f"no search by vectors: {error}", source_id=self.source_id)
-            return replace(ask(by_vector=False), failures=(failure,))
+            problem = f"no search by vectors: {error}"
+            return [
+                replace(answer, failures=(SourceUnavailable(problem, source_id=scope.source_id),))
+                for scope, answer in zip(scopes, ask(by_vector=False), strict=True)
+            ]
 
     def close(self) -> None:
         """Let the base's files go; a later search opens them again, so its other sources are not hurt."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import groupby
 
-import tantivy
 from tantivy import Occur, Query
 
 from context_engine.adapters.sources.local.index import INDEX_OPTION, SCHEMA, WORDS
 from context_engine.adapters.sources.local.queries import both
+from context_engine.adapters.sources.local.reader import View
 from context_engine.core.models import Chunk, UnknownWord
 from context_engine.core.query.spelling import near_words
 from context_engine.core.text import terms
@@ -17,25 +18,23 @@ from context_engine.core.text import terms
 __all__ = ["unknown_words"]
 
 
-def unknown_words(
-    searcher: tantivy.Searcher, scope: Query, words: Sequence[str], found: Sequence[Chunk]
-) -> tuple[UnknownWord, ...]:
+def unknown_words(view: View, scope: Query, words: Sequence[str], found: Sequence[Chunk]) -> tuple[UnknownWord, ...]:
     """Return those of some words that no text of a scope holds, each with the nearest word of its texts.
 
     The nearest is the one parted by the fewest slips; of several, the one that most texts hold. It begins with the
     word's first letter, or where nothing near does, with its second: the first may be one too many, or swapped.
 
     Args:
-        searcher: of the index.
+        view: of the base.
         scope: finds the rows that may be found.
         words: `query.spelling.words_to_check` of the query.
         found: chunks of the scope: most words stand in them, and need not be looked up.
     """
     texts = "\n".join(chunk.content for chunk in found).casefold()
     return tuple(
-        UnknownWord(word, _nearest(searcher, scope, word.casefold()))
+        UnknownWord(word, _nearest(view, scope, word.casefold()))
         for word in words
-        if not _is_in(texts, word.casefold()) and not _is_held(searcher, scope, word)
+        if not _is_in(texts, word.casefold()) and not _is_held(view, scope, word)
     )
 
 
@@ -50,7 +49,7 @@ def _is_in(texts: str, word: str) -> bool:
     return False
 
 
-def _is_held(searcher: tantivy.Searcher, scope: Query, word: str) -> bool:
+def _is_held(view: View, scope: Query, word: str) -> bool:
     """Whether some row holds a term of the word; a word without terms, all stop words, says nothing."""
     found = terms(word)
     either = [
@@ -58,26 +57,31 @@ def _is_held(searcher: tantivy.Searcher, scope: Query, word: str) -> bool:
         for term in found
         for field in ("body", "head")
     ]
-    return not found or _count(searcher, both(Query.boolean_query(either), scope)) > 0
+    return not found or _count(view, both(Query.boolean_query(either), scope)) > 0
 
 
-def _nearest(searcher: tantivy.Searcher, scope: Query, word: str) -> str:
+def _nearest(view: View, scope: Query, word: str) -> str:
     for letter in dict.fromkeys(word[:2]):
-        vocabulary = (known for known, _ in searcher.terms_with_prefix(WORDS, letter))
-        for _, tied in groupby(near_words(word, vocabulary), key=lambda near: near[0]):
-            if held := dict(_held(searcher, scope, [one for _, one in tied])):
+        near = view.once(("near", word, letter), partial(_near, view, word, letter))
+        for _, tied in groupby(near, key=lambda one: one[0]):
+            if held := dict(_held(view, scope, [one for _, one in tied])):
                 return min(held, key=lambda one: (-held[one], one))
     return ""
 
 
-def _held(searcher: tantivy.Searcher, scope: Query, words: Sequence[str]) -> Iterator[tuple[str, int]]:
+def _near(view: View, word: str, letter: str) -> list[tuple[int, str]]:
+    """Return the words of all texts that begin with a letter and are near to a word, whatever source holds them."""
+    return near_words(word, (known for known, _ in view.searcher.terms_with_prefix(WORDS, letter)))
+
+
+def _held(view: View, scope: Query, words: Sequence[str]) -> Iterator[tuple[str, int]]:
     """Yield those of some words that rows of the scope hold, with how many do."""
     for word in words:
-        count = _count(searcher, both(Query.term_query(SCHEMA, WORDS, word, "basic"), scope))
+        count = _count(view, both(Query.term_query(SCHEMA, WORDS, word, "basic"), scope))
         if count:
             yield word, count
 
 
-def _count(searcher: tantivy.Searcher, query: Query) -> int:
-    found = searcher.search(query, limit=1, count=True)
+def _count(view: View, query: Query) -> int:
+    found = view.searcher.search(query, limit=1, count=True)
     return int(found.count)  # type: ignore[attr-defined]

@@ -95,6 +95,7 @@ class BaseWriter:
                     )
                 if rebuild:
                     self.commit()
+                    self._vectors.shrink()
             except BaseException:
                 self._connection.close()
                 raise

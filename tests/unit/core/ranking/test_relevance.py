@@ -118,7 +118,7 @@ def test_the_cosine_of_one_model_over_several_sources_counts_half_and_the_lexica
     assert measured.relevance == pytest.approx([(first - low) / (high - low), (second - low) / (high - low)])
 
 
-@pytest.mark.parametrize("scorers", [(None, None), ("e5", "bge"), ("e5", None)])
+@pytest.mark.parametrize("scorers", [(None, None), ("e5", "bge"), ("e5", None), ("e5", "e5+3f9a1c0b7e42")])
 def test_scores_of_two_scorers_are_never_compared(candidates, scorers):
     given = candidates(("a", TEXTS[2], cosine(0.9, scorers[0])), ("b", TEXTS[0], cosine(0.5, scorers[1])))
     measured = measure(QUERY, given)

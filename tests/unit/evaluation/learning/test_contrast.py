@@ -16,7 +16,7 @@ from context_engine.evaluation.learning.contrast import (
     trained,
 )
 
-SMALL = Contrast(hard=2, pool=6, batch=8, rate=0.02, pull=0.01)
+SMALL = Contrast(hard=2, pool=6, batch=8, rate=0.05, pull=0.01, share=1.0)
 
 
 def rows(count, dimension, seed):
@@ -90,7 +90,7 @@ def test_hard_negatives_are_the_nearest_that_neither_are_nor_read_like_an_answer
 def test_what_is_learnt_of_some_questions_holds_for_others():
     examples = turned()
     learnt, others = np.arange(24), np.arange(24, 30)
-    maps = next(islice(trained(examples, pairs_of(examples, *learnt), SMALL, seed=1), 29, None))
+    maps = next(islice(trained(examples, pairs_of(examples, *learnt), SMALL, seed=1), 3, None))
     alone = Maps(np.eye(6, dtype=np.float32), np.eye(6, dtype=np.float32))
     assert found(examples, alone, others) <= 1
     assert found(examples, maps, others) >= 5
@@ -99,7 +99,7 @@ def test_what_is_learnt_of_some_questions_holds_for_others():
 def test_the_same_examples_and_seed_give_the_same_maps_another_seed_others():
     examples = turned()
     first, again, other = (
-        next(islice(trained(examples, pairs_of(examples), SMALL, seed=seed), 2, None)) for seed in (1, 1, 2)
+        next(islice(trained(examples, pairs_of(examples), SMALL, seed=seed), 1, None)) for seed in (1, 1, 2)
     )
     assert np.array_equal(first.query, again.query)
     assert np.array_equal(first.passage, again.passage)
@@ -113,7 +113,7 @@ def test_the_maps_are_pulled_back_to_where_they_began():
     distances = []
     for pull in (0.0, 100.0):
         maps = next(
-            islice(trained(examples, pairs_of(examples), SMALL._replace(pull=pull), seed=1, first=begun), 9, None)
+            islice(trained(examples, pairs_of(examples), SMALL._replace(pull=pull), seed=1, first=begun), 1, None)
         )
         distances.append(float(np.linalg.norm(maps.query - begun.query)))
     assert distances[1] < 0.2 * distances[0]

@@ -118,6 +118,15 @@ def test_a_rebuild_embeds_only_what_cannot_be_made_of_floats(
         assert base.stats().cells == wanted.stats().cells
 
 
+def test_a_rebuild_gives_the_disk_back_what_vectors_no_longer_take(folder: Path) -> None:
+    """90 vectors of 64 numbers: 17 kB less."""
+    file = written(folder, FLOATS) / DATABASE
+    before = file.stat().st_size
+    with opened(folder, BYTES) as base:
+        base.rebuild()
+    assert before - file.stat().st_size >= 90 * 3 * 64 - 4096
+
+
 def test_a_reader_follows_a_rebuild(folder: Path) -> None:
     with opened(written(folder, FLOATS), FLOATS) as reader:
         before = cosines(reader)

@@ -1,0 +1,133 @@
+"""What judged questions teach a blend: the candidates of each, with their features, and which of them answer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from context_engine.core.engine import Engine, recorded_pool
+from context_engine.core.models import Key, LearntBlend, Outcome, SearchResult
+from context_engine.core.ranking.learnt_blend import BlendPool, features
+from context_engine.evaluation.account import Trouble, troubles_of
+from context_engine.evaluation.gold import Identity, gold_of
+from context_engine.evaluation.learning.pairwise import JudgedPool, learnt_terms
+from context_engine.evaluation.run import SILENT, Depth, Progress, ask, identities_in, troubles_in
+from context_engine.evaluation.session import Session
+
+__all__ = ["BlendLesson", "BlendLessons", "Scorers", "blend_lessons"]
+
+
+class Scorers(NamedTuple):
+    """Who scored the candidates of a question; None: nobody scored all of them. A blend is of one such set."""
+
+    measured_by: str
+    cosine: str | None
+    reranker: str | None
+
+
+class BlendLesson(NamedTuple):
+    """A question's answer, ranked without a blend, and its candidates."""
+
+    result: SearchResult
+    scorers: Scorers
+    pool: JudgedPool
+
+
+class BlendLessons(NamedTuple):
+    """Judged questions, searched for once.
+
+    Attributes:
+        domain: that they were asked in.
+        of: by the question's id, in the order of the ids; one that no source answered is left out.
+        scorers: those of most questions that teach something.
+        troubles: who did not do its part while the questions were asked.
+    """
+
+    domain: str
+    of: Mapping[str, BlendLesson]
+    scorers: Scorers
+    troubles: tuple[Trouble, ...] = ()
+
+    @property
+    def taught(self) -> tuple[str, ...]:
+        """The questions a blend can be learnt on: some candidates answer and others do not, all by those scorers."""
+        return tuple(name for name, one in self.of.items() if one.scorers == self.scorers and one.pool.teaches)
+
+    def learn(self, questions: Collection[str]) -> LearntBlend:
+        """Return the blend of some questions that teach something, without evidence.
+
+        Raises:
+            MissingExtra: numpy is not installed.
+        """
+        names = {"cosine": self.scorers.cosine, "reranker": self.scorers.reranker}
+        without = {part for name, scorer in names.items() if scorer is None for part in (name, f"{name}_rank")}
+        pools = (self.of[name].pool for name in sorted(questions))
+        terms = learnt_terms(
+            [
+                one._replace(columns={name: held for name, held in one.columns.items() if name not in without})
+                for one in pools
+            ]
+        )
+        return LearntBlend(
+            measured_by=self.scorers.measured_by,
+            cosine=self.scorers.cosine if "cosine" in terms else None,
+            reranker=self.scorers.reranker if "reranker" in terms else None,
+            terms=terms,
+        )
+
+
+def blend_lessons(
+    session: Session, engine: Engine, domain: str, depth: Depth, progress: Progress | None = None
+) -> BlendLessons:
+    """Search for each judged question of a domain, as it is configured but without a blend.
+
+    Args:
+        engine: over the session's configuration.
+        progress: told of (questions done, all of them, question).
+    """
+    judged = [question for question, name in session.questions if name == domain and question.id in session.qrels]
+    troubles, found = [], {}
+    for done, question in enumerate(judged, start=1):
+        result, _ = ask(
+            engine,
+            question,
+            domain,
+            depth=depth,
+            as_of=session.as_of,
+            principal=session.principal,
+            overrides={"learnt_blend": None},
+        )
+        troubles.append(SILENT if result is None else tuple(troubles_in(result)))
+        if result is not None:
+            found[question.id] = _lesson(result, session.qrels[question.id])
+        if progress is not None:
+            progress(done, len(judged), question.id)
+    return BlendLessons(domain, dict(sorted(found.items())), _most_common(found), tuple(troubles_of(troubles)))
+
+
+def _lesson(result: SearchResult, gold: Mapping[str, int]) -> BlendLesson:
+    pool = recorded_pool(result)
+    answers = _answering(result, identities_in(result), gold)
+    return BlendLesson(result, _scorers_of(pool), JudgedPool(features(pool), [key in answers for key in pool.keys]))
+
+
+def _answering(result: SearchResult, identities: Mapping[Key, Identity], gold: Mapping[str, int]) -> set[Key]:
+    """Return the candidates that are gold, or that a gold one was merged into."""
+    found = {key for key, identity in identities.items() if gold_of(identity, gold)}
+    for fate in result.fates:
+        if fate.outcome is Outcome.MERGED and fate.into is not None and (fate.source_id, fate.chunk_id) in found:
+            found.add(fate.into)
+    return found
+
+
+def _scorers_of(pool: BlendPool) -> Scorers:
+    cosines = pool.cosine_scorers
+    cosine = next(iter(cosines)) if len(cosines) == 1 else None
+    reranked = bool(pool.keys) and None not in pool.reranked
+    return Scorers(pool.measured_by, cosine, pool.reranker if reranked else None)
+
+
+def _most_common(found: Mapping[str, BlendLesson]) -> Scorers:
+    counts = Counter(one.scorers for one in found.values() if one.pool.teaches)
+    return max(counts, key=lambda one: (counts[one], repr(one)), default=Scorers("", None, None))

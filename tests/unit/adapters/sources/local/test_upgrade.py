@@ -1,0 +1,60 @@
+"""A base of the tables before adapters: a writer adds what is new, and everything else stays."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from context_engine.adapters.sources.local import LocalBase
+from context_engine.adapters.sources.local.schema import DATABASE, SCHEMA_VERSION
+from context_engine.core.models import AccessScope
+from context_engine.errors import StoreVersionMismatch
+from context_engine.testing.fakes import FakeEmbedder
+
+FORMER = Path(__file__).parents[4] / "data" / "base_version_3.sql"
+KEPT = ("sources", "documents", "chunks", "vectors", "partitions", "calibrations")
+
+
+class Silent(FakeEmbedder):
+    """Must embed no document."""
+
+    def embed_documents(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        raise AssertionError(f"embedded again: {texts}")
+
+
+@pytest.fixture
+def older(folder: Path) -> Path:
+    """Three documents in two partitions, with vectors and calibrations, as version 3 of the tables wrote them."""
+    folder.mkdir()
+    with closing(sqlite3.connect(folder / DATABASE)) as connection:
+        connection.executescript(FORMER.read_text("utf-8"))
+    return folder
+
+
+def rows(folder: Path) -> dict[str, list[tuple[object, ...]]]:
+    with closing(sqlite3.connect(folder / DATABASE)) as connection:
+        return {table: sorted(connection.execute(f"SELECT * FROM {table}"), key=repr) for table in KEPT}
+
+
+def test_a_reader_says_what_to_do(older: Path) -> None:
+    with LocalBase(older) as base, pytest.raises(StoreVersionMismatch, match="context-engine kb rebuild"):
+        base.stats()
+
+
+def test_a_writer_upgrades_it_and_keeps_all_that_was_there(older: Path) -> None:
+    pytest.importorskip("numpy", reason="the extra 'vectors'")
+    before = rows(older)
+    with LocalBase(older, embedder=Silent(4)) as base:
+        base.writer().close()
+        assert rows(older) == before
+        found = base.stats()
+        assert (found.schema_version, found.embedded, found.adapters) == (SCHEMA_VERSION, 4, ())
+        assert base.verify().ok
+        assert [chunk.chunk_id for chunk in base.search("hotel", source_id="sop", top_k=1)] == ["b1"]
+        assert base.calibration("HOUSE", access=AccessScope()) == found.calibrations[2].calibration
+        assert found.calibrations[2].calibration.threshold == 0.25
+        assert base.held_vectors(["sop", "board"]).origin.partitions == (1, 2)
