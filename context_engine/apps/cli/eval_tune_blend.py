@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.table import Table
@@ -22,11 +23,19 @@ if TYPE_CHECKING:
 
 __all__ = ["tune_blend"]
 
+_ADAPTED: Final = re.compile(r"\+[0-9a-f]{12}$")
+"""How a cosine's scorer ends where an adapter is in force."""
+_SAME_QUESTIONS: Final = (
+    "An adapter is in force. If it was learnt from these questions, their cosines are better than those of new ones "
+    "will be, and so are the numbers above: learn the two from different questions."
+)
+
 
 def tune_blend(location: ConfigLocation, options: dict[str, Any]) -> None:
     """Learn a domain's blend, print what it gains, and write it into the manifest where that is beyond noise."""
+    from context_engine.evaluation.learning.blend_file import check_manifest
     from context_engine.evaluation.learning.blend_report import blend_report
-    from context_engine.evaluation.learning.blend_tune import learn_blend
+    from context_engine.evaluation.learning.blend_tune import learn_blend, one_domain
     from context_engine.evaluation.metrics import read_measures
     from context_engine.evaluation.variant import Variant, open_with_models
 
@@ -34,6 +43,8 @@ def tune_blend(location: ConfigLocation, options: dict[str, Any]) -> None:
         raise InvalidRequest("--blend learns weights and --grid tries settings: give one of them")
     measure = read_measures([options["measure"]])[0]
     context, session = opened(location, options)
+    if options["write"] is not None:
+        check_manifest(options["write"], one_domain(session))
     engine, _ = open_with_models(session.setup, Variant(), session.data_dir)
     with engine, asking("Asking …") as progress:
         found = learn_blend(
@@ -74,6 +85,8 @@ def _print(found: BlendTrial) -> None:
     show(console, Text(said).append(*(better if found.refusal is None else (found.refusal, "yellow"))))
     for trouble in found.troubles:
         show(console, Text(clean(str(trouble)), "yellow"))
+    if _ADAPTED.search(found.blend.cosine or ""):
+        show(console, Text(_SAME_QUESTIONS, "yellow"))
 
 
 def _terms(blend: LearntBlend) -> Table:

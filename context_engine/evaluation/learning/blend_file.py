@@ -12,11 +12,30 @@ import yaml
 from context_engine.core.models import LearntBlend
 from context_engine.errors import ConfigError
 
-__all__ = ["manifest_with_blend"]
+__all__ = ["check_manifest", "manifest_with_blend"]
 
 _SETTINGS: Final = re.compile(r"^settings:[ \t]*(#.*)?\n", re.MULTILINE)
 _BLEND: Final = re.compile(r"^([ \t]+)learnt_blend:.*\n((\1[ \t]+.*|[ \t]*)\n)*", re.MULTILINE)
 _INDENT: Final = re.compile(r"(?:[ \t]*(?:#.*)?\n)*([ \t]+)\S")
+
+
+def check_manifest(path: Path, domain: str) -> tuple[str, dict[str, Any]]:
+    """Return the text of a manifest and what it says.
+
+    Args:
+        domain: whose manifest it must be.
+
+    Raises:
+        ConfigError: it cannot be read, or is another domain's.
+    """
+    try:
+        text = path.read_text("utf-8-sig")
+        held = yaml.safe_load(text)
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise ConfigError(f"cannot be added to: {error}", file=str(path)) from None
+    if not isinstance(held, dict) or held.get("domain") != domain:
+        raise ConfigError(f"is not the manifest of {domain}: a blend is of one domain", file=str(path))
+    return text, held
 
 
 def manifest_with_blend(path: Path, domain: str, blend: LearntBlend) -> str:
@@ -26,15 +45,9 @@ def manifest_with_blend(path: Path, domain: str, blend: LearntBlend) -> str:
         domain: whose manifest it must be.
 
     Raises:
-        ConfigError: it cannot be read, is another domain's, or its settings are not written one to a line.
+        ConfigError: as `check_manifest`, or its settings are not written one to a line.
     """
-    try:
-        text = path.read_text("utf-8-sig")
-        held = yaml.safe_load(text)
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise ConfigError(f"cannot be added to: {error}", file=str(path)) from None
-    if not isinstance(held, dict) or held.get("domain") != domain:
-        raise ConfigError(f"is not the manifest of {domain}: a blend is of one domain", file=str(path))
+    text, held = check_manifest(path, domain)
     value = blend.model_dump(mode="json", exclude_none=True)
     written = _inserted(text if text.endswith("\n") else f"{text}\n", value)
     if yaml.safe_load(written) != {**held, "settings": {**(held.get("settings") or {}), "learnt_blend": value}}:

@@ -21,7 +21,7 @@ from context_engine.evaluation.tune import folds_of
 from context_engine.evaluation.variant import Variant
 from context_engine.settings import Setting
 
-__all__ = ["FEWEST_TAUGHT", "BlendTrial", "blended_hits", "learn_blend", "scores_of", "trial_of"]
+__all__ = ["FEWEST_TAUGHT", "BlendTrial", "blended_hits", "learn_blend", "one_domain", "scores_of", "trial_of"]
 
 FEWEST_TAUGHT: Final = 50
 """Of fewer questions nothing is learnt: there are a dozen weights."""
@@ -53,7 +53,8 @@ class BlendTrial:
 
     def difference(self, measure: str) -> Paired:
         """Return what the blend changes on questions it was not learnt on, paired."""
-        ours, theirs = ([scores[name][measure] for name in self.before] for scores in (self.after, self.before))
+        names = sorted(self.before)
+        ours, theirs = ([scores[name][measure] for name in names] for scores in (self.after, self.before))
         return paired_bootstrap(ours, theirs)
 
     @property
@@ -97,7 +98,7 @@ def learn_blend(
         InvalidRequest: questions of several domains, or too few that teach anything.
         MissingExtra: numpy is not installed.
     """
-    domain = _one_domain(session)
+    domain = one_domain(session)
     measures = tuple(dict.fromkeys((measure, *_ALWAYS)))
     depth = session.depth(Variant(), measures, top_k)
     folds_of(sorted(session.qrels), folds)
@@ -105,7 +106,12 @@ def learn_blend(
     return trial_of(session, lessons, measures=measures, folds=folds, depth=depth)
 
 
-def _one_domain(session: Session) -> str:
+def one_domain(session: Session) -> str:
+    """Return the domain that the judged questions are of.
+
+    Raises:
+        InvalidRequest: they are of several.
+    """
     names = sorted({domain for question, domain in session.questions if question.id in session.qrels})
     if len(names) != 1:
         raise InvalidRequest(
@@ -134,9 +140,8 @@ def trial_of(
     before: dict[str, Sequence[GoldHit]] = {}
     after: dict[str, Sequence[GoldHit]] = {}
     for part in folds_of(sorted(session.qrels), folds):
-        held_out = set(part)
-        blend = lessons.learn([name for name in taught if name not in held_out])
-        for name in held_out & lessons.of.keys():
+        blend = lessons.learn(set(taught) - set(part))
+        for name in filter(lessons.of.__contains__, part):
             before[name], after[name] = (blended_hits(lessons, name, one, depth) for one in (None, blend))
     trial = BlendTrial(
         domain=lessons.domain,
