@@ -69,7 +69,8 @@ def _means(found: Collected) -> ReportSection:
 
 def _verdicts(found: Collected) -> ReportSection:
     """Every measure of every collection beside its baseline."""
-    rows, marks = [], {}
+    rows: list[list[str]] = []
+    marks = {}
     for name in found.compared:
         for measure in found.measures:
             pair = found.against(name, measure)

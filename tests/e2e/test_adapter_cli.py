@@ -95,6 +95,7 @@ def test_it_is_listed_switched_on_seen_by_searches_and_taken_back() -> None:
     assert used.stdout == f"in force: BANK is searched with {first}\n"
     assert "scope threshold of BANK" in used.stderr
     assert scorers() == {f"{plain}+{first}"}
+    assert f"by words and {plain}+{first}" in run("search", "a gift", "--domain", "BANK", "--explain").output
     run("kb", "adapter", "use", second, "--domain", "BANK")
     assert scorers() == {f"{plain}+{second}"}
 

@@ -57,7 +57,7 @@ def out(home):
 def test_every_block_is_run():
     here = {"tags", "own", "connections", "manifest", "dify-server", "dify", "plugin", "typed"}
     here |= {"dicts", "adapter", "contract", "models", "eval", "access-manifest", "access-file", "access"}
-    here |= {"tokens", "oidc", "rerankers"}
+    here |= {"tokens", "oidc", "rerankers", "vector-form"}
     here |= {"principal", "policy", "privacy"}
     assert set(BLOCKS) == here | RUN_BY_CI
     assert len(NAMED) == len(BLOCKS), "one name, one block"
@@ -175,7 +175,8 @@ def test_the_models_are_settings_that_are_known(home):
     run(".venv/bin/context-engine init models-bank", home)
     models = json.loads(BLOCKS["models"])
     embedder = {key: value for key, value in models.items() if key.startswith("embedder")}
-    for settings in (embedder | json.loads(BLOCKS["rerankers"]), models):
+    parts = (json.loads(BLOCKS[name]) for name in ("rerankers", "vector-form"))
+    for settings in (*(embedder | part for part in parts), models):
         (home / "models-bank" / "config" / "rag-pipeline.json").write_text(json.dumps(settings), encoding="utf-8")
         out = run(".venv/bin/context-engine config check --config-dir models-bank", home)
         assert "1 domain can be searched" in out

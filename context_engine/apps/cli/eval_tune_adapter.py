@@ -61,7 +61,7 @@ def tune_adapter(location: ConfigLocation, options: dict[str, Any]) -> None:
         else:
             _print(trial)
         if not options["dry_run"]:
-            _apply(context, asked, taught.held, trial, force=options["force"])
+            _apply(context, asked, taught.held, trial, options)
 
 
 def _domain(session: Session, chosen: str | None) -> str:
@@ -97,13 +97,13 @@ def _trial(session: Session, asked: Asked, taught: TaughtBase, options: dict[str
     return trial if own is None else replace(trial, more={"own_pairs": own.evidence()})
 
 
-def _apply(context: CliContext, asked: Asked, held: HeldVectors, trial: AdapterTrial, *, force: bool) -> None:
+def _apply(context: CliContext, asked: Asked, held: HeldVectors, trial: AdapterTrial, options: dict[str, Any]) -> None:
     """Keep the adapter and put it in force, once the scope threshold is calibrated under it; or say why not."""
     from context_engine.evaluation.learning.adapter_evidence import evidence
     from context_engine.evaluation.learning.adapter_gate import USUALLY_NEEDED
     from context_engine.wiring import use_adapter
 
-    if trial.adapter is None or (trial.refusal is not None and not force):
+    if trial.adapter is None or (trial.refusal is not None and not options["force"]):
         forced = " (--force puts it in force all the same)" if trial.adapter is not None else ""
         error_line(f"no adapter is put in force: {trial.refusal}{forced}")
         if trial.questions < USUALLY_NEEDED:
@@ -115,7 +115,8 @@ def _apply(context: CliContext, asked: Asked, held: HeldVectors, trial: AdapterT
     with busy("Calibrating …"):
         calibration = use_adapter(context.setup, asked.base, domain, kept.adapter_id, judged=judged)
     print_calibrations([calibration])
-    outcome("in force", f"{asked.domain} is searched with {kept.adapter_id}; 'kb adapter undo' takes it back")
+    if not options["as_json"]:
+        outcome("in force", f"{asked.domain} is searched with {kept.adapter_id}; 'kb adapter undo' takes it back")
 
 
 def _name(trial: AdapterTrial) -> str | None:

@@ -92,6 +92,7 @@ def _outcome(source: SourceStatus, asked_first: int) -> str:
         return f"{source.error.get('code')}: {source.problem}"
     parts = [f"{source.chunks} chunks"]
     parts += [f"asked again, for {source.asked}"] if source.asked > asked_first else []
+    parts += [f"by words and {source.embedding.model}"] if source.embedding is not None else []
     parts += [f"{source.cut} cut"] if source.cut else []
     parts += [f"{source.rejected} refused"] if source.rejected else []
     return ", ".join([*parts, *source.notes])

@@ -37,7 +37,10 @@ def adapter() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_location
 def list_(location: ConfigLocation, domain: str | None, as_json: bool) -> None:
-    """Show the adapters of a domain, with what was measured before they were kept."""
+    """Show the adapters of a domain, with what was measured before they were kept.
+
+    One is in force for who may read the partitions that it was learnt from ('kb stats' shows these).
+    """
     _, name = _domain(location, domain)
     with opened_base(location) as base:
         found = base.adapters(name)
@@ -120,12 +123,13 @@ def _table(found: Iterable[StoredAdapter]) -> Table:
     for name in ("adapter", "model"):
         table.add_column(name, overflow="fold")
     table.add_column("questions", justify="right")
-    for name in ("gain", "made", ""):
+    for name in ("gain", "made", "learnt from", ""):
         table.add_column(name)
     for one in found:
         state = Text("in force" if one.in_force else "", "green").append(_but(one), "red")
+        read = ", ".join(f"partition {key}" for key in one.learnt_from)
         questions = str(one.evidence.get("questions", "–"))
-        table.add_row(one.adapter_id, clean(one.model_id), clean(questions), _gain(one), one.made_at[:10], state)
+        table.add_row(one.adapter_id, clean(one.model_id), clean(questions), _gain(one), one.made_at[:10], read, state)
     return table
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
+from collections import OrderedDict
 from typing import Final
-
-from cachetools import LRUCache
 
 from context_engine.core.concurrency.forking import Lock, forget_in_child
 from context_engine.core.ranking.analysed import AnalysedText
@@ -39,22 +37,32 @@ class TextCache:
 
     def forget(self) -> None:
         """Be empty: at a fork another thread may just have been changing what is kept."""
-        self._kept: LRUCache[str, AnalysedText] = LRUCache(self._most_bytes, getsizeof=_bytes)
+        self._kept: OrderedDict[str, AnalysedText] = OrderedDict()
+        self._bytes = 0
 
     def analysed(self, text: str) -> AnalysedText:
         """Return the text with its analysis, the one that is kept where there is one."""
         with self._lock:
             found = self._kept.get(text)
             if found is None:
-                found = AnalysedText(text)
-                with suppress(ValueError):  # larger than the whole cache
-                    self._kept[text] = found
+                return self._keep(AnalysedText(text))
+            self._kept.move_to_end(text)
             return found
+
+    def _keep(self, fresh: AnalysedText) -> AnalysedText:
+        """Keep a text unless it is larger than the whole cache; the least used make room for it."""
+        size = _bytes(fresh)
+        if size <= self._most_bytes:
+            self._kept[fresh.text] = fresh
+            self._bytes += size
+            while self._bytes > self._most_bytes:
+                self._bytes -= _bytes(self._kept.popitem(last=False)[1])
+        return fresh
 
     @property
     def bytes(self) -> int:
         """The estimated size of what is kept."""
-        return int(self._kept.currsize)
+        return self._bytes
 
 
 def _bytes(one: AnalysedText) -> int:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Final
 
 from context_engine.core.query.references import codes, phrases, references
@@ -62,14 +63,36 @@ def near_words(word: str, vocabulary: Iterable[str]) -> list[tuple[int, str]]:
     >>> near_words("lmiit", ["limit", "limits", "lint"]), near_words("moss", ["most", "mass"])
     ([(1, 'limit')], [])
     """
-    known = [one for one in vocabulary if is_offered(one)]
     if len(word) < _CONFIDENT_FROM:
+        known = [one for one in _of_like_letters(word, vocabulary, 1) if is_offered(one)]
         near = ((edits(word, one, 1), one) for one in known if not _has_one_replaced(word, one))
         return sorted((count, one) for count, one in near if count)
     most = 2 if len(word) >= _TWO_EDITS_FROM else 1
+    known = list(vocabulary)
     stem, *others = stems([word, *known])
-    found = ((edits(word, one, most) or 2 * (edits(stem, other, 1) or 0), one) for one, other in zip(known, others))
-    return sorted((count, one) for count, one in found if count)
+    written = {one: edits(word, one, most) for one in _of_like_letters(word, known, most)}
+    stem_of = dict(zip(known, others))
+    near_stems = {other: 2 * (edits(stem, other, 1) or 0) for other in _of_like_letters(stem, {*others}, 1)}
+    found = ((written.get(one) or near_stems.get(other, 0), one) for one, other in stem_of.items())
+    return sorted((count, one) for count, one in found if count and is_offered(one))
+
+
+def _of_like_letters(word: str, vocabulary: Iterable[str], most: int) -> list[str]:
+    """Return the words whose letters differ from a word's in no more than so many slips can change: two letters each,
+    the one that goes and the one that comes."""
+    letters = _letters(word)
+    return [one for one in vocabulary if (letters ^ _letters(one)).bit_count() <= 2 * most]
+
+
+@lru_cache(maxsize=131_072)
+def _letters(word: str) -> int:
+    """Return the letters of a word as bits, one for the first of a kind and one for the second; kinds may share one."""
+    once = twice = 0
+    for letter in word:
+        bit = 1 << (ord(letter) & 63)
+        twice |= once & bit
+        once |= bit
+    return twice << 64 | once
 
 
 def confident(word: str, suggestion: str) -> bool:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from context_engine.core.policy.injection import injection_kinds
 from context_engine.core.ranking.dedup_body import body, head
+from context_engine.core.ranking.dedup_marks import marks
 from context_engine.core.text import Reading, content_sha256, normalize, read, tokens
 
 __all__ = ["AnalysedText", "Body"]
@@ -34,12 +35,13 @@ class AnalysedText:
         text: as the source gave it.
     """
 
-    __slots__ = ("_body", "_identity", "_injection", "_reading", "text")
+    __slots__ = ("_body", "_identity", "_injection", "_marks", "_reading", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
         self._reading: Reading | None = None
         self._body: Body | None = None
+        self._marks: tuple[tuple[str, ...] | None] | None = None
         self._identity: str | None = None
         self._injection: tuple[str, ...] | None = None
 
@@ -58,6 +60,13 @@ class AnalysedText:
             found = self.reading.tokens if rest is self.text else frozenset(tokens(rest))
             self._body = Body(rest, found, head(self.text, rest))
         return self._body
+
+    @property
+    def marks(self) -> tuple[str, ...] | None:
+        """What the body must have in common with another's for their merge (`dedup_marks`)."""
+        if self._marks is None:
+            self._marks = (marks(self.body.text),)
+        return self._marks[0]
 
     @property
     def identity(self) -> str:

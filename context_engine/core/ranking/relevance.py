@@ -127,6 +127,8 @@ def _common_kind(pool: Sequence[Candidate]) -> ScoreKind | None:
     """Return the first kind that every candidate carries from one scorer; None where there is none."""
     one_source = _one_source(pool)
     for kind in _SHARED_KINDS:
+        if _score_of(pool[0], kind) is None:
+            continue
         scores = [_score_of(candidate, kind) for candidate in pool]
         if any(score is None for score in scores):
             continue
@@ -147,7 +149,10 @@ def _blended(lexical: Sequence[float], cosines: Sequence[float]) -> list[float]:
 
 
 def _score_of(candidate: Candidate, kind: ScoreKind) -> Score | None:
-    return next((score for score in candidate.chunk.scores if score.kind is kind), None)
+    for score in candidate.chunk.scores:
+        if score.kind is kind:
+            return score
+    return None
 
 
 def _logit_scorers(pool: Sequence[Candidate]) -> set[str]:

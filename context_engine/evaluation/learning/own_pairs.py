@@ -1,8 +1,8 @@
 """Pairs of question and answer that a base makes itself, where nobody has judged a question.
 
 A piece of a passage, about as long as a question, stands for a question that the passage answers: a sentence, a window
-of words, the innermost heading with a sentence. What the texts say of each other adds to them: a term and the passage
-that defines it, a sentence that cites a clause and that clause, a sentence with a name spelled by its other name.
+of words, the innermost heading with a sentence, a term that it defines. Sentences that cite a clause, as questions for
+that clause, and sentences with a name spelled by its other name were tried, and taught nothing or worse.
 
 Nothing is drawn by chance: of each passage, and of all pairs of a kind, those with the lowest digests are taken, so
 that equal texts give equal pairs in whatever order they come.
@@ -17,12 +17,9 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Final, NamedTuple
 
 from context_engine.core.models import Chunk
-from context_engine.core.query.acronyms import glossary_of
-from context_engine.core.query.references import references
 from context_engine.core.text import terms
 
 __all__ = ["KINDS", "MOST_PAIRS", "OwnPair", "own_pairs"]
@@ -41,7 +38,6 @@ _MOST_TERMS: Final = 20
 """Of a passage that defines more terms, a vector says nothing of any."""
 
 _SENTENCE_ENDS: Final = re.compile(r"(?<=[.!?:;。！？；])\s+|\n+")
-_LABEL: Final = re.compile(r"[^\w()]+(?=\(|$)")
 
 
 class OwnPair(NamedTuple):
@@ -60,9 +56,7 @@ Found = Iterator[tuple[int, str, int]]
 """The turn of a question among those of its passage, from 0; the question; the place of a passage that answers it."""
 
 
-def own_pairs(
-    chunks: Sequence[Chunk], *, glossary: Mapping[str, Sequence[str]] | None = None, most: int = MOST_PAIRS
-) -> list[OwnPair]:
+def own_pairs(chunks: Sequence[Chunk], *, most: int = MOST_PAIRS) -> list[OwnPair]:
     """Return the pairs that some passages give of themselves, as many of each kind as there are for its share.
 
     Left out are questions of fewer than four search terms, those that say the whole of their passage, and those that
@@ -70,10 +64,9 @@ def own_pairs(
 
     Args:
         chunks: the passages; bare headings give none and answer none.
-        glossary: {term: its other names} of the domain; the acronyms that the texts explain are added.
         most: pairs in all, >= 0. A kind that has fewer than its share leaves the rest to the others.
     """
-    known = _Texts(chunks, {**glossary_of(one.content for one in chunks), **(glossary or {})})
+    known = _Texts(chunks)
     found = {kind: _pairs(kind, make(known), known) for kind, make in _MAKERS.items()}
     out: list[OwnPair] = []
     for left, kind in zip(range(len(found), 0, -1), sorted(found, key=lambda one: (len(found[one]), one))):
@@ -82,21 +75,13 @@ def own_pairs(
 
 
 class _Texts:
-    """Passages, cut into sentences once.
+    """Passages, cut into sentences once."""
 
-    Attributes:
-        names: other names by name.
-    """
-
-    def __init__(self, chunks: Sequence[Chunk], glossary: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, chunks: Sequence[Chunk]) -> None:
         self.chunks = chunks
         self.places = [place for place, one in enumerate(chunks) if not _is_heading(one)]
         self.terms = {place: frozenset(terms(chunks[place].content)) for place in self.places}
         self.sentences = {place: _sentences(chunks[place].content) for place in self.places}
-        self.names: dict[str, tuple[str, ...]] = {}
-        for term, others in glossary.items():
-            for name in (term, *others):
-                self.names[name] = tuple(other for other in (term, *others) if other != name)
 
 
 def _is_heading(chunk: Chunk) -> bool:
@@ -135,42 +120,14 @@ def _of_definitions(texts: _Texts) -> Found:
         yield from ((0, str(term), place) for term in defined if len(defined) <= _MOST_TERMS)
 
 
-def _of_citations(texts: _Texts) -> Found:
-    """Yield each sentence that names a clause of its own document, with the passages of that clause."""
-    clauses: dict[tuple[str | None, str], list[int]] = defaultdict(list)
-    for place in texts.places:
-        chunk = texts.chunks[place]
-        if chunk.section:
-            clauses[chunk.document_id, _label(chunk.section)].append(place)
-    for place, some in texts.sentences.items():
-        for one in some:
-            for name in references(one):
-                cited = clauses.get((texts.chunks[place].document_id, _label(name)), ())
-                yield from ((0, _cut(one), answer) for answer in cited if answer != place)
-
-
-def _of_names(texts: _Texts) -> Found:
-    """Yield a sentence of each passage that has a name of the glossary, with its other name instead."""
-    if not texts.names:
-        return
-    listed = "|".join(map(re.escape, sorted(texts.names, key=len, reverse=True)))
-    pattern = re.compile(rf"(?<![\w-])(?:{listed})(?![\w-])")
-    for place, some in texts.sentences.items():
-        changed = (pattern.sub(lambda met: texts.names[met[0]][0], one, count=1) for one in some if pattern.search(one))
-        yield from ((turn, _cut(one), place) for turn, one in enumerate(islice(changed, _MOST_A_PASSAGE)))
-
-
 _MAKERS: Final[Mapping[str, Callable[[_Texts], Found]]] = {
     "sentence": _of_sentences,
     "window": _of_windows,
     "heading": _of_headings,
     "definition": _of_definitions,
-    "citation": _of_citations,
-    "name": _of_names,
 }
 KINDS: Final = tuple(_MAKERS)
-"""sentence, window (of words), heading (with a sentence), definition (a term), citation (a sentence that cites a
-clause), name (a sentence with another name)."""
+"""A sentence, a window of words, a heading with a sentence, a term that is defined."""
 
 
 def _pairs(kind: str, found: Found, texts: _Texts) -> list[OwnPair]:
@@ -197,11 +154,6 @@ def _asks(question: str, places: set[int], texts: _Texts, least: int) -> bool:
 
 def _cut(sentence: str) -> str:
     return " ".join(sentence.split()[:_MOST_WORDS])
-
-
-def _label(section: str) -> str:
-    """Return the number of a clause in one spelling: `8.3.3.(3)`, `8.3.3(3)` and `8.3.3 (3)` are one clause."""
-    return _LABEL.sub("", section.replace(" ", "")).casefold()
 
 
 def _digest(text: str) -> bytes:

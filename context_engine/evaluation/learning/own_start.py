@@ -36,14 +36,14 @@ class OwnStart(NamedTuple):
     Attributes:
         maps: None where pairs held aside are found no better, beyond noise.
         kinds: how many pairs of each kind.
-        epochs: how long was learnt.
+        rounds: how long was learnt.
         aside: pairs held aside.
         before, gain: their AP@10 by the model's cosines alone, and what learning adds to it.
     """
 
     maps: Maps | None
     kinds: Mapping[str, int]
-    epochs: int
+    rounds: int
     aside: int
     before: float
     gain: Paired
@@ -52,7 +52,7 @@ class OwnStart(NamedTuple):
         """Return what was measured, JSON-ready."""
         return {
             "pairs": dict(self.kinds),
-            "epochs": self.epochs,
+            "rounds": self.rounds,
             "held_aside": self.aside,
             "measure": _MEASURES[0],
             "before": self.before,
@@ -64,7 +64,6 @@ def learn_own(
     held: HeldVectors,
     embedder: Embedder,
     *,
-    glossary: Mapping[str, Sequence[str]] | None = None,
     most: int = MOST_PAIRS,
 ) -> OwnStart:
     """Learn from the pairs that a base makes itself; documents that hold a tenth of the pairs are held aside first.
@@ -72,13 +71,13 @@ def learn_own(
     Args:
         held: the chunks and vectors of the base.
         embedder: that of the base; embeds each question once.
-        glossary, most: see `own_pairs`.
+        most: see `own_pairs`.
 
     Raises:
         InvalidRequest: the base makes too few pairs.
         EmbedderError: the model failed.
     """
-    pairs = own_pairs(held.chunks, glossary=glossary, most=most)
+    pairs = own_pairs(held.chunks, most=most)
     if len(pairs) < FEWEST_PAIRS:
         raise InvalidRequest(
             f"the base makes {len(pairs)} pairs of its own, and of fewer than {FEWEST_PAIRS} nothing is learnt: leave "
@@ -89,13 +88,13 @@ def learn_own(
     seed = lessons.seed(embedder.model_id)
     aside = _aside(pairs, held)
     folds = learn_by_folds(lessons, [aside], measures=_MEASURES, seed=seed, apart=True)
-    before, after = ([folds.dense[epochs][place][_MEASURES[0]] for place in aside] for epochs in (0, folds.epochs))
+    before, after = ([folds.dense[rounds][place][_MEASURES[0]] for place in aside] for rounds in (0, folds.rounds))
     gain = paired_bootstrap(after, before)
-    better = folds.epochs > 0 and gain.beyond_noise and gain.mean > 0.0
+    better = folds.rounds > 0 and gain.beyond_noise and gain.mean > 0.0
     return OwnStart(
-        maps=learn_all(lessons, folds.epochs, seed=seed) if better else None,
+        maps=learn_all(lessons, folds.rounds, seed=seed) if better else None,
         kinds=Counter(one.kind for one in pairs),
-        epochs=folds.epochs,
+        rounds=folds.rounds,
         aside=len(aside),
         before=sum(before) / len(before),
         gain=gain,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from context_engine.core.context.inert import inert_line
-from context_engine.core.models import NOTHING, BlendFeature, Fate, Outcome, RankedChunk, Settings
+from context_engine.core.models import BlendFeature, Fate, Outcome, RankedChunk, Settings
 from context_engine.service.contract.explanation import ChunkNotShown, ChunkShown, Explanation
 
 __all__ = ["blend_words", "explanation_text", "reason_words", "why_not_shown", "why_shown"]
@@ -38,7 +38,7 @@ def blend_words(terms: Mapping[BlendFeature, float]) -> str:
     return ", ".join(f"{name} {value:+.2f}" for name, value in sorted(terms.items(), key=lambda one: -abs(one[1])))
 
 
-def why_shown(chunk: RankedChunk, settings: Settings, terms: Mapping[BlendFeature, float] = NOTHING) -> str:
+def why_shown(chunk: RankedChunk, settings: Settings, terms: Mapping[BlendFeature, float] | None = None) -> str:
     """Return the formula that ranked a chunk, with its numbers.
 
     Args:

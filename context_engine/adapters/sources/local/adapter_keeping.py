@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from context_engine.adapters.sources.local import adapter_store
+from context_engine.adapters.sources.local import adapter_store, adapter_switches
 from context_engine.adapters.sources.local.adapter_reader import AdapterReader
 from context_engine.adapters.sources.local.adapter_store import Origin, StoredAdapter
 from context_engine.adapters.sources.local.candidates import LocalQuery
@@ -100,9 +100,9 @@ class AdapterKeeping:
         """
         with self._snapshot() as connection:
             keys = [one.key for one in readable(connection, access)]
-            chosen = adapter_store.switchable(connection, self.path, domain, adapter_id, keys)
+            chosen = adapter_switches.switchable(connection, self.path, domain, adapter_id, keys)
         at = self._now().isoformat(timespec="microseconds")
-        adapter_store.switch(self.path, domain, chosen, on=adapter_id is not None, at=at)
+        adapter_switches.switch(self.path, domain, chosen, on=adapter_id is not None, at=at)
 
     def undo_adapter(self, domain: str) -> bool:
         """Take back the last switch of a domain's adapters; undone again, it holds again.
@@ -115,7 +115,7 @@ class AdapterKeeping:
         """
         with self._snapshot():
             pass
-        return adapter_store.undo(self.path, domain, at=self._now().isoformat(timespec="microseconds"))
+        return adapter_switches.undo(self.path, domain, at=self._now().isoformat(timespec="microseconds"))
 
     def held_vectors(self, source_ids: Sequence[str], *, access: AccessScope | None = None) -> HeldVectors:
         """Return the vectors of some sources with their chunks, as they stand at one moment.

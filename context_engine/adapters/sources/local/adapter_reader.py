@@ -7,7 +7,8 @@ from collections import OrderedDict
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from context_engine.adapters.sources.local.adapter_store import in_force, maps_of, named
+from context_engine.adapters.sources.local.adapter_store import maps_of, named
+from context_engine.adapters.sources.local.adapter_switches import in_force
 from context_engine.adapters.sources.local.schema import Model, model_of
 from context_engine.core.concurrency.forking import Lock
 

@@ -1,9 +1,7 @@
-"""The adapters that a base keeps beside its vectors, and the switches that say which are in force.
+"""The adapters that a base keeps beside its vectors.
 
-An adapter says something of every document that was read for its training. So it is in force for who may read all of
-the partitions that these stand in, and for nobody else. Each set of partitions that adapters were learnt from has a row
-of switches of its own: the last one names the adapter in force, or none. A switch is one row, so a reader sees the one
-before it or the one after it, and undoing it is another row.
+An adapter says something of every document that was read for its training. So it is there for who may read all of the
+partitions that these stand in, and for nobody else.
 """
 
 from __future__ import annotations
@@ -24,34 +22,32 @@ if TYPE_CHECKING:
     from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
 
 __all__ = [
+    "FITTING",
+    "READABLE",
     "Origin",
     "StoredAdapter",
+    "asked_of",
     "changed_adapters",
     "forget_learnt_from",
-    "in_force",
     "keep",
+    "listed",
     "maps_of",
     "named",
     "read_all",
-    "switch",
-    "switchable",
-    "undo",
+    "writing",
 ]
 
-_LEARN: Final = "learn one with 'context-engine eval tune --adapter'"
-_LAST_SWITCHES: Final = "SELECT max(number) FROM adapter_switches WHERE domain = ? GROUP BY learnt_from"
-_READABLE: Final = (
-    "NOT EXISTS (SELECT 1 FROM json_each(adapters.learnt_from)"
-    " WHERE value NOT IN (SELECT value FROM json_each(:partitions)))"
+READABLE: Final = (
+    "CASE WHEN json_valid(adapters.learnt_from) THEN NOT EXISTS (SELECT 1 FROM json_each(adapters.learnt_from)"
+    " WHERE value NOT IN (SELECT value FROM json_each(:partitions))) ELSE 0 END"
 )
-_FITTING: Final = "model_id = :model_id AND length(maps) = :size"
-_IN_FORCE: Final = f"""
-SELECT adapters.adapter_id FROM adapter_switches JOIN adapters USING (domain, adapter_id, learnt_from)
-WHERE number IN ({_LAST_SWITCHES.replace("?", ":domain")}) AND {_FITTING} AND {_READABLE}
-ORDER BY json_array_length(adapters.learnt_from) DESC, number DESC LIMIT 1
-"""
+"""What an adapter must be for who asks."""
+
+FITTING: Final = "model_id = :model_id AND length(maps) = :size"
+"""What it must be for the base's vectors."""
+
 _NAMED: Final = f"""
-SELECT adapter_id FROM adapters WHERE domain = :domain AND adapter_id = :adapter_id AND {_FITTING} AND {_READABLE}
+SELECT adapter_id FROM adapters WHERE domain = :domain AND adapter_id = :adapter_id AND {FITTING} AND {READABLE}
 """
 
 
@@ -106,7 +102,7 @@ def read_all(
         " FROM adapter_switches AS last WHERE (last.domain, last.learnt_from, last.adapter_id)"
         " = (adapters.domain, adapters.learnt_from, adapters.adapter_id) AND number = (SELECT max(number)"
         " FROM adapter_switches AS any WHERE (any.domain, any.learnt_from) = (last.domain, last.learnt_from)))"
-        f" FROM adapters WHERE (:domain IS NULL OR domain = :domain) AND {_READABLE}"
+        f" FROM adapters WHERE (:domain IS NULL OR domain = :domain) AND {READABLE}"
         " ORDER BY domain, made_at, adapter_id",
         {"domain": domain, "partitions": json.dumps(sorted(partitions))},
     )
@@ -114,27 +110,18 @@ def read_all(
     return [_stored(connection, model, *row) for row in rows.fetchall()]
 
 
-def in_force(connection: sqlite3.Connection, domain: str, partitions: Collection[int], model: Model) -> str | None:
-    """Return the id of the adapter that searches of a domain use, None where they use none.
-
-    Of several that were learnt from what may be read, the one learnt from the most partitions, then the one that was
-    switched on last.
+def named(
+    connection: sqlite3.Connection, domain: str, adapter_id: str, partitions: Collection[int], model: Model
+) -> str | None:
+    """Return the id of an adapter if it is there for who may read some partitions, None if not.
 
     Args:
         connection: a reader's, in a transaction.
         partitions: the keys of all partitions that the caller may read.
-        model: of the base's vectors; adapters of another are passed over.
+        model: of the base's vectors; an adapter of another is not there.
     """
-    found = connection.execute(_IN_FORCE, _asked(domain, partitions, model)).fetchone()
-    return None if found is None else str(found[0])
-
-
-def named(
-    connection: sqlite3.Connection, domain: str, adapter_id: str, partitions: Collection[int], model: Model
-) -> str | None:
-    """Return the id of an adapter if it is there for who may read some partitions, None if not; see `in_force`."""
-    asked = _asked(domain, partitions, model) | {"adapter_id": adapter_id}
-    found = connection.execute(_NAMED, asked).fetchone()
+    values = asked_of(domain, partitions, model) | {"adapter_id": adapter_id}
+    found = connection.execute(_NAMED, values).fetchone()
     return None if found is None else str(found[0])
 
 
@@ -160,9 +147,9 @@ def keep(root: Path, adapter: DomainAdapter, origin: Origin, *, domain: str, evi
     Raises:
         StoreError: documents may have moved since they were read, or the base cannot be written.
     """
-    row = (domain, adapter.adapter_id, adapter.model_id, _listed(origin.partitions), evidence, made_at)
+    row = (domain, adapter.adapter_id, adapter.model_id, listed(origin.partitions), evidence, made_at)
     maps = adapter.as_bytes()
-    with _writing(root) as connection:
+    with writing(root) as connection:
         if schema.read_state(connection, root).index_number != origin.index_number:
             raise StoreError(
                 f"{root} was rebuilt while the adapter was being learnt, and documents may have moved: learn it again"
@@ -172,87 +159,6 @@ def keep(root: Path, adapter: DomainAdapter, origin: Origin, *, domain: str, evi
             " digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (*row, maps, _digest(*row, maps)),
         )
-
-
-def switchable(
-    connection: sqlite3.Connection, root: Path, domain: str, adapter_id: str | None, partitions: Collection[int]
-) -> list[StoredAdapter]:
-    """Return what is to be switched: an adapter that is to be in force, or all that are.
-
-    Args:
-        connection: a reader's, in a transaction.
-        root: folder of the base, for messages.
-        adapter_id: None: all that are in force.
-        partitions: the keys of those that the caller may read.
-
-    Raises:
-        StoreError: there is no such adapter, it is for other vectors than the base's, or damaged.
-    """
-    found = read_all(connection, partitions, domain)
-    if adapter_id is None:
-        return [one for one in found if one.in_force]
-    one = next((one for one in found if one.adapter_id == adapter_id), None)
-    if one is None:
-        raise StoreError(
-            f"{root} keeps no adapter {adapter_id} for {domain}: 'context-engine kb adapter list' shows what it keeps"
-        )
-    if one.problem:
-        model = schema.model_of(connection)
-        held = f"its vectors: {model.dimension} numbers of {model.model_id!r}" if model else "it has no vectors"
-        raise StoreError(f"the adapter {adapter_id} in {root} is {one.problem} ({held}): {_LEARN}")
-    return [one]
-
-
-def switch(root: Path, domain: str, found: Iterable[StoredAdapter], *, on: bool, at: str) -> None:
-    """Put adapters in force, each for its own set of partitions; or have none in force there.
-
-    Args:
-        root: folder of the base.
-        found: as `read_all` gave them.
-        on: whether they, or none, are in force from then.
-        at: ISO 8601, of one call.
-
-    Raises:
-        StoreError: one is gone, or the base cannot be written.
-    """
-    with _writing(root) as connection:
-        for one in found:
-            learnt_from = _listed(one.learnt_from)
-            there = connection.execute(
-                "SELECT 1 FROM adapters WHERE (domain, adapter_id, learnt_from) = (?, ?, ?)",
-                (domain, one.adapter_id, learnt_from),
-            ).fetchone()
-            if there is None:
-                raise StoreError(f"the adapter {one.adapter_id} is gone: its documents were moved meanwhile")
-            connection.execute(
-                "INSERT INTO adapter_switches(domain, learnt_from, adapter_id, switched_at) VALUES (?, ?, ?, ?)",
-                (domain, learnt_from, one.adapter_id if on else None, at),
-            )
-
-
-def undo(root: Path, domain: str, *, at: str) -> bool:
-    """Take back the last switch of a domain; to undo that takes it back again. Return whether there was one.
-
-    What one call switched is undone together, for each set of partitions to what was in force there before.
-
-    Raises:
-        StoreError: the base cannot be written.
-    """
-    with _writing(root) as connection:
-        last = connection.execute(
-            "SELECT learnt_from, number FROM adapter_switches WHERE domain = ?1 AND switched_at = (SELECT switched_at"
-            f" FROM adapter_switches WHERE domain = ?1 ORDER BY number DESC LIMIT 1) AND number IN"
-            f" ({_LAST_SWITCHES.replace('?', '?1')}) ORDER BY number",
-            (domain,),
-        ).fetchall()
-        for learnt_from, number in last:
-            connection.execute(
-                "INSERT INTO adapter_switches(domain, learnt_from, adapter_id, switched_at) VALUES (?1, ?2, (SELECT"
-                " adapter_id FROM adapter_switches WHERE domain = ?1 AND learnt_from = ?2 AND number < ?3"
-                " ORDER BY number DESC LIMIT 1), ?4)",
-                (domain, learnt_from, number, at),
-            )
-    return bool(last)
 
 
 def forget_learnt_from(connection: sqlite3.Connection, partitions: Iterable[int]) -> None:
@@ -300,7 +206,8 @@ def _stored(
     return StoredAdapter(domain, name, model_id, learnt, said, made_at, bool(last), problem)
 
 
-def _asked(domain: str, partitions: Collection[int], model: Model) -> dict[str, str | int]:
+def asked_of(domain: str, partitions: Collection[int], model: Model) -> dict[str, str | int]:
+    """Return the parameters of READABLE and FITTING, and the domain."""
     size = 2 * 4 * model.dimension * model.dimension
     return {
         "domain": domain,
@@ -310,7 +217,8 @@ def _asked(domain: str, partitions: Collection[int], model: Model) -> dict[str, 
     }
 
 
-def _listed(partitions: Iterable[int]) -> str:
+def listed(partitions: Iterable[int]) -> str:
+    """Return a set of partitions as it stands in the rows."""
     return json.dumps(sorted(partitions))
 
 
@@ -322,7 +230,7 @@ def _digest(
 
 
 @contextmanager
-def _writing(root: Path) -> Iterator[sqlite3.Connection]:
+def writing(root: Path) -> Iterator[sqlite3.Connection]:
     """Lend a connection in a transaction of its own, committed at the end."""
     connection = schema.connect(root, write=True)
     try:

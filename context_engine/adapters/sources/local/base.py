@@ -256,10 +256,10 @@ class LocalBase(AdapterKeeping):
             embed_within_s: seconds that the embedder has.
 
         Returns:
-            For each its chunks, best first, scores comparable over all sources of this base. Notes: no_search_terms (nothing to
-            search for), query_shortened (more than MOST_TERMS terms), index_lag (the latest commit is not searchable
-            yet), no_vectors (an embedder is configured, the base was written without), source_unknown (the base has
-            never held the source).
+            For each its chunks, best first, scores comparable over all sources of this base. Notes: no_search_terms
+            (nothing to search for), query_shortened (more than MOST_TERMS terms), index_lag (the latest commit is not
+            searchable yet), no_vectors (an embedder is configured, the base was written without), source_unknown (the
+            base has never held the source).
 
         Raises:
             EmbedderError: the model gave no vector for the query, or none in time.

@@ -162,8 +162,8 @@ def _legs(by_words: LocalBase, base: LocalBase, domain: str, adapter_id: str | N
     if not base.model_id or base.model_id != base.stats().model_id:
         return
     yield _Leg(base, base.model_id)
-    wanted = {one.adapter_id for one in base.adapters(domain) if one.in_force} | ({adapter_id} - {None})
-    for name in sorted(wanted):
+    wanted = {one.adapter_id for one in base.adapters(domain) if one.in_force}
+    for name in sorted(wanted if adapter_id is None else wanted | {adapter_id}):
         adapter = base.read_adapter(domain, name)
         if adapter is not None:
             yield _Leg(base, adapter.scorer_id, adapter)

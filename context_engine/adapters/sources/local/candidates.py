@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from tantivy import Occur, Query
 
+from context_engine.adapters.sources.local.evidence import Evidence, best_hit, evidence
 from context_engine.adapters.sources.local.merge import boosted, kind_of, lifted, merged, ranked
 from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.queries import TextQuery, both, rows
@@ -125,10 +126,12 @@ def _scores(view: View, query: Query, rids: Collection[int]) -> dict[int, float]
 
 
 def _by_text(view: View, question: LocalQuery, found: Mapping[int, _TextHit], *, full: bool) -> Candidates:
-    """The best `depth` by BM25 are smoothed; what follows keeps its lower score."""
+    """The best `depth` by BM25 and coverage are smoothed; what follows keeps its lower score."""
     options, query = question.options, question.query
-    score = {rid: one.text for rid, one in found.items()}
+    score: dict[int, float] = {}
     if query is not None:
+        found = _covering(found, _said(view, query, found))
+        score = {rid: one.text for rid, one in found.items()}
         score |= _smoothed(view, query, {rid: found[rid] for rid in ranked(score)[: options.depth]}, options)
         score = _boosted(view, query, score, options) if _boosts(options) else score
     scorer = f"local:{view.state.base_id}"
@@ -142,10 +145,12 @@ def _merged(
     options, query = question.options, question.query
     cosine = view.vectors.cosines(question.vector, found)
     text = {rid: one.text for rid, one in found.items()}
-    best, kind = 0.0, kind_of(options)
+    best, trust, kind = 0.0, 1.0, kind_of(options)
     if query is not None:
-        text, best = _smoothed(view, query, found, options), _best(view, query, options)
-    fused = merged(text, best, cosine, options)
+        said = _said(view, query, [rid for rid, one in found.items() if one.text > 0.0])
+        text = _smoothed(view, query, _covering(found, said), options)
+        best, trust = said.best * _whole(options), said.trust
+    fused = merged(text, best, cosine, options, trust)
     if query is not None:
         fused = _boosted(view, query, fused, options) if _boosts(options) else fused
         fused = _cited_first(view, query, text, best, fused, kind)
@@ -158,6 +163,17 @@ def _merged(
         return (Score(kind, fused[rid], scorer), *dense, Score(ScoreKind.BM25, text[rid], base))
 
     return Candidates(ranked(fused), scores, full)
+
+
+def _said(view: View, query: TextQuery, rids: Collection[int]) -> Evidence:
+    """Return what the texts of the view say of the question, and of some rows."""
+    best = view.once(("best", query), lambda: best_hit(view.searcher, query))
+    return evidence(view.searcher, query, rids, best)
+
+
+def _covering(found: Mapping[int, _TextHit], said: Evidence) -> dict[int, _TextHit]:
+    """Return each row with its text score times coverage ** COVERAGE_EXPONENT."""
+    return {rid: one._replace(text=one.text * said.weight(rid)) for rid, one in found.items()}
 
 
 def _smoothed(view: View, query: TextQuery, found: Mapping[int, _TextHit], options: SearchOptions) -> dict[int, float]:
@@ -187,11 +203,9 @@ def _smoothed(view: View, query: TextQuery, found: Mapping[int, _TextHit], optio
     return smoothed
 
 
-def _best(view: View, query: TextQuery, options: SearchOptions) -> float:
-    """Return about the highest text score of the query in the whole base: the same whatever the scope."""
-    hits = view.once(("best", query), lambda: view.searcher.search(query.text, limit=1, count=False).hits)
-    whole = 1.0 + options.section_weight + options.sibling_weight + 2.0 * options.neighbour_weight
-    return whole * hits[0][0] if hits else 0.0
+def _whole(options: SearchOptions) -> float:
+    """Return about how often the highest text score counts where its section and neighbours match as well."""
+    return 1.0 + options.section_weight + options.sibling_weight + 2.0 * options.neighbour_weight
 
 
 def _boosts(options: SearchOptions) -> bool:

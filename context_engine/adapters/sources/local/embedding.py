@@ -199,6 +199,7 @@ def passages(chunk: Chunk) -> list[str]:
     """Return what is embedded of a chunk: its text, a long one in windows that overlap.
 
     Models read no more than 512 tokens and ignore the rest; the best window speaks for the chunk.
+    Nothing is put before it: headings embedded with the text cost .038 R@10 of vectors alone, and the words find them.
     """
     units = [one.span() for one in _UNIT.finditer(chunk.content)]
     if len(units) <= _WINDOW:

@@ -57,7 +57,7 @@ class Matrices:
     @property
     def dimension(self) -> int:
         """The length of the vectors."""
-        return self._own[0].parts.as_floats(slice(0, 1)).shape[1]
+        return int(self._own[0].parts.as_floats(slice(0, 1)).shape[1])
 
     def each(self) -> Iterator[Matrix]:
         """Yield the matrix of each partition that has vectors, as they are stored."""

@@ -21,11 +21,11 @@ def kind_of(options: SearchOptions) -> ScoreKind:
 
 
 def merged(
-    text: Mapping[int, float], best: float, cosine: Mapping[int, float], options: SearchOptions
+    text: Mapping[int, float], best: float, cosine: Mapping[int, float], options: SearchOptions, trust: float = 1.0
 ) -> dict[int, float]:
     """Return one score of each candidate.
 
-    weighted: (keyword_weight * text / best + vector_weight * max(cosine, 0)) / (sum of both weights), [0, 1].
+    weighted: (trust * keyword_weight * text / best + vector_weight * max(cosine, 0)) / (sum of both weights), [0, 1].
     rrf: the sum of 1 / (rrf_k + rank) over both rankings; a text score of 0 has no rank.
 
     Args:
@@ -33,9 +33,10 @@ def merged(
         best: the best possible text score in the whole base; 0 where no text matches.
         cosine: of every candidate that has a vector.
         options: the method, its weights and its constant.
+        trust: how far the text is trusted on this question, [0, 1] (`evidence.trust`).
     """
     if options.merge_method == "weighted":
-        lexical = {rid: min(score / best, 1.0) if best > 0.0 else 0.0 for rid, score in text.items()}
+        lexical = {rid: trust * min(score / best, 1.0) if best > 0.0 else 0.0 for rid, score in text.items()}
         dense = {rid: min(max(score, 0.0), 1.0) for rid, score in cosine.items()}
         total = options.keyword_weight + options.vector_weight
         return weighted_fusion([lexical, dense], [options.keyword_weight / total, options.vector_weight / total])

@@ -15,7 +15,7 @@ from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.core.models import Expansion
 from context_engine.core.text import bigrams, term_weights, terms
 
-__all__ = ["MOST_TERMS", "TextQuery", "both", "constant", "rows", "text_query"]
+__all__ = ["MOST_TERMS", "Held", "TextQuery", "both", "constant", "rows", "text_query"]
 
 MOST_TERMS: Final = 256
 """Most different terms of one query; the rest of a longer one is not searched for."""
@@ -25,12 +25,21 @@ _MOST_WORDS_BESIDE: Final = 3
 _FEW_ROWS: Final = 400
 
 
+class Held(NamedTuple):
+    """A term of the text, or of other words for the whole of it, and what finds the rows that hold it by any name."""
+
+    term: str
+    weight: float
+    query: Query
+
+
 class TextQuery(NamedTuple):
     """A text ready to run against each part of the index.
 
     Attributes:
         terms: of the text and of the other words for it, each once.
         text: body, pairs and headings; its BM25 is the text score.
+        held: of which terms a row may hold more or fewer; each row that `text` finds holds one of them.
         section: the text of whole sections.
         title: scores the share of the words that titles and headings hold, [0, 1].
         defines: scores 1 where a term of the text is defined; None where it can name none.
@@ -40,6 +49,7 @@ class TextQuery(NamedTuple):
 
     terms: tuple[str, ...]
     text: Query
+    held: tuple[Held, ...]
     section: Query
     title: Query
     defines: Query | None
@@ -72,6 +82,7 @@ def text_query(text: str, options: SearchOptions, expansions: Sequence[Expansion
     return TextQuery(
         tuple(dict.fromkeys((*kept, *others))),
         Query.boolean_query([*_by_name(kept, pairs, expansions, options), *_clauses("head", head)]),
+        tuple(_held(kept, expansions, options)),
         Query.boolean_query(list(_clauses("section", kept))),
         Query.boolean_query(title),
         constant(Query.term_set_query(SCHEMA, "defines", names), 1.0) if names else None,
@@ -129,6 +140,19 @@ def _by_name(
         yield Occur.Should, Query.disjunction_max_query([Query.boolean_query(clauses), *others] if clauses else others)
     yield from _clauses("body", words)
     yield from _clauses("pairs", beside)
+
+
+def _held(kept: Mapping[str, float], expansions: Sequence[Expansion], options: SearchOptions) -> Iterator[Held]:
+    """Yield the terms in the order of their names: a term counts where any name of it stands."""
+    names: dict[str, list[Query]] = {}
+    weights = dict(kept)
+    for one in expansions:
+        for word in terms(one.term or one.text):
+            weights.setdefault(word, one.weight)
+            names.setdefault(word, []).append(_name(one, options))
+    for word, weight in sorted(weights.items()):
+        either = [_term("body", word), _term("head", word), *names.get(word, ())]
+        yield Held(word, weight, Query.boolean_query([(Occur.Should, query) for query in either]))
 
 
 def _name(expansion: Expansion, options: SearchOptions) -> Query:

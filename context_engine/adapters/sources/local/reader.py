@@ -77,7 +77,7 @@ class View(NamedTuple):
         return min(self.behind.values(), default=self.state.generation)
 
     def once(self, what: Hashable, find: Callable[[], T]) -> T:
-        """Return what does not depend on the source that is searched; found for the first of several, kept for the others.
+        """Return what does not depend on the source that is searched; found for the first of several, then kept.
 
         Args:
             what: names it.

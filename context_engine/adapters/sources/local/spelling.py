@@ -30,7 +30,7 @@ def unknown_words(view: View, scope: Query, words: Sequence[str], found: Sequenc
         words: `query.spelling.words_to_check` of the query.
         found: chunks of the scope: most words stand in them, and need not be looked up.
     """
-    texts = "\n".join(chunk.content for chunk in found).casefold()
+    texts = "\n".join(chunk.content.casefold() for chunk in found) if words else ""
     return tuple(
         UnknownWord(word, _nearest(view, scope, word.casefold()))
         for word in words
@@ -71,7 +71,8 @@ def _nearest(view: View, scope: Query, word: str) -> str:
 
 def _near(view: View, word: str, letter: str) -> list[tuple[int, str]]:
     """Return the words of all texts that begin with a letter and are near to a word, whatever source holds them."""
-    return near_words(word, (known for known, _ in view.searcher.terms_with_prefix(WORDS, letter)))
+    known = view.once(("words", letter), lambda: [one for one, _ in view.searcher.terms_with_prefix(WORDS, letter)])
+    return near_words(word, known)
 
 
 def _held(view: View, scope: Query, words: Sequence[str]) -> Iterator[tuple[str, int]]:

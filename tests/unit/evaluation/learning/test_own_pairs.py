@@ -15,7 +15,6 @@ APPROVAL = (
     "sponsor at once."
 )
 LIMIT = "Counterparty limits are reviewed each quarter by credit risk. Breaches are told to the head of markets."
-BOTH = "Harbour Bank keeps records for seven long years. " * 2
 
 
 def questions(pairs: list[OwnPair], kind: str) -> set[tuple[str, tuple[int, ...]]]:
@@ -50,6 +49,16 @@ def test_the_innermost_heading_stands_before_a_sentence():
         ("4.2 Limits: Counterparty limits are reviewed each quarter by credit risk.", (0,)),
         ("4.2 Limits: Breaches are told to the head of markets.", (0,)),
     }
+
+
+def test_a_term_asks_for_the_passage_that_defines_it_but_not_for_a_whole_glossary():
+    long = [f"Term {number}" for number in range(21)]
+    chunks = [
+        Chunk(LIMIT, metadata={"defines": ["Counterparty Limit", "CL"]}),
+        Chunk(APPROVAL, metadata={"defines": long}),
+    ]
+
+    assert questions(own_pairs(chunks), "definition") == {("Counterparty Limit", (0,)), ("CL", (0,))}
 
 
 def test_what_says_the_whole_of_its_passage_asks_nothing():

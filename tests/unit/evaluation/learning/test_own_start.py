@@ -8,7 +8,8 @@ from random import Random
 
 import pytest
 
-np = pytest.importorskip("numpy", reason="the extra 'vectors'")
+pytest.importorskip("numpy", reason="the extra 'vectors'")
+import numpy as np
 
 from context_engine.adapters.sources.local.adapter_store import Origin
 from context_engine.adapters.sources.local.held_vectors import HeldVectors
@@ -64,7 +65,7 @@ def learnt() -> OwnStart:
 
 def test_what_misleads_the_model_is_unlearnt_from_pieces_of_the_texts(learnt: OwnStart):
     assert learnt.maps is not None
-    assert learnt.epochs > 0
+    assert learnt.rounds > 0
     assert learnt.gain.low > 0.0
     assert learnt.gain.mean > 0.02
     before, after = (float(AWAY @ one @ AWAY) for one in (np.eye(DIMENSION), learnt.maps.query))

@@ -123,6 +123,21 @@ def test_stored_vectors_stay_as_they_are() -> None:
     assert np.array_equal(found.in_rows().take(np.array([3, 1])).as_floats(), parts[[3, 1]])
 
 
+def test_vectors_in_bytes_are_mapped_as_the_floats_that_they_stand_for() -> None:
+    parts, learnt = unit(np.random.default_rng(10).standard_normal((40, 8))), adapter(8)
+    largest = np.abs(parts).max(axis=1, keepdims=True)
+    bytes_ = Matrix(
+        "m",
+        np.arange(40),
+        np.ones(40, int),
+        np.ones(40, int),
+        VectorParts(np.rint(parts / largest * 127).astype(np.int8)),
+    )
+    floats = Matrix("m", np.arange(40), np.ones(40, int), np.ones(40, int), VectorParts(parts))
+    found, expected = (Matrices([one], learnt).cosines(parts[7], range(40)) for one in (bytes_, floats))
+    assert found == pytest.approx(expected, abs=0.01)
+
+
 @pytest.mark.parametrize(
     "learnt", [DomainAdapter("other", np.eye(8), np.eye(8)), DomainAdapter("m", np.eye(4), np.eye(4))]
 )

@@ -324,6 +324,13 @@ class TestWhatGoes:
         with pytest.raises(StoreError, match="damaged"):
             house.use_adapter("HOUSE", name)
 
+    def test_one_whose_partitions_cannot_be_read_hides_itself_alone(self, house: LocalBase) -> None:
+        first, second = keep(house, 1, OPEN), keep(house, 2, OPEN)
+        written(house, "UPDATE adapters SET learnt_from = '[' WHERE adapter_id = ?", second)
+        assert [one.adapter_id for one in house.adapters()] == [first]
+        assert scorer(house) == PLAIN
+        assert second in house.verify().problems[0]
+
 
 def test_the_base_says_what_it_keeps(house: LocalBase) -> None:
     name = keep(house, 1, OPEN, use=False)

@@ -13,6 +13,7 @@ from context_engine.adapters.sources.local import (
     LocalSource,
     SearchOptions,
     adapter_store,
+    adapter_switches,
     candidates,
     search,
 )
@@ -84,7 +85,8 @@ class TestByAdapters(_LocalContract):
 def test_a_choice_that_knows_what_may_not_be_read_is_found(monkeypatch, tmp_path):
     """An adapter learnt from hidden documents too, used by everybody."""
     pytest.importorskip("numpy", reason="the extra 'vectors'")
-    monkeypatch.setattr(adapter_store, "_IN_FORCE", adapter_store._IN_FORCE.replace(adapter_store._READABLE, "1"))
+    leaky = adapter_switches._IN_FORCE.replace(adapter_store.READABLE, "1")
+    monkeypatch.setattr(adapter_switches, "_IN_FORCE", leaky)
     contract = TestByAdapters()
     contract.folder, contract.embedder, contract.learnt = tmp_path / "base", FakeEmbedder(16), 0
     with pytest.raises(AssertionError, match="hidden documents show in"):

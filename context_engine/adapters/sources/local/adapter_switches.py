@@ -1,0 +1,132 @@
+"""The switches that say which adapters are in force.
+
+Each set of partitions that adapters were learnt from has a row of switches of its own: the last one names the adapter
+in force, or none. A switch is one row, so a reader sees the one before it or the one after it, and undoing it is
+another row.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Final
+
+from context_engine.adapters.sources.local import schema
+from context_engine.adapters.sources.local.adapter_store import (
+    FITTING,
+    READABLE,
+    StoredAdapter,
+    asked_of,
+    listed,
+    read_all,
+    writing,
+)
+from context_engine.adapters.sources.local.schema import Model
+from context_engine.errors import StoreError
+
+__all__ = ["in_force", "switch", "switchable", "undo"]
+
+_LEARN: Final = "learn one with 'context-engine eval tune --adapter'"
+_LAST_SWITCHES: Final = "SELECT max(number) FROM adapter_switches WHERE domain = ? GROUP BY learnt_from"
+_IN_FORCE: Final = f"""
+SELECT adapters.adapter_id FROM adapter_switches JOIN adapters USING (domain, adapter_id, learnt_from)
+WHERE number IN ({_LAST_SWITCHES.replace("?", ":domain")}) AND {FITTING} AND {READABLE}
+ORDER BY json_array_length(adapters.learnt_from) DESC, number DESC LIMIT 1
+"""
+
+
+def in_force(connection: sqlite3.Connection, domain: str, partitions: Collection[int], model: Model) -> str | None:
+    """Return the id of the adapter that searches of a domain use, None where they use none.
+
+    Of several that were learnt from what may be read, the one learnt from the most partitions, then the one that was
+    switched on last.
+
+    Args:
+        connection: a reader's, in a transaction.
+        partitions: the keys of all partitions that the caller may read.
+        model: of the base's vectors; adapters of another are passed over.
+    """
+    found = connection.execute(_IN_FORCE, asked_of(domain, partitions, model)).fetchone()
+    return None if found is None else str(found[0])
+
+
+def switchable(
+    connection: sqlite3.Connection, root: Path, domain: str, adapter_id: str | None, partitions: Collection[int]
+) -> list[StoredAdapter]:
+    """Return what is to be switched: an adapter that is to be in force, or all that are.
+
+    Args:
+        connection: a reader's, in a transaction.
+        root: folder of the base, for messages.
+        adapter_id: None: all that are in force.
+        partitions: the keys of those that the caller may read.
+
+    Raises:
+        StoreError: there is no such adapter, it is for other vectors than the base's, or damaged.
+    """
+    found = read_all(connection, partitions, domain)
+    if adapter_id is None:
+        return [one for one in found if one.in_force]
+    one = next((one for one in found if one.adapter_id == adapter_id), None)
+    if one is None:
+        raise StoreError(
+            f"{root} keeps no adapter {adapter_id} for {domain}: 'context-engine kb adapter list' shows what it keeps"
+        )
+    if one.problem:
+        model = schema.model_of(connection)
+        held = f"its vectors: {model.dimension} numbers of {model.model_id!r}" if model else "it has no vectors"
+        raise StoreError(f"the adapter {adapter_id} in {root} is {one.problem} ({held}): {_LEARN}")
+    return [one]
+
+
+def switch(root: Path, domain: str, found: Iterable[StoredAdapter], *, on: bool, at: str) -> None:
+    """Put adapters in force, each for its own set of partitions; or have none in force there.
+
+    Args:
+        root: folder of the base.
+        found: as `read_all` gave them.
+        on: whether they, or none, are in force from then.
+        at: ISO 8601, of one call.
+
+    Raises:
+        StoreError: one is gone, or the base cannot be written.
+    """
+    with writing(root) as connection:
+        for one in found:
+            learnt_from = listed(one.learnt_from)
+            there = connection.execute(
+                "SELECT 1 FROM adapters WHERE (domain, adapter_id, learnt_from) = (?, ?, ?)",
+                (domain, one.adapter_id, learnt_from),
+            ).fetchone()
+            if there is None:
+                raise StoreError(f"the adapter {one.adapter_id} is gone: its documents were moved meanwhile")
+            connection.execute(
+                "INSERT INTO adapter_switches(domain, learnt_from, adapter_id, switched_at) VALUES (?, ?, ?, ?)",
+                (domain, learnt_from, one.adapter_id if on else None, at),
+            )
+
+
+def undo(root: Path, domain: str, *, at: str) -> bool:
+    """Take back the last switch of a domain; to undo that takes it back again. Return whether there was one.
+
+    What one call switched is undone together, for each set of partitions to what was in force there before.
+
+    Raises:
+        StoreError: the base cannot be written.
+    """
+    with writing(root) as connection:
+        last = connection.execute(
+            "SELECT learnt_from, number FROM adapter_switches WHERE domain = ?1 AND switched_at = (SELECT switched_at"
+            f" FROM adapter_switches WHERE domain = ?1 ORDER BY number DESC LIMIT 1) AND number IN"
+            f" ({_LAST_SWITCHES.replace('?', '?1')}) ORDER BY number",
+            (domain,),
+        ).fetchall()
+        for learnt_from, number in last:
+            connection.execute(
+                "INSERT INTO adapter_switches(domain, learnt_from, adapter_id, switched_at) VALUES (?1, ?2, (SELECT"
+                " adapter_id FROM adapter_switches WHERE domain = ?1 AND learnt_from = ?2 AND number < ?3"
+                " ORDER BY number DESC LIMIT 1), ?4)",
+                (domain, learnt_from, number, at),
+            )
+    return bool(last)
