@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from tantivy import Occur, Query, Searcher
 
-from context_engine.adapters.sources.local.queries import TextQuery, both, constant, rows
+from context_engine.adapters.sources.local.queries import TextQuery, both, rows
 
 __all__ = ["COVERAGE_EXPONENT", "Evidence", "evidence", "trust"]
 
@@ -48,9 +48,9 @@ class Evidence(NamedTuple):
 def evidence(searcher: Searcher, query: TextQuery, rids: Collection[int]) -> Evidence:
     """Return what the view says of a question; best and trust are the same whatever its rows and its scope.
 
-    A row's coverage is the sum of weight * idf over the question's terms that it holds, in text or heading or by
-    another name, over the sum of all, idf(t) = ln(1 + (N - df(t) + 1/2) / (df(t) + 1/2)) as in BM25. BM25 lets one
-    frequent term make up for others that are missing; coverage asks for all (coordination level: Salton 1971).
+    A row's coverage is the sum of weight * idf over the question's terms that it holds, by any of their names, over the
+    sum of all; a word that its heading alone has counts half. idf(t) = ln(1 + (N - df(t) + 1/2) / (df(t) + 1/2)) as in
+    BM25, which lets one frequent term make up for others that are missing; coverage asks for all of them.
     """
     hits = searcher.search(query.text, limit=1, count=False).hits
     if not hits:
@@ -94,5 +94,5 @@ def _coverage(searcher: Searcher, query: TextQuery) -> Query:
         information.append(one.weight * log(1.0 + (chunks - frequency + 0.5) / (frequency + 0.5)))
     whole = sum(information)
     return Query.boolean_query(
-        [(Occur.Should, constant(one.query, value / whole)) for one, value in zip(query.held, information, strict=True)]
+        [(Occur.Should, Query.boost_query(one.query, value / whole)) for one, value in zip(query.held, information)]
     )
