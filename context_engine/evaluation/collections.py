@@ -91,7 +91,7 @@ def collection_at(text: str) -> tuple[str, Collection]:
         InvalidRequest: it is of another form, or there are no questions.
     """
     name, equals, place = text.partition("=")
-    if not equals or not place or not re.match(_NAME, name):
+    if not equals or not place or not re.fullmatch(_NAME, name):
         raise InvalidRequest(
             f"a collection is written NAME=FOLDER, its name of letters, digits, . _ and -, got {text!r}"
         )

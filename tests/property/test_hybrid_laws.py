@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from context_engine.adapters.sources.local import LocalBase, SearchOptions
+from context_engine.adapters.sources.local.evidence import trust
 from context_engine.adapters.sources.local.merge import merged, ranked
 from context_engine.core.models import Chunk, Condition, ScoreKind
 from context_engine.testing.fakes import FakeEmbedder
@@ -61,19 +62,54 @@ def test_vectors_alone_are_the_cosines_by_hand(
     cosine=st.dictionaries(st.integers(1, 9), st.floats(-1.0, 1.0)),
     weight=st.floats(0.0, 1.0),
     method=st.sampled_from(["weighted", "rrf"]),
+    trusted=st.floats(0.0, 1.0),
 )
 def test_a_better_score_never_ranks_lower(
-    text: dict[int, float], cosine: dict[int, float], weight: float, method: str
+    text: dict[int, float], cosine: dict[int, float], weight: float, method: str, trusted: float
 ) -> None:
     cosine = {row: value for row, value in cosine.items() if row in text}
     options = SearchOptions(keyword_weight=weight, vector_weight=1.0, merge_method=method)  # type: ignore[arg-type]
     best = max(text.values())
-    before = merged(text, best, cosine, options)
+    before = merged(text, best, cosine, options, trusted)
     assert before.keys() == text.keys() and all(0.0 <= score <= 1.0 for score in before.values())
     row = min(text)
-    after = merged({**text, row: best}, best, {**cosine, row: 1.0}, options)
+    after = merged({**text, row: best}, best, {**cosine, row: 1.0}, options, trusted)
     assert after[row] >= before[row]
     assert ranked(after).index(row) <= ranked(before).index(row)
+
+
+@given(
+    best=st.floats(0.0, 500.0),
+    more=st.floats(0.0, 500.0),
+    chunks=st.integers(1, 10**7),
+    others=st.integers(0, 10**7),
+    held=st.floats(0.0, 1.0),
+)
+def test_more_evidence_is_trusted_no_less(best: float, more: float, chunks: int, others: int, held: float) -> None:
+    trusted = trust(best, chunks, held)
+    assert 0.0 <= trusted <= trust(best + more, chunks, held) <= 1.0
+    assert trust(best, chunks + others, held) <= trusted <= trust(best, chunks, max(held, 0.9))
+
+
+@settings(max_examples=10)
+@given(texts=st.lists(TEXTS, min_size=2, max_size=12), query=TEXTS, start=st.integers(1, 11))
+def test_a_score_is_the_same_in_whichever_source_a_text_stands(texts: list[str], query: str, start: int) -> None:
+    """Coverage, best and trust are of what may be read of the base, not of the source that is asked."""
+    found = []
+    for cut in (0, start):
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            LocalBase.open(Path(folder), create=True, embedder=EMBEDDER) as base,
+        ):
+            with base.writer() as writer:
+                for number, text in enumerate(texts):
+                    chunk = Chunk(content=text, chunk_id=str(number))
+                    writer.put("one" if number < cut else "two", str(number), "", text, [chunk])
+            chunks = [one for source in ("one", "two") for one in base.search(query, source_id=source, top_k=20)]
+            found.append({one.chunk_id: one.score(ScoreKind.WEIGHTED) for one in chunks})
+    assert found[0].keys() == found[1].keys() and len(found[0]) == len(texts)
+    for name, score in found[0].items():
+        assert abs((score or 0.0) - (found[1][name] or 0.0)) < 1e-6
 
 
 def write(base: LocalBase, texts: dict[int, str]) -> None:

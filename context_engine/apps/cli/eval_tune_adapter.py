@@ -106,8 +106,8 @@ def _apply(context: CliContext, asked: Asked, held: HeldVectors, trial: AdapterT
     if trial.adapter is None or (trial.refusal is not None and not options["force"]):
         forced = " (--force puts it in force all the same)" if trial.adapter is not None else ""
         error_line(f"no adapter is put in force: {trial.refusal}{forced}")
-        if trial.questions < USUALLY_NEEDED:
-            note(f"It was learnt from {trial.questions} questions; where one helped it took about {USUALLY_NEEDED}.")
+        if trial.pairs < USUALLY_NEEDED:
+            note(f"It was learnt from {trial.pairs} judged answers; where one helped it took about {USUALLY_NEEDED}.")
         click.get_current_context().exit(FAILURE)
     domain = context.setup.registry.domain(asked.domain)
     judged = judged_questions(context.setup).get(asked.domain, ())

@@ -32,7 +32,7 @@ def own_start(taught: TaughtBase) -> OwnStart:
     """
     from context_engine.evaluation.learning.own_start import learn_own
 
-    with busy("Learning from the base's own pairs; a model on a CPU embeds some 3,000 questions a minute …"):
+    with busy("Learning from the base's own pairs; a model on a CPU embeds some 5,000 questions a minute …"):
         found = learn_own(taught.held, taught.embedder)
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(found.kinds.items()))
     note(f"{sum(found.kinds.values())} own pairs ({kinds}); {found.aside} held aside, found by cosine alone:")

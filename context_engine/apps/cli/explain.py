@@ -120,7 +120,9 @@ def _blend(console: Console, result: SearchResult) -> None:
         return
     table = _grid()
     for chunk in result.chunks:
-        added = terms[chunk.source_id, chunk.chunk_id]
+        added = terms.get((chunk.source_id, chunk.chunk_id))
+        if added is None:  # the reranker was not shown it: it stays below those that are blended
+            continue
         name = chunk_name(chunk.chunk, chunk.chunk_id)
         table.add_row(
             Text(str(chunk.rank)), name, Text(f"{fsum(added.values()):+.2f}"), Text(blend_words(added), "dim")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.table import Table
@@ -129,7 +129,8 @@ def _table(found: Iterable[StoredAdapter]) -> Table:
         state = Text("in force" if one.in_force else "", "green").append(_but(one), "red")
         read = ", ".join(f"partition {key}" for key in one.learnt_from)
         questions = str(one.evidence.get("questions", "–"))
-        table.add_row(one.adapter_id, clean(one.model_id), clean(questions), _gain(one), one.made_at[:10], read, state)
+        told = (one.adapter_id, one.model_id, questions, _gain(one), one.made_at[:10], read)
+        table.add_row(*(Text(clean(value)) for value in told), state)
     return table
 
 
@@ -140,9 +141,14 @@ def _but(one: StoredAdapter) -> str:
 def _gain(one: StoredAdapter) -> str:
     """Return what was measured: the measure, the difference, and its interval where that is known."""
     before, after, interval = (one.evidence.get(name) for name in ("before", "after", "interval"))
-    if not isinstance(before, float | int) or not isinstance(after, float | int):
+    if not _are_measured(before, after):
         return "–"
-    said = f"{clean(str(one.evidence.get('measure', '')))} {after - before:+.3f}".strip()
-    if not isinstance(interval, list | tuple) or len(interval) != 2:
+    said = f"{one.evidence.get('measure', '')} {after - before:+.3f}".strip()
+    if not isinstance(interval, list | tuple) or len(interval) != 2 or not _are_measured(*interval):
         return said
-    return f"{said} ({float(interval[0]):+.3f} to {float(interval[1]):+.3f})"
+    return f"{said} ({interval[0]:+.3f} to {interval[1]:+.3f})"
+
+
+def _are_measured(*values: Any) -> bool:
+    """Whether values are means of a measure or differences of such: what a damaged base says may be anything."""
+    return all(isinstance(value, float | int) and abs(value) <= 1 for value in values)

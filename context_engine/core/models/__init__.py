@@ -48,7 +48,13 @@ from context_engine.core.models.enums import (
 from context_engine.core.models.examination import Examination, ExaminationRequest, notices_about
 from context_engine.core.models.filters import And, Condition, Filter, FilterOp, Not, Or, filter_to_dict
 from context_engine.core.models.ingest_settings import IngestSettings
-from context_engine.core.models.learnt_blend import BLEND_FEATURES, BlendFeature, BlendTerm, LearntBlend
+from context_engine.core.models.learnt_blend import (
+    BLEND_FEATURES,
+    LEAST_DEVIATION,
+    BlendFeature,
+    BlendTerm,
+    LearntBlend,
+)
 from context_engine.core.models.links import LINK_FIELDS, checked_link_template, link_of, web_link
 from context_engine.core.models.notice import BESIDE_THE_ANSWER, Notice, NoticeCode, about, distinct, messages
 from context_engine.core.models.principal_dict import principal_from_dict
@@ -109,6 +115,7 @@ __all__ = [
     "BLEND_FEATURES",
     "CHUNK_KEYS",
     "GROUPS",
+    "LEAST_DEVIATION",
     "LINK_FIELDS",
     "MASK_CONTEXTS",
     "MAX_QUERY_CHARS",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-__all__ = ["BLEND_FEATURES", "BlendFeature", "BlendTerm", "LearntBlend"]
+__all__ = ["BLEND_FEATURES", "LEAST_DEVIATION", "BlendFeature", "BlendTerm", "LearntBlend"]
 
 BlendFeature = Literal[
     "stage1",
@@ -28,7 +29,12 @@ BlendFeature = Literal[
 
 BLEND_FEATURES: Final[tuple[BlendFeature, ...]] = get_args(BlendFeature)
 
-Finite = Annotated[float, Field(allow_inf_nan=False)]
+LEAST_DEVIATION: Final = 1e-6
+"""A feature that differs by less among all candidates says nothing of any."""
+_LARGEST: Final = 1e6
+
+Moderate = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST, allow_inf_nan=False)]
+"""So that the sum of what the terms add is always a number."""
 
 
 class BlendTerm(BaseModel):
@@ -36,14 +42,14 @@ class BlendTerm(BaseModel):
 
     Attributes:
         weight: of the standardised value.
-        mean, deviation: of the feature over the candidates it was learnt on; the deviation is above 0.
+        mean, deviation: of the feature over the candidates it was learnt on.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    weight: Finite
-    mean: Finite
-    deviation: Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
+    weight: Moderate
+    mean: Moderate
+    deviation: Annotated[float, Field(ge=LEAST_DEVIATION, allow_inf_nan=False)]
 
 
 class LearntBlend(BaseModel):
@@ -63,10 +69,11 @@ class LearntBlend(BaseModel):
     cosine: str | None = None
     reranker: str | None = None
     terms: Annotated[Mapping[BlendFeature, BlendTerm], Field(min_length=1)]
-    evidence: Mapping[str, Any] = Field(default_factory=dict)
+    evidence: Mapping[str, JsonValue] = Field(default_factory=dict)
 
     def model_post_init(self, _context: Any) -> None:
-        """Refuse terms of a score whose scorer is not named, and a scorer that no term weighs."""
+        """Refuse terms of a score whose scorer is not named, a scorer that no term weighs, and what no record holds."""
+        json.dumps(self.evidence, allow_nan=False)
         for name, scorer in (("cosine", self.cosine), ("reranker", self.reranker)):
             if (scorer is not None) != (name in self.terms):
                 raise ValueError(f"a term for {name!r} and {name!r}, the name of its scorer, belong together")

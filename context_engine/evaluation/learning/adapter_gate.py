@@ -41,8 +41,8 @@ __all__ = [
 
 FEWEST_JUDGED: Final = 50
 """Of fewer judged questions nothing is learnt."""
-USUALLY_NEEDED: Final = 1000
-"""Judged questions from which a gain was beyond noise where it was measured (docs/guides/models.md)."""
+USUALLY_NEEDED: Final = 1500
+"""Judged answers from which a gain was beyond noise where it was measured (docs/guides/models.md)."""
 
 _ALWAYS: Final = ("R@10", "AP@10")
 _DEPTH: Final = 40
@@ -186,7 +186,7 @@ def check_enough(count: int) -> None:
         raise InvalidRequest(
             f"{count} judged questions of this domain name passages of the embedded base, and of fewer than "
             f"{FEWEST_JUDGED} nothing is learnt: judge more with 'context-engine eval judge'. Where an adapter helped, "
-            f"it took about {USUALLY_NEEDED}"
+            f"it took about {USUALLY_NEEDED} judged answers"
         )
 
 

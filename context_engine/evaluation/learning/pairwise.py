@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from context_engine.core.models import BLEND_FEATURES, BlendFeature, BlendTerm
+from context_engine.core.models import BLEND_FEATURES, LEAST_DEVIATION, BlendFeature, BlendTerm
 from context_engine.errors import MissingExtra
 
 __all__ = ["PULL", "JudgedPool", "learnt_terms"]
@@ -67,7 +67,7 @@ def learnt_terms(pools: Sequence[JudgedPool], *, pull: float = PULL) -> dict[Ble
     tables = [np.array([one.columns[name] for name in names]).T for one in taught]
     everything = np.vstack(tables)
     mean, deviation = everything.mean(axis=0), everything.std(axis=0)
-    kept = everything.max(axis=0) > everything.min(axis=0)
+    kept = deviation >= LEAST_DEVIATION
     scaled = [table[:, kept] / deviation[kept] for table in tables]
     weights = _maximum(np, *_pairs(np, scaled, taught), pull)
     rows = zip(np.flatnonzero(kept).tolist(), weights.tolist())

@@ -21,7 +21,8 @@ AUTO: Final = "auto"
 """The adapter in force."""
 OFF: Final = "off"
 """None: questions and passages are compared as the model has them."""
-_MOST_HELD: Final = 8
+_MOST_BYTES: Final = 1 << 26
+"""Of the maps that are kept in memory, at least one adapter: 56 of 384 numbers, 8 of 1,024."""
 
 
 class ChosenAdapter(NamedTuple):
@@ -80,10 +81,13 @@ class AdapterReader:
             return None
         from context_engine.adapters.sources.local.domain_adapter import DomainAdapter  # only here: it needs numpy
 
-        held = DomainAdapter.from_bytes(model.model_id, maps, model.dimension)
+        try:
+            held = DomainAdapter.from_bytes(model.model_id, maps, model.dimension)
+        except ValueError:
+            return None
         with self._lock:
             self._held[key] = held
-            while len(self._held) > _MOST_HELD:
+            while len(self._held) > max(_MOST_BYTES // (2 * held.query.nbytes), 1):
                 self._held.popitem(last=False)
         return held
 

@@ -32,14 +32,18 @@ __all__ = [
     "keep",
     "listed",
     "maps_of",
+    "name_of",
     "named",
     "read_all",
     "writing",
 ]
 
+_ID_LENGTH: Final = 12
+
 READABLE: Final = (
-    "CASE WHEN json_valid(adapters.learnt_from) THEN NOT EXISTS (SELECT 1 FROM json_each(adapters.learnt_from)"
-    " WHERE value NOT IN (SELECT value FROM json_each(:partitions))) ELSE 0 END"
+    "CASE WHEN NOT json_valid(adapters.learnt_from) THEN 0 WHEN json_type(adapters.learnt_from) <> 'array' THEN 0"
+    " ELSE NOT EXISTS (SELECT 1 FROM json_each(adapters.learnt_from)"
+    " WHERE value NOT IN (SELECT value FROM json_each(:partitions))) END"
 )
 """What an adapter must be for who asks."""
 
@@ -132,7 +136,16 @@ def maps_of(connection: sqlite3.Connection, domain: str, adapter_id: str) -> byt
         " WHERE domain = ? AND adapter_id = ?",
         (domain, adapter_id),
     ).fetchone()
-    return row[-2] if row is not None and _digest(*row[:-1]) == row[-1] else None
+    if row is None or _digest(*row[:-1]) != row[-1]:
+        return None
+    *_, model_id, _, _, _, maps, _ = row
+    return maps if name_of(model_id, maps) == adapter_id else None
+
+
+def name_of(model_id: str, maps: bytes) -> str:
+    """Return the id of an adapter: the beginning of the SHA-256 over the model's name and its maps, 12 hexadecimal
+    digits."""
+    return sha256(model_id.encode("utf-8", "surrogatepass") + b"\0" + maps).hexdigest()[:_ID_LENGTH]
 
 
 def keep(root: Path, adapter: DomainAdapter, origin: Origin, *, domain: str, evidence: str, made_at: str) -> None:
@@ -146,7 +159,9 @@ def keep(root: Path, adapter: DomainAdapter, origin: Origin, *, domain: str, evi
 
     Raises:
         StoreError: documents may have moved since they were read, or the base cannot be written.
+        ValueError: a number of its maps is not finite, or too large to compare by.
     """
+    adapter.check()
     row = (domain, adapter.adapter_id, adapter.model_id, listed(origin.partitions), evidence, made_at)
     maps = adapter.as_bytes()
     with writing(root) as connection:
@@ -166,7 +181,10 @@ def forget_learnt_from(connection: sqlite3.Connection, partitions: Iterable[int]
 
     With them go their switches, and the calibrations under them.
     """
-    among = "EXISTS (SELECT 1 FROM json_each({0}.learnt_from) WHERE value IN (SELECT value FROM json_each(:keys)))"
+    among = (
+        "EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid({0}.learnt_from) THEN {0}.learnt_from ELSE '[]' END)"
+        " WHERE value IN (SELECT value FROM json_each(:keys)))"
+    )
     keys = {"keys": json.dumps(sorted(partitions))}
     connection.execute(
         "DELETE FROM calibrations WHERE (domain, model_id) IN (SELECT domain, model_id || '+' || adapter_id"
@@ -201,9 +219,11 @@ def _stored(
     problem = "damaged" if not sound else "" if fits else "for other vectors"
     try:
         said = json.loads(evidence)
-    except ValueError:
+    except (ValueError, RecursionError):
         said = {}
-    return StoredAdapter(domain, name, model_id, learnt, said, made_at, bool(last), problem)
+    return StoredAdapter(
+        domain, name, model_id, learnt, said if isinstance(said, dict) else {}, made_at, bool(last), problem
+    )
 
 
 def asked_of(domain: str, partitions: Collection[int], model: Model) -> dict[str, str | int]:

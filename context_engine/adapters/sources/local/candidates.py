@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from tantivy import Occur, Query
 
-from context_engine.adapters.sources.local.evidence import Evidence, best_hit, evidence
+from context_engine.adapters.sources.local.evidence import best_hit, coverage, covered, evidence
 from context_engine.adapters.sources.local.merge import boosted, kind_of, lifted, merged, ranked
 from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.queries import TextQuery, both, rows
@@ -130,7 +130,7 @@ def _by_text(view: View, question: LocalQuery, found: Mapping[int, _TextHit], *,
     options, query = question.options, question.query
     score: dict[int, float] = {}
     if query is not None:
-        found = _covering(found, _said(view, query, found))
+        found = _covering(found, coverage(view.searcher, query, found))
         score = {rid: one.text for rid, one in found.items()}
         score |= _smoothed(view, query, {rid: found[rid] for rid in ranked(score)[: options.depth]}, options)
         score = _boosted(view, query, score, options) if _boosts(options) else score
@@ -147,8 +147,9 @@ def _merged(
     text = {rid: one.text for rid, one in found.items()}
     best, trust, kind = 0.0, 1.0, kind_of(options)
     if query is not None:
-        said = _said(view, query, [rid for rid, one in found.items() if one.text > 0.0])
-        text = _smoothed(view, query, _covering(found, said), options)
+        first = view.once(("best", query), lambda: best_hit(view.searcher, query))
+        said = evidence(view.searcher, query, [rid for rid, one in found.items() if one.text > 0.0], first)
+        text = _smoothed(view, query, _covering(found, said.coverage), options)
         best, trust = said.best * _whole(options), said.trust
     fused = merged(text, best, cosine, options, trust)
     if query is not None:
@@ -165,15 +166,9 @@ def _merged(
     return Candidates(ranked(fused), scores, full)
 
 
-def _said(view: View, query: TextQuery, rids: Collection[int]) -> Evidence:
-    """Return what the texts of the view say of the question, and of some rows."""
-    best = view.once(("best", query), lambda: best_hit(view.searcher, query))
-    return evidence(view.searcher, query, rids, best)
-
-
-def _covering(found: Mapping[int, _TextHit], said: Evidence) -> dict[int, _TextHit]:
-    """Return each row with its text score times coverage ** COVERAGE_EXPONENT."""
-    return {rid: one._replace(text=one.text * said.weight(rid)) for rid, one in found.items()}
+def _covering(found: Mapping[int, _TextHit], shares: Mapping[int, float]) -> dict[int, _TextHit]:
+    """Return each row with the text score that its share of the question leaves it."""
+    return {rid: one._replace(text=covered(one.text, shares.get(rid, 0.0))) for rid, one in found.items()}
 
 
 def _smoothed(view: View, query: TextQuery, found: Mapping[int, _TextHit], options: SearchOptions) -> dict[int, float]:

@@ -7,17 +7,18 @@ passage's side is the length of p @ passage, one number a vector.
 
 from __future__ import annotations
 
-import hashlib
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 
+from context_engine.adapters.sources.local.adapter_store import name_of
 from context_engine.adapters.sources.local.vector_parts import Array
 
 __all__ = ["DomainAdapter"]
 
-_ID_LENGTH: Final = 12
+_LARGEST: Final = 1e6
+"""Of a number of a map; those that are learnt are about 1. Squares of much larger ones are not 32-bit floats."""
 
 
 class DomainAdapter:
@@ -41,9 +42,8 @@ class DomainAdapter:
 
     @cached_property
     def adapter_id(self) -> str:
-        """Its name: the beginning of the SHA-256 over the model's name and both maps, 12 hexadecimal digits."""
-        digest = hashlib.sha256(self.model_id.encode("utf-8", "surrogatepass") + b"\0" + self.as_bytes())
-        return digest.hexdigest()[:_ID_LENGTH]
+        """Its name, of the model's name and both maps (`name_of`)."""
+        return name_of(self.model_id, self.as_bytes())
 
     @property
     def scorer_id(self) -> str:
@@ -59,10 +59,21 @@ class DomainAdapter:
         """Return what `as_bytes` gave.
 
         Raises:
-            ValueError: the data are not two maps of this dimension.
+            ValueError: the data are not two maps of this dimension, or not as `check` wants them.
         """
         query, passage = np.frombuffer(data, "<f4").reshape(2, dimension, dimension)
-        return cls(model_id, query, passage)
+        found = cls(model_id, query, passage)
+        found.check()
+        return found
+
+    def check(self) -> None:
+        """Refuse maps under which a cosine may be no number.
+
+        Raises:
+            ValueError: a number of a map is not finite, or too large.
+        """
+        if not all((np.abs(one) <= _LARGEST).all() for one in (self.query, self.passage)):
+            raise ValueError(f"every number of an adapter's maps must lie in [-{_LARGEST:g}, {_LARGEST:g}]")
 
     def asked(self, query: Array) -> Array:
         """Return what the dot product with a passage's own vector is taken of, before its length: float32."""

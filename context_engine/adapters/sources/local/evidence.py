@@ -1,6 +1,6 @@
 """What the texts of a base say of a question: how much of it each row holds, and how far its best hit is trusted.
 
-Measured on questions of three kinds with the vectors of all-MiniLM-L6-v2, R@10 / MAP@10: coverage gives +.002 / +.007
+Measured on questions of three kinds with the vectors of all-MiniLM-L6-v2, R@10 / MAP@10: coverage gives +.002 / +.005
 to the text of regulation and changes nothing in an FAQ or in abstracts; trust gives +.088 / +.103 to words and vectors
 in an FAQ that is asked in other words than it answers in, and costs neither of the others more than .001
 (tests/benchmarks/bench_collections.py).
@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 
 from tantivy import Occur, Query, Searcher
 
-from context_engine.adapters.sources.local.queries import TextQuery, both, constant, rows
+from context_engine.adapters.sources.local.queries import TextQuery, both, rows
 
-__all__ = ["COVERAGE_EXPONENT", "Evidence", "best_hit", "evidence", "trust"]
+__all__ = ["COVERAGE_EXPONENT", "Evidence", "best_hit", "coverage", "covered", "evidence", "trust"]
 
 COVERAGE_EXPONENT: Final = 0.25
 """Of the share of the question that a row holds; .2 to .33 measured alike."""
@@ -30,19 +30,14 @@ class Evidence(NamedTuple):
     """What the texts say of one question.
 
     Attributes:
-        coverage: of each row asked for that holds something, the share of the question that it holds, (0, 1].
-        best: the highest text score in the view, times its row's coverage ** COVERAGE_EXPONENT; 0 where nothing
-            matches.
+        coverage: of each row asked for that holds something of it (`coverage`).
+        best: the highest text score in the view, as `covered` makes it; 0 where nothing matches.
         trust: what the text counts against the vectors, [0, 1].
     """
 
     coverage: dict[int, float]
     best: float
     trust: float
-
-    def weight(self, rid: int) -> float:
-        """Return what the text score of a row is multiplied by, [0, 1]."""
-        return float(self.coverage.get(rid, 0.0) ** COVERAGE_EXPONENT)
 
 
 def best_hit(searcher: Searcher, query: TextQuery) -> tuple[float, int] | None:
@@ -57,10 +52,6 @@ def best_hit(searcher: Searcher, query: TextQuery) -> tuple[float, int] | None:
 def evidence(searcher: Searcher, query: TextQuery, rids: Collection[int], best: tuple[float, int] | None) -> Evidence:
     """Return what the view says of a question; best and trust are the same whatever its rows and its scope.
 
-    A row's coverage is the sum of weight * idf over the question's terms that it holds, in text or heading or by
-    another name, over the sum of all, idf(t) = ln(1 + (N - df(t) + 1/2) / (df(t) + 1/2)) as in BM25. BM25 lets one
-    frequent term make up for others that are missing; coverage asks for all (coordination level: Salton 1971).
-
     Args:
         searcher: of the view.
         query: the question.
@@ -70,12 +61,32 @@ def evidence(searcher: Searcher, query: TextQuery, rids: Collection[int], best: 
     if best is None:
         return Evidence({}, 0.0, 0.0)
     score, first = best
-    wanted = {*rids, first}
-    found = searcher.search(both(_coverage(searcher, query), rows(wanted)), limit=len(wanted), count=False).hits
-    held = searcher.fast_field_values("rid", [address for _, address in found])
-    coverage = {int(rid or 0): min(share, 1.0) for (share, _), rid in zip(found, held)}
-    known = coverage.get(first, 0.0)
-    return Evidence(coverage, score * known**COVERAGE_EXPONENT, trust(score, int(searcher.num_docs), known))
+    held = coverage(searcher, query, {*rids, first})
+    whole = held.get(first, 0.0)
+    return Evidence(held, covered(score, whole), trust(score, int(searcher.num_docs), whole))
+
+
+def coverage(searcher: Searcher, query: TextQuery, rids: Collection[int]) -> dict[int, float]:
+    """Return the share of the question that each of some rows holds, (0, 1]; rows that hold nothing are left out.
+
+    It is the sum of weight * idf over the question's terms that the row holds, by any of their names, over the sum of
+    all; a word that its heading alone has counts half. idf(t) = ln(1 + (N - df(t) + 1/2) / (df(t) + 1/2)) as in BM25,
+    which lets one frequent term make up for others that are missing; coverage asks for all of them.
+    """
+    if not rids:
+        return {}
+    hits = searcher.search(both(_shares(searcher, query), rows(rids)), limit=len(rids), count=False).hits
+    found = searcher.fast_field_values("rid", [address for _, address in hits])
+    return {int(rid or 0): min(share, 1.0) for (share, _), rid in zip(hits, found)}
+
+
+def covered(score: float, share: float) -> float:
+    """Return score * share ** COVERAGE_EXPONENT.
+
+    >>> covered(8.0, 0.0625)
+    4.0
+    """
+    return float(score * share**COVERAGE_EXPONENT)
 
 
 def trust(best: float, chunks: int, held: float) -> float:
@@ -98,7 +109,7 @@ def trust(best: float, chunks: int, held: float) -> float:
     return min(max(beyond, held**_WHOLE), 1.0)
 
 
-def _coverage(searcher: Searcher, query: TextQuery) -> Query:
+def _shares(searcher: Searcher, query: TextQuery) -> Query:
     """Return the query that scores each row by the share of the question that it holds."""
     chunks = max(int(searcher.num_docs), 1)
     information = []
@@ -107,5 +118,5 @@ def _coverage(searcher: Searcher, query: TextQuery) -> Query:
         information.append(one.weight * log(1.0 + (chunks - frequency + 0.5) / (frequency + 0.5)))
     whole = sum(information)
     return Query.boolean_query(
-        [(Occur.Should, constant(one.query, value / whole)) for one, value in zip(query.held, information, strict=True)]
+        [(Occur.Should, Query.boost_query(one.query, value / whole)) for one, value in zip(query.held, information)]
     )

@@ -24,8 +24,9 @@ __all__ = ["Array", "Cells", "Matrix", "RowsOfScope"]
 _FEW: Final = 20_000
 _SPARE: Final = 20
 _LEAST_PROBED: Final = 20
-_MOST_ADAPTED: Final = 4
-"""Adapters whose lengths are kept beside a matrix: one is in force, more only while some are tried."""
+_MOST_ADAPTED: Final = 16
+"""Adapters whose lengths are kept beside a matrix, 8 bytes a vector each: one a domain is in force, more while some are
+tried."""
 
 
 class RowsOfScope(Protocol):
@@ -117,11 +118,12 @@ class Matrix:
         The lengths that it needs are computed once and kept for the next call.
         """
         with self._lock:
-            found = self._adapted.get(adapter.adapter_id)
+            found = self._adapted.pop(adapter.adapter_id, None)
             if found is None:
-                found = self._adapted[adapter.adapter_id] = self._mapped(adapter)
-                while len(self._adapted) > _MOST_ADAPTED:
-                    del self._adapted[next(iter(self._adapted))]
+                found = self._mapped(adapter)
+            self._adapted[adapter.adapter_id] = found  # the last used stands last
+            while len(self._adapted) > _MOST_ADAPTED:
+                del self._adapted[next(iter(self._adapted))]
             return found
 
     def _mapped(self, adapter: DomainAdapter) -> Matrix:

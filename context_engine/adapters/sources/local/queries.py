@@ -21,12 +21,18 @@ MOST_TERMS: Final = 256
 """Most different terms of one query; the rest of a longer one is not searched for."""
 
 _CODE_WEIGHT: Final = 2.0
+_HEADED: Final = 0.5
+"""What a word in heading or metadata is of one in the text; a code there counts fully."""
 _MOST_WORDS_BESIDE: Final = 3
 _FEW_ROWS: Final = 400
 
 
 class Held(NamedTuple):
-    """A term of the text, or of other words for the whole of it, and what finds the rows that hold it by any name."""
+    """A term of the text, or of other words for the whole of it.
+
+    Attributes:
+        query: scores 1 what holds the term, by any name, in its text, _HEADED what has it in its heading alone.
+    """
 
     term: str
     weight: float
@@ -151,8 +157,9 @@ def _held(kept: Mapping[str, float], expansions: Sequence[Expansion], options: S
             weights.setdefault(word, one.weight)
             names.setdefault(word, []).append(_name(one, options))
     for word, weight in sorted(weights.items()):
-        either = [_term("body", word), _term("head", word), *names.get(word, ())]
-        yield Held(word, weight, Query.boolean_query([(Occur.Should, query) for query in either]))
+        text = Query.boolean_query([(Occur.Should, query) for query in (_term("body", word), *names.get(word, ()))])
+        head = constant(_term("head", word), 1.0 if any(map(str.isdigit, word)) else _HEADED)
+        yield Held(word, weight, Query.disjunction_max_query([constant(text, 1.0), head]))
 
 
 def _name(expansion: Expansion, options: SearchOptions) -> Query:

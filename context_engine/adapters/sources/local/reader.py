@@ -43,6 +43,8 @@ _MOST_OPEN = 16
 """Sets of partitions kept open: many callers share few."""
 
 T = TypeVar("T")
+NearWords = dict[str, list[tuple[int, str]]]
+"""To words that no text of some source holds: (slips, word) for those near to them."""
 _REBUILD = "run 'context-engine kb rebuild'"
 
 
@@ -59,6 +61,7 @@ class View(NamedTuple):
         vectors: of the rows the searcher holds; None without an embedder, or where the base has none.
         partitions: their keys, ascending.
         resolved: conditions that were turned into queries for this searcher before; shared by all its views.
+        near: words of its texts that are near to words asked about before; shared like `resolved`.
         known: what was found out of all that it holds (`once`).
     """
 
@@ -69,6 +72,7 @@ class View(NamedTuple):
     resolved: dict[str, tantivy.Query]
     vectors: Matrices | None
     partitions: tuple[int, ...]
+    near: NearWords
     known: dict[Hashable, Any]
 
     @property
@@ -173,6 +177,7 @@ class _OpenIndex(NamedTuple):
     searcher: tantivy.Searcher
     marks: tuple[int, ...]
     resolved: dict[str, tantivy.Query]
+    near: NearWords
 
 
 class Viewer:
@@ -251,7 +256,8 @@ class Viewer:
         behind = {key: held for key, held in marked if held is not None}
         cache = self._vectors
         vectors = None if cache is None else cache.matrices(connection, state, parts, behind, self._root)
-        return View(connection, state, opened.searcher, behind, opened.resolved if settled else {}, vectors, keys, {})
+        resolved = opened.resolved if settled else {}
+        return View(connection, state, opened.searcher, behind, resolved, vectors, keys, opened.near, {})
 
     def _state(self, connection: sqlite3.Connection) -> BaseState:
         state = schema.read_state(connection, self._root)
@@ -308,7 +314,7 @@ class Viewer:
         marks = [indexing.read_mark(path, meta) for path, meta in zip(paths, metas, strict=True)]
         if any(mark.base_id != base_id for mark in marks):
             raise StoreCorrupt(f"the index in {self._root} belongs to another base: {_REBUILD}")
-        return _OpenIndex(paths, stamps, union(paths, metas), tuple(mark.generation for mark in marks), {})
+        return _OpenIndex(paths, stamps, union(paths, metas), tuple(mark.generation for mark in marks), {}, {})
 
 
 def _await_log(connection: sqlite3.Connection) -> None:

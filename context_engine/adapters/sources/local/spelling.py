@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import groupby
+from typing import Final
 
 from tantivy import Occur, Query
 
@@ -16,6 +16,8 @@ from context_engine.core.query.spelling import near_words
 from context_engine.core.text import terms
 
 __all__ = ["unknown_words"]
+
+_MOST_KEPT: Final = 4096
 
 
 def unknown_words(view: View, scope: Query, words: Sequence[str], found: Sequence[Chunk]) -> tuple[UnknownWord, ...]:
@@ -62,17 +64,25 @@ def _is_held(view: View, scope: Query, word: str) -> bool:
 
 def _nearest(view: View, scope: Query, word: str) -> str:
     for letter in dict.fromkeys(word[:2]):
-        near = view.once(("near", word, letter), partial(_near, view, word, letter))
-        for _, tied in groupby(near, key=lambda one: one[0]):
+        for _, tied in groupby(_near(view, word, letter), key=lambda one: one[0]):
             if held := dict(_held(view, scope, [one for _, one in tied])):
                 return min(held, key=lambda one: (-held[one], one))
     return ""
 
 
 def _near(view: View, word: str, letter: str) -> list[tuple[int, str]]:
-    """Return the words of all texts that begin with a letter and are near to a word, whatever source holds them."""
-    known = view.once(("words", letter), lambda: [one for one, _ in view.searcher.terms_with_prefix(WORDS, letter)])
-    return near_words(word, known)
+    """Return the words of all texts that begin with a letter and are near to a word, whatever source holds them.
+
+    Many words of a question stand in no text of a small source: they come again, source after source, day after day.
+    """
+    key = f"{letter} {word}"
+    found = view.near.get(key)
+    if found is None:
+        known = view.once(("words", letter), lambda: [one for one, _ in view.searcher.terms_with_prefix(WORDS, letter)])
+        if len(view.near) >= _MOST_KEPT:
+            view.near.clear()
+        found = view.near[key] = near_words(word, known)
+    return found
 
 
 def _held(view: View, scope: Query, words: Sequence[str]) -> Iterator[tuple[str, int]]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from io import StringIO
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from context_engine.adapters.rerankers import CallableReranker
+from context_engine.apps.cli.explain import print_explanation
 from context_engine.audit.record.saved import load_result, save_result
 from context_engine.audit.review.case import Case
 from context_engine.audit.review.smallest import smallest_changes
@@ -130,6 +133,15 @@ def test_with_rerank_top_n_the_others_stay_below(ask: Any) -> None:
     pool = recorded_pool(result)
     assert [key[1] for key in pool.keys] == ["a", "b"]
     assert pool.reranked == [min(len(TEXTS[name]) / 100, 1.0) for name in "ab"]
+
+
+def test_the_explanation_tells_the_terms_of_those_that_are_blended(ask: Any) -> None:
+    given = [(2, [chunk(name) for name in "abc"])]
+    result = ask(given, engine={"reranker": BY_LENGTH}, learnt_blend=WITH_MODEL, rerank_top_n=2, **OPEN)
+    console = Console(file=StringIO(), width=200)
+    print_explanation(console, result)
+    told = console.file.getvalue().partition("Learnt blend")[2].partition("\n\n")[0]  # type: ignore[attr-defined]
+    assert told.count("cosine") == 2 and "b" in told
 
 
 def test_the_pool_holds_what_the_search_knows(ask: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import date
 from math import log
 from typing import Any
 
@@ -185,7 +186,11 @@ def test_a_blend_says_nothing_of_scores_it_was_not_learnt_with(
         ({"terms": COSINE}, "a term for 'cosine' and 'cosine', the name of its scorer, belong together"),
         ({"cosine": "mini"}, "a term for 'cosine' and 'cosine', the name of its scorer, belong together"),
         ({"terms": {"cosine_rank": BlendTerm(weight=1.0, mean=0.0, deviation=1.0)}}, "a term for 'cosine_rank' needs"),
-        ({"terms": {"stage1": {"weight": 1.0, "mean": 0.0, "deviation": 0.0}}}, "greater than 0"),
+        ({"terms": {"stage1": {"weight": 1.0, "mean": 0.0, "deviation": 0.0}}}, "greater than or equal to 0.000001"),
+        ({"terms": {"stage1": {"weight": 1e308, "mean": 0.0, "deviation": 1.0}}}, "less than or equal to 1000000"),
+        ({"terms": {"stage1": {"weight": 1.0, "mean": float("nan"), "deviation": 1.0}}}, "finite number"),
+        ({"evidence": {"gain": float("inf")}}, "not JSON compliant"),
+        ({"evidence": {"day": date(2026, 3, 2)}}, "not a valid JSON value"),
         ({"terms": {"charm": {"weight": 1.0, "mean": 0.0, "deviation": 1.0}}}, "Input should be 'stage1'"),
     ],
 )

@@ -109,9 +109,11 @@ def test_lengths_are_computed_once_for_an_adapter_and_for_few_adapters() -> None
     of = matrix(unit(np.random.default_rng(7).standard_normal((30, 8))))
     first = of.adapted(adapter(8, seed=0))
     assert of.adapted(adapter(8, seed=0)) is first
-    for seed in range(1, 5):
+    second = of.adapted(adapter(8, seed=1))
+    for seed in range(2, 17):
         of.adapted(adapter(8, seed=seed))
-    assert of.adapted(adapter(8, seed=0)) is not first
+        assert of.adapted(adapter(8, seed=0)) is first, "one that is used stays"
+    assert of.adapted(adapter(8, seed=1)) is not second
 
 
 def test_stored_vectors_stay_as_they_are() -> None:

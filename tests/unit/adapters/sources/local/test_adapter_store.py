@@ -99,6 +99,24 @@ def written(base: LocalBase, statement: str, *values: object) -> None:
         connection.execute(statement, values)
 
 
+def forged(
+    base: LocalBase, maps: bytes, *, name: str = "", learnt_from: str = f"[{OPEN}]", evidence: str = "{}"
+) -> None:
+    """Put an adapter in force that only looks as if it had been kept."""
+    row = ("HOUSE", name or adapter_store.name_of(MODEL, maps), MODEL, learnt_from, evidence, "2026-03-02")
+    statement = (
+        "INSERT INTO adapters(domain, adapter_id, model_id, learnt_from, evidence, made_at, maps, digest)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+    )
+    written(base, statement, *row, maps, adapter_store._digest(*row, maps))
+    written(
+        base,
+        "INSERT INTO adapter_switches(domain, learnt_from, adapter_id, switched_at) VALUES ('HOUSE', ?, ?, '2026')",
+        learnt_from,
+        row[1],
+    )
+
+
 class TestSwitching:
     def test_what_is_kept_is_not_in_force_before_it_is_switched_on(self, house: LocalBase) -> None:
         before = asked(house)
@@ -330,6 +348,35 @@ class TestWhatGoes:
         assert [one.adapter_id for one in house.adapters()] == [first]
         assert scorer(house) == PLAIN
         assert second in house.verify().problems[0]
+        with closing(sqlite3.connect(house.path / DATABASE)) as connection, connection:
+            forget_derived(connection, [OPEN])
+        assert [one.adapter_id for one in house.adapters()] == []
+
+    @pytest.mark.parametrize("number", [float("nan"), float("inf"), 3e38])
+    def test_maps_that_make_no_cosine_are_neither_kept_nor_used(self, house: LocalBase, number: float) -> None:
+        before = asked(house)
+        maps = np.full((16, 16), number, np.float32)
+        with pytest.raises(ValueError, match="must lie in"):
+            house.keep_adapter("HOUSE", DomainAdapter(MODEL, maps, maps), {}, house.held_vectors(["sop"]).origin)
+        forged(house, DomainAdapter(MODEL, maps, maps).as_bytes())
+        found = asked(house)
+        assert found.chunks == before.chunks
+        assert [note.code for note in found.notices] == [NoticeCode.ADAPTER_UNUSABLE]
+
+    def test_maps_under_the_name_of_others_are_damaged(self, house: LocalBase) -> None:
+        forged(house, adapter(1).as_bytes(), name=adapter(2).adapter_id)
+        assert [one.problem for one in house.adapters()] == ["damaged"]
+        assert [note.code for note in asked(house).notices] == [NoticeCode.ADAPTER_UNUSABLE]
+
+    @pytest.mark.parametrize("evidence", ["[]", "7", "[" * 100_000])
+    def test_evidence_that_is_no_object_is_none(self, house: LocalBase, evidence: str) -> None:
+        forged(house, adapter(1).as_bytes(), evidence=evidence)
+        assert [one.evidence for one in house.adapters()] == [{}]
+
+    @pytest.mark.parametrize("learnt_from", ["1", '{"a": 1}'])
+    def test_one_learnt_from_no_list_of_partitions_is_nobodys(self, house: LocalBase, learnt_from: str) -> None:
+        forged(house, adapter(1).as_bytes(), learnt_from=learnt_from)
+        assert house.adapters() == [] and scorer(house) == PLAIN
 
 
 def test_the_base_says_what_it_keeps(house: LocalBase) -> None:

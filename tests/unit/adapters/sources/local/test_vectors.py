@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
+from math import log
 from pathlib import Path
 
 import pytest
@@ -151,8 +152,9 @@ class TestScores:
         put({"near": "IFRS 16 and IFRS, IFRS, on leases", "other": "Impairment under IFRS 9 of the desk"})
         found = hybrid.search("IFRS 17", source_id="sop", top_k=2)
         best = max(found, key=lambda one: one.score(ScoreKind.BM25) or 0.0)
+        held = log(1.2) / (log(1.2) + log(6.0))  # both texts hold IFRS, none holds 17
         assert [one.score(ScoreKind.WEIGHTED) for one in found] == [
-            pytest.approx(by_hand(one, best=best)) for one in found
+            pytest.approx(by_hand(one, best=best, trust=held**4)) for one in found
         ]
 
     def test_a_code_that_another_source_holds_lowers_the_scores_of_both(self, hybrid: LocalBase, put: Put) -> None:
@@ -165,11 +167,11 @@ class TestScores:
         assert near.score(ScoreKind.WEIGHTED) == pytest.approx(by_hand(near, best=it) / 2.0)
 
 
-def by_hand(chunk: Chunk, *, best: Chunk) -> float:
+def by_hand(chunk: Chunk, *, best: Chunk, trust: float = 1.0) -> float:
     """The weighted score of weights .5 and .5 from the two true scores."""
     text, highest, cosine = chunk.score(ScoreKind.BM25), best.score(ScoreKind.BM25), chunk.score(ScoreKind.COSINE)
     assert text is not None and highest is not None and cosine is not None
-    return 0.5 * text / highest + 0.5 * max(cosine, 0.0)
+    return 0.5 * trust * text / highest + 0.5 * max(cosine, 0.0)
 
 
 class TestScope:
