@@ -209,8 +209,8 @@ def _joint(calls: Sequence[SourceCall]) -> list[list[int]]:
     """Return the places of the calls that are made together: of sources of one store, with one query."""
     groups: list[list[int]] = []
     of_store: dict[int, list[list[int]]] = {}
-    for place, (source, query) in enumerate(calls):
-        store = source.store
+    stores = [call.source.store for call in calls]  # held, so that no two have one id
+    for place, (store, (_, query)) in enumerate(zip(stores, calls, strict=True)):
         same = of_store.setdefault(id(store), []) if store is not None else []
         group = next((one for one in same if calls[one[0]].query == query), None)
         if group is None:

@@ -75,7 +75,7 @@ class LearntBlend(BaseModel):
         """Refuse terms of a score whose scorer is not named, a scorer that no term weighs, and what no record holds."""
         json.dumps(self.evidence, allow_nan=False)
         for name, scorer in (("cosine", self.cosine), ("reranker", self.reranker)):
-            if (scorer is not None) != (name in self.terms):
-                raise ValueError(f"a term for {name!r} and {name!r}, the name of its scorer, belong together")
-            if scorer is None and f"{name}_rank" in self.terms:
-                raise ValueError(f"a term for '{name}_rank' needs {name!r}, the name of its scorer")
+            if (scorer is not None) != any(term in self.terms for term in (name, f"{name}_rank")):
+                raise ValueError(
+                    f"a term for {name!r} or '{name}_rank' and {name!r}, the name of its scorer, belong together"
+                )

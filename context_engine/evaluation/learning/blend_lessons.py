@@ -71,8 +71,8 @@ class BlendLessons(NamedTuple):
         )
         return LearntBlend(
             measured_by=self.scorers.measured_by,
-            cosine=self.scorers.cosine if "cosine" in terms else None,
-            reranker=self.scorers.reranker if "reranker" in terms else None,
+            cosine=self.scorers.cosine if terms.keys() & {"cosine", "cosine_rank"} else None,
+            reranker=self.scorers.reranker if terms.keys() & {"reranker", "reranker_rank"} else None,
             terms=terms,
         )
 

@@ -179,13 +179,18 @@ def test_a_blend_says_nothing_of_scores_it_was_not_learnt_with(
     assert found is None if problem is None else problem in (found or "")
 
 
+def test_a_rank_alone_names_its_scorer_too() -> None:
+    ranks = {"cosine_rank": BlendTerm(weight=1.0, mean=0.0, deviation=1.0)}
+    assert blend(terms=ranks, cosine="mini").cosine == "mini"
+
+
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
         ({"terms": {}}, "at least 1 item"),
-        ({"terms": COSINE}, "a term for 'cosine' and 'cosine', the name of its scorer, belong together"),
-        ({"cosine": "mini"}, "a term for 'cosine' and 'cosine', the name of its scorer, belong together"),
-        ({"terms": {"cosine_rank": BlendTerm(weight=1.0, mean=0.0, deviation=1.0)}}, "a term for 'cosine_rank' needs"),
+        ({"terms": COSINE}, "a term for 'cosine' or 'cosine_rank' and 'cosine', the name of its scorer"),
+        ({"cosine": "mini"}, "a term for 'cosine' or 'cosine_rank' and 'cosine', the name of its scorer"),
+        ({"terms": {"cosine_rank": BlendTerm(weight=1.0, mean=0.0, deviation=1.0)}}, "a term for 'cosine' or 'cosine_rank' and"),
         ({"terms": {"stage1": {"weight": 1.0, "mean": 0.0, "deviation": 0.0}}}, "greater than or equal to 0.000001"),
         ({"terms": {"stage1": {"weight": 1e308, "mean": 0.0, "deviation": 1.0}}}, "less than or equal to 1000000"),
         ({"terms": {"stage1": {"weight": 1.0, "mean": float("nan"), "deviation": 1.0}}}, "finite number"),
