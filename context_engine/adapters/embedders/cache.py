@@ -210,7 +210,7 @@ class CachedEmbedder:
 
     def embed_queries(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """Return one vector per query, kept in the file like those of passages: who teaches a base asks often."""
-        return self._kept(texts, f"{self._embedder.model_id}\0query", partial(embedded_queries, self._embedder))[0]
+        return self._kept(texts, f"query\0{self._embedder.model_id}", partial(embedded_queries, self._embedder))[0]
 
     def embed_documents(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """Return one vector per text; the same text twice is embedded once."""

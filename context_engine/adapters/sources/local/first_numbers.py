@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from context_engine.adapters.sources.local.vector_form import first_numbers
-from context_engine.core.protocols import Embedder
+from context_engine.core.protocols import Embedder, QueryBatchEmbedder
 from context_engine.errors import EmbedderError
 
 __all__ = ["FirstNumbers", "numbers_kept", "shortened"]
@@ -47,6 +47,16 @@ class FirstNumbers:
             EmbedderError: the model failed, or its vectors are shorter.
         """
         return self._first(self._embedder.embed_query(text))
+
+    def embed_queries(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """Return the vector of each query.
+
+        Raises:
+            EmbedderError: as `embed_query`.
+        """
+        if isinstance(self._embedder, QueryBatchEmbedder):
+            return [self._first(vector) for vector in self._embedder.embed_queries(texts)]
+        return [self.embed_query(text) for text in texts]
 
     def embed_documents(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """Return one vector per text.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from math import sqrt
+from math import isfinite, sqrt
 from typing import Final, Literal
 
 __all__ = ["VectorForm", "bytes_of", "encoded", "first_numbers", "reformed"]
@@ -25,10 +25,12 @@ def bytes_of(dimension: int, form: VectorForm) -> int:
 
 
 def encoded(vector: Sequence[float], form: VectorForm) -> bytes:
-    """Return a vector as it is kept: little-endian 32-bit floats, or signed bytes."""
+    """Return a vector as it is kept: little-endian 32-bit floats, or signed bytes, which of no finite vector are 0."""
     if form == "float32":
         return array("f", vector).tobytes()
     numbers = array("f", vector).tolist()
+    if not isfinite(sum(numbers)):
+        return bytes(len(numbers))
     top = max(map(abs, numbers)) or 1.0
     return array("b", [round(_HIGHEST * one / top) for one in numbers]).tobytes()
 

@@ -183,8 +183,9 @@ def test_many_questions_are_kept_in_the_file_apart_from_passages_of_the_same_tex
     assert embedder.embed_documents(["limit"]) == [[0.0, 1.0]]
     assert embedder.embed_queries(["limit", "risk", "limit"]) == [[1.0, 0.0]] * 3
     assert CachedEmbedder(inner, file=VectorFile(tmp_path / "vectors.sqlite")).embed_queries(["risk"]) == [[1.0, 0.0]]
+    assert embedder.embed_documents(["query\0limit"]) == [[0.0, 1.0]], "no text of a passage is taken for a question"
     assert inner.batches == [["limit", "risk"]]
-    assert embedder.stats == CacheStats(document_misses=1)
+    assert embedder.stats == CacheStats(document_misses=2)
 
 
 class _Both(Counting):

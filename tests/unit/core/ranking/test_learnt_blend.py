@@ -190,7 +190,10 @@ def test_a_rank_alone_names_its_scorer_too() -> None:
         ({"terms": {}}, "at least 1 item"),
         ({"terms": COSINE}, "a term for 'cosine' or 'cosine_rank' and 'cosine', the name of its scorer"),
         ({"cosine": "mini"}, "a term for 'cosine' or 'cosine_rank' and 'cosine', the name of its scorer"),
-        ({"terms": {"cosine_rank": BlendTerm(weight=1.0, mean=0.0, deviation=1.0)}}, "a term for 'cosine' or 'cosine_rank' and"),
+        (
+            {"terms": {"cosine_rank": BlendTerm(weight=1.0, mean=0.0, deviation=1.0)}},
+            "a term for 'cosine' or 'cosine_rank' and",
+        ),
         ({"terms": {"stage1": {"weight": 1.0, "mean": 0.0, "deviation": 0.0}}}, "greater than or equal to 0.000001"),
         ({"terms": {"stage1": {"weight": 1e308, "mean": 0.0, "deviation": 1.0}}}, "less than or equal to 1000000"),
         ({"terms": {"stage1": {"weight": 1.0, "mean": float("nan"), "deviation": 1.0}}}, "finite number"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 
 import pytest
 
@@ -76,3 +77,24 @@ def test_vectors_that_are_too_short_are_refused() -> None:
 )
 def test_which_vectors_another_models_are_made_of(held: str, wanted: str, kept: int | None) -> None:
     assert numbers_kept(held, wanted, 256 if held.endswith("]") else 384) == kept
+
+
+class _Batches(FakeEmbedder):
+    """Takes questions many at once; it has no other way for them."""
+
+    def embed_query(self, text: str) -> Sequence[float]:
+        raise AssertionError(text)
+
+    def embed_queries(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        return FakeEmbedder(16).embed_documents(texts)
+
+
+def test_many_questions_are_asked_at_once_where_the_embedder_takes_them() -> None:
+    wanted = [FirstNumbers(FakeEmbedder(16), 8).embed_query(one) for one in ("desk", "limit")]
+    assert FirstNumbers(_Batches(16), 8).embed_queries(["desk", "limit"]) == wanted
+    assert FirstNumbers(FakeEmbedder(16), 8).embed_queries(["desk", "limit"]) == wanted
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_bytes_of_what_is_no_vector_are_like_no_question(number: float) -> None:
+    assert encoded([0.5, number], "int8") == bytes(2)
