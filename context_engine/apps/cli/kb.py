@@ -183,7 +183,7 @@ def _facts(found: BaseStats) -> Table:
         *_calibrations(found),
     )
     for name, value in rows:
-        table.add_row(name, Text(clean(value)))
+        table.add_row(Text(clean(name)), Text(clean(value)))
     return table
 
 

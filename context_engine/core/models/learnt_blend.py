@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field
 
 __all__ = ["BLEND_FEATURES", "LEAST_DEVIATION", "BlendFeature", "BlendTerm", "LearntBlend"]
 
@@ -69,11 +69,14 @@ class LearntBlend(BaseModel):
     cosine: str | None = None
     reranker: str | None = None
     terms: Annotated[Mapping[BlendFeature, BlendTerm], Field(min_length=1)]
-    evidence: Mapping[str, JsonValue] = Field(default_factory=dict)
+    evidence: Mapping[str, Any] = Field(default_factory=dict)
 
     def model_post_init(self, _context: Any) -> None:
         """Refuse terms of a score whose scorer is not named, a scorer that no term weighs, and what no record holds."""
-        json.dumps(self.evidence, allow_nan=False)
+        try:
+            json.dumps(self.evidence, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ValueError(f"evidence is no JSON: {error}") from None
         for name, scorer in (("cosine", self.cosine), ("reranker", self.reranker)):
             if (scorer is not None) != any(term in self.terms for term in (name, f"{name}_rank")):
                 raise ValueError(
