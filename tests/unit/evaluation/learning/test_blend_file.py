@@ -14,7 +14,7 @@ from context_engine.evaluation.learning.blend_file import manifest_with_blend
 BLEND = LearntBlend(
     measured_by="weighted",
     cosine="mini",
-    terms={"cosine": BlendTerm(weight=0.00001234, mean=0.5, deviation=1e-7)},
+    terms={"cosine": BlendTerm(weight=0.00001234, mean=0.5, deviation=1e-6)},
     evidence={"questions": 60, "decided_by": "nDCG@10"},
 )
 SOURCES = """\
