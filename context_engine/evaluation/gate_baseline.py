@@ -19,7 +19,7 @@ from context_engine.evaluation.session import Session
 from context_engine.evaluation.trec import write_run
 from context_engine.settings.files import read_json
 
-__all__ = ["check_baseline", "check_comparable", "fingerprint", "keep_baseline"]
+__all__ = ["check_baseline", "check_comparable", "check_replaceable", "fingerprint", "keep_baseline"]
 
 _WHAT: Final = {"questions": "the questions", "judgements": "the judgements", "corpus": "the documents"}
 
@@ -59,6 +59,18 @@ def keep_baseline(folder: Path, found: Collected) -> None:
             beside.write_text(json.dumps(kept, indent=2) + "\n", "utf-8")
         except OSError as error:
             raise ConfigError(f"cannot be written: {error.strerror}", file=str(beside)) from None
+
+
+def check_replaceable(gate: GateFile) -> None:
+    """Refuse to write over a file that is no baseline: a gate file names the folder, and may name any.
+
+    Raises:
+        ConfigError: there is such a file, or it cannot be read.
+    """
+    for name in gate.collections if gate.baseline is not None else ():
+        beside = _beside(gate.baseline, name)
+        if beside.exists() and "run" not in read_json(beside, str(beside)):
+            raise ConfigError("is no baseline, and would be written over: name a folder for it alone", file=str(beside))
 
 
 def check_baseline(gate: GateFile, found: Collected, file: Path) -> None:

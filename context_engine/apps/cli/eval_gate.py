@@ -124,9 +124,10 @@ def _write(file: Path, location: ConfigLocation, options: dict[str, Any]) -> Non
 
     Raises:
         InvalidRequest: nothing is named to be measured, or settings are changed, or limits of a file that is there.
-        ConfigError: a mean is below its floor already, a source did not do its part, or a file cannot be written.
+        ConfigError: a mean is below its floor already, a source did not do its part, a file cannot be written, or one
+            would be written over that is no baseline.
     """
-    from context_engine.evaluation.gate_baseline import check_baseline, keep_baseline
+    from context_engine.evaluation.gate_baseline import check_baseline, check_replaceable, keep_baseline
     from context_engine.evaluation.gate_file import gate_text, read_gate
 
     if options["settings"]:
@@ -137,6 +138,7 @@ def _write(file: Path, location: ConfigLocation, options: dict[str, Any]) -> Non
     gate_file = _made(file, options) if made else read_gate(file)
     if gate_file.baseline is None:
         raise InvalidRequest(f"{file} names no baseline, so there is none to write: it tests floors alone")
+    check_replaceable(gate_file)
     check_writable(file)
     found, _ = _evaluated(gate_file, location, {**options, "save_run": gate_file.baseline})
     check_baseline(gate_file, found, file)

@@ -15,7 +15,13 @@ from context_engine.errors import ConfigError
 from context_engine.evaluation.collected import Collected
 from context_engine.evaluation.compared import Compared
 from context_engine.evaluation.gate import GateResult, gate_result, gate_summary, lost_most
-from context_engine.evaluation.gate_baseline import check_baseline, check_comparable, fingerprint, keep_baseline
+from context_engine.evaluation.gate_baseline import (
+    check_baseline,
+    check_comparable,
+    check_replaceable,
+    fingerprint,
+    keep_baseline,
+)
 from context_engine.evaluation.gate_file import GateCollection, GateFile, gate_text, new_gate, read_gate
 from context_engine.evaluation.gate_report import gate_report
 from context_engine.evaluation.gold import Identity
@@ -226,6 +232,15 @@ def test_a_run_that_was_edited_or_is_missing_is_no_baseline(kept: tuple[GateFile
     assert "npa.run is not the run that npa.json was written with" in refused(gate, found)
     run.unlink()
     assert "collection 'npa' has no baseline in" in refused(gate, found)
+
+
+def test_only_a_baseline_is_written_over(kept: tuple[GateFile, Compared], tmp_path: Path) -> None:
+    gate, _ = kept
+    check_replaceable(gate)
+    (tmp_path / "npa.json").write_text('{"embedder": "openai"}', "utf-8")
+    with pytest.raises(ConfigError, match="is no baseline"):
+        check_replaceable(gate_of(baseline=tmp_path))
+    check_replaceable(gate_of(baseline=tmp_path / "new"))
 
 
 def test_no_baseline_is_kept_that_would_not_pass(compared: Make) -> None:

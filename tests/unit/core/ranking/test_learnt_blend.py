@@ -49,6 +49,7 @@ def blend(**given: Any) -> LearntBlend:
     return LearntBlend(**{"measured_by": "weighted", "terms": terms, **given})
 
 
+RANK = {"cosine_rank": BlendTerm(weight=1.0, mean=0.0, deviation=1.0)}
 COSINE = {"cosine": BlendTerm(weight=1.5, mean=0.4, deviation=0.1)}
 MODEL = {"reranker": BlendTerm(weight=0.5, mean=0.5, deviation=0.2)}
 
@@ -180,8 +181,7 @@ def test_a_blend_says_nothing_of_scores_it_was_not_learnt_with(
 
 
 def test_a_rank_alone_names_its_scorer_too() -> None:
-    ranks = {"cosine_rank": BlendTerm(weight=1.0, mean=0.0, deviation=1.0)}
-    assert blend(terms=ranks, cosine="mini").cosine == "mini"
+    assert blend(terms=RANK, cosine="mini").cosine == "mini"
 
 
 @pytest.mark.parametrize(
