@@ -58,6 +58,7 @@ def main() -> None:
     sides["this"] = CHECKOUT
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
         environments = {name: environment(checkout, Path(temporary) / name) for name, checkout in sides.items()}
         for vectors in [None, given.vectors] if given.vectors else [None]:
             for count in given.counts:
@@ -90,10 +91,12 @@ def report(given: argparse.Namespace, vectors: Path | None, folder: Path, enviro
 def run(what: str, environ: dict[str, str], given: argparse.Namespace, *args: Any) -> str:
     count, vectors, folder = args
     code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import bench_many_sources as it; it.side()"
-    told = {"bench": given.bench, "vectors": vectors, "base": folder / f"{count}{'-vectors' if vectors else ''}"}
+    base = folder.resolve() / f"{count}{'-vectors' if vectors else ''}"
+    told = {"bench": given.bench.resolve(), "vectors": vectors and vectors.resolve(), "base": base}
     told |= {"count": count, "questions": given.questions, "overrides": given.overrides}
     command = [sys.executable, "-c", code, what, json.dumps(told, default=str)]
-    return subprocess.run(command, env=environ, stdout=subprocess.PIPE, text=True, check=True).stdout
+    # Elsewhere than in a checkout, whose package would be imported whatever the environment says.
+    return subprocess.run(command, env=environ, cwd=folder, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 def side() -> None:
