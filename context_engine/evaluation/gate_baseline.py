@@ -67,7 +67,9 @@ def check_replaceable(gate: GateFile) -> None:
     Raises:
         ConfigError: there is such a file, or it cannot be read.
     """
-    for name in gate.collections if gate.baseline is not None else ():
+    if gate.baseline is None:
+        return
+    for name in gate.collections:
         beside = _beside(gate.baseline, name)
         if beside.exists() and "run" not in read_json(beside, str(beside)):
             raise ConfigError("is no baseline, and would be written over: name a folder for it alone", file=str(beside))

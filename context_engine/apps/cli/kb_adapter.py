@@ -140,7 +140,8 @@ def _but(one: StoredAdapter) -> str:
 
 def _gain(one: StoredAdapter) -> str:
     """Return what was measured: the measure, the difference, and its interval where that is known."""
-    before, after, interval = (one.evidence.get(name) for name in ("before", "after", "interval"))
+    told: tuple[Any, ...] = tuple(one.evidence.get(name) for name in ("before", "after", "interval"))
+    before, after, interval = told
     if not _are_measured(before, after):
         return "–"
     said = f"{one.evidence.get('measure', '')} {after - before:+.3f}".strip()
