@@ -95,7 +95,7 @@ def folds(session: Session, lessons: BlendLessons, depth: Depth) -> None:
     """Print what the gate measures and says."""
     found = trial_of(session, lessons, measures=MEASURES, folds=5, depth=depth)
     print(f"learnt on {found.taught} of {len(found.before)} questions; {found.refusal or 'better beyond noise'}\n")
-    for measure, row in found.blend.evidence["held_out"].items():
+    for measure, row in found.held_out.items():
         mean, low, high = row["difference"]
         print(f"{measure:8} {row['before']:.4f} -> {row['after']:.4f}  {mean:+.4f} [{low:+.4f}, {high:+.4f}]")
     for name, term in sorted(found.blend.terms.items(), key=lambda one: -abs(one[1].weight)):

@@ -72,7 +72,7 @@ def _print(found: BlendTrial) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("measure", "without", "held out", "difference", "95 %"):
         table.add_column(name, justify="left" if name == "measure" else "right", no_wrap=True)
-    for measure, row in found.blend.evidence["held_out"].items():
+    for measure, row in found.held_out.items():
         mean, low, high = row["difference"]
         numbers = (f"{row['before']:.4f}", f"{row['after']:.4f}", f"{mean:+.4f}", f"{low:+.4f} to {high:+.4f}")
         table.add_row(measure, *numbers)

@@ -140,11 +140,11 @@ def _but(one: StoredAdapter) -> str:
 
 def _gain(one: StoredAdapter) -> str:
     """Return what was measured: the measure, the difference, and its interval where that is known."""
-    evidence: dict[str, Any] = {"before": None, "after": None, "interval": None, **one.evidence}
-    before, after, interval = evidence["before"], evidence["after"], evidence["interval"]
+    told: tuple[Any, ...] = tuple(one.evidence.get(name) for name in ("before", "after", "interval"))
+    before, after, interval = told
     if not _are_measured(before, after):
         return "–"
-    said = f"{evidence.get('measure', '')} {after - before:+.3f}".strip()
+    said = f"{one.evidence.get('measure', '')} {after - before:+.3f}".strip()
     if not isinstance(interval, list | tuple) or len(interval) != 2 or not _are_measured(*interval):
         return said
     return f"{said} ({interval[0]:+.3f} to {interval[1]:+.3f})"

@@ -21,7 +21,7 @@ def blend_report(found: BlendTrial, *, title: str) -> ReportDocument:
     measure = found.measures[0]
     gain = found.difference(measure)
     verdict = "better beyond noise" if found.refusal is None else "not to be used"
-    held_out = found.blend.evidence["held_out"]
+    held_out = found.held_out
     return ReportDocument(
         title=title,
         lead=f"Learnt on {found.taught} of {len(found.before)} judged questions of {found.domain}, in {found.folds} "
@@ -48,7 +48,7 @@ def blend_report(found: BlendTrial, *, title: str) -> ReportDocument:
 
 def _measures(found: BlendTrial) -> Table:
     rows = []
-    for measure, row in found.blend.evidence["held_out"].items():
+    for measure, row in found.held_out.items():
         mean, low, high = row["difference"]
         rows.append(
             [measure, shown(row["before"]), shown(row["after"]), signed(mean), f"{signed(low)} to {signed(high)}"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from context_engine.core.engine import Engine
 from context_engine.core.models import LearntBlend
@@ -50,6 +50,11 @@ class BlendTrial:
     taught: int
     folds: int
     troubles: tuple[Trouble, ...] = ()
+
+    @property
+    def held_out(self) -> Mapping[str, Any]:
+        """By measure `before`, `after` and `difference` (mean, low, high), as they stand in the blend's evidence."""
+        return cast(Mapping[str, Any], self.blend.evidence["held_out"])
 
     def difference(self, measure: str) -> Paired:
         """Return what the blend changes on questions it was not learnt on, paired."""
