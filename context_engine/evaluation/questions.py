@@ -123,7 +123,7 @@ def _from_json(path: Path) -> Iterator[tuple[int, EvalQuestion]]:
     for number, row in json_lines(path):
         name, text = _first(row, _ID), _first(row, _TEXT)
         if name is None or text is None:
-            missing = "an id" if name is None else 'a "text" or "query"'
+            missing = "an id" if name is None else 'a "text" or "query": write it beside, or give --queries FILE'
             raise rejected(path, number, f"the question lacks {missing}")
         yield (
             number,
@@ -132,7 +132,7 @@ def _from_json(path: Path) -> Iterator[tuple[int, EvalQuestion]]:
                 text=_query(path, number, text),
                 domain=str(row["domain"]) if row.get("domain") else None,
                 as_of=_day(path, number, row.get("as_of")),
-                gold=_gold(path, number, row.get("answers", row.get("gold", ()))),
+                gold={} if _is_judgement(row) else _gold(path, number, row.get("answers", row.get("gold", ()))),
                 labels=_labels(row),
             ),
         )
@@ -156,6 +156,11 @@ def _day(path: Path, number: int, value: Any) -> date | None:
         return date.fromisoformat(value)
     except (TypeError, ValueError):
         raise rejected(path, number, f"as_of {value!r} is not a day: write it as 2025-06-30") from None
+
+
+def _is_judgement(row: Mapping[str, Any]) -> bool:
+    """Whether a row is a judgement with its question beside it; `read_qrels` reads its gold id and grade."""
+    return "answers" not in row and isinstance(row.get("gold"), str)
 
 
 def _gold(path: Path, number: int, answers: Any) -> dict[str, int]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from context_engine.core.engine import Engine
 from context_engine.core.models import IndexSettings, Settings, lifetime
-from context_engine.errors import ConfigError, InvalidRequest, nearest
+from context_engine.errors import ConfigError, EmbedderError, InvalidRequest, nearest
 from context_engine.settings import ALIASES
 from context_engine.settings.interpolate import Unparsed
 from context_engine.settings.registry import LoadedRegistry
@@ -140,6 +141,9 @@ def open_with_models(
 ) -> tuple[Engine, Models]:
     """Return an engine over a configuration with changes in force, to be closed, and the models it uses.
 
+    The embedding model is loaded here. The first question would wait for it no longer than for a source, and a source
+    that was late is not asked again for a while: so all the questions of a small file would go without vectors.
+
     Args:
         like: of an engine before, whose embedder is used again where it is the same: it remembers the questions.
 
@@ -151,8 +155,18 @@ def open_with_models(
         models = changed.models(data_dir)
         if like is not None:
             models.share_embedder(like)
-        return build_engine(changed, data_dir=data_dir, models=models, recorded=False), models
+        engine = build_engine(changed, data_dir=data_dir, models=models, recorded=False)
     except ConfigError as error:
         raise ConfigError(
             f"{error.problem} (in the set-up {variant.name!r})", file=error.file, key=error.key
         ) from error
+    _load_embedder(models)
+    return engine, models
+
+
+def _load_embedder(models: Models) -> None:
+    """Load the embedding model; what it fails with is said by each search that goes without it."""
+    with suppress(EmbedderError, ConfigError):
+        embedder = models.embedder()
+        if embedder is not None:
+            _ = embedder.dimension

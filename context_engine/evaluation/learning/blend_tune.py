@@ -140,7 +140,7 @@ def trial_of(
     if len(taught) < FEWEST_TAUGHT:
         raise InvalidRequest(
             f"{len(taught)} judged questions of {lessons.domain} have candidates that answer and others that do not, "
-            f"and of fewer than {FEWEST_TAUGHT} no blend is learnt: judge more with 'context-engine eval judge'"
+            f"and of fewer than {FEWEST_TAUGHT} no blend is learnt: {_mend(lessons)}"
         )
     before: dict[str, Sequence[GoldHit]] = {}
     after: dict[str, Sequence[GoldHit]] = {}
@@ -159,6 +159,13 @@ def trial_of(
         troubles=lessons.troubles,
     )
     return replace(trial, blend=trial.blend.model_copy(update={"evidence": _evidence(trial)}))
+
+
+def _mend(lessons: BlendLessons) -> str:
+    """Return what helps where too few questions teach anything: to ask again, if sources failed; else to judge."""
+    if lessons.troubles:
+        return f"mend this first, {'; '.join(map(str, lessons.troubles))}"
+    return "judge more with 'context-engine eval judge'"
 
 
 def blended_hits(lessons: BlendLessons, name: str, blend: LearntBlend | None, depth: Depth) -> Sequence[GoldHit]:

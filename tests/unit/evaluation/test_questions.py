@@ -6,6 +6,7 @@ import pytest
 
 from context_engine import demo
 from context_engine.errors import ConfigError
+from context_engine.evaluation.qrels import read_qrels
 from context_engine.evaluation.questions import read_questions
 
 
@@ -33,6 +34,19 @@ def test_id_tab_text(written):
 def test_lines_of_one_question_are_one_question(written):
     line = '{"query_id": "a", "query": "one thing", "domain": "NPA", "chunk_id": "%s", "grade": 1}\n'
     assert len(read_questions(written("judged.jsonl", line % "c1" + line % "c2"))) == 1
+
+
+def test_a_judgement_with_its_question_beside_it_is_read_as_both(written):
+    line = '{"query_id": "a", "query": "one thing", "gold": "%s", "grade": %d}\n'
+    path = written("both.jsonl", line % ("D-1", 2) + line % ("D-2", 0))
+    assert [(one.id, one.text, one.gold) for one in read_questions(path)] == [("a", "one thing", {})]
+    assert read_qrels(path) == {"a": {"D-1": 2, "D-2": 0}}
+
+
+def test_judgements_without_the_text_of_a_question_ask_for_the_questions(written):
+    path = written("judgements.jsonl", '{"query_id": "a", "gold": "D-1", "grade": 2}\n')
+    with pytest.raises(ConfigError, match='lacks a "text" or "query": write it beside, or give --queries FILE'):
+        read_questions(path)
 
 
 def test_the_demo_has_forty_four_questions():
